@@ -1,0 +1,8 @@
+"""Kernel gradient descent along a falling bandwidth: solvers, stopping and the Path."""
+
+from bandfall.descent.euler import Euler
+from bandfall.descent.fit import fit_path, resume_path
+from bandfall.descent.path import Path, Stage
+from bandfall.descent.stopping import Status, Stopping
+
+__all__ = ["Euler", "Path", "Stage", "Status", "Stopping", "fit_path", "resume_path"]

@@ -1,0 +1,91 @@
+"""Algorithm 1 of the paper: explicit Euler steps along a falling bandwidth."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+
+from bandfall.descent.front import TrainingFront
+from bandfall.descent.recorder import Recorder
+from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
+from bandfall.operators import KernelOperator, largest_eigenvalue
+from bandfall.schedules import Schedule
+
+STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
+
+
+class StepSizeWarning(UserWarning):
+    """The Euler step was lowered because the one asked for would diverge."""
+
+
+@dataclass(frozen=True)
+class Euler:
+    """Explicit Euler with constant step (Equation 1; Algorithm 1, lines 3–13).
+
+    First order in `step_size`. Where step_size · λ_max(K) would pass 2 the residual would
+    grow, so the step is lowered to 1/λ_max while that bandwidth lasts, with one warning.
+
+    Parameters
+    ----------
+    step_size : float
+        Δt, the learning rate.
+    """
+
+    step_size: float = 0.01
+
+    def run(
+        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
+    ) -> Status:
+        """Train from `front` until `stopping`; steps go to `recorder`."""
+        stage_bandwidth, stage_step, n_iter = math.nan, self.step_size, 0
+        lowered = False
+        while True:
+            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)  # line 13
+            if status is not None:
+                return status
+            bandwidth = schedule.next_bandwidth(front)  # lines 4–10
+            speed = front.speed(bandwidth)
+            if bandwidth <= schedule.floor and speed < STALL_SPEED:
+                return Status.STALLED
+            if bandwidth != stage_bandwidth:
+                stage_bandwidth = front.bandwidth = bandwidth
+                stage_step = self._stable_step(front.operator, bandwidth)
+                if stage_step < self.step_size and not lowered:
+                    lowered = True
+                    self._warn(bandwidth, stage_step)
+            step, time = _last_step(stage_step, front.time, stopping.max_time)
+            recorder.step(
+                time=front.time,
+                bandwidth=bandwidth,
+                r2=front.r2,
+                speed=speed,
+                duration=step,
+                coefficients=step * front.residual,
+                step_size=step,
+            )
+            front.move_to(front.residual - step * front.velocity, time)  # lines 11 and 12
+            n_iter += 1
+
+    def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
+        if self.step_size * operator.trace <= STABILITY_LIMIT:
+            return self.step_size
+        bound = largest_eigenvalue(operator, bandwidth)
+        return self.step_size if self.step_size * bound <= STABILITY_LIMIT else 1.0 / bound
+
+    def _warn(self, bandwidth: float, step: float) -> None:
+        warnings.warn(
+            f"step_size={self.step_size:g} is unstable at bandwidth {bandwidth:.4g}, where the "
+            f"largest eigenvalue of K is about {1.0 / step:.4g}; smaller steps are taken where "
+            'needed. Use solver="flow", or a step_size below 2 divided by the number of rows.',
+            StepSizeWarning,
+            stacklevel=2,
+        )
+
+
+def _last_step(step: float, time: float, max_time: float) -> tuple[float, float]:
+    """The step to take and the time after it, so that a run ends at `max_time` exactly."""
+    remaining = max_time - time
+    if remaining > step * (1.0 + 1e-9):
+        return step, time + step
+    return (step if remaining > step * (1.0 - 1e-9) else remaining), max_time

@@ -1,0 +1,196 @@
+"""The driver: from rows and targets to a Path, onward from a Path, and back along it."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from bandfall.descent.front import TrainingFront
+from bandfall.descent.path import Log, Path, Stage
+from bandfall.descent.recorder import Recorder
+from bandfall.descent.stopping import Status, Stopping
+from bandfall.kernels import Kernel
+from bandfall.operators import KernelOperator, WeightedOperator, make_operator
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.schedules import Constant, Schedule
+
+
+class Solver(Protocol):
+    """Moves a front along a schedule until a limit is reached."""
+
+    def run(
+        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
+    ) -> Status: ...
+
+
+def fit_path(
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    *,
+    solver: Solver,
+    schedule: Schedule,
+    stopping: Stopping,
+    bandwidth: float | None = None,
+    weights: np.ndarray | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    operator: KernelOperator | None = None,
+) -> Path:
+    """Train kernel gradient descent with a changing bandwidth (Equation 2, Algorithm 1).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n, k)
+    kernel : Kernel
+    solver, schedule, stopping
+        How steps are taken, which bandwidth comes next, and when to end.
+    bandwidth : float, optional
+        Start bandwidth; by default the largest distance between two rows, raised to the
+        schedule's floor where that is larger.
+    weights : ndarray of shape (n,), optional
+        A row of weight w counts as w equal rows.
+    memory_budget : int
+        Bytes for the operator.
+    operator : KernelOperator, optional
+        For the rows of X, where the caller has one already.
+
+    Returns
+    -------
+    Path
+    """
+    offset = np.average(y, axis=0, weights=weights).astype(y.dtype)
+    centred = y - offset
+    scale = _column_norms(centred, weights, reference=np.abs(y).max(axis=0))
+    if operator is None:
+        operator = make_operator(X, kernel, X.dtype, memory_budget)
+    if bandwidth is None:
+        bandwidth = operator.max_distance()
+        if math.isfinite(schedule.floor):
+            bandwidth = max(bandwidth, schedule.floor)
+    start = Path(
+        X=X,
+        kernel=kernel,
+        offset=offset,
+        scale=scale,
+        residual=centred,
+        stages=(),
+        log=Log(*np.zeros((5, 0))),
+        time=0.0,
+        r2=0.0,
+        status=Status.CONSTANT_TARGET,
+        bandwidth=bandwidth,
+        weights=weights,
+        solver=solver,
+    )
+    if not np.any(scale > 0):
+        return start.replace(residual=np.zeros_like(centred), r2=1.0)
+    return resume_path(start, schedule=schedule, stopping=stopping, operator=operator)
+
+
+def resume_path(
+    path: Path,
+    *,
+    schedule: Schedule,
+    stopping: Stopping,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    operator: KernelOperator | None = None,
+) -> Path:
+    """Train a path further: to a higher R², a lower floor or more time; equal to one run."""
+    if not np.any(path.scale > 0):
+        return path
+    if operator is None:
+        operator = make_operator(path.X, path.kernel, path.X.dtype, memory_budget)
+    if path.weights is not None:
+        operator = WeightedOperator(operator, path.weights)
+    root = _root_weights(path.weights)
+    # Zero-norm (constant) columns stay zero; the others share R² equally.
+    n_active = np.count_nonzero(path.scale)
+    safe_scale = np.where(path.scale > 0, path.scale, 1.0) * math.sqrt(n_active)
+    residual = operator.array(root * path.residual / safe_scale)
+    front = TrainingFront(operator, residual, path.time, path.bandwidth)
+    recorder = Recorder(operator)
+    solver: Solver = path.solver  # type: ignore[assignment]
+    status = solver.run(front, schedule, stopping, recorder)
+    stages, log = recorder.finish()
+    to_units = (root * safe_scale).astype(path.residual.dtype)
+    return path.replace(
+        stages=path.stages + tuple(_scaled(stage, to_units) for stage in stages),
+        log=path.log + log,
+        residual=operator.numpy(front.residual) * (safe_scale / root).astype(path.residual.dtype),
+        time=front.time,
+        r2=front.r2,
+        status=status,
+        bandwidth=front.bandwidth,
+    )
+
+
+def truncate_path(path: Path, *, time: float | None = None, r2: float | None = None) -> Path:
+    """See `Path.truncate`."""
+    if (time is None) == (r2 is None):
+        raise ValueError("give exactly one of time and r2")
+    if time is not None and not time >= 0:
+        raise ValueError(f"time={time!r} must be at least 0")
+    if r2 is not None and not 0 <= r2 <= 1:
+        raise ValueError(f"r2={r2!r} must be between 0 and 1")
+    if (time is not None and time >= path.time) or (r2 is not None and r2 > path.r2):
+        return path
+    cut = _cut_index(path, time, r2)
+    stage = path.stages[cut]
+    rest = Path.replace(path, stages=path.stages[cut:], offset=np.zeros_like(path.offset))
+    before = Path.replace(
+        path,
+        stages=path.stages[:cut],
+        residual=path.residual + rest.evaluate(path.X),
+        log=path.log.before(stage.time),
+        time=stage.time,
+        r2=_r2_at(path, stage.time),
+        bandwidth=stage.bandwidth,
+    )
+    stopping = Stopping(
+        max_r2=math.inf if r2 is None else r2, max_time=math.inf if time is None else time
+    )
+    return resume_path(before, schedule=Constant(), stopping=stopping)
+
+
+def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
+    """The stage in which the limit lies."""
+    starts = np.array([stage.time for stage in path.stages])
+    if time is not None:
+        return max(0, int(np.searchsorted(starts, time, side="left")) - 1)
+    # The first step whose end reaches r2 lies in the stage before the next start.
+    r2_at_starts = np.array([_r2_at(path, start) for start in starts])
+    return max(0, int(np.searchsorted(r2_at_starts, float(r2 or 0.0), side="left")) - 1)
+
+
+def _r2_at(path: Path, time: float) -> float:
+    """Logged R² at the start of the step that begins at `time`."""
+    return float(path.log.r2[int(np.searchsorted(path.log.time, time, side="left"))])
+
+
+def _root_weights(weights: np.ndarray | None) -> np.ndarray | float:
+    return 1.0 if weights is None else np.sqrt(weights)[:, None]
+
+
+def _column_norms(
+    centred: np.ndarray, weights: np.ndarray | None, reference: np.ndarray
+) -> np.ndarray:
+    """Norm of each target column, exactly zero where centring left only rounding."""
+    weighted = np.asarray(_root_weights(weights) * centred, dtype=np.float64)
+    peak = np.abs(weighted).max(axis=0)
+    safe = np.where(peak > 0, peak, 1.0)
+    norms = peak * np.linalg.norm(weighted / safe, axis=0)
+    rounding = 4.0 * np.finfo(centred.dtype).eps * reference
+    return np.where(np.abs(centred).max(axis=0) <= rounding, 0.0, norms)
+
+
+def _scaled(stage: Stage, factor: np.ndarray) -> Stage:
+    return Stage(
+        stage.bandwidth,
+        stage.coefficients * factor,
+        stage.time,
+        stage.duration,
+        stage.step_size,
+    )

@@ -1,0 +1,79 @@
+"""The moving front of training: residual, time, and the speed of any trial bandwidth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bandfall.operators import KernelOperator
+
+Array = Any
+
+
+class TrainingFront:
+    """State r(t) = y − f̂(t) under r′ = −K(σ) r, with targets scaled to yᵀy = 1.
+
+    Remembers the product K(σ) r of the last bandwidth asked for, so that the step after a
+    search costs no further product.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+    residual : operator's array of shape (n, k)
+        Scaled so that ‖y‖² = 1, hence R² = 1 − ‖r‖².
+    time, bandwidth : float
+    """
+
+    def __init__(self, operator: KernelOperator, residual: Array, time: float, bandwidth: float):
+        self.operator = operator
+        self.time = time
+        self.bandwidth = bandwidth
+        self.n_products = 0
+        self._tolerance = -100.0 * operator.n_rows * float(np.finfo(operator.dtype).eps)
+        self.move_to(residual, time)
+
+    @property
+    def r2(self) -> float:
+        """R² on training data (Algorithm 1, line 4)."""
+        return 1.0 - self.squared_norm
+
+    def move_to(self, residual: Array, time: float) -> None:
+        """Take a new residual at a new time."""
+        self.residual = residual
+        self.time = time
+        self.squared_norm = float((residual * residual).sum())
+        self._trial: float | None = None
+        self._limit_speed: float | None = None
+
+    def speed(self, bandwidth: float) -> float:
+        """2 rᵀK(bandwidth)r / yᵀy (Equation 7)."""
+        if bandwidth != self._trial:
+            self.velocity = self.operator.product(bandwidth, self.residual)
+            self.n_products += 1
+            self._trial = bandwidth
+            self._speed = 2.0 * float((self.residual * self.velocity).sum())
+            if self._speed < self._tolerance * max(self.squared_norm, 1e-30):
+                raise ValueError(
+                    f"kernel {self.operator.kernel.name!r} is not positive semi-definite on "
+                    f"these rows: rᵀKr = {self._speed / 2:.3g} < 0 at bandwidth {bandwidth:.6g}"
+                )
+        return self._speed
+
+    def limit_speed(self) -> float:
+        """2 rᵀK(0)r / yᵀy: K(0) is ones where rows coincide, zero elsewhere."""
+        if self._limit_speed is None:
+            limit = self.operator.product(0.0, self.residual)
+            self._limit_speed = 2.0 * float((self.residual * limit).sum())
+        return self._limit_speed
+
+    def speed_ceiling(self, bandwidth: float) -> float:
+        """A bound on speed(σ) for every σ ≤ bandwidth.
+
+        With E(σ) = K(σ) − K(0) ≥ 0 and falling with σ, rᵀE(σ)r ≤ |r|ᵀE(bandwidth)|r|.
+        """
+        magnitude = abs(self.residual)
+        image = self.operator.product(bandwidth, magnitude)
+        self.n_products += 1
+        excess = image - self.operator.product(0.0, magnitude)
+        return self.limit_speed() + 2.0 * float((magnitude * excess).sum())

@@ -1,0 +1,66 @@
+"""When training ends, and how it says why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+# At the smallest allowed bandwidth, R² rising slower than this is no progress at all.
+STALL_SPEED = 1e-8
+
+
+class Status(StrEnum):
+    """Why a path ended."""
+
+    R2_REACHED = "r2_reached"
+    TIME_REACHED = "time_reached"
+    STALLED = "stalled"
+    ITERATION_LIMIT = "iteration_limit"
+    CONSTANT_TARGET = "constant_target"
+
+    @property
+    def explanation(self) -> str:
+        """One sentence for people."""
+        return _EXPLANATIONS[self]
+
+
+_EXPLANATIONS = {
+    Status.R2_REACHED: "training R² reached max_r2",
+    Status.TIME_REACHED: "training time reached max_time",
+    Status.STALLED: (
+        "no allowed bandwidth makes progress: repeated rows with different targets, or a "
+        "min_bandwidth too wide to fit the data"
+    ),
+    Status.ITERATION_LIMIT: "max_iter iterations were used up before any other limit",
+    Status.CONSTANT_TARGET: "the target is constant: there is nothing to learn",
+}
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """Limits of a run: R², training time, iterations.
+
+    Parameters
+    ----------
+    max_r2 : float in (0, 1]
+        Algorithm 1, line 13.
+    max_time : float
+        ∞ for none.
+    max_iter : int
+        Bound on solver iterations, so that every run ends.
+    """
+
+    max_r2: float = 0.999
+    max_time: float = math.inf
+    max_iter: int = 1_000_000
+
+    def check(self, *, r2: float, time: float, n_iter: int) -> Status | None:
+        """The limit that is reached now, if any."""
+        if r2 >= self.max_r2:
+            return Status.R2_REACHED
+        if time >= self.max_time:
+            return Status.TIME_REACHED
+        if n_iter >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        return None

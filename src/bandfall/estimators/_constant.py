@@ -1,0 +1,163 @@
+"""Constant bandwidth: kernel ridge regression (Equation 4) and gradient flow (Equation 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
+from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.kernels import get_kernel
+from bandfall.operators import DenseOperator, cross_product
+from bandfall.operators.select import check_dense_budget
+
+
+class _ConstantBandwidthRegressor(KernelRegressor):
+    """f̂(x) = ȳ + k_σ(x, X) c with c in closed form."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w equal rows.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y, weights = self._training_data(X, y, sample_weight)
+        kernel = get_kernel(self.kernel)
+        check_dense_budget(len(X), X.dtype, self.memory_budget)
+        self._dtype = X.dtype
+        self.offset_ = np.average(y, axis=0, weights=weights).astype(X.dtype)
+        root = 1.0 if weights is None else np.sqrt(weights)[:, None]
+        K = DenseOperator(X, kernel, X.dtype).matrix(float(self.bandwidth))
+        K = K if weights is None else root * K * root.T
+        coefficients = root * self._solve(K, root * (y - self.offset_))
+        self.X_fit_ = X
+        self.coefficients_ = coefficients.astype(X.dtype, copy=False)
+        return self
+
+    def predict(self, X):
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        X = self._new_rows(X)
+        total = cross_product(
+            X,
+            self.X_fit_,
+            get_kernel(self.kernel),
+            [float(self.bandwidth)],
+            self.coefficients_[None],
+            memory_budget=self.memory_budget,
+        )
+        return self._shaped(total + self.offset_)
+
+    def _check_parameters(self):
+        get_kernel(self.kernel)
+        check_number("bandwidth", self.bandwidth, low=0)
+        check_number("memory_budget", self.memory_budget, low=1)
+
+
+class KernelRidgeRegressor(_ConstantBandwidthRegressor):
+    """Kernel ridge regression: f̂(x) = ȳ + k_σ(x, X)(K + λI)⁻¹(y − ȳ) (Equation 4).
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        See `bandfall.kernels.get_kernel`.
+    bandwidth : float in [0, inf], default=1.0
+        σ. Zero and infinity are allowed and exact (Proposition 3).
+    penalty : float >= 0, default=1e-3
+        λ; zero gives the pseudo-inverse.
+    memory_budget : int, default=2**30
+        Bytes; a kernel matrix that does not fit is refused before allocation.
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (n_samples, n_outputs)
+    offset_ : ndarray of shape (n_outputs,)
+    X_fit_ : ndarray of shape (n_samples, n_features)
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelRidgeRegressor
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelRidgeRegressor(bandwidth=0.5, penalty=1e-3).fit(X, np.sin(3 * X[:, 0]))
+    >>> round(model.score(X, np.sin(3 * X[:, 0])), 2)
+    1.0
+    """
+
+    def __init__(self, kernel="gaussian", *, bandwidth=1.0, penalty=1e-3, memory_budget=2**30):
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.penalty = penalty
+        self.memory_budget = memory_budget
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_number("penalty", self.penalty, low=0)
+
+    def _solve(self, K, y):
+        return ridge_coefficients(K, y, float(self.penalty))
+
+
+class KernelFlowRegressor(_ConstantBandwidthRegressor):
+    """Kernel gradient flow: f̂(x) = ȳ + k_σ(x, X) K⁻¹(I − e^{−tK})(y − ȳ) (Equation 3).
+
+    Computed as k_σ(x, X) · tφ₁(−tK)(y − ȳ), which needs no inverse of K.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        See `bandfall.kernels.get_kernel`.
+    bandwidth : float in [0, inf], default=1.0
+        σ.
+    time : float in [0, inf], default=1000.0
+        Training time t; compare 1/penalty of ridge regression (Remark 1).
+    memory_budget : int, default=2**30
+        Bytes; a kernel matrix that does not fit is refused before allocation.
+
+    Attributes
+    ----------
+    coefficients_ : ndarray of shape (n_samples, n_outputs)
+    offset_ : ndarray of shape (n_outputs,)
+    X_fit_ : ndarray of shape (n_samples, n_features)
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelFlowRegressor
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelFlowRegressor(bandwidth=0.5, time=1e3).fit(X, np.sin(3 * X[:, 0]))
+    >>> round(model.score(X, np.sin(3 * X[:, 0])), 2)
+    1.0
+    """
+
+    def __init__(self, kernel="gaussian", *, bandwidth=1.0, time=1000.0, memory_budget=2**30):
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.time = time
+        self.memory_budget = memory_budget
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        check_number("time", self.time, low=0)
+
+    def _solve(self, K, y):
+        spectrum = Spectrum(K)
+        return spectrum.coefficients(y, flow_filter(spectrum.eigenvalues, float(self.time)))

@@ -1,0 +1,192 @@
+"""KGD-D, kernel gradient descent with a decreasing bandwidth, as a regressor."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+from sklearn.exceptions import ConvergenceWarning
+
+from bandfall.descent import Euler, Status, Stopping, fit_path
+from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.kernels import get_kernel
+from bandfall.schedules import MinimumSpeed
+
+
+class KernelDescentRegressor(KernelRegressor):
+    """Kernel regression whose bandwidth falls to zero while it trains (KGD-D, Algorithm 1).
+
+    Starts as wide as the data and follows the gradient of the squared error; whenever R² on
+    training data rises slower than `min_speed`, the bandwidth shrinks until it rises fast
+    enough. Simple structure is learned first, fine structure later; at the end the model
+    interpolates its training data and, as a rule, still generalises.
+
+    Features should be on comparable scales (``StandardScaler``). With several targets every
+    column is centred and scaled to unit norm inside, so that the R² that steers training is
+    the mean of the columns' R².
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        "gaussian", "matern12" ("laplace"), "matern32", "matern52", "cauchy", or a profile
+        k(u) of u = distance/bandwidth.
+    min_speed : float > 0, default=0.1
+        v, the slowest rise of training R² per unit of training time that is accepted before
+        the bandwidth shrinks. Smaller values stay longer with wide bandwidths.
+    bandwidth : float >= 0, optional
+        Start bandwidth σ₀; by default the largest distance between two training rows, raised
+        to `min_bandwidth` where that is larger.
+    min_bandwidth : float >= 0, default=0.0
+        Floor σ_m.
+    max_r2 : float in (0, 1], default=0.999
+        Training ends when R² on training data reaches this.
+    max_time : float > 0, optional
+        Training ends after this much training time; no limit by default.
+    solver : {"euler"}, default="euler"
+        "euler" is Algorithm 1 to the letter.
+    step_size : float > 0, default=0.01
+        Δt of the Euler solver; also the relative size of one bandwidth shrink.
+    max_iter : int >= 1, default=1_000_000
+        Bound on solver iterations.
+    memory_budget : int, default=2**30
+        Bytes for kernel matrices.
+
+    Attributes
+    ----------
+    path_ : Path
+        The fitted model: stages, log, status; can be evaluated, truncated, drawn.
+    n_iter_ : int
+        Solver steps taken.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bandfall import KernelDescentRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(X[:120], y[:120], random_state=0)
+    >>> model = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, y)
+    >>> model[-1].path_.status.value
+    'r2_reached'
+    >>> model.predict(X_test).shape
+    (30,)
+    """
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        min_speed=0.1,
+        bandwidth=None,
+        min_bandwidth=0.0,
+        max_r2=0.999,
+        max_time=None,
+        solver="euler",
+        step_size=0.01,
+        max_iter=1_000_000,
+        memory_budget=2**30,
+    ):
+        self.kernel = kernel
+        self.min_speed = min_speed
+        self.bandwidth = bandwidth
+        self.min_bandwidth = min_bandwidth
+        self.max_r2 = max_r2
+        self.max_time = max_time
+        self.solver = solver
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.memory_budget = memory_budget
+
+    def fit(self, X, y, sample_weight=None):
+        """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w equal rows; training time scales with the weights.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y, weights = self._training_data(X, y, sample_weight)
+        self._dtype = X.dtype
+        self.path_ = fit_path(
+            X,
+            y,
+            get_kernel(self.kernel),
+            solver=Euler(float(self.step_size)),
+            schedule=MinimumSpeed(
+                float(self.min_speed), float(self.step_size), float(self.min_bandwidth)
+            ),
+            stopping=Stopping(
+                float(self.max_r2),
+                math.inf if self.max_time is None else float(self.max_time),
+                int(self.max_iter),
+            ),
+            bandwidth=None if self.bandwidth is None else float(self.bandwidth),
+            weights=weights,
+            memory_budget=int(self.memory_budget),
+        )
+        self.n_iter_ = max(1, len(self.path_.log))
+        if self.path_.status is Status.ITERATION_LIMIT:
+            warnings.warn(
+                f"training stopped at R² = {self.path_.r2:.4f} after max_iter={self.max_iter} "
+                "iterations; raise max_iter or lower max_r2",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X):
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        X = self._new_rows(X)
+        return self._shaped(self.path_.evaluate(X, memory_budget=self.memory_budget))
+
+    def staged_predict(self, X):
+        """Predictions after each stage of training, from simple to interpolating.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        X = self._new_rows(X)
+        for predictions in self.path_.evaluate_staged(X, memory_budget=self.memory_budget):
+            yield self._shaped(predictions)
+
+    def _check_parameters(self):
+        get_kernel(self.kernel)
+        check_number("min_speed", self.min_speed, low=0, low_open=True)
+        check_number("bandwidth", self.bandwidth, low=0, allow_none=True)
+        check_number("min_bandwidth", self.min_bandwidth, low=0)
+        check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
+        check_number("max_time", self.max_time, low=0, low_open=True, allow_none=True)
+        check_number("step_size", self.step_size, low=0, low_open=True)
+        check_number("max_iter", self.max_iter, low=1)
+        check_number("memory_budget", self.memory_budget, low=1)
+        if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
+            raise ValueError(
+                f"min_bandwidth={self.min_bandwidth!r} must not be above "
+                f"bandwidth={self.bandwidth!r}"
+            )
+        if self.solver not in ("euler",):
+            raise ValueError(f"solver={self.solver!r} is unknown; allowed: 'euler'")

@@ -1,0 +1,17 @@
+"""Products with the kernel matrix K(σ): how they are computed is the operator's business."""
+
+from bandfall.operators.base import KernelOperator, WeightedOperator, largest_eigenvalue
+from bandfall.operators.cross import cross_gradient, cross_product
+from bandfall.operators.dense import DenseOperator, dense_bytes
+from bandfall.operators.select import make_operator
+
+__all__ = [
+    "DenseOperator",
+    "KernelOperator",
+    "WeightedOperator",
+    "cross_gradient",
+    "cross_product",
+    "dense_bytes",
+    "largest_eigenvalue",
+    "make_operator",
+]

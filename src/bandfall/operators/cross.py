@@ -1,0 +1,132 @@
+"""Sums over stages at new points: f(x) = Σ_s k_{σ_s}(x, X) c_s and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, n_threads
+
+# Work below this many kernel entries is not worth starting threads for.
+_SERIAL_ENTRIES = 1 << 20
+
+
+def cross_product(
+    X_new: np.ndarray,
+    X: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    coefficients: np.ndarray,
+    *,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    cumulative: bool = False,
+) -> np.ndarray:
+    """Σ_s K_new(σ_s) C_s, streamed in blocks; each distance block serves every stage.
+
+    Parameters
+    ----------
+    X_new : ndarray of shape (m, d)
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    bandwidths : sequence of S floats in [0, ∞]
+    coefficients : ndarray of shape (S, n, k)
+    memory_budget : int
+        Bytes for temporaries.
+    cumulative : bool
+        Return every partial sum over stages instead of the last one.
+
+    Returns
+    -------
+    ndarray of shape (m, k), or (S, m, k) if `cumulative`, in the dtype of `coefficients`
+    """
+    dtype = coefficients.dtype
+    n_stages, _, n_outputs = coefficients.shape
+    out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
+    blocks = _BlockPlan(X_new, X, dtype, memory_budget)
+
+    def accumulate(rows: slice) -> None:
+        for columns in blocks.columns():
+            distances = blocks.distances(rows, columns, kernel)
+            scratch = np.empty_like(distances)
+            for s, bandwidth in enumerate(bandwidths):
+                K = kernel_matrix(kernel, distances, bandwidth, out=scratch)
+                out[s if cumulative else 0, rows] += K @ coefficients[s, columns]
+
+    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(n_stages))
+    if not cumulative:
+        return out[0]
+    return np.cumsum(out, axis=0, out=out)
+
+
+def cross_gradient(
+    X_new: np.ndarray,
+    X: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    coefficients: np.ndarray,
+    *,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
+
+    With u = ‖x − x_j‖/σ the gradient of one term is c_j k′(u)/(u σ²) (x − x_j), so that a
+    single weight matrix W = Σ_s c_s k′(u)/(u σ_s²) gives x ΣW − W X. Stages of bandwidth 0
+    are constant almost everywhere and contribute nothing.
+
+    Returns
+    -------
+    ndarray of shape (m, d, k)
+    """
+    if kernel.slope is None:
+        raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
+    dtype = coefficients.dtype
+    n_outputs = coefficients.shape[2]
+    out = np.zeros((len(X_new), X.shape[1], n_outputs), dtype)
+    blocks = _BlockPlan(X_new, X, dtype, memory_budget)
+    slope = kernel.slope
+
+    def accumulate(rows: slice) -> None:
+        for columns in blocks.columns():
+            distances = blocks.distances(rows, columns, kernel)
+            for output in range(n_outputs):
+                W = np.zeros_like(distances)
+                for s, bandwidth in enumerate(bandwidths):
+                    if 0.0 < bandwidth < np.inf:
+                        W += slope(distances * bandwidth**-kernel.power, np) * (
+                            coefficients[s, columns, output] / bandwidth**2
+                        )
+                out[rows, :, output] += blocks.new[rows] * W.sum(axis=1)[:, None]
+                out[rows, :, output] -= W @ blocks.train[columns]
+
+    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(len(bandwidths)))
+    return out
+
+
+class _BlockPlan:
+    """Blocks of the (m, n) distance matrix that fit the budget and, if they can, the cache."""
+
+    def __init__(self, X_new: np.ndarray, X: np.ndarray, dtype: np.dtype, memory_budget: int):
+        train = np.asarray(X, dtype=np.float64)
+        centre = train.mean(axis=0)
+        self.train = train - centre
+        self.new = np.asarray(X_new, dtype=np.float64) - centre
+        self.dtype = dtype
+        # float64 distances, their comparison mask, the cast copy and the kernel block.
+        entries = max(1, memory_budget // (n_threads() * 40))
+        self._columns = min(len(X), max(1, entries), 1 << 14)
+        self.rows = max(1, min(4 * CACHE_ENTRIES, entries) // self._columns)
+
+    def columns(self) -> list[slice]:
+        n = len(self.train)
+        return [slice(j, min(j + self._columns, n)) for j in range(0, n, self._columns)]
+
+    def distances(self, rows: slice, columns: slice, kernel: Kernel) -> np.ndarray:
+        squared = squared_distances(self.new[rows], self.train[columns])
+        return to_power(squared, kernel.power).astype(self.dtype, copy=False)
+
+    def parallel(self, n_stages: int) -> bool:
+        return len(self.new) * len(self.train) * n_stages > _SERIAL_ENTRIES

@@ -1,0 +1,94 @@
+"""The dense operator: distances kept once, one elementwise pass per new bandwidth."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+
+from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.base import group_rows, group_sums
+from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block
+
+
+def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
+    """Memory a `DenseOperator` needs: distances and one kernel matrix."""
+    return 2 * n_rows * n_rows * np.dtype(dtype).itemsize
+
+
+class DenseOperator:
+    """K(σ) as a matrix in memory.
+
+    The last K(σ) is kept: products at an unchanged bandwidth evaluate no kernel.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    dtype : dtype
+        Of the kernel matrix and its products; distances are computed in float64.
+    """
+
+    def __init__(self, X: np.ndarray, kernel: Kernel, dtype: np.dtype | type = np.float64):
+        self.kernel = kernel
+        self.dtype = np.dtype(dtype)
+        self.n_rows = len(X)
+        self.trace = float(self.n_rows)
+        self.n_evaluations = 0
+        centred = np.asarray(X, dtype=np.float64)
+        self._rows = centred - centred.mean(axis=0)
+        self._distances = np.empty((self.n_rows, self.n_rows), self.dtype)
+        for_each_block(
+            self._measure, self.n_rows, self._rows_per_block(1 << 22), parallel=self.n_rows > 2000
+        )
+        self._matrix = np.empty_like(self._distances)
+        self._bandwidth = math.nan
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """`values` in the operator's dtype."""
+        return np.array(values, dtype=self.dtype)
+
+    def numpy(self, array: np.ndarray) -> np.ndarray:
+        """`array` itself."""
+        return array
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        return float(self._distances.max()) ** (1.0 / self.kernel.power)
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K(bandwidth) @ block."""
+        if bandwidth == 0.0:
+            return group_sums(*self._groups, block)
+        return self.matrix(bandwidth) @ block
+
+    def matrix(self, bandwidth: float) -> np.ndarray:
+        """K(bandwidth) itself: a view that the next bandwidth overwrites."""
+        if bandwidth != self._bandwidth:
+            self._evaluate(bandwidth)
+        return self._matrix
+
+    def _evaluate(self, bandwidth: float) -> None:
+        self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
+        self.n_evaluations += 1
+
+        def evaluate(rows: slice) -> None:
+            kernel_matrix(self.kernel, self._distances[rows], bandwidth, out=self._matrix[rows])
+
+        for_each_block(
+            evaluate, self.n_rows, self._rows_per_block(CACHE_ENTRIES), parallel=self.n_rows > 1000
+        )
+        self._bandwidth = bandwidth
+
+    def _measure(self, rows: slice) -> None:
+        squared = squared_distances(self._rows[rows], self._rows)
+        self._distances[rows] = to_power(squared, self.kernel.power)
+
+    def _rows_per_block(self, entries: int) -> int:
+        return max(1, entries // max(1, self.n_rows))
+
+    @cached_property
+    def _groups(self) -> tuple[np.ndarray, int]:
+        return group_rows(self._rows)

@@ -1,0 +1,10 @@
+"""scikit-learn's own checks, without exceptions."""
+
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+
+
+@parametrize_with_checks([KernelDescentRegressor(), KernelRidgeRegressor(), KernelFlowRegressor()])
+def test_sklearn_checks(estimator, check):
+    check(estimator)

@@ -1,0 +1,96 @@
+"""Fetch the archive of a real data set from its public home into the cache.
+
+pooch does the transfer; it is the optional extra ``bandfall[data]`` and imported only here.
+"""
+
+import importlib.util
+import os
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from bandfall.datasets.files import read_table
+from bandfall.datasets.sources import Source
+
+
+def cache_directory() -> Path | None:
+    """Where downloaded files are kept, or None if pooch is not installed."""
+    if importlib.util.find_spec("pooch") is None:
+        return None
+    return Path(_pooch().os_cache("bandfall"))
+
+
+def download_table(source: Source, *, progress: bool) -> np.ndarray:
+    """Download the archive of `source`, check it, keep it in the cache, and return its table.
+
+    Parameters
+    ----------
+    source : Source
+        A set whose home offers an archive (`archive_url`).
+    progress : bool
+        Whether to show a progress bar on standard error.
+
+    Returns
+    -------
+    table : ndarray of shape (rows, columns)
+        As `bandfall.datasets.files.read_table`.
+
+    Raises
+    ------
+    OSError
+        If the home cannot be reached or sends something else.
+    """
+    pooch = _pooch()
+    cache = Path(pooch.os_cache("bandfall"))
+    cache.mkdir(parents=True, exist_ok=True)
+    with_bar = progress and importlib.util.find_spec("tqdm") is not None
+    # Only a checked file enters the cache: it arrives elsewhere first.
+    with tempfile.TemporaryDirectory(dir=cache) as arrivals:
+        archive = Path(arrivals) / str(source.archive)
+        try:
+            fetch = pooch.HTTPDownloader(progressbar=with_bar)
+            fetch(source.archive_url, str(archive), None)
+        except OSError as error:
+            if (response := getattr(error, "response", None)) is not None:
+                response.close()  # a refused request otherwise holds its socket
+            raise OSError(
+                f"the {source.title} data could not be downloaded from {source.archive_url} "
+                f"({type(error).__name__}); {placement_hint(source)}"
+            ) from error
+        try:
+            table = read_table(archive, source)
+        except ValueError as error:
+            raise OSError(
+                f"what {source.archive_url} sent is not the expected file ({error.__cause__}); "
+                f"{placement_hint(source)}"
+            ) from error
+        os.replace(archive, cache / archive.name)
+    return table
+
+
+def placement_hint(source: Source) -> str:
+    """Which file to put where, in one sentence."""
+    *others, last = source.filenames
+    return (
+        f"put {', '.join(others)} or {last} (columns {_abridged(source.columns)}; {source.rows} "
+        f"rows; sha256 of the csv file {source.csv_sha256}) into a directory and name it with "
+        f"data_home= or the environment variable BANDFALL_DATA. Its home is {source.home}: "
+        f"{source.origin}"
+    )
+
+
+def _abridged(columns: tuple[str, ...]) -> str:
+    shown = columns if len(columns) <= 9 else (*columns[:3], "…", columns[-1])
+    return ", ".join(shown)
+
+
+def _pooch() -> ModuleType:
+    try:
+        import pooch
+    except ImportError as error:
+        raise ImportError(
+            "downloading data needs pooch, which is not installed: pip install 'bandfall[data]'"
+        ) from error
+    return pooch

@@ -1,0 +1,165 @@
+"""Find, read and check the file of a real data set.
+
+A file is accepted only if its header, its number of rows and one of its checksums are the
+expected ones; everything else is refused by name, because a table of results made from other
+numbers would be worse than none.
+"""
+
+import csv
+import gzip
+import hashlib
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from bandfall.datasets.sources import FINGERPRINT_RTOL, Source
+
+
+def data_directory(value: str | os.PathLike[str], setting: str) -> Path:
+    """The directory that `setting`, named as the user knows it, stands for; it must exist.
+
+    Examples
+    --------
+    >>> data_directory("/no/such/place", "data_home")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: data_home names '/no/such/place', which is not a directory
+    """
+    directory = Path(value).expanduser()
+    if not directory.is_dir():
+        raise FileNotFoundError(f"{setting} names {str(value)!r}, which is not a directory")
+    return directory
+
+
+def find_file(source: Source, directories: Iterable[Path]) -> Path | None:
+    """The first file of `source` in `directories`, or None."""
+    for directory in directories:
+        for filename in source.filenames:
+            if (path := directory / filename).is_file():
+                return path
+    return None
+
+
+def read_table(path: Path, source: Source) -> np.ndarray:
+    """Read and check a csv file, plain, gzip-compressed or in the home's zip archive.
+
+    Parameters
+    ----------
+    path : Path
+        The file; its suffix says how it is packed.
+    source : Source
+        What the file must contain.
+
+    Returns
+    -------
+    table : ndarray of shape (rows, columns), float64
+        Features and target in file order, without the dropped columns.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or holds other data; the message names the file.
+    """
+    try:
+        content = _unpack(path, source)
+        table = _parse(content, source)
+        _check(content, table, source)
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is not the {source.title} data: {error}. Expected is a csv file of "
+            f"{source.rows} rows with sha256 {source.csv_sha256}; remove or replace the file"
+        ) from error
+    return table
+
+
+def _unpack(path: Path, source: Source) -> bytes:
+    try:
+        if path.suffix == ".gz":
+            return gzip.decompress(path.read_bytes())
+        if path.suffix == ".zip":
+            with zipfile.ZipFile(path) as archive:
+                return archive.read(source.archive_member or "")
+    except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"it cannot be unpacked ({error})") from error
+    except KeyError as error:
+        raise ValueError(f"the archive has no file {source.archive_member!r}") from error
+    return path.read_bytes()
+
+
+def _parse(content: bytes, source: Source) -> np.ndarray:
+    try:
+        header_line, _, body = content.decode("utf-8-sig").partition("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError("it is not a text file") from error
+    header = tuple(next(csv.reader([header_line.rstrip("\r")]), []))
+    if header != source.columns:
+        raise ValueError(_header_complaint(header, source.columns))
+    kept = [source.columns.index(column) for column in source.value_columns]
+    if not body.strip():
+        raise ValueError("it has no rows")
+    # A row that is too long is not noticed when columns are picked by number.
+    separators = len(source.columns) - 1
+    if body.count(",") != separators * len(body.splitlines()):
+        raise ValueError(f"not every line has {len(source.columns)} fields")
+    try:
+        table = np.loadtxt(io.StringIO(body), delimiter=",", usecols=kept, ndmin=2, comments=None)
+    except ValueError as error:
+        raise ValueError(f"it has a field that is not a number ({error})") from error
+    return table
+
+
+def _header_complaint(found: tuple[str, ...], expected: tuple[str, ...]) -> str:
+    if len(found) != len(expected):
+        return f"its header has {len(found)} columns instead of {len(expected)}"
+    position = next(
+        i for i, pair in enumerate(zip(found, expected, strict=True)) if len(set(pair)) > 1
+    )
+    return f"column {position + 1} is {found[position]!r} instead of {expected[position]!r}"
+
+
+def _check(content: bytes, table: np.ndarray, source: Source) -> None:
+    if len(table) != source.rows:
+        raise ValueError(f"it has {len(table)} rows instead of {source.rows}")
+    if not np.isfinite(table).all():
+        raise ValueError("it has values that are not finite")
+    if hashlib.sha256(content).hexdigest() == source.csv_sha256:
+        return
+    if values_checksum(table) == source.values_sha256:
+        return
+    if source.fingerprint is None:
+        raise ValueError("its checksum differs, so some values are not the published ones")
+    means = weighted_means(table)
+    wrong = ~np.isclose(means, source.fingerprint, rtol=FINGERPRINT_RTOL, atol=0.0)
+    if wrong.any():
+        column = source.value_columns[int(np.argmax(wrong))]
+        raise ValueError(f"the values of column {column!r} are not the published ones")
+
+
+def values_checksum(table: np.ndarray) -> str:
+    """SHA-256 of the numbers, whatever way they were printed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> values_checksum(np.array([[1.0, 2.0]]))[:12]
+    'dc91ce9a50dd'
+    """
+    return hashlib.sha256(np.ascontiguousarray(table, dtype="<f8").tobytes()).hexdigest()
+
+
+def weighted_means(table: np.ndarray) -> np.ndarray:
+    """Column means weighted by ``1 + row/rows``: they notice values that change or rows that move.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weighted_means(np.array([[1.0, 0.0], [1.0, 5.0]]))
+    array([1., 3.])
+    """
+    weights = 1.0 + np.arange(len(table)) / len(table)
+    return weights @ table / weights.sum()

@@ -1,0 +1,42 @@
+"""A data set of three rows, for tests of the loaders."""
+
+import hashlib
+import io
+import zipfile
+
+import numpy as np
+
+from bandfall.datasets.files import values_checksum
+from bandfall.datasets.sources import Source
+
+TABLE = np.array([[1.5, -2.0, 3e-7], [0.1, 1e9, 4.0], [7.0, 8.0, 9.0]])
+HEADER = "when,a,b,goal"
+
+
+def as_csv(table, header=HEADER, end="\n"):
+    rows = [",".join(["noon", *map(repr, row)]) for row in np.asarray(table).tolist()]
+    return end.join([header, *rows, ""]).encode()
+
+
+CONTENT = as_csv(TABLE)
+TOY = Source(
+    key="toy",
+    title="Toy",
+    stem="toy",
+    columns=("when", "a", "b", "goal"),
+    target="goal",
+    dropped=("when",),
+    rows=3,
+    csv_sha256=hashlib.sha256(CONTENT).hexdigest(),
+    values_sha256=values_checksum(TABLE),
+    home="http://localhost/toy",
+    origin="it is made up",
+    licence="none",
+)
+
+
+def zipped(content, member="inner.csv"):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(member, content)
+    return buffer.getvalue()

@@ -42,6 +42,10 @@ class Schedule(Protocol):
         """The bandwidth for the step that starts now."""
         ...
 
+    def threshold(self, bandwidth: float) -> float:
+        """The speed below which `bandwidth` will be given up; 0 if it never is."""
+        ...
+
     def span(self, front: Front) -> float:
         """For how long this bandwidth may stay whatever happens; ∞ if only events end it."""
         ...
@@ -57,6 +61,9 @@ class Constant:
 
     def next_bandwidth(self, front: Front) -> float:
         return front.bandwidth
+
+    def threshold(self, bandwidth: float) -> float:
+        return 0.0
 
     def span(self, front: Front) -> float:
         return math.inf
@@ -74,6 +81,9 @@ class Geometric:
     def next_bandwidth(self, front: Front) -> float:
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
         return max(self.start / self.ratio**n_shrinks, self.floor)
+
+    def threshold(self, bandwidth: float) -> float:
+        return 0.0
 
     def span(self, front: Front) -> float:
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
@@ -115,6 +125,9 @@ class MinimumSpeed:
             if front.speed(bandwidth) >= self.min_speed:
                 break
         return bandwidth
+
+    def threshold(self, bandwidth: float) -> float:
+        return self.min_speed if bandwidth > self.floor else 0.0
 
     def span(self, front: Front) -> float:
         return math.inf

@@ -1,8 +1,19 @@
 """Kernel gradient descent along a falling bandwidth: solvers, stopping and the Path."""
 
 from bandfall.descent.euler import Euler
-from bandfall.descent.fit import fit_path, resume_path
+from bandfall.descent.fit import fit_path, resume_path, rewind_path
+from bandfall.descent.flow import Flow
 from bandfall.descent.path import Path, Stage
 from bandfall.descent.stopping import Status, Stopping
 
-__all__ = ["Euler", "Path", "Stage", "Status", "Stopping", "fit_path", "resume_path"]
+__all__ = [
+    "Euler",
+    "Flow",
+    "Path",
+    "Stage",
+    "Status",
+    "Stopping",
+    "fit_path",
+    "resume_path",
+    "rewind_path",
+]

@@ -64,7 +64,9 @@ class Euler:
                 coefficients=step * front.residual,
                 step_size=step,
             )
-            front.move_to(front.residual - step * front.velocity, time)  # lines 11 and 12
+            front.move_to(
+                front.residual - step * front.velocity(bandwidth), time
+            )  # lines 11 and 12
             n_iter += 1
 
     def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bandfall.descent.front import TrainingFront
+from bandfall.descent.front import Plan, TrainingFront
 from bandfall.descent.path import Log, Path, Stage
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import Status, Stopping
@@ -110,7 +110,7 @@ def resume_path(
     n_active = np.count_nonzero(path.scale)
     safe_scale = np.where(path.scale > 0, path.scale, 1.0) * math.sqrt(n_active)
     residual = operator.array(root * path.residual / safe_scale)
-    front = TrainingFront(operator, residual, path.time, path.bandwidth)
+    front = TrainingFront(operator, residual, path.time, path.bandwidth, path.plan)
     recorder = Recorder(operator)
     solver: Solver = path.solver  # type: ignore[assignment]
     status = solver.run(front, schedule, stopping, recorder)
@@ -124,6 +124,7 @@ def resume_path(
         r2=front.r2,
         status=status,
         bandwidth=front.bandwidth,
+        plan=front.plan,
     )
 
 
@@ -139,20 +140,33 @@ def truncate_path(path: Path, *, time: float | None = None, r2: float | None = N
         return path
     cut = _cut_index(path, time, r2)
     stage = path.stages[cut]
-    rest = Path.replace(path, stages=path.stages[cut:], offset=np.zeros_like(path.offset))
-    before = Path.replace(
-        path,
-        stages=path.stages[:cut],
-        residual=path.residual + rest.evaluate(path.X),
-        log=path.log.before(stage.time),
-        time=stage.time,
-        r2=_r2_at(path, stage.time),
-        bandwidth=stage.bandwidth,
+    before = rewind_path(path, cut).replace(
+        bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf)
     )
     stopping = Stopping(
         max_r2=math.inf if r2 is None else r2, max_time=math.inf if time is None else time
     )
-    return resume_path(before, schedule=Constant(), stopping=stopping)
+    cut_path = resume_path(before, schedule=Constant(), stopping=stopping)
+    # The stage goes on to where it went before, should training be resumed.
+    end = stage.time + stage.duration
+    return cut_path.replace(plan=Plan(start=stage.time, end=end))
+
+
+def rewind_path(path: Path, n_stages: int) -> Path:
+    """The path as it was after its first `n_stages` stages."""
+    if n_stages >= len(path.stages):
+        return path
+    stage = path.stages[n_stages]
+    rest = path.replace(stages=path.stages[n_stages:], offset=np.zeros_like(path.offset))
+    return path.replace(
+        stages=path.stages[:n_stages],
+        residual=path.residual + rest.evaluate(path.X),
+        log=path.log.before(stage.time),
+        time=stage.time,
+        r2=_r2_at(path, stage.time),
+        bandwidth=path.stages[max(0, n_stages - 1)].bandwidth,
+        plan=Plan(start=stage.time),
+    )
 
 
 def _cut_index(path: Path, time: float | None, r2: float | None) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,28 @@ from bandfall.operators import KernelOperator
 Array = Any
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Where in its current stage a run is: what an interrupted run needs to go on as if not.
+
+    Attributes
+    ----------
+    start, end : float
+        Of the stage, in training time; `end` is ∞ while it is not located yet.
+    centred : bool
+        Whether the stage's bandwidth belongs to its middle.
+    """
+
+    start: float = 0.0
+    end: float = -math.inf
+    centred: bool = False
+
+
 class TrainingFront:
     """State r(t) = y − f̂(t) under r′ = −K(σ) r, with targets scaled to yᵀy = 1.
 
-    Remembers the product K(σ) r of the last bandwidth asked for, so that the step after a
-    search costs no further product.
+    Remembers the speed and the product K(σ) r of the last bandwidth asked for, so that the
+    step after a search costs no further product.
 
     Parameters
     ----------
@@ -23,10 +42,19 @@ class TrainingFront:
     residual : operator's array of shape (n, k)
         Scaled so that ‖y‖² = 1, hence R² = 1 − ‖r‖².
     time, bandwidth : float
+    plan : Plan
     """
 
-    def __init__(self, operator: KernelOperator, residual: Array, time: float, bandwidth: float):
+    def __init__(
+        self,
+        operator: KernelOperator,
+        residual: Array,
+        time: float,
+        bandwidth: float,
+        plan: Plan | None = None,
+    ):
         self.operator = operator
+        self.plan = Plan(start=time) if plan is None else plan
         self.time = time
         self.bandwidth = bandwidth
         self.n_products = 0
@@ -43,22 +71,34 @@ class TrainingFront:
         self.residual = residual
         self.time = time
         self.squared_norm = float((residual * residual).sum())
-        self._trial: float | None = None
+        self._speeds: dict[float, float] = {}
+        self._velocity_bandwidth: float | None = None
         self._limit_speed: float | None = None
+
+    def velocity(self, bandwidth: float) -> Array:
+        """K(bandwidth) r = −r′; kept until the residual or the bandwidth changes."""
+        if bandwidth != self._velocity_bandwidth:
+            self._velocity = self.operator.product(bandwidth, self.residual)
+            self._velocity_bandwidth = bandwidth
+            self.n_products += 1
+        return self._velocity
 
     def speed(self, bandwidth: float) -> float:
         """2 rᵀK(bandwidth)r / yᵀy (Equation 7)."""
-        if bandwidth != self._trial:
-            self.velocity = self.operator.product(bandwidth, self.residual)
-            self.n_products += 1
-            self._trial = bandwidth
-            self._speed = 2.0 * float((self.residual * self.velocity).sum())
-            if self._speed < self._tolerance * max(self.squared_norm, 1e-30):
-                raise ValueError(
-                    f"kernel {self.operator.kernel.name!r} is not positive semi-definite on "
-                    f"these rows: rᵀKr = {self._speed / 2:.3g} < 0 at bandwidth {bandwidth:.6g}"
-                )
-        return self._speed
+        if bandwidth in self._speeds:
+            return self._speeds[bandwidth]
+        speed = 2.0 * float((self.residual * self.velocity(bandwidth)).sum())
+        if speed < self._tolerance * self.squared_norm:
+            raise ValueError(
+                f"kernel {self.operator.kernel.name!r} is not positive semi-definite on these "
+                f"rows: rᵀKr = {speed / 2:.3g} < 0 at bandwidth {bandwidth:.6g}"
+            )
+        self._speeds[bandwidth] = speed
+        return speed
+
+    def know_speed(self, bandwidth: float, speed: float) -> None:
+        """Take a speed that is known already: it costs no product."""
+        self._speeds[bandwidth] = speed
 
     def limit_speed(self) -> float:
         """2 rᵀK(0)r / yᵀy: K(0) is ones where rows coincide, zero elsewhere."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bandfall.descent.front import Plan
 from bandfall.descent.stopping import Status
 from bandfall.kernels import Kernel
 from bandfall.operators import cross_gradient, cross_product
@@ -99,6 +100,8 @@ class Path:
     bandwidth : float
         Current bandwidth at the end: where a resumed run goes on.
     weights : ndarray of shape (n,) or None
+    plan : Plan or None
+        Where in its stage the run ended.
     solver : object
         What produced the stages; `truncate` and `resume_path` go on with it.
     """
@@ -115,6 +118,7 @@ class Path:
     status: Status
     bandwidth: float
     weights: np.ndarray | None = None
+    plan: Plan | None = field(default=None, repr=False)
     solver: object = field(default=None, repr=False)
 
     def __len__(self) -> int:

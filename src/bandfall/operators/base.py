@@ -34,6 +34,10 @@ class KernelOperator(Protocol):
         """A NumPy array with the values of one of the operator's own."""
         ...
 
+    def zeros(self, shape: tuple[int, ...]) -> Array:
+        """The operator's own array of zeros."""
+        ...
+
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block for a block of shape (n, k); exact at bandwidth 0 and ∞."""
         ...
@@ -57,6 +61,7 @@ class WeightedOperator:
         self.dtype = operator.dtype
         self.array = operator.array
         self.numpy = operator.numpy
+        self.zeros = operator.zeros
         self.max_distance = operator.max_distance
         self.trace = float(weights.sum())
         self._root = operator.array(np.sqrt(weights)[:, None])

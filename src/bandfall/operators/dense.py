@@ -54,6 +54,10 @@ class DenseOperator:
         """`array` itself."""
         return array
 
+    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Zeros in the operator's dtype."""
+        return np.zeros(shape, self.dtype)
+
     def max_distance(self) -> float:
         """Largest distance between two rows."""
         return float(self._distances.max()) ** (1.0 / self.kernel.power)

@@ -1,0 +1,131 @@
+"""Exact gradient flow along a falling bandwidth: one Krylov space per stage."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bandfall.descent.front import Plan, TrainingFront
+from bandfall.descent.krylov import KrylovSpace, first_time_below
+from bandfall.descent.recorder import Recorder
+from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
+from bandfall.schedules import Schedule
+
+# No event is looked for beyond this; far more than any residual needs to vanish.
+_HORIZON = 1e12
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Integrates Equation 2 exactly while the bandwidth is constant.
+
+    Over a stage, r ← e^{−hK} r and c = ∫₀ʰ e^{−sK} r ds come from one Lanczos space, whose
+    error bound is held below `tolerance`. No step size, no stability limit; the number of
+    products hardly depends on n.
+
+    Second order in the schedule's bandwidth grid: a stage whose bandwidth was just shrunk
+    lasts twice as long as its speed stays above the threshold, so that its bandwidth is the
+    right one in the *middle* of the stage. Stage ends are located inside the Krylov space.
+
+    Parameters
+    ----------
+    tolerance : float
+        Bound on the error of the residual per stage, relative to ‖y‖; raised to what the
+        dtype can resolve.
+    max_dimension : int
+        Of one Krylov space; a stage that needs more is split, which costs no accuracy.
+    """
+
+    tolerance: float = 1e-7
+    max_dimension: int = 96
+
+    def run(
+        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
+    ) -> Status:
+        """Train from `front` until `stopping`; stages go to `recorder`."""
+        tolerance = max(self.tolerance, 20.0 * float(np.finfo(front.operator.dtype).eps))
+        dimension, n_iter = 2, 0
+        while True:
+            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)
+            if status is not None:
+                return status
+            if not front.time < front.plan.end:
+                self._begin_stage(front, schedule)
+            speed = front.speed(front.bandwidth)
+            if front.bandwidth <= schedule.floor and speed < STALL_SPEED:
+                return Status.STALLED
+            space, duration, reached = self._solve(
+                front, schedule, stopping, tolerance, dimension - 2
+            )
+            dimension = space.dimension
+            coefficients, residual = space.advance(duration)
+            recorder.step(
+                time=front.time,
+                bandwidth=front.bandwidth,
+                r2=front.r2,
+                speed=speed,
+                duration=duration,
+                coefficients=coefficients,
+            )
+            front.move_to(
+                residual,
+                stopping.max_time if reached is Status.TIME_REACHED else front.time + duration,
+            )
+            front.know_speed(front.bandwidth, float(space.speed(np.array([duration]))[0]))
+            if reached is not None:
+                return reached
+            n_iter += 1
+
+    def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
+        bandwidth = schedule.next_bandwidth(front)
+        shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
+        front.bandwidth = bandwidth
+        front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
+
+    def _solve(
+        self,
+        front: TrainingFront,
+        schedule: Schedule,
+        stopping: Stopping,
+        tolerance: float,
+        first_check: int,
+    ) -> tuple[KrylovSpace, float, Status | None]:
+        """Grow a space until it covers the rest of the stage; how far to go in it, and why."""
+        velocity = front.velocity(front.bandwidth)
+        space = KrylovSpace(
+            front.operator, front.bandwidth, front.residual, velocity, self.max_dimension
+        )
+        while True:
+            full = space.exhausted or space.dimension >= space.max_dimension
+            if full or space.dimension >= first_check:
+                space.diagonalise()
+                duration, reached, end = _horizon(front, space, schedule, stopping)
+                if space.error(duration) <= tolerance:
+                    front.plan = replace(front.plan, end=end)
+                    return space, duration, reached
+                if full:
+                    return space, space.longest_accurate(duration, tolerance), None
+            space.expand()
+            front.n_products += 1
+
+
+def _horizon(
+    front: TrainingFront, space: KrylovSpace, schedule: Schedule, stopping: Stopping
+) -> tuple[float, Status | None, float]:
+    """How far to go at this bandwidth, which limit that reaches, and when the stage ends."""
+    plan, end = front.plan, front.plan.end
+    if not math.isfinite(end):
+        threshold = max(schedule.threshold(front.bandwidth), 0.5 * STALL_SPEED)
+        lead = front.time - plan.start + first_time_below(space.speed, threshold, _HORIZON)
+        end = plan.start + min((2.0 if plan.centred else 1.0) * lead, schedule.span(front))
+    duration: float = end - front.time
+    reached = None
+    if front.time + duration >= stopping.max_time:
+        duration, reached = stopping.max_time - front.time, Status.TIME_REACHED
+    goal = max(1.0 - stopping.max_r2, 1e-16)
+    enough = first_time_below(space.squared_norm, goal, duration)
+    if enough < math.inf:
+        duration, reached = enough, Status.R2_REACHED
+    return duration, reached, end

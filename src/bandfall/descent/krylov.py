@@ -1,0 +1,201 @@
+"""Krylov spaces for the exact flow at constant bandwidth: e^{−tK} r and ∫₀ᵗ e^{−sK} r ds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bandfall.closed_form import flow_filter
+from bandfall.operators import KernelOperator
+
+Array = Any
+
+_QUADRATURE = np.linspace(0.0, 1.0, 17)[1:]
+
+
+class KrylovSpace:
+    """span{r, Kr, …, K^{m−1}r} by Lanczos with full reorthogonalisation, one per column of r.
+
+    With K Q = Q T + β q eᵀ and r = ‖r‖ Q e₁, the flow inside the space is
+    r(t) = ‖r‖ Q e^{−tT} e₁. Its defect r′ + K r = ‖r‖ β (e_mᵀ e^{−tT} e₁) q is known, and
+    because e^{−tK} never expands, the integral of the defect's norm bounds the error of r(t).
+
+    R² and speed at *every* t are sums of m exponentials: events are located in the small
+    space without any further product.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+    bandwidth : float
+    residual, velocity : operator's arrays of shape (n, k)
+        r and K(bandwidth) r, the first product.
+    max_dimension : int
+    """
+
+    def __init__(
+        self,
+        operator: KernelOperator,
+        bandwidth: float,
+        residual: Array,
+        velocity: Array,
+        max_dimension: int,
+    ):
+        self._operator = operator
+        self._bandwidth = bandwidth
+        self.max_dimension = min(max_dimension, operator.n_rows)
+        self._norms = operator.numpy((residual * residual).sum(0) ** 0.5).astype(np.float64)
+        inverse = operator.array(_reciprocal(self._norms))
+        self._basis = [(residual * inverse).T]  # vectors as rows: each (k, n)
+        self._matrix: Array = None  # (k, capacity, n)
+        self._alpha: list[np.ndarray] = []
+        self._beta: list[np.ndarray] = []
+        self._eps = float(np.finfo(operator.dtype).eps)
+        self._absorb((velocity * inverse).T)
+
+    @property
+    def dimension(self) -> int:
+        """Number of basis vectors per column that T covers."""
+        return len(self._alpha)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether the space is invariant under K: its flow is exact for all time."""
+        return not np.any(self._beta[-1] > 0.0)
+
+    def expand(self) -> None:
+        """One more product, one more dimension."""
+        image = self._operator.product(self._bandwidth, self._basis[-1].T)
+        self._absorb(image.T)
+
+    def _absorb(self, image: Array) -> None:
+        """Orthogonalise K q_m against the basis, twice; record T's new row."""
+        Q = self._stacked()
+        vector, overlaps = image, []
+        for _ in range(2):  # twice is enough
+            overlap = Q @ vector[:, :, None]  # (k, m, 1)
+            vector = vector - (overlap.swapaxes(1, 2) @ Q)[:, 0, :]
+            overlaps.append(overlap[:, -1, 0])
+        alpha = self._operator.numpy(overlaps[0]).astype(np.float64)
+        beta = self._operator.numpy((vector * vector).sum(1) ** 0.5).astype(np.float64)
+        scale = np.abs(alpha) + (self._beta[-1] if self._beta else 0.0)
+        beta = np.where(beta > 10.0 * self._eps * scale, beta, 0.0)  # else: rounding only
+        self._alpha.append(alpha)
+        self._beta.append(beta)
+        self._basis.append(vector * self._operator.array(_reciprocal(beta)[:, None]))
+
+    def _stacked(self) -> Array:
+        """Basis as one (k, m, n) array that grows in place."""
+        newest = self._basis[-1]
+        m = len(self._basis)
+        if self._matrix is None or self._matrix.shape[1] < m:
+            capacity = min(max(8, 2 * m), self.max_dimension + 1)
+            grown = self._operator.zeros((newest.shape[0], capacity, newest.shape[1]))
+            for i, vector in enumerate(self._basis):
+                grown[:, i] = vector
+            self._matrix = grown
+        else:
+            self._matrix[:, m - 1] = newest
+        return self._matrix[:, :m]
+
+    def diagonalise(self) -> None:
+        """Eigenvalues and vectors of T: asked for before the flow in the space is used."""
+        m = self.dimension
+        T = np.zeros((len(self._norms), m, m))
+        index = np.arange(m)
+        T[:, index, index] = np.stack(self._alpha, axis=1)
+        if m > 1:
+            off_diagonal = np.stack(self._beta[:-1], axis=1)
+            T[:, index[1:], index[:-1]] = off_diagonal
+            T[:, index[:-1], index[1:]] = off_diagonal
+        eigenvalues, self._vectors = np.linalg.eigh(T)
+        self._eigenvalues = np.maximum(eigenvalues, 0.0)  # (k, m)
+        # Weights of the exponentials in ‖r(t)‖² and in the defect.
+        self._weights = (self._norms[:, None] * self._vectors[:, 0, :]) ** 2
+        self._defects = (self._norms * self._beta[-1])[:, None] * (
+            self._vectors[:, -1, :] * self._vectors[:, 0, :]
+        )
+
+    def squared_norm(self, times: np.ndarray) -> np.ndarray:
+        """‖r(t)‖² summed over columns, at each of `times`."""
+        return self._exponentials(2.0 * times, self._weights)
+
+    def speed(self, times: np.ndarray) -> np.ndarray:
+        """∂R²/∂t = 2 r(t)ᵀ K r(t), at each of `times`."""
+        return self._exponentials(2.0 * times, 2.0 * self._weights * self._eigenvalues)
+
+    def _exponentials(self, times: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        rates = self._eigenvalues.reshape(-1)
+        return np.exp(-np.multiply.outer(times, rates)) @ weights.reshape(-1)
+
+    def error(self, time: float) -> float:
+        """Bound on the error of r(time), from the defect."""
+        if time == 0.0 or self.exhausted:
+            return 0.0
+        decay = np.exp(-(time * _QUADRATURE)[:, None, None] * self._eigenvalues)
+        defect = np.abs((decay * self._defects).sum(axis=2)).mean(axis=0) * time
+        return float(np.sqrt((defect * defect).sum()))
+
+    def longest_accurate(self, time: float, tolerance: float) -> float:
+        """The longest time up to `time` whose error stays below `tolerance`."""
+        if self.error(time) <= tolerance:
+            return time
+        low, high = 0.0, time
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if self.error(middle) <= tolerance else (low, middle)
+            if high - low <= 1e-3 * low:
+                break
+        return low
+
+    def advance(self, time: float) -> tuple[Array, Array]:
+        """c = ∫₀ᵗ r ds and the residual r − K c that it leaves, both of shape (n, k).
+
+        r − K c differs from ‖r‖ Q e^{−tT} e₁ by the known defect, a multiple of the vector q
+        that comes next; adding it keeps residual and coefficients consistent to rounding.
+        """
+        m = self.dimension
+        decay = np.exp(-time * self._eigenvalues)
+        integral = np.stack([flow_filter(row, time) for row in self._eigenvalues])
+        start = self._norms[:, None] * self._vectors[:, 0, :]
+        small = np.zeros((len(self._norms), 2, m + 1))
+        small[:, :, :m] = np.einsum(
+            "kij,fkj->kfi", self._vectors, np.stack([integral, decay]) * start
+        )
+        small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
+        combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
+        return combined[:, 0].T, combined[:, 1].T
+
+
+def first_time_below(
+    function: Callable[[np.ndarray], np.ndarray], level: float, limit: float
+) -> float:
+    """When a decreasing function of time first falls to `level`; ∞ if not before `limit`."""
+    if float(function(np.array([limit]))[0]) > level:
+        return np.inf
+    if float(function(np.array([0.0]))[0]) <= level:
+        return 0.0
+    high = min(limit, 1e-12)
+    low = 0.0
+    while high < limit:  # a geometric bracket …
+        grid = np.minimum(high * np.array([10.0, 100.0, 1e3, 1e4]), limit)
+        below = function(grid) <= level
+        if below.any():
+            first = int(np.argmax(below))
+            low = grid[first - 1] if first else high
+            high = grid[first]
+            break
+        high = grid[-1]
+    for _ in range(12):  # … refined sixteenfold each time
+        grid = np.linspace(low, high, 17)[1:]
+        first = int(np.argmax(function(grid) <= level))
+        low, high = (grid[first - 1] if first else low), grid[first]
+        if high - low <= 1e-13 * high:
+            break
+    return float(high)
+
+
+def _reciprocal(values: np.ndarray) -> np.ndarray:
+    """1/values, and 0 where a value is 0."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)

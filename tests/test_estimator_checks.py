@@ -2,9 +2,25 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall import (
+    KernelDescentRegressor,
+    KernelFlowCV,
+    KernelFlowRegressor,
+    KernelRidgeCV,
+    KernelRidgeMML,
+    KernelRidgeRegressor,
+)
 
 
-@parametrize_with_checks([KernelDescentRegressor(), KernelRidgeRegressor(), KernelFlowRegressor()])
+@parametrize_with_checks(
+    [
+        KernelDescentRegressor(),
+        KernelRidgeRegressor(),
+        KernelFlowRegressor(),
+        KernelRidgeCV(),
+        KernelFlowCV(),
+        KernelRidgeMML(),
+    ]
+)
 def test_sklearn_checks(estimator, check):
     check(estimator)

@@ -1,10 +1,20 @@
 """Bandfall: kernel regression whose bandwidth falls to zero while it trains."""
 
-from bandfall.estimators import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.estimators import (
+    KernelDescentRegressor,
+    KernelFlowCV,
+    KernelFlowRegressor,
+    KernelRidgeCV,
+    KernelRidgeMML,
+    KernelRidgeRegressor,
+)
 
 __all__ = [
     "KernelDescentRegressor",
+    "KernelFlowCV",
     "KernelFlowRegressor",
+    "KernelRidgeCV",
+    "KernelRidgeMML",
     "KernelRidgeRegressor",
 ]
 

@@ -15,22 +15,38 @@ from scipy import linalg
 __all__ = ["Spectrum", "euler_filter", "flow_filter", "ridge_coefficients", "ridge_filter"]
 
 
-def ridge_filter(eigenvalues: np.ndarray, penalty: float) -> np.ndarray:
-    """1/(λ + penalty); for penalty 0 the pseudo-inverse, zero where λ is rounding."""
-    if penalty > 0:
-        return 1.0 / (eigenvalues + penalty)
+def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:
+    """1/(λ + penalty); for penalty 0 the pseudo-inverse, zero where λ is rounding.
+
+    Shape (n,), or (n, P) for an array of P penalties.
+    """
+    eigenvalues, penalty = _as_table(eigenvalues, penalty)
     cutoff = len(eigenvalues) * np.finfo(eigenvalues.dtype).eps * eigenvalues.max(initial=0.0)
-    return np.where(eigenvalues > cutoff, 1.0 / np.where(eigenvalues > 0, eigenvalues, 1.0), 0.0)
+    shifted = eigenvalues + penalty
+    invertible = (penalty > 0) | (eigenvalues > cutoff)
+    return np.where(invertible, 1.0, 0.0) / np.where(shifted > 0, shifted, 1.0)
 
 
-def flow_filter(eigenvalues: np.ndarray, time: float) -> np.ndarray:
-    """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0; for t = ∞ the pseudo-inverse."""
-    if np.isinf(time):
-        return ridge_filter(eigenvalues, 0.0)
-    x = time * eigenvalues
+def flow_filter(eigenvalues: np.ndarray, time: float | np.ndarray) -> np.ndarray:
+    """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0; for t = ∞ the pseudo-inverse.
+
+    Shape (n,), or (n, T) for an array of T times.
+    """
+    eigenvalues, time = _as_table(eigenvalues, time)
+    finite = np.where(np.isinf(time), 0.0, time)
+    x = finite * eigenvalues
     small = np.abs(x) < 1e-8
     safe = np.where(small, 1.0, x)
-    return time * np.where(small, 1.0 - 0.5 * x, -np.expm1(-safe) / safe)
+    flow = finite * np.where(small, 1.0 - 0.5 * x, -np.expm1(-safe) / safe)
+    return np.where(np.isinf(time), ridge_filter(eigenvalues, 0.0), flow)
+
+
+def _as_table(eigenvalues: np.ndarray, values: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues as a column against a row of several values; one value leaves them flat."""
+    values = np.asarray(values, dtype=eigenvalues.dtype)
+    if values.ndim == 1 and eigenvalues.ndim == 1:
+        return eigenvalues[:, None], values
+    return eigenvalues, values
 
 
 def euler_filter(eigenvalues: np.ndarray, step_size: float, n_steps: int) -> np.ndarray:

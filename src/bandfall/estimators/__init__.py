@@ -1,6 +1,15 @@
 """The scikit-learn surface: validation and one call."""
 
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
+from bandfall.estimators._marginal_likelihood import KernelRidgeMML
 
-__all__ = ["KernelDescentRegressor", "KernelFlowRegressor", "KernelRidgeRegressor"]
+__all__ = [
+    "KernelDescentRegressor",
+    "KernelFlowCV",
+    "KernelFlowRegressor",
+    "KernelRidgeCV",
+    "KernelRidgeMML",
+    "KernelRidgeRegressor",
+]

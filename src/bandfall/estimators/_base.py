@@ -64,3 +64,9 @@ def check_number(name: str, value, *, low=None, high=None, low_open=False, allow
     )
     if not inside:  # NaN is never inside
         raise ValueError(f"{name}={value!r} must be {allowed}")
+
+
+def check_flag(name: str, value):
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r} must be True or False; got {type(value).__name__}")

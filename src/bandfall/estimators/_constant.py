@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
-from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.estimators._base import KernelRegressor, check_flag, check_number
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator, cross_product
 from bandfall.operators.select import check_dense_budget
@@ -33,7 +33,9 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         kernel = get_kernel(self.kernel)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
         self._dtype = X.dtype
-        self.offset_ = np.average(y, axis=0, weights=weights).astype(X.dtype)
+        self.offset_ = np.zeros(y.shape[1], X.dtype)
+        if self.fit_intercept:
+            self.offset_ = np.average(y, axis=0, weights=weights).astype(X.dtype)
         root = 1.0 if weights is None else np.sqrt(weights)[:, None]
         K = DenseOperator(X, kernel, X.dtype).matrix(float(self.bandwidth))
         K = K if weights is None else root * K * root.T
@@ -67,6 +69,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
     def _check_parameters(self):
         get_kernel(self.kernel)
         check_number("bandwidth", self.bandwidth, low=0)
+        check_flag("fit_intercept", self.fit_intercept)
         check_number("memory_budget", self.memory_budget, low=1)
 
 
@@ -81,6 +84,8 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
         σ. Zero and infinity are allowed and exact (Proposition 3).
     penalty : float >= 0, default=1e-3
         λ; zero gives the pseudo-inverse.
+    fit_intercept : bool, default=True
+        Subtract the mean ȳ of the target before training and add it after; False takes ȳ = 0.
     memory_budget : int, default=2**30
         Bytes; a kernel matrix that does not fit is refused before allocation.
 
@@ -101,10 +106,19 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
-    def __init__(self, kernel="gaussian", *, bandwidth=1.0, penalty=1e-3, memory_budget=2**30):
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        bandwidth=1.0,
+        penalty=1e-3,
+        fit_intercept=True,
+        memory_budget=2**30,
+    ):
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.penalty = penalty
+        self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
     def _check_parameters(self):
@@ -128,6 +142,8 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         σ.
     time : float in [0, inf], default=1000.0
         Training time t; compare 1/penalty of ridge regression (Remark 1).
+    fit_intercept : bool, default=True
+        Subtract the mean ȳ of the target before training and add it after; False takes ȳ = 0.
     memory_budget : int, default=2**30
         Bytes; a kernel matrix that does not fit is refused before allocation.
 
@@ -148,10 +164,19 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
-    def __init__(self, kernel="gaussian", *, bandwidth=1.0, time=1000.0, memory_budget=2**30):
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        bandwidth=1.0,
+        time=1000.0,
+        fit_intercept=True,
+        memory_budget=2**30,
+    ):
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.time = time
+        self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
     def _check_parameters(self):

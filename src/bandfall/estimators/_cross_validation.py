@@ -1,0 +1,267 @@
+"""Constant bandwidth, selected by cross-validation: KRR-CV and KGF-CV (Section 5, Appendix B)."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.model_selection import check_cv
+
+from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
+from bandfall.kernels import get_kernel
+from bandfall.operators.select import check_dense_budget
+from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
+from bandfall.selection.folds import leave_one_out_folds
+
+_GRID_SIZE = 30  # per parameter (Appendix B)
+
+
+class _CrossValidatedRegressor(SelectedRegressor):
+    """Grid search over bandwidth × one more parameter; subclasses name the parameter."""
+
+    def fit(self, X, y, groups=None):
+        """Choose bandwidth and penalty (or time) by cross-validation, then fit all rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        groups : array-like of shape (n_samples,), optional
+            For splitters that need groups.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y, _ = self._training_data(X, y)
+        check_dense_budget(len(X), np.dtype(np.float64), self.memory_budget)
+        bandwidths = _grid("bandwidths", self.bandwidths, BANDWIDTH_RANGE)
+        values = self._values()
+        mse = self._mse(
+            X,
+            y,
+            get_kernel(self.kernel),
+            bandwidths,
+            values,
+            self._splits(X, y, groups),
+            fit_intercept=self.fit_intercept,
+            n_jobs=self.n_jobs,
+        )
+        i, j = best_cell(mse)
+        self.bandwidth_ = float(bandwidths[i])
+        setattr(self, f"{self._parameter}_", float(values[j]))
+        self.cv_results_ = _results(mse, bandwidths, self._parameter, values)
+        self.best_index_ = i * len(values) + j
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        regressor = self._regressor(
+            self.kernel,
+            fit_intercept=self.fit_intercept,
+            memory_budget=self.memory_budget,
+            **self.best_params_,
+        )
+        return self._refit(regressor, X, y)
+
+    def _splits(self, X, y, groups):
+        rows = np.arange(len(X))
+        if isinstance(self.cv, str):
+            if self.cv != "loo":
+                raise ValueError(
+                    f"cv={self.cv!r} must be an int, 'loo', a scikit-learn splitter or an "
+                    "iterable of (training rows, held-out rows)"
+                )
+            if len(X) < 2:
+                raise ValueError("cv='loo' needs at least 2 rows; got n_samples=1")
+            return leave_one_out_folds(len(X))
+        splits = [(rows[a], rows[b]) for a, b in check_cv(self.cv).split(X, y, groups)]
+        if not splits or any(len(a) == 0 or len(b) == 0 for a, b in splits):
+            raise ValueError("cv must give at least one split, each with rows on both sides")
+        return splits
+
+
+class KernelRidgeCV(_CrossValidatedRegressor):
+    """Kernel ridge regression, bandwidth and penalty chosen by cross-validation (KRR-CV).
+
+    One eigendecomposition per bandwidth serves all penalties and all folds: the residuals
+    of held-out rows follow in closed form from the kernel matrix of all rows.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        See `bandfall.kernels.get_kernel`.
+    bandwidths : array-like of shape (n_bandwidths,), optional
+        Candidates in [0, inf]; by default the paper's 30, log-spaced from 0.01 to 10, made
+        for standardised features.
+    penalties : array-like of shape (n_penalties,), optional
+        Candidates >= 0; by default the paper's 30, log-spaced from 1e-6 to 1.
+    cv : int, "loo", splitter or iterable, default=10
+        Number of consecutive folds, leave-one-out, a scikit-learn splitter, or pairs of
+        (training rows, held-out rows), such as `bandfall.selection.permutation_folds` makes
+        after the paper.
+    fit_intercept : bool, default=True
+        Subtract the mean of the training targets before training (in every fold anew) and
+        add it after. False takes the targets as they are, as the paper's experiments do.
+    n_jobs : int, optional
+        joblib workers over bandwidths (and folds, where each needs its own decomposition);
+        threads unless `joblib.parallel_config` says otherwise.
+    memory_budget : int, default=2**30
+        Bytes per worker; a kernel matrix that does not fit is refused before allocation.
+
+    Attributes
+    ----------
+    bandwidth_, penalty_ : float
+        The pair with the smallest mean over folds of the mean squared error; of equals the
+        first one, bandwidths outside, penalties inside.
+    best_score_ : float
+        Minus that mean squared error.
+    cv_results_ : dict of arrays
+        As in `GridSearchCV`: "param_bandwidth", "param_penalty", "params",
+        "split<i>_test_score", "mean_test_score", "std_test_score", "rank_test_score".
+    best_index_ : int
+    best_params_ : dict
+    best_estimator_ : KernelRidgeRegressor
+        Fitted to all rows.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelRidgeCV
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> model = KernelRidgeCV(bandwidths=[0.01, 0.5], penalties=[1e-3, 1.0]).fit(X, y)
+    >>> model.bandwidth_, model.penalty_
+    (0.5, 0.001)
+    """
+
+    _parameter = "penalty"
+    _mse = staticmethod(ridge_cv_mse)
+    _regressor = KernelRidgeRegressor
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        bandwidths=None,
+        penalties=None,
+        cv=10,
+        fit_intercept=True,
+        n_jobs=None,
+        memory_budget=2**30,
+    ):
+        self.kernel = kernel
+        self.bandwidths = bandwidths
+        self.penalties = penalties
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.n_jobs = n_jobs
+        self.memory_budget = memory_budget
+
+    def _values(self):
+        return _grid("penalties", self.penalties, PENALTY_RANGE)
+
+
+class KernelFlowCV(_CrossValidatedRegressor):
+    """Kernel gradient flow, bandwidth and training time chosen by cross-validation (KGF-CV).
+
+    One eigendecomposition per bandwidth and fold serves all times.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        See `bandfall.kernels.get_kernel`.
+    bandwidths : array-like of shape (n_bandwidths,), optional
+        Candidates in [0, inf]; by default the paper's 30, log-spaced from 0.01 to 10, made
+        for standardised features.
+    times : array-like of shape (n_times,), optional
+        Candidates in [0, inf]; by default one over the paper's 30 penalties: 1e6 to 1.
+    cv : int, "loo", splitter or iterable, default=10
+        As in `KernelRidgeCV`; "loo" decomposes once per row here, for want of a closed form.
+    fit_intercept : bool, default=True
+        As in `KernelRidgeCV`.
+    n_jobs : int, optional
+        joblib workers over bandwidths and folds; threads unless `joblib.parallel_config`
+        says otherwise.
+    memory_budget : int, default=2**30
+        Bytes per worker; a kernel matrix that does not fit is refused before allocation.
+
+    Attributes
+    ----------
+    bandwidth_, time_ : float
+    best_score_ : float
+    cv_results_ : dict of arrays
+        As in `KernelRidgeCV`, with "param_time".
+    best_index_ : int
+    best_params_ : dict
+    best_estimator_ : KernelFlowRegressor
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelFlowCV
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> model = KernelFlowCV(bandwidths=[0.01, 0.5], times=[1e3, 1.0]).fit(X, y)
+    >>> model.bandwidth_, model.time_
+    (0.5, 1000.0)
+    """
+
+    _parameter = "time"
+    _mse = staticmethod(flow_cv_mse)
+    _regressor = KernelFlowRegressor
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        bandwidths=None,
+        times=None,
+        cv=10,
+        fit_intercept=True,
+        n_jobs=None,
+        memory_budget=2**30,
+    ):
+        self.kernel = kernel
+        self.bandwidths = bandwidths
+        self.times = times
+        self.cv = cv
+        self.fit_intercept = fit_intercept
+        self.n_jobs = n_jobs
+        self.memory_budget = memory_budget
+
+    def _values(self):
+        if self.times is None:
+            return 1.0 / _grid("penalties", None, PENALTY_RANGE)
+        return _grid("times", self.times, None)
+
+
+def _grid(name, values, ends) -> np.ndarray:
+    """A checked grid of values, by default the paper's between `ends`."""
+    if values is None:
+        return np.geomspace(*ends, _GRID_SIZE)
+    grid = np.asarray(values, dtype=np.float64)
+    if grid.ndim != 1 or len(grid) == 0 or np.isnan(grid).any() or grid.min() < 0:
+        raise ValueError(f"{name}={values!r} must be a non-empty list of numbers >= 0")
+    if name == "penalties" and np.isinf(grid).any():
+        raise ValueError(f"{name}={values!r} must be finite")
+    return grid
+
+
+def _results(mse, bandwidths, parameter, values) -> dict:
+    """`GridSearchCV`'s table, rows in order of bandwidth, then penalty or time."""
+    scores = -mse.reshape(len(mse), -1)
+    grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]
+    mean = scores.mean(axis=0)
+    return {
+        "param_bandwidth": grid[0],
+        f"param_{parameter}": grid[1],
+        "params": [
+            {"bandwidth": float(b), parameter: float(v)} for b, v in zip(*grid, strict=True)
+        ],
+        **{f"split{i}_test_score": row for i, row in enumerate(scores)},
+        "mean_test_score": mean,
+        "std_test_score": scores.std(axis=0),
+        "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
+    }

@@ -1,0 +1,14 @@
+"""Choosing bandwidth and penalty for constant-bandwidth regression: the rivals of KGD-D."""
+
+from bandfall.selection.cross_validation import best_cell, flow_cv_mse, ridge_cv_mse
+from bandfall.selection.evidence import Evidence, maximise_evidence
+from bandfall.selection.folds import permutation_folds
+
+__all__ = [
+    "Evidence",
+    "best_cell",
+    "flow_cv_mse",
+    "maximise_evidence",
+    "permutation_folds",
+    "ridge_cv_mse",
+]

@@ -1,0 +1,223 @@
+"""Cross-validation over bandwidth × penalty, or bandwidth × time, from few eigendecompositions.
+
+One decomposition K_tr = U diag(λ) Uᵀ per bandwidth and fold serves every penalty and every
+time, since both estimates are filters of λ (`bandfall.closed_form`). For ridge regression one
+per bandwidth serves all folds as well: with A = (K + penalty·I)⁻¹ over *all* rows, the
+residuals of the held-out rows F of a model trained on the others are
+
+    y_F − f̂_{−F}(x_F) = (A_FF)⁻¹ (A (y − offset))_F,
+
+which for single rows is the familiar leave-one-out formula (A y)_i / A_ii.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from bandfall.closed_form import Spectrum, flow_filter, ridge_filter
+from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.distances import squared_distances, to_power
+from bandfall.selection.folds import Split, are_complements
+
+# Entries of the temporaries (penalties × held-out rows × rows) of the closed form.
+_BLOCK_ENTRIES = 1 << 20
+
+Filter = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def distance_powers(X: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """Distances between all rows, raised to ``kernel.power``, float64, shape (n, n)."""
+    rows = np.asarray(X, dtype=np.float64)
+    rows = rows - rows.mean(axis=0)
+    return to_power(squared_distances(rows, rows), kernel.power)
+
+
+def ridge_cv_mse(
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    bandwidths: np.ndarray,
+    penalties: np.ndarray,
+    splits: Sequence[Split],
+    *,
+    fit_intercept: bool = True,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Mean squared error of kernel ridge regression on the held-out rows of every split.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    y : ndarray of shape (n, k)
+    kernel : Kernel
+    bandwidths : ndarray of shape (B,)
+    penalties : ndarray of shape (P,)
+        Not negative.
+    splits : sequence of S (training rows, held-out rows)
+    fit_intercept : bool
+        Subtract the mean of each split's training targets before training and add it after.
+    n_jobs : int, optional
+        joblib workers (threads by default).
+
+    Returns
+    -------
+    ndarray of shape (S, B, P)
+
+    Examples
+    --------
+    >>> from bandfall.kernels import get_kernel
+    >>> from bandfall.selection import best_cell, permutation_folds, ridge_cv_mse
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> mse = ridge_cv_mse(X, np.sin(3 * X), get_kernel("gaussian"), np.array([0.01, 0.5]),
+    ...                    np.array([1e-3, 1.0]), permutation_folds(30, seed=0, n_folds=5))
+    >>> mse.shape, best_cell(mse)
+    ((5, 2, 2), (1, 0))
+    """
+    y = np.asarray(y, dtype=np.float64)
+    distances = distance_powers(X, kernel)
+    # Below this penalty K + penalty·I is singular to rounding, the inverse over all rows no
+    # longer knows what it inverts, and each fold takes its own pseudo-inverse.
+    rounding = len(X) ** 2 * np.finfo(np.float64).eps
+    if not (are_complements(splits, len(X)) and penalties.min() > rounding):
+        return _foldwise_mse(
+            distances, y, kernel, bandwidths, penalties, ridge_filter, splits, fit_intercept, n_jobs
+        )
+
+    offsets = np.stack([_offset(y[train], fit_intercept) for train, _ in splits])
+    folds = [held_out for _, held_out in splits]
+
+    def errors(bandwidth: float) -> np.ndarray:
+        spectrum = Spectrum(kernel_matrix(kernel, distances, bandwidth))
+        return _closed_form_mse(spectrum, y, penalties, folds, offsets)
+
+    columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
+    return np.stack(columns, axis=1)
+
+
+def flow_cv_mse(
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    bandwidths: np.ndarray,
+    times: np.ndarray,
+    splits: Sequence[Split],
+    *,
+    fit_intercept: bool = True,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Mean squared error of kernel gradient flow on the held-out rows of every split.
+
+    Parameters as in `ridge_cv_mse`, with training times of shape (T,) for penalties.
+
+    Returns
+    -------
+    ndarray of shape (S, B, T)
+    """
+    y = np.asarray(y, dtype=np.float64)
+    distances = distance_powers(X, kernel)
+    return _foldwise_mse(
+        distances, y, kernel, bandwidths, times, flow_filter, splits, fit_intercept, n_jobs
+    )
+
+
+def best_cell(mse: np.ndarray) -> tuple[int, int]:
+    """(bandwidth, penalty) indices of the smallest mean over splits, the first one of equals.
+
+    Parameters
+    ----------
+    mse : ndarray of shape (S, B, P)
+    """
+    mean = mse.mean(axis=0)
+    i, j = np.unravel_index(int(np.argmin(mean)), mean.shape)
+    return int(i), int(j)
+
+
+def _foldwise_mse(
+    distances: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    bandwidths: np.ndarray,
+    values: np.ndarray,
+    filters: Filter,
+    splits: Sequence[Split],
+    fit_intercept: bool,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """Any filter, any splits: one eigendecomposition per bandwidth and split."""
+
+    def errors(bandwidth: float, train: np.ndarray, held_out: np.ndarray) -> np.ndarray:
+        rows = kernel_matrix(kernel, distances[:, train], bandwidth)
+        spectrum = Spectrum(rows[train])
+        offset = _offset(y[train], fit_intercept)
+        table = filters(spectrum.eigenvalues, values)  # (n_train, n_values)
+        features = rows[held_out] @ spectrum.eigenvectors
+        targets = spectrum.eigenvectors.T @ (y[train] - offset)
+        error = np.zeros(len(values))
+        for output in range(y.shape[1]):
+            prediction = features @ (table * targets[:, output, None]) + offset[output]
+            error += np.mean((prediction - y[held_out, output, None]) ** 2, axis=0)
+        return error / y.shape[1]
+
+    cells = [(b, train, held_out) for train, held_out in splits for b in bandwidths]
+    flat = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(*cell) for cell in cells)
+    return np.stack(flat).reshape(len(splits), len(bandwidths), len(values))
+
+
+def _offset(y: np.ndarray, fit_intercept: bool) -> np.ndarray:
+    return y.mean(axis=0) if fit_intercept else np.zeros(y.shape[1])
+
+
+def _closed_form_mse(
+    spectrum: Spectrum,
+    y: np.ndarray,
+    penalties: np.ndarray,
+    folds: Sequence[np.ndarray],
+    offsets: np.ndarray,
+) -> np.ndarray:
+    """Ridge errors (S, P) of all held-out folds from the decomposition over all rows."""
+    U = spectrum.eigenvectors
+    inverse = ridge_filter(spectrum.eigenvalues, penalties)  # (n, P)
+    # A [y, 1] for every penalty, shape (n, P, k + 1): the offset of a fold enters linearly.
+    projected = inverse[:, :, None] * (U.T @ np.column_stack([y, np.ones(len(y))]))[:, None, :]
+    images = (U @ projected.reshape(len(U), -1)).reshape(projected.shape)
+    if all(len(fold) == 1 for fold in folds):
+        rows = np.concatenate(folds)
+        diagonal = (U[rows] ** 2) @ inverse  # A_ii, shape (S, P)
+        right = images[rows, :, :-1] - images[rows, :, -1:] * offsets[:, None, :]
+        return np.mean(right**2, axis=2) / diagonal**2
+    filters = np.ascontiguousarray(inverse.T)
+    return np.stack(
+        [
+            _held_out_mse(U[fold], filters, images[fold], offset)
+            for fold, offset in zip(folds, offsets, strict=True)
+        ]
+    )
+
+
+def _held_out_mse(
+    U: np.ndarray, filters: np.ndarray, images: np.ndarray, offset: np.ndarray
+) -> np.ndarray:
+    """Mean square of (A_FF)⁻¹ (A (y − offset))_F for every penalty, shape (P,).
+
+    Parameters
+    ----------
+    U : ndarray of shape (m, n)
+        Rows of the eigenvectors that are held out.
+    filters : ndarray of shape (P, n)
+        1/(λ + penalty).
+    images : ndarray of shape (m, P, k + 1)
+        Held-out rows of A [y, 1].
+    offset : ndarray of shape (k,)
+    """
+    right = (images[..., :-1] - images[..., -1:] * offset).transpose(1, 0, 2)
+    mse = np.empty(len(filters))
+    chunk = max(1, _BLOCK_ENTRIES // U.size)
+    for start in range(0, len(filters), chunk):
+        part = slice(start, start + chunk)
+        blocks = (filters[part, None, :] * U).reshape(-1, U.shape[1]) @ U.T
+        residual = np.linalg.solve(blocks.reshape(-1, len(U), len(U)), right[part])
+        mse[part] = np.mean(residual**2, axis=(1, 2))
+    return mse

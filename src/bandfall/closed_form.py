@@ -16,29 +16,36 @@ __all__ = ["Spectrum", "euler_filter", "flow_filter", "ridge_coefficients", "rid
 
 
 def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:
-    """1/(λ + penalty); for penalty 0 the pseudo-inverse, zero where λ is rounding.
+    """1/(λ + penalty), zero where λ + penalty is rounding: for penalty 0 the pseudo-inverse.
 
     Shape (n,), or (n, P) for an array of P penalties.
     """
     eigenvalues, penalty = _as_table(eigenvalues, penalty)
-    cutoff = len(eigenvalues) * np.finfo(eigenvalues.dtype).eps * eigenvalues.max(initial=0.0)
     shifted = eigenvalues + penalty
-    invertible = (penalty > 0) | (eigenvalues > cutoff)
-    return np.where(invertible, 1.0, 0.0) / np.where(shifted > 0, shifted, 1.0)
+    known = shifted > _rounding(eigenvalues)
+    return np.where(known, 1.0, 0.0) / np.where(known, shifted, 1.0)
 
 
 def flow_filter(eigenvalues: np.ndarray, time: float | np.ndarray) -> np.ndarray:
-    """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0; for t = ∞ the pseudo-inverse.
+    """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0.
 
-    Shape (n,), or (n, T) for an array of T times.
+    Zero where λ and 1/t are both rounding: for t = ∞ the pseudo-inverse. Shape (n,), or
+    (n, T) for an array of T times.
     """
     eigenvalues, time = _as_table(eigenvalues, time)
-    finite = np.where(np.isinf(time), 0.0, time)
-    x = finite * eigenvalues
+    time = np.minimum(time, np.sqrt(np.finfo(eigenvalues.dtype).max))
+    rounding = _rounding(eigenvalues)
+    x = time * eigenvalues
     small = np.abs(x) < 1e-8
     safe = np.where(small, 1.0, x)
-    flow = finite * np.where(small, 1.0 - 0.5 * x, -np.expm1(-safe) / safe)
-    return np.where(np.isinf(time), ridge_filter(eigenvalues, 0.0), flow)
+    known = (eigenvalues > rounding) | (time * rounding < 1.0)
+    return np.where(known, time, 0.0) * np.where(small, 1.0 - 0.5 * x, -np.expm1(-safe) / safe)
+
+
+def _rounding(eigenvalues: np.ndarray) -> float:
+    """Eigenvalues up to this size cannot be told from zero."""
+    eps = float(np.finfo(eigenvalues.dtype).eps)
+    return len(eigenvalues) * eps * float(eigenvalues.max(initial=0.0))
 
 
 def _as_table(eigenvalues: np.ndarray, values: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +101,7 @@ class Spectrum:
 
 def ridge_coefficients(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
     """(K + penalty·I)⁻¹ y (Equation 4), by Cholesky; by pseudo-inverse where K is singular."""
-    if penalty > 0:
+    if penalty > len(K) * np.finfo(K.dtype).eps * np.trace(K):
         shifted = K.copy()
         shifted.flat[:: len(K) + 1] += penalty
         try:

@@ -241,7 +241,10 @@ def _grid(name, values, ends) -> np.ndarray:
     """A checked grid of values, by default the paper's between `ends`."""
     if values is None:
         return np.geomspace(*ends, _GRID_SIZE)
-    grid = np.asarray(values, dtype=np.float64)
+    try:
+        grid = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        grid = np.array(np.nan)
     if grid.ndim != 1 or len(grid) == 0 or np.isnan(grid).any() or grid.min() < 0:
         raise ValueError(f"{name}={values!r} must be a non-empty list of numbers >= 0")
     if name == "penalties" and np.isinf(grid).any():

@@ -127,6 +127,7 @@ def maximise_evidence(
 
     The starts form a log-spaced grid a little inside the bounds, each coordinate jittered by
     a factor from `random_state`. The surface has several local minima; the best one wins.
+    Penalties below n²·eps, where K + λI is singular to rounding, are not tried.
 
     Parameters
     ----------
@@ -136,7 +137,8 @@ def maximise_evidence(
         Per parameter.
     random_state : RandomState
     """
-    bounds = np.log([bandwidth_bounds, penalty_bounds])
+    rounding = len(evidence.y) ** 2 * np.finfo(np.float64).eps
+    bounds = np.log(np.stack([bandwidth_bounds, np.maximum(penalty_bounds, rounding)]))
     starts = _starts(bounds, n_starts, random_state)
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:

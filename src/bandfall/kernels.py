@@ -36,8 +36,9 @@ class Kernel:
         What users type.
     power : {1, 2}
         The profile is a function of q = u**power.
-    profile : callable (q, xp) -> array
-        k as a function of q, elementwise.
+    profile : callable (q, xp, work=None) -> array
+        k as a function of q, elementwise. It may overwrite q, which may be its result, and
+        use `work`, an array like q.
     slope : callable (q, xp) -> array, or None
         k′(u)/u as a function of q: what the gradient of a kernel sum needs. At
         u = 0 it is the limit or, where there is none (Laplace), 0: the centre of the
@@ -55,13 +56,13 @@ class Kernel:
 
     name: str
     power: int
-    profile: Callable[[Array, Any], Array]
+    profile: Callable[..., Array]
     slope: Callable[[Array, Any], Array] | None = None
     max_derivative: float = math.nan
 
     def __call__(self, scaled_distance: Array, xp: Any = np) -> Array:
         """k(u) for u = distance / bandwidth ≥ 0."""
-        return self.profile(scaled_distance**self.power, xp)
+        return self.profile(xp.asarray(xp.asarray(scaled_distance) ** self.power), xp)
 
     def derivative(self, scaled_distance: Array, xp: Any = np) -> Array:
         """k′(u); at u = 0 the value 0 (the profile is even in x − x′)."""
@@ -79,6 +80,42 @@ class Kernel:
         )
 
 
+# Profiles are called in the innermost loop: they consume q and, where they need a second
+# array, use `work`. With work=None they allocate.
+def _gaussian(q: Array, xp: Any, work: Array = None) -> Array:
+    q *= -0.5
+    return xp.exp(q, out=q)
+
+
+def _matern12(q: Array, xp: Any, work: Array = None) -> Array:
+    q *= -1.0
+    return xp.exp(q, out=q)
+
+
+def _matern32(q: Array, xp: Any, work: Array = None) -> Array:
+    q *= SQRT3
+    decay = xp.exp(xp.negative(q, out=work), out=work)
+    q += 1.0
+    q *= decay
+    return q
+
+
+def _matern52(q: Array, xp: Any, work: Array = None) -> Array:
+    q *= SQRT5
+    decay = xp.exp(xp.negative(q, out=work), out=work)
+    q += 1.5  # 1 + v + v²/3 = ((v + 3/2)² + 3/4)/3 with v = √5 u
+    q *= q
+    q += 0.75
+    q *= decay
+    q *= 1.0 / 3.0
+    return q
+
+
+def _cauchy(q: Array, xp: Any, work: Array = None) -> Array:
+    q += 1.0
+    return xp.reciprocal(q, out=q)
+
+
 def _laplace_slope(q: Array, xp: Any) -> Array:
     safe = xp.where(q > 0, q, xp.ones_like(q))
     return xp.where(q > 0, -xp.exp(-q) / safe, xp.zeros_like(q))
@@ -90,32 +127,20 @@ _GOLDEN = (1.0 + SQRT5) / 2.0
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
-        Kernel(
-            "gaussian",
-            2,
-            lambda q, xp: xp.exp(-0.5 * q),
-            lambda q, xp: -xp.exp(-0.5 * q),
-            math.exp(-0.5),
-        ),
-        Kernel("matern12", 1, lambda q, xp: xp.exp(-q), _laplace_slope, 1.0),
-        Kernel(
-            "matern32",
-            1,
-            lambda q, xp: (1.0 + SQRT3 * q) * xp.exp(-SQRT3 * q),
-            lambda q, xp: -3.0 * xp.exp(-SQRT3 * q),
-            SQRT3 * math.exp(-1.0),
-        ),
+        Kernel("gaussian", 2, _gaussian, lambda q, xp: -xp.exp(-0.5 * q), math.exp(-0.5)),
+        Kernel("matern12", 1, _matern12, _laplace_slope, 1.0),
+        Kernel("matern32", 1, _matern32, lambda q, xp: -3.0 * xp.exp(-SQRT3 * q), SQRT3 / math.e),
         Kernel(
             "matern52",
             1,
-            lambda q, xp: (1.0 + SQRT5 * q + (5.0 / 3.0) * q * q) * xp.exp(-SQRT5 * q),
+            _matern52,
             lambda q, xp: (-5.0 / 3.0) * (1.0 + SQRT5 * q) * xp.exp(-SQRT5 * q),
             SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
         ),
         Kernel(
             "cauchy",
             2,
-            lambda q, xp: 1.0 / (1.0 + q),
+            _cauchy,
             lambda q, xp: -2.0 / ((1.0 + q) * (1.0 + q)),
             3.0 * SQRT3 / 8.0,
         ),
@@ -130,7 +155,7 @@ class _UserProfile:
     def __init__(self, function: Callable[[Array], Array]):
         self.function = function
 
-    def __call__(self, q: Array, xp: Any) -> Array:
+    def __call__(self, q: Array, xp: Any, work: Array = None) -> Array:
         return self.function(q)
 
 
@@ -185,7 +210,12 @@ def _checked_profile(function: Callable[[Array], Array]) -> Kernel:
 
 
 def kernel_matrix(
-    kernel: Kernel, distances: Array, bandwidth: float, xp: ModuleType = np, out: Any = None
+    kernel: Kernel,
+    distances: Array,
+    bandwidth: float,
+    xp: ModuleType = np,
+    out: Array = None,
+    work: Array = None,
 ) -> Array:
     """k(distances / bandwidth) with the limits at bandwidth 0 and ∞ exact.
 
@@ -199,23 +229,23 @@ def kernel_matrix(
     xp : module
         Array namespace of `distances`.
     out : array, optional
-        Scratch and result; may be `distances` itself.
+        For the result; may be `distances` itself.
+    work : array, optional
+        Scratch like `out`; with both, the built-in kernels allocate nothing.
 
     Returns
     -------
     array like `distances`
         At bandwidth 0, one where rows coincide and zero elsewhere; at ∞, one everywhere.
     """
+    if out is None:
+        out = xp.empty_like(distances)
     tiny = float(xp.finfo(distances.dtype).tiny) ** 0.25
     if bandwidth <= tiny:  # the quotient would overflow: take the limit itself
-        limit = xp.asarray(distances == 0, dtype=distances.dtype)
-        return limit if out is None else _fill(out, limit)
+        out[...] = distances == 0
+        return out
     scale = 0.0 if math.isinf(bandwidth) else bandwidth**-kernel.power
-    q = distances * scale if out is None else xp.multiply(distances, scale, out=out)
-    result = kernel.profile(q, xp)
-    return result if out is None else _fill(out, result)
-
-
-def _fill(out: Array, values: Array) -> Array:
-    out[...] = values
+    result = kernel.profile(xp.multiply(distances, scale, out=out), xp, work)
+    if result is not out:
+        out[...] = result
     return out

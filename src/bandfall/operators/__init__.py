@@ -1,11 +1,13 @@
 """Products with the kernel matrix K(σ): how they are computed is the operator's business."""
 
 from bandfall.operators.base import KernelOperator, WeightedOperator, largest_eigenvalue
+from bandfall.operators.blocked import BlockedOperator
 from bandfall.operators.cross import cross_gradient, cross_product
 from bandfall.operators.dense import DenseOperator, dense_bytes
 from bandfall.operators.select import make_operator
 
 __all__ = [
+    "BlockedOperator",
     "DenseOperator",
     "KernelOperator",
     "WeightedOperator",

@@ -71,6 +71,36 @@ class WeightedOperator:
         return self._root * self.operator.product(bandwidth, self._root * block)
 
 
+class RepeatedRowsOperator:
+    """K(σ) over rows that repeat, by way of the distinct ones: E K_u(σ) Eᵀ, E_ig = [i is g].
+
+    Parameters
+    ----------
+    operator : KernelOperator
+        Over the distinct rows.
+    labels : ndarray of shape (n,)
+        Which distinct row each row is.
+    """
+
+    def __init__(self, operator: KernelOperator, labels: np.ndarray):
+        self.operator = operator
+        self.kernel = operator.kernel
+        self.n_rows = len(labels)
+        self.dtype = operator.dtype
+        self.array = operator.array
+        self.numpy = operator.numpy
+        self.zeros = operator.zeros
+        self.max_distance = operator.max_distance
+        self.trace = float(self.n_rows)
+        self._labels = labels
+
+    def product(self, bandwidth: float, block: Array) -> Array:
+        """K(bandwidth) @ block."""
+        sums = self.operator.zeros((self.operator.n_rows, block.shape[1]))
+        np.add.at(sums, self._labels, block)
+        return self.operator.product(bandwidth, sums)[self._labels]
+
+
 def largest_eigenvalue(operator: KernelOperator, bandwidth: float, n_products: int = 4) -> float:
     """An upper bound on λ_max of K(bandwidth), usually tight to a few percent.
 

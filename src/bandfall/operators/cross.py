@@ -9,7 +9,7 @@ import numpy as np
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, n_threads
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, n_threads, scratch
 
 # Work below this many kernel entries is not worth starting threads for.
 _SERIAL_ENTRIES = 1 << 20
@@ -51,9 +51,10 @@ def cross_product(
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
             distances = blocks.distances(rows, columns, kernel)
-            scratch = np.empty_like(distances)
+            K = scratch("kernel", distances.shape, dtype)
+            work = scratch("work", distances.shape, dtype)
             for s, bandwidth in enumerate(bandwidths):
-                K = kernel_matrix(kernel, distances, bandwidth, out=scratch)
+                kernel_matrix(kernel, distances, bandwidth, out=K, work=work)
                 out[s if cumulative else 0, rows] += K @ coefficients[s, columns]
 
     for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(n_stages))

@@ -10,7 +10,7 @@ import numpy as np
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import group_rows, group_sums
 from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
 
 
 def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
@@ -79,7 +79,9 @@ class DenseOperator:
         self.n_evaluations += 1
 
         def evaluate(rows: slice) -> None:
-            kernel_matrix(self.kernel, self._distances[rows], bandwidth, out=self._matrix[rows])
+            distances = self._distances[rows]
+            work = scratch("work", distances.shape, self.dtype)
+            kernel_matrix(self.kernel, distances, bandwidth, out=self._matrix[rows], work=work)
 
         for_each_block(
             evaluate, self.n_rows, self._rows_per_block(CACHE_ENTRIES), parallel=self.n_rows > 1000

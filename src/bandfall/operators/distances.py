@@ -39,6 +39,30 @@ def _refine(D: np.ndarray, A: np.ndarray, B: np.ndarray, a2: np.ndarray, b2: np.
         D[i[part], j[part]] = np.einsum("ij,ij->i", difference, difference)
 
 
+def largest_distance(X: np.ndarray, block: int = 1024) -> float:
+    """The largest distance between two float64 rows, looking only at rows far out.
+
+    A pair at distance D satisfies ‖x − c‖ + ‖z − c‖ ≥ D for any c. With c in the middle of a
+    pair that is already nearly the farthest, few rows are left to compare.
+    """
+    start, end = X[0], X[0]
+    for _ in range(4):  # hop to the farthest row, and from there again
+        start, end = end, X[int(np.argmax(((X - end) ** 2).sum(axis=1)))]
+    best = float(np.linalg.norm(start - end))
+    radii = np.linalg.norm(X - 0.5 * (start + end), axis=1)
+    order = np.argsort(-radii)
+    rows, radii = X[order], radii[order]
+    for i in range(0, len(rows), block):
+        n_partners = int(np.searchsorted(-radii, radii[i] - best, side="right"))
+        for j in range(i, n_partners, block):
+            A, B = rows[i : i + block], rows[j : j + block]
+            squares = (A * A).sum(axis=1) + ((B * B).sum(axis=1)[:, None] - 2.0 * (B @ A.T)).max(0)
+            best = max(best, float(squares.max()) ** 0.5)  # large: nothing cancels
+        if n_partners <= i:
+            break
+    return best
+
+
 def to_power(squared: np.ndarray, power: int) -> np.ndarray:
     """Squared distances in place to distance**power, power in {1, 2}."""
     return np.sqrt(squared, out=squared) if power == 1 else squared

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, GIBIBYTE, KernelOperator
+from bandfall.operators.base import (
+    DEFAULT_MEMORY_BUDGET,
+    GIBIBYTE,
+    KernelOperator,
+    RepeatedRowsOperator,
+    group_rows,
+)
+from bandfall.operators.blocked import BlockedOperator
 from bandfall.operators.dense import DenseOperator, dense_bytes
+
+_WORTH_A_LOOK = 500  # rows: below, looking for repeats costs more than they do
+_DISTINCT_SHARE = 0.98
 
 
 def make_operator(
@@ -15,9 +25,22 @@ def make_operator(
     dtype: np.dtype | type = np.float64,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> KernelOperator:
-    """The operator for these rows that stays inside `memory_budget` bytes."""
-    check_dense_budget(len(X), np.dtype(dtype), memory_budget)
-    return DenseOperator(X, kernel, dtype)
+    """The operator for these rows that stays inside `memory_budget` bytes.
+
+    Dense while distances and a kernel matrix fit, blocked beyond. Where many rows repeat, K is
+    evaluated over the distinct ones only.
+    """
+    if len(X) >= _WORTH_A_LOOK:
+        labels, n_distinct = group_rows(X)
+        if n_distinct < _DISTINCT_SHARE * len(X):
+            distinct = np.empty((n_distinct, X.shape[1]), X.dtype)
+            distinct[labels] = X
+            return RepeatedRowsOperator(
+                make_operator(distinct, kernel, dtype, memory_budget), labels
+            )
+    if dense_bytes(len(X), np.dtype(dtype)) <= memory_budget:
+        return DenseOperator(X, kernel, dtype)
+    return BlockedOperator(X, kernel, dtype, memory_budget)
 
 
 def check_dense_budget(n_rows: int, dtype: np.dtype, memory_budget: int) -> None:

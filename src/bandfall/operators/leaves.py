@@ -1,0 +1,51 @@
+"""Rows in the order of a k-d tree's leaves: near rows lie in the same block."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class Leaves:
+    """A partition of rows into boxes of about equal size.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n,)
+        Row numbers, leaf by leaf.
+    slices : list of slice
+        Of `order`, one a leaf.
+    low, high : ndarray of shape (n_leaves, d)
+        Bounding boxes.
+    """
+
+    def __init__(self, X: np.ndarray, max_size: int):
+        parts = _split(X, max_size)
+        self.order = np.concatenate(parts)
+        ends = np.cumsum([len(part) for part in parts])
+        self.slices = [slice(end - len(part), end) for part, end in zip(parts, ends, strict=True)]
+        self.low = np.stack([X[part].min(axis=0) for part in parts])
+        self.high = np.stack([X[part].max(axis=0) for part in parts])
+
+    def distance_bounds(self) -> np.ndarray:
+        """Smallest possible distance between rows of each two leaves, (n_leaves, n_leaves)."""
+        nearest = np.empty((len(self.slices), len(self.slices)))
+        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
+            gap = np.maximum(self.low - high, low - self.high)
+            nearest[i] = np.linalg.norm(np.maximum(gap, 0.0), axis=1)
+        return nearest
+
+
+def _split(X: np.ndarray, max_size: int) -> list[np.ndarray]:
+    """Halve at the median of the widest feature until no part exceeds `max_size`."""
+    waiting, parts = [np.arange(len(X))], []
+    while waiting:
+        rows = waiting.pop()
+        if len(rows) <= max_size:
+            parts.append(rows)
+            continue
+        block = X[rows]
+        widest = int(np.argmax(block.max(axis=0) - block.min(axis=0)))
+        half = len(rows) // 2
+        order = np.argpartition(block[:, widest], half)
+        waiting += [rows[order[half:]], rows[order[:half]]]
+    return parts

@@ -44,6 +44,8 @@ class Euler:
             status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)  # line 13
             if status is not None:
                 return status
+            if recorder.interrupted(front):
+                return Status.INTERRUPTED
             bandwidth = schedule.next_bandwidth(front)  # lines 4–10
             speed = front.speed(bandwidth)
             if bandwidth <= schedule.floor and speed < STALL_SPEED:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bandfall.descent.front import Plan, TrainingFront
 from bandfall.descent.path import Log, Path, Stage
-from bandfall.descent.recorder import Recorder
+from bandfall.descent.recorder import Recorder, Watcher
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator, make_operator
@@ -37,6 +37,7 @@ def fit_path(
     weights: np.ndarray | None = None,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     operator: KernelOperator | None = None,
+    watcher: Watcher | None = None,
 ) -> Path:
     """Train kernel gradient descent with a changing bandwidth (Equation 2, Algorithm 1).
 
@@ -56,6 +57,8 @@ def fit_path(
         Bytes for the operator.
     operator : KernelOperator, optional
         For the rows of X, where the caller has one already.
+    watcher : callable (Progress) -> bool, optional
+        Called after every stage; True ends training.
 
     Returns
     -------
@@ -84,10 +87,13 @@ def fit_path(
         bandwidth=bandwidth,
         weights=weights,
         solver=solver,
+        schedule=schedule,
     )
     if not np.any(scale > 0):
         return start.replace(residual=np.zeros_like(centred), r2=1.0)
-    return resume_path(start, schedule=schedule, stopping=stopping, operator=operator)
+    return resume_path(
+        start, schedule=schedule, stopping=stopping, operator=operator, watcher=watcher
+    )
 
 
 def resume_path(
@@ -97,35 +103,52 @@ def resume_path(
     stopping: Stopping,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     operator: KernelOperator | None = None,
+    watcher: Watcher | None = None,
 ) -> Path:
-    """Train a path further: to a higher R², a lower floor or more time; equal to one run."""
+    """Train a path further: to a higher R², a lower floor or more time; equal to one run.
+
+    Where the floor is lower than it was, training goes back to where the old one was reached.
+    """
+    solver = _solver_of(path)
     if not np.any(path.scale > 0):
         return path
     if operator is None:
         operator = make_operator(path.X, path.kernel, path.X.dtype, memory_budget)
+    if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
+        path = _before_floor(path, schedule.floor, operator)
     if path.weights is not None:
         operator = WeightedOperator(operator, path.weights)
     root = _root_weights(path.weights)
     # Zero-norm (constant) columns stay zero; the others share R² equally.
     n_active = np.count_nonzero(path.scale)
     safe_scale = np.where(path.scale > 0, path.scale, 1.0) * math.sqrt(n_active)
-    residual = operator.array(root * path.residual / safe_scale)
-    front = TrainingFront(operator, residual, path.time, path.bandwidth, path.plan)
-    recorder = Recorder(operator)
-    solver: Solver = path.solver  # type: ignore[assignment]
-    status = solver.run(front, schedule, stopping, recorder)
-    stages, log = recorder.finish()
-    to_units = (root * safe_scale).astype(path.residual.dtype)
-    return path.replace(
-        stages=path.stages + tuple(_scaled(stage, to_units) for stage in stages),
-        log=path.log + log,
-        residual=operator.numpy(front.residual) * (safe_scale / root).astype(path.residual.dtype),
-        time=front.time,
-        r2=front.r2,
-        status=status,
-        bandwidth=front.bandwidth,
-        plan=front.plan,
+    dtype = path.residual.dtype
+    to_units = (root * safe_scale).astype(dtype)
+    front = TrainingFront(
+        operator,
+        operator.array(root * path.residual / safe_scale),
+        path.time,
+        path.bandwidth,
+        path.plan,
     )
+
+    def assemble(recorder: Recorder, status: Status = Status.INTERRUPTED) -> Path:
+        stages, log = recorder.result()
+        return path.replace(
+            stages=path.stages + tuple(_scaled(stage, to_units) for stage in stages),
+            log=path.log + log,
+            residual=operator.numpy(front.residual) * (safe_scale / root).astype(dtype),
+            time=front.time,
+            r2=front.r2,
+            status=status,
+            bandwidth=front.bandwidth,
+            plan=front.plan,
+            schedule=schedule,
+        )
+
+    recorder = Recorder(operator, watcher, assemble)
+    status = solver.run(front, schedule, stopping, recorder)
+    return assemble(recorder, status)
 
 
 def truncate_path(path: Path, *, time: float | None = None, r2: float | None = None) -> Path:
@@ -138,6 +161,7 @@ def truncate_path(path: Path, *, time: float | None = None, r2: float | None = N
         raise ValueError(f"r2={r2!r} must be between 0 and 1")
     if (time is not None and time >= path.time) or (r2 is not None and r2 > path.r2):
         return path
+    _solver_of(path)
     cut = _cut_index(path, time, r2)
     stage = path.stages[cut]
     before = rewind_path(path, cut).replace(
@@ -148,8 +172,8 @@ def truncate_path(path: Path, *, time: float | None = None, r2: float | None = N
     )
     cut_path = resume_path(before, schedule=Constant(), stopping=stopping)
     # The stage goes on to where it went before, should training be resumed.
-    end = stage.time + stage.duration
-    return cut_path.replace(plan=Plan(start=stage.time, end=end))
+    plan = Plan(start=stage.time, end=stage.time + stage.duration)
+    return cut_path.replace(plan=plan, schedule=path.schedule)
 
 
 def rewind_path(path: Path, n_stages: int) -> Path:
@@ -167,6 +191,24 @@ def rewind_path(path: Path, n_stages: int) -> Path:
         bandwidth=path.stages[max(0, n_stages - 1)].bandwidth,
         plan=Plan(start=stage.time),
     )
+
+
+def _before_floor(path: Path, floor: float, operator: KernelOperator) -> Path:
+    """Back to where the old floor was reached: from there a lower one leads elsewhere."""
+    old_floor = path.schedule.floor  # type: ignore[union-attr]
+    reached = np.flatnonzero(path.bandwidths <= old_floor)
+    if not len(reached):
+        return path
+    rewound = rewind_path(path, int(reached[0]))
+    if rewound.stages:
+        return rewound
+    return rewound.replace(bandwidth=max(operator.max_distance(), floor))
+
+
+def _solver_of(path: Path) -> Solver:
+    if path.solver is None:
+        raise ValueError("a compressed path cannot be trained further or truncated")
+    return path.solver
 
 
 def _cut_index(path: Path, time: float | None, r2: float | None) -> int:

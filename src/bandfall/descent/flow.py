@@ -51,6 +51,8 @@ class Flow:
             status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)
             if status is not None:
                 return status
+            if recorder.interrupted(front):
+                return Status.INTERRUPTED
             if not front.time < front.plan.end:
                 self._begin_stage(front, schedule)
             speed = front.speed(front.bandwidth)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +13,10 @@ from bandfall.descent.stopping import Status
 from bandfall.kernels import Kernel
 from bandfall.operators import cross_gradient, cross_product
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+
+if TYPE_CHECKING:
+    from bandfall.descent.fit import Solver
+    from bandfall.schedules import Schedule
 
 
 @dataclass(frozen=True)
@@ -102,8 +107,11 @@ class Path:
     weights : ndarray of shape (n,) or None
     plan : Plan or None
         Where in its stage the run ended.
-    solver : object
-        What produced the stages; `truncate` and `resume_path` go on with it.
+    solver, schedule : object
+        What produced the stages: `truncate` and `resume_path` go on with them. None for a
+        compressed path, whose stages are no longer spans of training.
+    compression_error : float
+        Relative error of `compress`, 0 before.
     """
 
     X: np.ndarray
@@ -119,7 +127,9 @@ class Path:
     bandwidth: float
     weights: np.ndarray | None = None
     plan: Plan | None = field(default=None, repr=False)
-    solver: object = field(default=None, repr=False)
+    solver: Solver | None = field(default=None, repr=False)
+    schedule: Schedule | None = field(default=None, repr=False)
+    compression_error: float = 0.0
 
     def __len__(self) -> int:
         return len(self.stages)
@@ -199,6 +209,25 @@ class Path:
         from bandfall.descent.fit import truncate_path
 
         return truncate_path(self, time=time, r2=r2)
+
+    def compress(
+        self, tolerance: float = 1e-3, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
+    ) -> Path:
+        """Few bandwidths in place of many: the same function with cheaper predictions.
+
+        Profiles of neighbouring bandwidths are nearly combinations of each other, so that every
+        stage can be written in the same few bandwidths. The smallest number of them that keeps
+        the error below `tolerance` is taken; the error is measured on training rows (at most
+        1,000 of them) and kept as ``compression_error``.
+
+        Parameters
+        ----------
+        tolerance : float
+            Largest root-mean-square change at training rows, relative to that of f̂ − offset.
+        """
+        from bandfall.descent.compress import compress_path
+
+        return compress_path(self, tolerance, memory_budget)
 
     def replace(self, **changes: object) -> Path:
         """A copy with some attributes changed."""

@@ -2,24 +2,66 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from bandfall.descent.path import Log, Stage
+from bandfall.descent.front import TrainingFront
+from bandfall.descent.path import Log, Path, Stage
 from bandfall.operators import KernelOperator
 
 Array = Any
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is, as a watcher sees it after every stage.
+
+    Attributes
+    ----------
+    time, bandwidth, r2 : float
+    n_products : int
+        Kernel products so far.
+    path : callable () -> Path
+        The model as it is now; built only when asked for.
+    """
+
+    time: float
+    bandwidth: float
+    r2: float
+    n_products: int
+    path: Callable[[], Path]
+
+
+# Called after every stage; True ends training.
+Watcher = Callable[[Progress], bool]
 
 
 class Recorder:
     """Grows a list of stages and a log, step by step.
 
     Steps of equal bandwidth and step size that follow each other form one stage.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+    watcher : callable (Progress) -> bool, optional
+    assemble : callable (Recorder) -> Path, optional
+        Makes a Path of what is recorded, for the watcher.
     """
 
-    def __init__(self, operator: KernelOperator):
+    def __init__(
+        self,
+        operator: KernelOperator,
+        watcher: Watcher | None = None,
+        assemble: Callable[[Recorder], Path] | None = None,
+    ):
         self._operator = operator
+        self._watcher = watcher
+        self._assemble = assemble
+        self._n_started = self._n_reported = 0
         self._stages: list[Stage] = []
         self._rows: list[tuple[float, float, float, float, float]] = []
         self._key: tuple[float, float | None] | None = None
@@ -46,22 +88,40 @@ class Recorder:
         key = (bandwidth, step_size)
         if key != self._key:
             self._close()
+            self._n_started += 1
             self._key, self._start, self._duration = key, time, 0.0
             self._coefficients = coefficients
         else:
             self._coefficients += coefficients
         self._duration += duration
 
-    def finish(self) -> tuple[list[Stage], Log]:
-        """All stages and the log."""
-        self._close()
+    def interrupted(self, front: TrainingFront) -> bool:
+        """Report a new stage to the watcher; whether it asks to stop."""
+        if self._watcher is None or self._n_reported == self._n_started:
+            return False
+        self._n_reported = self._n_started
+        assemble = self._assemble
+        progress = Progress(
+            front.time,
+            front.bandwidth,
+            front.r2,
+            front.n_products,
+            lambda: assemble(self),  # type: ignore[misc]
+        )
+        return bool(self._watcher(progress))
+
+    def result(self) -> tuple[list[Stage], Log]:
+        """All stages so far, the current one included, and the log."""
         columns = np.array(self._rows, dtype=float).reshape(-1, 5).T
-        return self._stages, Log(*columns)
+        return [*self._stages, *self._current()], Log(*columns)
+
+    def _current(self) -> list[Stage]:
+        if self._key is None:
+            return []
+        bandwidth, step_size = self._key
+        coefficients = self._operator.numpy(self._coefficients).copy()
+        return [Stage(bandwidth, coefficients, self._start, self._duration, step_size)]
 
     def _close(self) -> None:
-        if self._key is None:
-            return
-        bandwidth, step_size = self._key
-        coefficients = self._operator.numpy(self._coefficients)
-        self._stages.append(Stage(bandwidth, coefficients, self._start, self._duration, step_size))
+        self._stages += self._current()
         self._key = None

@@ -18,6 +18,7 @@ class Status(StrEnum):
     STALLED = "stalled"
     ITERATION_LIMIT = "iteration_limit"
     CONSTANT_TARGET = "constant_target"
+    INTERRUPTED = "interrupted"
 
     @property
     def explanation(self) -> str:
@@ -33,6 +34,7 @@ _EXPLANATIONS = {
         "min_bandwidth too wide to fit the data"
     ),
     Status.ITERATION_LIMIT: "max_iter iterations were used up before any other limit",
+    Status.INTERRUPTED: "a callback asked to stop",
     Status.CONSTANT_TARGET: "the target is constant: there is nothing to learn",
 }
 

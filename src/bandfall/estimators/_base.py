@@ -17,6 +17,11 @@ class TrainingData(NamedTuple):
     y: np.ndarray
     weights: np.ndarray | None
 
+    def take(self, rows: np.ndarray) -> TrainingData:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return TrainingData(self.X[rows], self.y[rows], weights)
+
 
 class KernelRegressor(RegressorMixin, BaseEstimator):
     """Base of the kernel estimators."""

@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 import warnings
 
+import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 
-from bandfall.descent import Euler, Flow, Status, Stopping, fit_path
+from bandfall.descent import (
+    Euler,
+    Flow,
+    Status,
+    Stopping,
+    fit_path,
+    resume_path,
+    rewind_path,
+)
 from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
 
 
-class KernelDescentRegressor(KernelRegressor):
+class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     """Kernel regression whose bandwidth falls to zero while it trains (KGD-D, Algorithm 1).
 
     Starts as wide as the data and follows the gradient of the squared error; whenever R² on
@@ -52,8 +63,15 @@ class KernelDescentRegressor(KernelRegressor):
         Δt of the Euler solver, and the relative size of its bandwidth shrinks.
     max_iter : int >= 1, default=1_000_000
         Bound on solver iterations (Euler steps, or stages of the flow).
+    validation_fraction : float in (0, 1), optional
+        Share of rows held out; the path is cut after the stage that predicts them best.
+    random_state : int, RandomState or None, default=None
+        Chooses the held-out rows.
+    warm_start : bool, default=False
+        Continue the path of an earlier fit on the same rows, after raising `max_r2` or
+        `max_time` or lowering `min_bandwidth`; equal to one longer fit.
     memory_budget : int, default=2**30
-        Bytes for kernel matrices.
+        Bytes for kernel matrices; beyond, products are computed block by block.
 
     Attributes
     ----------
@@ -61,6 +79,8 @@ class KernelDescentRegressor(KernelRegressor):
         The fitted model: stages, log, status; can be evaluated, truncated, drawn.
     n_iter_ : int
         Solver steps taken.
+    validation_errors_ : ndarray of shape (n_stages,)
+        Squared error on the held-out rows after each stage; only with `validation_fraction`.
     n_features_in_, feature_names_in_
 
     Examples
@@ -92,6 +112,9 @@ class KernelDescentRegressor(KernelRegressor):
         resolution=0.1,
         step_size=0.01,
         max_iter=1_000_000,
+        validation_fraction=None,
+        random_state=None,
+        warm_start=False,
         memory_budget=2**30,
     ):
         self.kernel = kernel
@@ -104,8 +127,12 @@ class KernelDescentRegressor(KernelRegressor):
         self.resolution = resolution
         self.step_size = step_size
         self.max_iter = max_iter
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.warm_start = warm_start
         self.memory_budget = memory_budget
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
 
@@ -121,36 +148,103 @@ class KernelDescentRegressor(KernelRegressor):
         self
         """
         self._check_parameters()
-        X, y, weights = self._training_data(X, y, sample_weight)
-        self._dtype = X.dtype
-        self.path_ = fit_path(
-            X,
-            y,
-            get_kernel(self.kernel),
-            solver=Flow() if self.solver == "flow" else Euler(float(self.step_size)),
-            schedule=MinimumSpeed(
-                float(self.min_speed),
-                float(self.resolution if self.solver == "flow" else self.step_size),
-                float(self.min_bandwidth),
-            ),
-            stopping=Stopping(
-                float(self.max_r2),
-                math.inf if self.max_time is None else float(self.max_time),
-                int(self.max_iter),
-            ),
-            bandwidth=None if self.bandwidth is None else float(self.bandwidth),
-            weights=weights,
-            memory_budget=int(self.memory_budget),
-        )
-        self.n_iter_ = max(1, len(self.path_.log))
-        if self.path_.status is Status.ITERATION_LIMIT:
+        data = self._training_data(X, y, sample_weight)
+        self._dtype = data.X.dtype
+        reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
+        if self.validation_fraction is None:
+            path = self._train(data, reports.watcher)
+        else:
+            data, held_out = self._hold_out(data)
+            path = self._best_stage(self._train(data, reports.watcher), held_out)
+        self.path_ = path
+        self.n_iter_ = max(1, len(path.log))
+        reports.finish(path)
+        if path.status is Status.ITERATION_LIMIT:
             warnings.warn(
-                f"training stopped at R² = {self.path_.r2:.4f} after max_iter={self.max_iter} "
+                f"training stopped at R² = {path.r2:.4f} after max_iter={self.max_iter} "
                 "iterations; raise max_iter or lower max_r2",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
+
+    def _train(self, data, watcher):
+        """A path for these rows, from the start or on from the one already fitted."""
+        flow = self.solver == "flow"
+        shrink = float(self.resolution if flow else self.step_size)
+        schedule = MinimumSpeed(float(self.min_speed), shrink, float(self.min_bandwidth))
+        max_time = math.inf if self.max_time is None else float(self.max_time)
+        stopping = Stopping(float(self.max_r2), max_time, int(self.max_iter))
+        budget = int(self.memory_budget)
+        previous = self._continued(data) if self.warm_start else None
+        if previous is not None:
+            if previous.r2 > stopping.max_r2:
+                previous = previous.truncate(r2=stopping.max_r2)
+            if previous.time > max_time:
+                previous = previous.truncate(time=max_time)
+            return resume_path(
+                previous,
+                schedule=schedule,
+                stopping=stopping,
+                memory_budget=budget,
+                watcher=watcher,
+            )
+        return fit_path(
+            data.X,
+            data.y,
+            get_kernel(self.kernel),
+            solver=Flow() if flow else Euler(float(self.step_size)),
+            schedule=schedule,
+            stopping=stopping,
+            bandwidth=None if self.bandwidth is None else float(self.bandwidth),
+            weights=data.weights,
+            memory_budget=budget,
+            watcher=watcher,
+        )
+
+    def _continued(self, data):
+        """The fitted path, if it was trained on these rows with this kernel and solver."""
+        path = getattr(self, "path_", None)
+        if path is None:
+            return None
+        targets = path.evaluate(path.X, memory_budget=self.memory_budget) + path.residual
+        tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
+        same = (
+            np.array_equal(path.X, data.X)
+            and targets.shape == data.y.shape
+            and np.allclose(targets, data.y, rtol=tolerance, atol=tolerance * path.scale.max())
+            and path.kernel == get_kernel(self.kernel)
+            and isinstance(path.solver, Flow if self.solver == "flow" else Euler)
+        )
+        if not same:
+            raise ValueError(
+                "warm_start=True continues the fitted path, which needs the same X, y, kernel "
+                "and solver as before; use warm_start=False to start anew"
+            )
+        return path
+
+    def _hold_out(self, data):
+        """Split rows into those that train and those that choose where to stop."""
+        n = len(data.X)
+        n_held_out = int(np.ceil(self.validation_fraction * n))
+        if not 0 < n_held_out < n:
+            raise ValueError(
+                f"validation_fraction={self.validation_fraction!r} of {n} rows leaves no rows "
+                "to train on"
+            )
+        order = check_random_state(self.random_state).permutation(n)
+        held_out, train = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
+        return data.take(train), data.take(held_out)
+
+    def _best_stage(self, path, held_out):
+        """The path up to the stage that predicts the held-out rows best."""
+        if not path.stages:
+            return path
+        staged = path.evaluate_staged(held_out.X, memory_budget=self.memory_budget)
+        errors = ((staged - held_out.y) / np.where(path.scale > 0, path.scale, 1.0)) ** 2
+        weights = 1.0 if held_out.weights is None else held_out.weights[None, :, None]
+        self.validation_errors_ = (errors * weights).sum(axis=(1, 2))
+        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1)
 
     def predict(self, X):
         """Predict.
@@ -191,6 +285,14 @@ class KernelDescentRegressor(KernelRegressor):
         check_number("resolution", self.resolution, low=0, low_open=True)
         check_number("step_size", self.step_size, low=0, low_open=True)
         check_number("max_iter", self.max_iter, low=1)
+        check_number(
+            "validation_fraction",
+            self.validation_fraction,
+            low=0,
+            high=1,
+            low_open=True,
+            allow_none=True,
+        )
         check_number("memory_budget", self.memory_budget, low=1)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(

@@ -1,0 +1,211 @@
+"""A tanh network trained with a controlled tangent kernel, as a regressor."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from bandfall.estimators._base import check_number
+
+
+class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
+    """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
+
+    Training starts as plain gradient descent; whenever R² on training data rises slower than
+    `min_speed`, the step is blended towards the one that fits the residuals while the outputs
+    at anchor points stay where they are (Section 4, Appendix D). Needs PyTorch:
+    ``pip install "bandfall[torch]"``.
+
+    Features should be on comparable scales (``StandardScaler``); targets are standardised
+    inside. Computation is in float64 on the CPU.
+
+    Parameters
+    ----------
+    hidden : tuple of int, default=(50,)
+        Widths of the tanh layers.
+    tangent_control : bool, default=True
+        False: plain gradient descent with `momentum` on half the mean squared error.
+    min_speed : float >= 0, default=0.1
+        Slowest rise of training R² per unit of training time before the control sets in.
+    lr : float > 0, default=0.2
+        Step size.
+    momentum : float in [0, 1], default=0.95
+        Of plain gradient descent.
+    anchors : int or array-like of shape (n_anchors, n_features), default=100
+        Points whose outputs should stay, or how many to draw.
+    anchor_sampling : {"uniform", "mixed"}, default="uniform"
+        Draw them in the box that the rows span, or between random pairs of rows.
+    damping : float >= 0, default=1e-4
+        Relative damping of the first controlled step; adapted afterwards.
+    max_r2 : float in (0, 1], default=0.999
+        Training ends when R² on training data exceeds this.
+    max_iter : int >= 1, default=5000
+        Bound on the number of epochs.
+    random_state : int, RandomState or None, default=None
+        Initial weights and anchors.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained network; maps features to standardised targets.
+    log_ : bandfall.neural.TangentLog
+        Epoch, blend, R², speed and kernel drift of every step.
+    status_ : str
+        Why training ended: "r2_reached", "iteration_limit", "stalled" or "not_finite".
+    n_iter_ : int
+    anchors_ : ndarray of shape (n_anchors, n_features)
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import NeuralDescentRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> model = NeuralDescentRegressor(random_state=0, max_r2=0.99).fit(X, y)
+    >>> model.status_, bool(model.score(X, y) > 0.99)
+    ('r2_reached', True)
+    """
+
+    def __init__(
+        self,
+        hidden=(50,),
+        *,
+        tangent_control=True,
+        min_speed=0.1,
+        lr=0.2,
+        momentum=0.95,
+        anchors=100,
+        anchor_sampling="uniform",
+        damping=1e-4,
+        max_r2=0.999,
+        max_iter=5000,
+        random_state=None,
+    ):
+        self.hidden = hidden
+        self.tangent_control = tangent_control
+        self.min_speed = min_speed
+        self.lr = lr
+        self.momentum = momentum
+        self.anchors = anchors
+        self.anchor_sampling = anchor_sampling
+        self.damping = damping
+        self.max_r2 = max_r2
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Train; see ``status_`` for how it ended.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+
+        Returns
+        -------
+        self
+        """
+        from bandfall import neural  # torch is loaded only where it is used
+
+        self._check_parameters()
+        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        self._y_ndim = y.ndim
+        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._offset, self._scale = y.mean(axis=0), y.std(axis=0)
+        self._scale[self._scale == 0] = 1.0
+        generator = neural.seeded_generator(
+            check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        )
+        self.module_ = neural.make_network(
+            X.shape[1], tuple(self.hidden), y.shape[1], generator=generator
+        )
+        self.log_, status, anchors = neural.fit_arrays(
+            self.module_,
+            X,
+            (y - self._offset) / self._scale,
+            self._anchor_rows(X),
+            tangent_control=self.tangent_control,
+            anchor_sampling=self.anchor_sampling,
+            generator=generator,
+            min_speed=float(self.min_speed),
+            lr=float(self.lr),
+            momentum=float(self.momentum),
+            damping=float(self.damping),
+            max_r2=float(self.max_r2),
+            max_iter=int(self.max_iter),
+        )
+        self.anchors_ = anchors
+        self.status_ = status.value
+        self.n_iter_ = len(self.log_)
+        if self.status_ != "r2_reached":
+            warnings.warn(
+                f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
+                f"R² = {self.log_[-1].r2:.4f}; raise max_iter, widen hidden or lower max_r2",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X):
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        from bandfall import neural
+
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        outputs = neural.predict_arrays(self.module_, X) * self._scale + self._offset
+        return outputs[:, 0] if self._y_ndim == 1 else outputs
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True  # interpolates noise, and max_iter may end it
+        return tags
+
+    def _anchor_rows(self, X):
+        """The number of anchors to draw, or the validated anchors themselves."""
+        if isinstance(self.anchors, numbers.Integral) and not isinstance(self.anchors, bool):
+            if self.anchors < 0:
+                raise ValueError(f"anchors={self.anchors!r} must be >= 0, or an array of rows")
+            return int(self.anchors)
+        anchors = check_array(self.anchors, dtype=np.float64, input_name="anchors")
+        if anchors.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"anchors must have {X.shape[1]} features like X; got {anchors.shape[1]}"
+            )
+        return anchors
+
+    def _check_parameters(self):
+        widths = self.hidden
+        if isinstance(widths, str) or not hasattr(widths, "__iter__"):
+            raise TypeError(f"hidden={widths!r} must be a sequence of layer widths, e.g. (50,)")
+        for width in widths:
+            check_number("hidden", width, low=1)
+            if not isinstance(width, numbers.Integral):
+                raise TypeError(f"hidden={widths!r} must hold integers")
+        check_number("min_speed", self.min_speed, low=0)
+        check_number("lr", self.lr, low=0, low_open=True)
+        check_number("momentum", self.momentum, low=0, high=1)
+        check_number("damping", self.damping, low=0)
+        check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
+        check_number("max_iter", self.max_iter, low=1)
+        if self.anchor_sampling not in ("uniform", "mixed"):
+            raise ValueError(
+                f"anchor_sampling={self.anchor_sampling!r} is unknown; "
+                "allowed: 'uniform', 'mixed'"
+            )

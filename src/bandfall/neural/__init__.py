@@ -1,0 +1,38 @@
+"""Descent with a controlled tangent kernel, for PyTorch networks (Section 4, Appendix D)."""
+
+try:
+    import torch  # noqa: F401
+except ImportError as error:
+    raise ImportError('bandfall.neural needs PyTorch: pip install "bandfall[torch]"') from error
+
+from bandfall.neural.anchors import mixed_anchors, uniform_anchors
+from bandfall.neural.log import TangentLog, TangentStatus
+from bandfall.neural.ntk import empirical_ntk
+from bandfall.neural.optimizer import TangentDescent
+from bandfall.neural.plain import PlainNetwork, train_plain
+from bandfall.neural.step import TangentStep, tangent_step
+from bandfall.neural.training import (
+    fit_arrays,
+    fit_network,
+    make_network,
+    predict_arrays,
+    seeded_generator,
+)
+
+__all__ = [
+    "PlainNetwork",
+    "TangentDescent",
+    "TangentLog",
+    "TangentStatus",
+    "TangentStep",
+    "empirical_ntk",
+    "fit_arrays",
+    "fit_network",
+    "make_network",
+    "mixed_anchors",
+    "predict_arrays",
+    "seeded_generator",
+    "tangent_step",
+    "train_plain",
+    "uniform_anchors",
+]

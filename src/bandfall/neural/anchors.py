@@ -1,0 +1,49 @@
+"""Where outputs should stay while residuals are fitted: two ways to draw anchors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["mixed_anchors", "uniform_anchors"]
+
+
+def uniform_anchors(X: Tensor, n_anchors: int, generator: torch.Generator | None = None) -> Tensor:
+    """Points uniform in the box that the rows of X span, shape (n_anchors, ...).
+
+    Examples
+    --------
+    >>> import torch
+    >>> X = torch.tensor([[0.0, 5.0], [1.0, 7.0]])
+    >>> uniform_anchors(X, 3).shape
+    torch.Size([3, 2])
+    """
+    low, high = X.amin(dim=0), X.amax(dim=0)
+    shares = torch.rand(
+        (n_anchors, *X.shape[1:]), generator=generator, dtype=X.dtype, device=_device(generator, X)
+    )
+    return low + (high - low) * shares.to(X.device)
+
+
+def mixed_anchors(X: Tensor, n_anchors: int, generator: torch.Generator | None = None) -> Tensor:
+    """Points on segments between random pairs of rows, shape (n_anchors, ...).
+
+    They stay near the data where the box is mostly empty, that is in more than a few
+    dimensions.
+
+    Examples
+    --------
+    >>> import torch
+    >>> X = torch.tensor([[0.0], [1.0]])
+    >>> bool(((mixed_anchors(X, 5) >= 0) & (mixed_anchors(X, 5) <= 1)).all())
+    True
+    """
+    device = _device(generator, X)
+    pairs = torch.randint(len(X), (2, n_anchors), generator=generator, device=device).to(X.device)
+    shape = (n_anchors, *([1] * (X.ndim - 1)))
+    share = torch.rand(shape, generator=generator, dtype=X.dtype, device=device).to(X.device)
+    return X[pairs[0]] + share * (X[pairs[1]] - X[pairs[0]])
+
+
+def _device(generator: torch.Generator | None, X: Tensor) -> torch.device:
+    return X.device if generator is None else generator.device

@@ -1,0 +1,80 @@
+"""The record of a controlled training run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["LogRow", "TangentLog", "TangentStatus"]
+
+
+class TangentStatus(Enum):
+    """Where training stands, and what to do about it."""
+
+    RUNNING = "running"
+    R2_REACHED = "r2_reached"
+    ITERATION_LIMIT = "iteration_limit"
+    STALLED = "stalled"  # no step along the direction lowers the loss: lower lr, more units
+    NOT_FINITE = "not_finite"  # data or outputs are NaN or infinite: check X, y, the start
+
+
+class LogRow(NamedTuple):
+    """What was seen at the start of one step, and how the step went."""
+
+    epoch: int
+    blend: float
+    r2: float
+    speed: float
+    kernel_drift: float
+    damping: float
+    accepted: bool
+
+
+@dataclass
+class TangentLog:
+    """Rows in the order of the steps; every column is also an array attribute.
+
+    Attributes
+    ----------
+    epoch : ndarray of int
+    blend, r2, speed : ndarray of float
+        α of the step, R² on the rows of the step before it, ∂R²/∂t along it.
+    kernel_drift : ndarray of float
+        ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on the first rows seen: how
+        far the network has left the regime of a constant tangent kernel.
+    damping : ndarray of float
+    accepted : ndarray of bool
+        False where the step was undone because the loss would have risen.
+    """
+
+    rows: list[LogRow] = field(default_factory=list)
+
+    def append(self, row: LogRow) -> None:
+        self.rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[LogRow]:
+        return iter(self.rows)
+
+    def __getitem__(self, index: int) -> LogRow:
+        return self.rows[index]
+
+    def __getattr__(self, name: str) -> np.ndarray:
+        if name in LogRow._fields:
+            return np.array([getattr(row, name) for row in self.rows])
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        if not self.rows:
+            return "<TangentLog: empty>"
+        last = self.rows[-1]
+        return (
+            f"<TangentLog: {len(self.rows)} steps, R² {last.r2:.6f}, blend {last.blend:.3f}, "
+            f"kernel drift {last.kernel_drift:.3g}>"
+        )

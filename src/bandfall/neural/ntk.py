@@ -1,0 +1,94 @@
+"""The empirical neural tangent kernel by two algorithms."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bandfall.neural.tangent import TangentModel
+
+__all__ = ["empirical_ntk", "gram"]
+
+DEFAULT_MEMORY_BUDGET = 2**30
+
+
+def empirical_ntk(
+    model: nn.Module,
+    X: Tensor,
+    Z: Tensor | None = None,
+    *,
+    algorithm: str = "jacobian",
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> Tensor:
+    """K_NTK(X, Z) = ∂f(X)/∂θ · (∂f(Z)/∂θ)ᵀ at the present parameters (Appendix D).
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Outputs of shape (n,), (n, 1) or (n, k); see `TangentModel`.
+    X : Tensor of shape (n, ...)
+    Z : Tensor of shape (m, ...), optional
+        X by default.
+    algorithm : {"jacobian", "products"}
+        "jacobian" multiplies blocks of the two Jacobians; "products" forms no Jacobian and
+        takes one backward and one forward-mode pass for each of the m·k columns, for networks
+        whose single Jacobian rows are too large.
+    memory_budget : int
+        Bytes that a pair of Jacobian blocks may take.
+
+    Returns
+    -------
+    Tensor of shape (n·k, m·k)
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bandfall.neural import empirical_ntk
+    >>> model = torch.nn.Linear(3, 1, dtype=torch.float64)  # its NTK is x·z + 1
+    >>> X = torch.randn(4, 3, dtype=torch.float64)
+    >>> bool(torch.allclose(empirical_ntk(model, X), X @ X.T + 1))
+    True
+    """
+    tangent = TangentModel(model)
+    if algorithm == "jacobian":
+        return gram(tangent, X, Z, memory_budget)
+    if algorithm == "products":
+        return _by_products(tangent, X, X if Z is None else Z)
+    raise ValueError(f"algorithm={algorithm!r} is unknown; allowed: 'jacobian', 'products'")
+
+
+def gram(
+    tangent: TangentModel,
+    X: Tensor,
+    Z: Tensor | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> Tensor:
+    """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `memory_budget` bytes."""
+    blocks_x = _row_blocks(tangent, X, memory_budget)
+    if Z is None and len(blocks_x) == 1:
+        jacobian = tangent.jacobian(X)
+        return jacobian @ jacobian.T
+    blocks_z = blocks_x if Z is None else _row_blocks(tangent, Z, memory_budget)
+    rows = []
+    for i, block_x in enumerate(blocks_x):
+        left = tangent.jacobian(block_x)
+        start = i if Z is None else 0  # below the diagonal the symmetric half is copied
+        row = [left @ tangent.jacobian(block).T for block in blocks_z[start:]]
+        rows.append([rows[j][i].T for j in range(start)] + row)
+    return torch.cat([torch.cat(row, dim=1) for row in rows])
+
+
+def _row_blocks(tangent: TangentModel, X: Tensor, memory_budget: int) -> tuple[Tensor, ...]:
+    n_outputs = tangent.outputs(X[:1]).numel()
+    row_bytes = n_outputs * tangent.n_parameters * tangent.dtype.itemsize
+    # Twice for the pair of blocks, twice again for the copy that joins the parameters' parts.
+    return X.split(max(1, int(memory_budget // (4 * row_bytes))))
+
+
+def _by_products(tangent: TangentModel, X: Tensor, Z: Tensor) -> Tensor:
+    n_columns = tangent.outputs(Z).numel()
+    columns = []
+    for unit in torch.eye(n_columns, dtype=tangent.dtype, device=tangent.device):
+        direction, _ = tangent.row_product(Z, unit)
+        columns.append(tangent.column_product(X, direction))
+    return torch.stack(columns, dim=1)

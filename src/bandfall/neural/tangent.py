@@ -1,0 +1,111 @@
+"""A network as a function of its parameters: outputs, Jacobian, and products with it.
+
+Rows of the Jacobian Φ = ∂f/∂θ are ordered sample by sample, the outputs of a sample side by
+side; columns follow ``named_parameters()`` of those that require a gradient.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, jacrev, jvp, vjp, vmap
+
+__all__ = ["TangentModel"]
+
+
+class TangentModel:
+    """The trainable parameters of `model` as one vector θ, and f(θ, X) with its derivatives.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Maps X (n, ...) to outputs (n,), (n, 1) or (n, k), each sample on its own (put batch
+        normalisation and dropout into ``eval()``). At least one parameter requires a gradient.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
+        self.model = model
+        self.parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
+        if not self.parameters:
+            raise ValueError("model has no parameter that requires a gradient: nothing to train")
+        first = next(iter(self.parameters.values()))
+        if not first.dtype.is_floating_point:
+            raise TypeError(f"model must have real floating-point parameters; got {first.dtype}")
+        mixed = {(p.dtype, p.device) for p in self.parameters.values()}
+        if len(mixed) > 1:
+            raise ValueError(
+                "all trained parameters of model must share one dtype and device; got "
+                + ", ".join(sorted(f"{dtype} on {device}" for dtype, device in mixed))
+            )
+        self.dtype, self.device = first.dtype, first.device
+        self.n_parameters = sum(p.numel() for p in self.parameters.values())
+
+    # -- the parameter vector ------------------------------------------------------------
+    def vector(self) -> Tensor:
+        """θ, shape (p,): a copy."""
+        return torch.cat([p.detach().reshape(-1) for p in self.parameters.values()])
+
+    @torch.no_grad()
+    def set_vector(self, theta: Tensor) -> None:
+        """Write θ back into the model, in place."""
+        for parameter, part in zip(self.parameters.values(), self.split(theta), strict=True):
+            parameter.copy_(part)
+
+    def split(self, theta: Tensor) -> tuple[Tensor, ...]:
+        """A vector of length p cut into the shapes of the parameters."""
+        parts = theta.split([p.numel() for p in self.parameters.values()])
+        return tuple(
+            part.view_as(p) for part, p in zip(parts, self.parameters.values(), strict=True)
+        )
+
+    # -- outputs and derivatives ---------------------------------------------------------
+    def outputs(self, X: Tensor) -> Tensor:
+        """f(X), shape (n, k)."""
+        with torch.no_grad():
+            return self._outputs(self._detached(), X)
+
+    def jacobian(self, X: Tensor) -> Tensor:
+        """Φ at the rows of X, shape (n·k, p)."""
+
+        def single(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+            return self._outputs(parameters, x.unsqueeze(0)).squeeze(0)
+
+        blocks = vmap(jacrev(single), in_dims=(None, 0))(self._detached(), X)
+        n_rows = next(iter(blocks.values())).shape[:2].numel()
+        return torch.cat([block.reshape(n_rows, -1) for block in blocks.values()], dim=1)
+
+    def row_product(self, X: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Φᵀ v by one backward pass, and f(X); v has shape (n·k,)."""
+        outputs, pullback = vjp(lambda parameters: self._outputs(parameters, X), self._detached())
+        (parts,) = pullback(v.view_as(outputs))
+        return torch.cat([part.reshape(-1) for part in parts.values()]), outputs.detach()
+
+    def column_product(self, X: Tensor, direction: Tensor) -> Tensor:
+        """Φ d by one forward-mode pass, shape (n·k,); d has shape (p,)."""
+        tangents = dict(zip(self.parameters, self.split(direction), strict=True))
+        _, product = jvp(
+            lambda parameters: self._outputs(parameters, X), (self._detached(),), (tangents,)
+        )
+        return product.reshape(-1)
+
+    def kernel_product(self, X: Tensor, v: Tensor) -> Tensor:
+        """ΦΦᵀ v without forming Φ, shape (n·k,)."""
+        return self.column_product(X, self.row_product(X, v)[0])
+
+    def _detached(self) -> dict[str, Tensor]:
+        return {name: p.detach() for name, p in self.parameters.items()}
+
+    def _outputs(self, parameters: dict[str, Tensor], X: Tensor) -> Tensor:
+        outputs = functional_call(self.model, parameters, (X,))
+        if not isinstance(outputs, Tensor):
+            raise TypeError(f"model must return one Tensor; got {type(outputs).__name__}")
+        if outputs.ndim == 1:
+            outputs = outputs.unsqueeze(1)
+        if outputs.ndim != 2 or outputs.shape[0] != X.shape[0]:
+            raise ValueError(
+                f"model must map {X.shape[0]} rows to outputs of shape ({X.shape[0]},) or "
+                f"({X.shape[0]}, k); got {tuple(outputs.shape)}"
+            )
+        return outputs

@@ -1,0 +1,153 @@
+"""Multilayer perceptrons and their training loops, controlled and plain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bandfall.neural.anchors import mixed_anchors, uniform_anchors
+from bandfall.neural.log import LogRow, TangentLog, TangentStatus
+from bandfall.neural.optimizer import TangentDescent
+
+__all__ = ["fit_arrays", "fit_network", "make_network", "predict_arrays", "seeded_generator"]
+
+
+def make_network(
+    n_features: int,
+    hidden: Sequence[int],
+    n_outputs: int = 1,
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> nn.Sequential:
+    """A tanh network with Glorot-uniform weights and zero biases.
+
+    Examples
+    --------
+    >>> from bandfall.neural import make_network
+    >>> sum(p.numel() for p in make_network(1, (50,)).parameters())
+    151
+    """
+    widths = [n_features, *hidden, n_outputs]
+    layers: list[nn.Module] = []
+    for n_in, n_out in zip(widths[:-1], widths[1:], strict=True):
+        layer = nn.Linear(n_in, n_out, dtype=dtype)
+        with torch.no_grad():
+            limit = math.sqrt(6.0 / (n_in + n_out))
+            layer.weight.copy_(
+                limit * (2.0 * torch.rand(n_out, n_in, generator=generator, dtype=dtype) - 1.0)
+            )
+            layer.bias.zero_()
+        layers += [layer, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+def fit_network(
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    *,
+    optimizer: TangentDescent | torch.optim.Optimizer,
+    max_r2: float = 0.999,
+    max_iter: int = 10_000,
+    progress: Callable[[LogRow], object] | None = None,
+) -> tuple[TangentLog, TangentStatus]:
+    """Full-batch training until R² on (X, y) exceeds `max_r2` or `max_iter` steps are done.
+
+    `optimizer` is `TangentDescent` or any optimizer of torch, which then descends half the
+    mean squared error. `progress` sees every row of the log; raising in it (or a keyboard
+    interrupt) leaves the model as the last step left it.
+    """
+    if isinstance(optimizer, TangentDescent):
+        return _fit_controlled(X, y, optimizer, max_r2, max_iter, progress)
+    return _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress)
+
+
+def _fit_controlled(X, y, optimizer, max_r2, max_iter, progress):  # type: ignore[no-untyped-def]
+    for _ in range(max_iter):
+        row = optimizer.step(X, y)
+        if progress is not None:
+            progress(row)
+        if optimizer.r2 > max_r2:
+            optimizer.status = TangentStatus.R2_REACHED
+        if optimizer.status is not TangentStatus.RUNNING:
+            return optimizer.log, optimizer.status
+    optimizer.status = TangentStatus.ITERATION_LIMIT
+    return optimizer.log, optimizer.status
+
+
+def _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress):  # type: ignore[no-untyped-def]
+    log = TangentLog()
+    y = y.unsqueeze(1) if y.ndim == 1 else y
+    total = float((y - y.mean(dim=0)).square().sum())
+    for epoch in range(max_iter):
+        optimizer.zero_grad()
+        outputs = model(X)
+        loss = 0.5 * (outputs.view_as(y) - y).square().mean()
+        r2 = 1.0 - 2.0 * float(loss.detach()) * y.numel() / total if total > 0 else 1.0
+        row = LogRow(epoch, 1.0, r2, math.nan, math.nan, math.nan, True)
+        log.append(row)
+        if progress is not None:
+            progress(row)
+        if not math.isfinite(r2):
+            return log, TangentStatus.NOT_FINITE
+        if r2 > max_r2:
+            return log, TangentStatus.R2_REACHED
+        loss.backward()
+        optimizer.step()
+    return log, TangentStatus.ITERATION_LIMIT
+
+
+def seeded_generator(seed: int) -> torch.Generator:
+    """A generator of torch on the CPU."""
+    return torch.Generator().manual_seed(seed)
+
+
+def fit_arrays(
+    model: nn.Module,
+    X: np.ndarray,
+    y: np.ndarray,
+    anchors: int | np.ndarray,
+    *,
+    tangent_control: bool,
+    anchor_sampling: str,
+    generator: torch.Generator,
+    min_speed: float,
+    lr: float,
+    momentum: float,
+    damping: float,
+    max_r2: float,
+    max_iter: int,
+) -> tuple[TangentLog, TangentStatus, np.ndarray]:
+    """Train `model` on arrays X (n, d), y (n, k); also return the anchors used, (n*, d).
+
+    `anchors` is an array of rows, or how many to draw by `anchor_sampling` ("uniform" or
+    "mixed").
+    """
+    rows, targets = torch.as_tensor(X), torch.as_tensor(y)
+    if isinstance(anchors, int):
+        draw = uniform_anchors if anchor_sampling == "uniform" else mixed_anchors
+        points = draw(rows, anchors, generator)
+    else:
+        points = torch.as_tensor(anchors)
+    optimizer: torch.optim.Optimizer
+    if tangent_control:
+        optimizer = TangentDescent(
+            model, points, lr=lr, min_speed=min_speed, damping=damping, generator=generator
+        )
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    log, status = fit_network(
+        model, rows, targets, optimizer=optimizer, max_r2=max_r2, max_iter=max_iter
+    )
+    return log, status, points.numpy()
+
+
+def predict_arrays(model: nn.Module, X: np.ndarray) -> np.ndarray:
+    """Outputs (m, k) of `model` at the rows of X."""
+    with torch.no_grad():
+        return model(torch.as_tensor(X)).numpy()

@@ -7,6 +7,7 @@ from bandfall.estimators import (
     KernelRidgeCV,
     KernelRidgeMML,
     KernelRidgeRegressor,
+    NeuralDescentRegressor,
 )
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "KernelRidgeCV",
     "KernelRidgeMML",
     "KernelRidgeRegressor",
+    "NeuralDescentRegressor",
 ]
 
 __version__ = "0.1.0"

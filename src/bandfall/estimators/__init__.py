@@ -4,6 +4,7 @@ from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegres
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
+from bandfall.estimators._neural import NeuralDescentRegressor
 
 __all__ = [
     "KernelDescentRegressor",
@@ -12,4 +13,5 @@ __all__ = [
     "KernelRidgeCV",
     "KernelRidgeMML",
     "KernelRidgeRegressor",
+    "NeuralDescentRegressor",
 ]

@@ -206,6 +206,5 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
         check_number("max_iter", self.max_iter, low=1)
         if self.anchor_sampling not in ("uniform", "mixed"):
             raise ValueError(
-                f"anchor_sampling={self.anchor_sampling!r} is unknown; "
-                "allowed: 'uniform', 'mixed'"
+                f"anchor_sampling={self.anchor_sampling!r} is unknown; allowed: 'uniform', 'mixed'"
             )

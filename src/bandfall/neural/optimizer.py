@@ -93,7 +93,7 @@ class TangentDescent(torch.optim.Optimizer):
     >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
     >>> y = torch.sin(3 * X)
     >>> model = torch.nn.Sequential(
-    ...     torch.nn.Linear(1, 30), torch.nn.Tanh(), torch.nn.Linear(30, 1)
+    ...     torch.nn.Linear(1, 50), torch.nn.Tanh(), torch.nn.Linear(50, 1)
     ... ).double()
     >>> optimizer = TangentDescent(model)
     >>> for _ in range(200):
@@ -258,8 +258,9 @@ class TangentDescent(torch.optim.Optimizer):
         """X, y and r = y − f(X) of shape (n, k), on the model's device and of its dtype."""
         X, y = self._tensor("X", X), self._tensor("y", y)
         if len(X) == 0 or len(X) != len(y):
-            raise ValueError(f"X and y must have equally many rows, at least one; got {len(X)} "
-                             f"and {len(y)}")
+            raise ValueError(
+                f"X and y must have equally many rows, at least one; got {len(X)} and {len(y)}"
+            )
         if y.ndim == 1:
             y = y.unsqueeze(1)
         outputs = self.tangent.outputs(X)
@@ -335,9 +336,7 @@ class TangentDescent(torch.optim.Optimizer):
         """Outputs are not finite before the step: restore the last good parameters."""
         self.tangent.set_vector(self._last_good)
         self.status = status
-        row = LogRow(
-            len(self.log), self.blend, math.nan, math.nan, math.nan, self.damping, False
-        )
+        row = LogRow(len(self.log), self.blend, math.nan, math.nan, math.nan, self.damping, False)
         self.log.append(row)
         return row
 

@@ -63,9 +63,9 @@ def next_blend(blend: float, plain_speed: float, anchored_speed: float, min_spee
     """
     if blend * plain_speed + (1.0 - blend) * anchored_speed >= min_speed:
         return blend
-    if anchored_speed < min_speed:
+    if anchored_speed <= max(min_speed, plain_speed):
         return 0.0
-    return (anchored_speed - min_speed) / (anchored_speed - plain_speed)
+    return min(blend, (anchored_speed - min_speed) / (anchored_speed - plain_speed))
 
 
 def tangent_step(

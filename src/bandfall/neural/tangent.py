@@ -6,6 +6,9 @@ side; columns follow ``named_parameters()`` of those that require a gradient.
 
 from __future__ import annotations
 
+import functools
+import warnings
+
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, jvp, vjp, vmap
@@ -84,6 +87,7 @@ class TangentModel:
 
     def column_product(self, X: Tensor, direction: Tensor) -> Tensor:
         """Φ d by one forward-mode pass, shape (n·k,); d has shape (p,)."""
+        _load_forward_mode()
         tangents = dict(zip(self.parameters, self.split(direction), strict=True))
         _, product = jvp(
             lambda parameters: self._outputs(parameters, X), (self._detached(),), (tangents,)
@@ -109,3 +113,11 @@ class TangentModel:
                 f"({X.shape[0]}, k); got {tuple(outputs.shape)}"
             )
         return outputs
+
+
+@functools.cache
+def _load_forward_mode() -> None:
+    """Run torch's forward mode once: loading it warns about torch's own use of torch.jit."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        jvp(torch.sin, (torch.zeros(1),), (torch.ones(1),))

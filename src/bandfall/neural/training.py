@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -34,7 +35,7 @@ def make_network(
     """
     widths = [n_features, *hidden, n_outputs]
     layers: list[nn.Module] = []
-    for n_in, n_out in zip(widths[:-1], widths[1:], strict=True):
+    for n_in, n_out in itertools.pairwise(widths):
         layer = nn.Linear(n_in, n_out, dtype=dtype)
         with torch.no_grad():
             limit = math.sqrt(6.0 / (n_in + n_out))
@@ -128,12 +129,12 @@ def fit_arrays(
     `anchors` is an array of rows, or how many to draw by `anchor_sampling` ("uniform" or
     "mixed").
     """
-    rows, targets = torch.as_tensor(X), torch.as_tensor(y)
+    rows, targets = torch.tensor(X), torch.tensor(y)  # copies: X may be read-only
     if isinstance(anchors, int):
         draw = uniform_anchors if anchor_sampling == "uniform" else mixed_anchors
         points = draw(rows, anchors, generator)
     else:
-        points = torch.as_tensor(anchors)
+        points = torch.tensor(anchors)
     optimizer: torch.optim.Optimizer
     if tangent_control:
         optimizer = TangentDescent(
@@ -150,4 +151,4 @@ def fit_arrays(
 def predict_arrays(model: nn.Module, X: np.ndarray) -> np.ndarray:
     """Outputs (m, k) of `model` at the rows of X."""
     with torch.no_grad():
-        return model(torch.as_tensor(X)).numpy()
+        return model(torch.tensor(X)).numpy()

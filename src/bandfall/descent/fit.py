@@ -118,26 +118,16 @@ def resume_path(
         path = _before_floor(path, schedule.floor, operator)
     if path.weights is not None:
         operator = WeightedOperator(operator, path.weights)
-    root = _root_weights(path.weights)
-    # Zero-norm (constant) columns stay zero; the others share R² equally.
-    n_active = np.count_nonzero(path.scale)
-    safe_scale = np.where(path.scale > 0, path.scale, 1.0) * math.sqrt(n_active)
-    dtype = path.residual.dtype
-    to_units = (root * safe_scale).astype(dtype)
-    front = TrainingFront(
-        operator,
-        operator.array(root * path.residual / safe_scale),
-        path.time,
-        path.bandwidth,
-        path.plan,
-    )
+    front, units = front_at_end(path, operator)
+    root, dtype = _root_weights(path.weights), path.residual.dtype
+    to_units = (root * units).astype(dtype)
 
     def assemble(recorder: Recorder, status: Status = Status.INTERRUPTED) -> Path:
         stages, log = recorder.result()
         return path.replace(
             stages=path.stages + tuple(_scaled(stage, to_units) for stage in stages),
             log=path.log + log,
-            residual=operator.numpy(front.residual) * (safe_scale / root).astype(dtype),
+            residual=operator.numpy(front.residual) * (units / root).astype(dtype),
             time=front.time,
             r2=front.r2,
             status=status,
@@ -149,6 +139,18 @@ def resume_path(
     recorder = Recorder(operator, watcher, assemble)
     status = solver.run(front, schedule, stopping, recorder)
     return assemble(recorder, status)
+
+
+def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:
+    """The state in which a path ended, and the units its targets were divided by.
+
+    Every target column is divided by its norm times √(number of columns), so that
+    ‖y‖² = 1 and the columns share R² equally; constant columns stay zero.
+    """
+    n_active = np.count_nonzero(path.scale)
+    units = np.where(path.scale > 0, path.scale, 1.0) * math.sqrt(n_active)
+    residual = operator.array(_root_weights(path.weights) * path.residual / units)
+    return TrainingFront(operator, residual, path.time, path.bandwidth, path.plan), units
 
 
 def truncate_path(path: Path, *, time: float | None = None, r2: float | None = None) -> Path:

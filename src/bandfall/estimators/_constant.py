@@ -41,6 +41,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         K = K if weights is None else root * K * root.T
         coefficients = root * self._solve(K, root * (y - self.offset_))
         self.X_fit_ = X
+        self.weights_ = weights
         self.coefficients_ = coefficients.astype(X.dtype, copy=False)
         return self
 
@@ -94,6 +95,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     coefficients_ : ndarray of shape (n_samples, n_outputs)
     offset_ : ndarray of shape (n_outputs,)
     X_fit_ : ndarray of shape (n_samples, n_features)
+    weights_ : ndarray of shape (n_samples,) or None
     n_features_in_, feature_names_in_
 
     Examples
@@ -152,6 +154,7 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
     coefficients_ : ndarray of shape (n_samples, n_outputs)
     offset_ : ndarray of shape (n_outputs,)
     X_fit_ : ndarray of shape (n_samples, n_features)
+    weights_ : ndarray of shape (n_samples,) or None
     n_features_in_, feature_names_in_
 
     Examples

@@ -1,0 +1,60 @@
+"""The paper's theory as tools: diagnostics of a fitted path and of data.
+
+Every function cites its equation; ``docs/theory.md`` walks through them.
+"""
+
+from bandfall.theory.bound import (
+    GeneralizationBound,
+    generalization_bound,
+    mean_kernel_shift,
+    residual_bound,
+)
+from bandfall.theory.complexity import (
+    StagedDegreesOfFreedom,
+    degrees_of_freedom,
+    flow_degrees_of_freedom,
+    kernel_eigenvalues,
+    ridge_degrees_of_freedom,
+    staged_degrees_of_freedom,
+)
+from bandfall.theory.gradient import gradient_bound, path_gradient_bound
+from bandfall.theory.shift import (
+    KernelMoments,
+    ShiftRegions,
+    expected_kernel_shift,
+    kernel_moments,
+    kernel_shift,
+    shift_regions,
+)
+from bandfall.theory.spectrum import (
+    mean_smallest_eigenvalue,
+    path_smallest_eigenvalue,
+    smallest_eigenvalue,
+)
+from bandfall.theory.speed import r2_acceleration, r2_speed
+
+__all__ = [
+    "GeneralizationBound",
+    "KernelMoments",
+    "ShiftRegions",
+    "StagedDegreesOfFreedom",
+    "degrees_of_freedom",
+    "expected_kernel_shift",
+    "flow_degrees_of_freedom",
+    "generalization_bound",
+    "gradient_bound",
+    "kernel_eigenvalues",
+    "kernel_moments",
+    "kernel_shift",
+    "mean_kernel_shift",
+    "mean_smallest_eigenvalue",
+    "path_gradient_bound",
+    "path_smallest_eigenvalue",
+    "r2_acceleration",
+    "r2_speed",
+    "residual_bound",
+    "ridge_degrees_of_freedom",
+    "shift_regions",
+    "smallest_eigenvalue",
+    "staged_degrees_of_freedom",
+]

@@ -1,0 +1,260 @@
+"""Effective number of parameters (Appendix A, Proposition 3) of ridge, flow and a path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+
+from bandfall.closed_form import flow_filter, ridge_filter
+from bandfall.descent import Path
+from bandfall.kernels import get_kernel
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows
+from bandfall.theory.inputs import (
+    as_path,
+    dense_matrix,
+    non_negative,
+    operator_for,
+    row_weights,
+    rows,
+)
+from bandfall.theory.replay import replay
+
+EXACT_ROWS = 400
+DEFAULT_PROBES = 32
+
+
+@dataclass(frozen=True)
+class StagedDegreesOfFreedom:
+    """Degrees of freedom of a path as it trains.
+
+    Attributes
+    ----------
+    time : ndarray of shape (S + 1,)
+        0 and the end of every stage.
+    value : ndarray of shape (S + 1,)
+    standard_error : ndarray of shape (S + 1,)
+        Of the random probes; zero where the trace is exact.
+    """
+
+    time: np.ndarray
+    value: np.ndarray
+    standard_error: np.ndarray
+
+
+def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> float:
+    """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
+
+    The trace of the smoother that acts on the centred target, as in Proposition 3: the
+    mean that is taken off and put back is not counted.
+
+    Parameters
+    ----------
+    model : Path or fitted estimator
+        `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`.
+        For a path, see `staged_degrees_of_freedom`, which also states the standard error.
+    memory_budget : int
+        Bytes.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor, KernelRidgeRegressor
+    >>> from bandfall.theory import degrees_of_freedom
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> round(degrees_of_freedom(KernelRidgeRegressor(bandwidth=0.5, penalty=1e-3).fit(X, y)), 2)
+    7.57
+    >>> degrees_of_freedom(KernelDescentRegressor().fit(X, y)) > 10
+    True
+    """
+    if isinstance(model, Path) or hasattr(model, "path_"):
+        return float(staged_degrees_of_freedom(model, memory_budget=memory_budget).value[-1])
+    X = getattr(model, "X_fit_", None)
+    weights = getattr(model, "weights_", None)
+    bandwidth: Any = getattr(model, "bandwidth_", getattr(model, "bandwidth", None))
+    for setting, function in (
+        ("penalty", ridge_degrees_of_freedom),
+        ("time", flow_degrees_of_freedom),
+    ):
+        value = getattr(model, f"{setting}_", getattr(model, setting, None))
+        if X is not None and value is not None:
+            df = function(
+                X, model.kernel, bandwidth, value, weights=weights, memory_budget=memory_budget
+            )
+            return float(df)
+    raise TypeError(
+        f"degrees_of_freedom needs a Path or a fitted kernel estimator, got {type(model).__name__}"
+    )
+
+
+def ridge_degrees_of_freedom(
+    X: Any,
+    kernel: Any = "gaussian",
+    bandwidth: float = 1.0,
+    penalty: Any = 1e-3,
+    *,
+    weights: Any = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """df = Tr(K(K + λI)⁻¹) of kernel ridge regression.
+
+    At bandwidth ∞ it is 1/(1 + λ/n) and at bandwidth 0 n/(1 + λ) (Proposition 3,
+    Equation 9), exactly; for repeated rows the latter becomes Σ_g g/(g + λ) over groups of g
+    equal rows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    kernel : str, Kernel or callable
+    bandwidth : float in [0, ∞]
+    penalty : float or array-like, ≥ 0
+        One decomposition serves all.
+    weights : array-like of shape (n,), optional
+    memory_budget : int
+        Bytes.
+
+    Returns
+    -------
+    ndarray of the shape of `penalty`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.theory import ridge_degrees_of_freedom
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> float(ridge_degrees_of_freedom(X, bandwidth=0.0, penalty=1.0))
+    10.0
+    >>> float(ridge_degrees_of_freedom(X, bandwidth=np.inf, penalty=20.0))
+    0.5
+    """
+    eigenvalues = kernel_eigenvalues(
+        X, kernel, bandwidth, weights=weights, memory_budget=memory_budget
+    )
+    return _filtered_sums(eigenvalues, ridge_filter, non_negative(penalty, "penalty"))
+
+
+def flow_degrees_of_freedom(
+    X: Any,
+    kernel: Any = "gaussian",
+    bandwidth: float = 1.0,
+    time: Any = 1000.0,
+    *,
+    weights: Any = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """df = Tr(I − e^{−tK}) of kernel gradient flow (Equation 3).
+
+    At bandwidth ∞ it is 1 − e^{−tn}, at bandwidth 0 n(1 − e^{−t}).
+
+    Parameters
+    ----------
+    X, kernel, bandwidth, weights, memory_budget
+        As for `ridge_degrees_of_freedom`.
+    time : float or array-like, in [0, ∞]
+
+    Returns
+    -------
+    ndarray of the shape of `time`
+    """
+    eigenvalues = kernel_eigenvalues(
+        X, kernel, bandwidth, weights=weights, memory_budget=memory_budget
+    )
+    return _filtered_sums(eigenvalues, flow_filter, non_negative(time, "time"))
+
+
+def staged_degrees_of_freedom(
+    path: Any,
+    *,
+    n_probes: int | None = None,
+    random_state: int = 0,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> StagedDegreesOfFreedom:
+    """df = n − Tr(P_s ⋯ P₁) after each stage s of a path, its schedule held fixed.
+
+    With the bandwidths fixed, training is linear in y: the residual is multiplied by
+    (I − ΔtK)^m in a stage of m Euler steps and by e^{−tK} in one of exact flow.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+    n_probes : int, optional
+        Estimate the trace from so many random signs (Hutchinson) instead of computing it. By
+        default exact up to 400 rows, 32 probes above.
+    random_state : int
+        Seed of the probes.
+    memory_budget : int
+        Bytes.
+
+    Returns
+    -------
+    StagedDegreesOfFreedom
+    """
+    path = as_path(path)
+    n = len(path.X)
+    if n_probes is None and n > EXACT_ROWS:
+        n_probes = DEFAULT_PROBES
+    if n_probes is not None and (n_probes != int(n_probes) or n_probes < 2):
+        raise ValueError(f"n_probes={n_probes!r} must be an integer of at least 2")
+    if n_probes is None:
+        probes = np.eye(n)
+    else:
+        probes = np.random.default_rng(random_state).choice([-1.0, 1.0], size=(n, int(n_probes)))
+    traces, errors = [float(n)], [0.0]
+    for image in replay(path, probes, memory_budget):
+        forms = np.einsum("ij,ij->j", probes, image)
+        if n_probes is None:
+            traces.append(float(forms.sum()))
+            errors.append(0.0)
+        else:
+            traces.append(float(forms.mean()))
+            errors.append(float(forms.std(ddof=1)) / np.sqrt(n_probes))
+    ends = [stage.time + stage.duration for stage in path.stages]
+    return StagedDegreesOfFreedom(np.array([0.0, *ends]), n - np.array(traces), np.array(errors))
+
+
+def kernel_eigenvalues(
+    X: Any,
+    kernel: Any = "gaussian",
+    bandwidth: float = 1.0,
+    *,
+    weights: Any = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """All eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞.
+
+    Parameters
+    ----------
+    X, kernel, bandwidth, weights, memory_budget
+        As for `ridge_degrees_of_freedom`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    X, kernel = rows(X, "X"), get_kernel(kernel)
+    w = row_weights(weights, len(X))
+    if float(non_negative(bandwidth, "bandwidth")) in (0.0, np.inf):
+        # Blocks of ones where rows coincide: one eigenvalue per group, its summed weight.
+        labels = group_rows(X)[0] if bandwidth == 0 else np.zeros(len(X), dtype=int)
+        groups = np.bincount(labels, weights=w)
+        return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
+    operator = operator_for(X, kernel, None if weights is None else w, memory_budget)
+    K = dense_matrix(operator, float(bandwidth), None if weights is None else w)
+    values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
+    return np.maximum(values, 0.0)
+
+
+def _filtered_sums(
+    eigenvalues: np.ndarray, spectral_filter: Callable, settings: np.ndarray
+) -> np.ndarray:
+    """Σ λ g(λ) for each setting of a filter g."""
+    sums = [eigenvalues @ spectral_filter(eigenvalues, float(value)) for value in settings.flat]
+    return np.array(sums).reshape(settings.shape)

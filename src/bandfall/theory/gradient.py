@@ -1,0 +1,105 @@
+"""How steep a fitted function can be (Appendix A, Proposition 4)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bandfall.kernels import Kernel, get_kernel
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.theory.inputs import as_path, non_negative, rows
+from bandfall.theory.spectrum import smallest_eigenvalue
+
+
+def gradient_bound(
+    X: Any,
+    y: Any,
+    kernel: Any = "gaussian",
+    bandwidth: Any = 1.0,
+    penalty: float = 1e-3,
+    *,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """Bound on ‖∂f̂/∂x‖ of kernel ridge regression, anywhere (Proposition 4).
+
+        (1/σ) · 1/max(λ, s_min(K)) · ‖y‖ · k′_max · √n
+
+    It also holds for gradient flow with λ = 1/t: there the largest eigenvalue of
+    K⁻¹(I − e^{−tK}) is at most min(t, 1/s_min).
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,) or (n, k)
+        Centred here, as every estimator does.
+    kernel : str or Kernel
+        One whose largest derivative is known.
+    bandwidth : float or array-like, in [0, ∞]
+        The bound is ∞ at 0 and 0 at ∞.
+    penalty : float ≥ 0
+    memory_budget : int
+        Bytes.
+
+    Returns
+    -------
+    ndarray of shape bandwidth.shape, or bandwidth.shape + (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.theory import gradient_bound
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> gradient_bound(X, np.sin(3 * X[:, 0]), bandwidth=[1.0, 2.0], penalty=0.1).round(1)
+    array([85.6, 42.8])
+    """
+    X, kernel = rows(X, "X"), get_kernel(kernel)
+    target = np.asarray(y, dtype=np.float64)
+    if target.ndim not in (1, 2) or len(target) != len(X) or not np.isfinite(target).all():
+        raise ValueError(f"y must be finite, of shape ({len(X)},) or ({len(X)}, k)")
+    bandwidths = non_negative(bandwidth, "bandwidth")
+    floor = non_negative(penalty, "penalty")
+    norm = np.linalg.norm(target - target.mean(axis=0), axis=0)
+    lowest = smallest_eigenvalue(X, kernel, bandwidths, memory_budget=memory_budget)
+    with np.errstate(divide="ignore"):
+        amplification = 1.0 / np.maximum(floor, lowest)
+        steepness = _largest_slope(kernel, len(X), bandwidths) * amplification
+    with np.errstate(invalid="ignore"):  # 0·∞: a constant kernel or a constant target is flat
+        return np.nan_to_num(np.multiply.outer(steepness, norm), nan=0.0, posinf=np.inf)
+
+
+def path_gradient_bound(path: Any) -> np.ndarray:
+    """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n.
+
+    The step of Proposition 4's proof that bounds ∂k/∂x, stage by stage, with the coefficients
+    that training arrived at. Stages of bandwidth 0 are flat almost everywhere and are left
+    out, as in ``path.gradient``.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+
+    Returns
+    -------
+    ndarray of shape (k,)
+        One bound per target.
+    """
+    path = as_path(path)
+    used = [stage for stage in path.stages if stage.bandwidth > 0]
+    if not used:
+        return np.zeros(len(path.scale))
+    slopes = _largest_slope(path.kernel, len(path.X), np.array([s.bandwidth for s in used]))
+    norms = np.array([np.linalg.norm(s.coefficients.astype(np.float64), axis=0) for s in used])
+    return slopes @ norms
+
+
+def _largest_slope(kernel: Kernel, n_rows: int, bandwidths: np.ndarray) -> np.ndarray:
+    """k′_max √n / σ, a bound on the spectral norm of ∂k(x, X)/∂x."""
+    if math.isnan(kernel.max_derivative):
+        raise ValueError(
+            f"the largest derivative of kernel {kernel.name!r} is unknown; give it as "
+            "Kernel(..., max_derivative=...)"
+        )
+    with np.errstate(divide="ignore"):
+        return kernel.max_derivative * math.sqrt(n_rows) / np.asarray(bandwidths)

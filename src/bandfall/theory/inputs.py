@@ -1,0 +1,92 @@
+"""What the theory functions accept: rows, bandwidths, weights, and a Path or a fitted model."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bandfall.descent import Path
+from bandfall.kernels import Kernel
+from bandfall.operators import DenseOperator, KernelOperator, WeightedOperator, make_operator
+
+
+def as_path(model: Any) -> Path:
+    """The path of a fitted `KernelDescentRegressor`, or the Path itself."""
+    path = getattr(model, "path_", model)
+    if isinstance(path, Path):
+        return path
+    hint = "it has no path_; is it fitted?"
+    if hasattr(model, "steps"):
+        hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
+    raise TypeError(f"expected a Path or an estimator with one, got {type(model).__name__}: {hint}")
+
+
+def rows(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
+    """`X` as finite float64 rows of shape (m, d)."""
+    array = np.asarray(X, dtype=np.float64)
+    if array.ndim != 2 or 0 in array.shape:
+        raise ValueError(f"{name} must have shape (n_rows, n_features); got {array.shape}")
+    if n_features is not None and array.shape[1] != n_features:
+        raise ValueError(f"{name} has {array.shape[1]} features, the training rows {n_features}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or infinity")
+    return array
+
+
+def bandwidth_array(bandwidth: Any) -> np.ndarray:
+    """One bandwidth or an array of them as float64, each in [0, ∞]."""
+    return non_negative(bandwidth, "bandwidth")
+
+
+def non_negative(values: Any, name: str) -> np.ndarray:
+    """A number or array of numbers in [0, ∞] as float64."""
+    array = np.asarray(values, dtype=np.float64)
+    if not (array >= 0).all():  # NaN is not
+        raise ValueError(f"{name}={values!r} must be in [0, inf]")
+    return array
+
+
+def row_weights(weights: Any, n_rows: int) -> np.ndarray:
+    """Positive weights of shape (n,); ones where None."""
+    if weights is None:
+        return np.ones(n_rows)
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != (n_rows,) or not (array > 0).all() or not math.isfinite(array.sum()):
+        raise ValueError(f"weights must be {n_rows} positive numbers, one per training row")
+    return array
+
+
+def operator_for(
+    X: np.ndarray, kernel: Kernel, weights: np.ndarray | None, memory_budget: int
+) -> KernelOperator:
+    """Products with K(σ), or with S K(σ) S for S = diag(√w), in float64."""
+    operator = make_operator(X, kernel, np.float64, memory_budget)
+    return operator if weights is None else WeightedOperator(operator, weights)
+
+
+def path_operator(path: Path, memory_budget: int) -> KernelOperator:
+    """The operator a path was trained with, in float64."""
+    X = np.asarray(path.X, dtype=np.float64)
+    return operator_for(X, path.kernel, path_weights(path), memory_budget)
+
+
+def path_weights(path: Path) -> np.ndarray | None:
+    """A path's weights in float64."""
+    return None if path.weights is None else np.asarray(path.weights, dtype=np.float64)
+
+
+def dense_matrix(
+    operator: KernelOperator, bandwidth: float, weights: np.ndarray | None
+) -> np.ndarray:
+    """K(bandwidth), or S K(bandwidth) S, as a new array."""
+    plain = operator.operator if isinstance(operator, WeightedOperator) else operator
+    if isinstance(plain, DenseOperator):
+        K = plain.matrix(bandwidth)
+    else:
+        K = plain.numpy(plain.product(bandwidth, plain.array(np.eye(plain.n_rows))))
+    if weights is None:
+        return K.copy()
+    root = np.sqrt(weights)
+    return root[:, None] * K * root

@@ -73,39 +73,70 @@ def expected_kernel_shift(n, mean, squared_mean, variance, covariance):
     return squared_mean - 2 * mean + 1 + (n**2 + n - 2) * (variance - covariance) + variance
 
 
-def residual_map(path, name):
-    """P with r = P y for the schedule in a path's log, step by step; Euler or exact flow."""
+def steps(path, name):
+    """(bandwidth, duration, P, ∫‖r‖/‖y‖) for each step of a one-target path's log.
+
+    P multiplies the residual: I − ΔtK for Euler, e^{−tK} for flow. The residual is followed
+    from y; its norm is summed over Euler steps and integrated on a fine grid for flow.
+    """
     n = len(path.X)
     weights = np.ones(n) if path.weights is None else path.weights
-    P, matrices = np.eye(n), {}
     starts = [stage.time for stage in path.stages]
+    residual = path.residual[:, 0] + path.evaluate(path.X)[:, 0] - path.offset
+    size = np.sqrt(weights @ residual**2)
     for time, bandwidth, duration in zip(
         path.log.time, path.log.bandwidth, path.log.duration, strict=True
     ):
-        if bandwidth not in matrices:
-            matrices[bandwidth] = matrix(path.X, path.X, name, bandwidth) * weights
-        K = matrices[bandwidth]
+        K = matrix(path.X, path.X, name, bandwidth) * weights
         stage = path.stages[max(i for i, start in enumerate(starts) if start <= time)]
-        P = (np.eye(n) - duration * K if stage.step_size else expm(-duration * K)) @ P
-    return P
+        if stage.step_size:
+            P = np.eye(n) - duration * K
+            integral = duration * np.sqrt(weights @ residual**2)
+        else:
+            P = expm(-duration * K)
+            values, left = np.linalg.eig(K)
+            amounts = np.linalg.solve(left, residual)
+            grid = duration * np.linspace(0, 1, 4001) ** 2
+            inside = left @ (np.exp(-np.outer(values, grid)) * amounts[:, None])
+            integral = np.trapezoid(np.sqrt(weights @ inside.real**2), grid)
+        yield bandwidth, duration, P, integral / size
+        residual = P @ residual
+
+
+def residual_map(path, name):
+    """P with r = P y for the schedule in a path's log, step by step."""
+    total = np.eye(len(path.X))
+    for _, _, P, _ in steps(path, name):
+        total = P @ total
+    return total
+
+
+def mean_shift(path, x_new, name):
+    """Δk̄₂ at the end of a path."""
+    shifts, weights = [], []
+    for bandwidth, _, _, integral in steps(path, name):
+        shifts.append(kernel_shift(x_new, path.X, name, bandwidth))
+        weights.append(integral)
+    return np.average(shifts, weights=weights)
+
+
+def exponent(path, name):
+    """∫ s_min dτ over a path."""
+    total = 0.0
+    for bandwidth, duration in zip(path.log.bandwidth, path.log.duration, strict=True):
+        total += np.linalg.svd(matrix(path.X, path.X, name, bandwidth))[1][-1] * duration
+    return total
 
 
 def bound_terms(path, x_new, name):
-    """Both kernel terms of Equation 5 at the end of a path, by summing over its log."""
-    n = len(path.X)
-    exponent = integral = weighted = total_weight = 0.0
-    for bandwidth, r2, duration in zip(
-        path.log.bandwidth, path.log.r2, path.log.duration, strict=True
-    ):
-        s_min = max(0.0, np.linalg.svd(matrix(path.X, path.X, name, bandwidth))[1][-1])
-        steps = 200
-        for i in range(steps):  # the midpoint rule for ∫ e^{−∫s}
-            integral += (
-                math.exp(-exponent - (i + 0.5) * duration / steps * s_min) * duration / steps
-            )
-        exponent += s_min * duration
-        weight = math.sqrt(max(0.0, 1 - r2)) * duration
-        weighted += weight * kernel_shift(x_new, path.X, name, bandwidth)
-        total_weight += weight
-    scale = float(path.scale[0]) / math.sqrt(n)
-    return math.exp(-exponent) * scale, weighted / total_weight * integral * scale
+    """Both kernel terms of Equation 5 at the end of a path."""
+    passed = integral = 0.0
+    for bandwidth, duration in zip(path.log.bandwidth, path.log.duration, strict=True):
+        s_min = np.linalg.svd(matrix(path.X, path.X, name, bandwidth))[1][-1]
+        parts = 400
+        for i in range(parts):  # the midpoint rule for ∫ e^{−∫s}
+            middle = (i + 0.5) * duration / parts
+            integral += math.exp(-passed - middle * s_min) * duration / parts
+        passed += s_min * duration
+    scale = float(path.scale[0]) / math.sqrt(len(path.X))
+    return math.exp(-passed) * scale, mean_shift(path, x_new, name) * integral * scale

@@ -11,8 +11,13 @@ def kernel(request):
     return request.param
 
 
+@pytest.fixture(params=["euler", "flow"])
+def solver(request):
+    return request.param
+
+
 @pytest.fixture
-def fitted(kernel):
-    """A short path over few rows with every kernel, down to bandwidth zero."""
+def fitted(kernel, solver):
+    """A short path over few rows with every kernel and solver, down to bandwidth zero."""
     X, f, noise = sine_data(8, n=8)
-    return KernelDescentRegressor(kernel, step_size=0.05).fit(X, f + noise)
+    return KernelDescentRegressor(kernel, solver=solver, step_size=0.05).fit(X, f + noise)

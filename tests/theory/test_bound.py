@@ -8,7 +8,13 @@ from numpy.testing import assert_allclose
 
 import reference_theory as reference
 from bandfall import KernelDescentRegressor
-from bandfall.theory import generalization_bound, mean_kernel_shift, residual_bound, spectrum
+from bandfall.theory import (
+    fine_log,
+    generalization_bound,
+    mean_kernel_shift,
+    residual_bound,
+    spectrum,
+)
 from reference_theory import sine_data
 
 # |sin′(2πx)| ≤ 2π, and the points at which the bound is tried
@@ -30,7 +36,7 @@ def at(bound, values, times):
 
 
 def test_terms_are_the_naive_sums(fitted, kernel):
-    bound = generalization_bound(fitted, [[0.2], [0.9]])
+    bound = generalization_bound(fitted, [[0.2], [0.9]], n_times=10**6)
     for i, point in enumerate([[0.2], [0.9]]):
         training, shift = reference.bound_terms(fitted.path_, point, kernel)
         tolerance = 2 * spectrum.EXPONENT_TOLERANCE
@@ -43,11 +49,11 @@ def test_terms_are_the_naive_sums(fitted, kernel):
 
 
 @pytest.mark.parametrize("residual", ["bound", "measured"])
-@pytest.mark.parametrize("seed", range(4))
-def test_bound_holds_over_time_for_every_noise(kernel, seed, residual):
+@pytest.mark.parametrize("seed", range(3))
+def test_bound_holds_over_time_for_every_noise(kernel, solver, seed, residual):
     """The proof is a chain for each draw of ε, with (1/n) Σ|εᵢ| in the place of E|ε|."""
     X, f, noise = sine_data(seed)
-    path = KernelDescentRegressor(kernel).fit(X, f + noise).path_
+    path = KernelDescentRegressor(kernel, solver=solver).fit(X, f + noise).path_
     bound = generalization_bound(
         path,
         POINTS,
@@ -78,32 +84,32 @@ def test_bound_holds_in_expectation(kernel):
     assert np.all(np.mean(errors, axis=0) <= np.mean(totals, axis=0))
 
 
-def test_lemma_1_bounds_the_residual(kernel):
+def test_lemma_1_bounds_the_residual(kernel, solver):
     for seed in range(4):
         X, f, noise = sine_data(seed)
-        model = KernelDescentRegressor(kernel).fit(X, f + noise)
+        model = KernelDescentRegressor(kernel, solver=solver).fit(X, f + noise)
         path = model.path_
         time, bound = residual_bound(model)
-        measured = np.sqrt(1 - np.append(path.log.r2, path.r2))
+        measured = np.sqrt(1 - np.append(fine_log(path).r2, path.r2))
         assert np.all(measured <= bound + 1e-12)
         assert bound[0] == 1.0
         assert bound[-1] < 1.0  # the last stage has K = I
         assert np.all(np.diff(bound) <= 0)
-        assert np.all(np.diff(time) > 0)
+        assert np.all(np.diff(time) >= 0)
 
 
 def test_lemma_1_is_tight_at_bandwidth_zero():
     """K = I: the residual falls like e^{−t}, and Lemma 1 is an equality for flow."""
     X, f, noise = sine_data(1)
-    model = KernelDescentRegressor(bandwidth=0.0, step_size=1e-3, max_r2=0.9).fit(X, f + noise)
+    model = KernelDescentRegressor(bandwidth=0.0, max_r2=0.9).fit(X, f + noise)
     _, bound = residual_bound(model)
-    assert_allclose(bound[-1], math.sqrt(1 - model.path_.r2), rtol=2e-3)
+    assert_allclose(bound[-1], math.sqrt(1 - model.path_.r2), rtol=1e-9)
     assert_allclose(bound[-1], math.exp(-model.path_.time), rtol=1e-12)
 
 
-def test_measured_is_never_above_the_bound(kernel):
+def test_measured_is_never_above_the_bound(kernel, solver):
     X, f, noise = sine_data(3)
-    model = KernelDescentRegressor(kernel).fit(X, f + noise)
+    model = KernelDescentRegressor(kernel, solver=solver).fit(X, f + noise)
     loose = generalization_bound(model, POINTS)
     tight = generalization_bound(model, POINTS, residual="measured")
     step = model.step_size  # Euler sums the residual from the left
@@ -114,16 +120,16 @@ def test_measured_is_never_above_the_bound(kernel):
 def test_mean_shift_is_weighted_by_the_residual(fitted, kernel):
     path = fitted.path_
     time, mean = mean_kernel_shift(fitted, [[0.2]])
-    weights = np.sqrt(1 - path.log.r2) * path.log.duration
-    shifts = [reference.kernel_shift([0.2], path.X, kernel, b) for b in path.log.bandwidth]
-    assert_allclose(mean[-1, 0], weights @ shifts / weights.sum(), rtol=1e-9)
-    assert_allclose(mean[0, 0], shifts[0], rtol=1e-9)
-    half = len(time) // 2
-    assert_allclose(mean[half, 0], weights[:half] @ shifts[:half] / weights[:half].sum(), rtol=1e-9)
+    first = reference.kernel_shift([0.2], path.X, kernel, path.log.bandwidth[0])
+    assert_allclose(mean[0, 0], first, rtol=1e-9)
+    assert_allclose(mean[-1, 0], reference.mean_shift(path, [0.2], kernel), rtol=2e-4)
+    half = path.truncate(time=path.time / 2)
+    between = np.interp(half.time, time, mean[:, 0])
+    assert_allclose(between, reference.mean_shift(half, [0.2], kernel), rtol=2e-3)
 
 
 def test_thinning_keeps_the_values(fitted):
-    full = generalization_bound(fitted, POINTS)
+    full = generalization_bound(fitted, POINTS, n_times=10**6)
     thin = generalization_bound(fitted, POINTS, n_times=7)
     assert len(thin.time) == 7
     keep = np.searchsorted(full.time, thin.time)

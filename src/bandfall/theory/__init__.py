@@ -32,6 +32,7 @@ from bandfall.theory.spectrum import (
     smallest_eigenvalue,
 )
 from bandfall.theory.speed import r2_acceleration, r2_speed
+from bandfall.theory.trajectory import fine_log
 
 __all__ = [
     "GeneralizationBound",
@@ -40,6 +41,7 @@ __all__ = [
     "StagedDegreesOfFreedom",
     "degrees_of_freedom",
     "expected_kernel_shift",
+    "fine_log",
     "flow_degrees_of_freedom",
     "generalization_bound",
     "gradient_bound",

@@ -89,7 +89,7 @@ def residual_bound(
     True
     """
     path = as_path(path)
-    trajectory = Trajectory.from_path(path)
+    trajectory = Trajectory.from_path(path, memory_budget)
     return trajectory.time, np.exp(-_exponent(path, trajectory, memory_budget))
 
 
@@ -114,7 +114,7 @@ def mean_kernel_shift(
         At time 0 the value of the first step.
     """
     path = as_path(path)
-    trajectory = Trajectory.from_path(path)
+    trajectory = Trajectory.from_path(path, memory_budget)
     at = trajectory.thinned(n_times)
     return trajectory.time[at], _mean_shift(path, trajectory, at, X_new, memory_budget)
 
@@ -180,7 +180,7 @@ def generalization_bound(
     path = as_path(path)
     if residual not in ("bound", "measured"):
         raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
-    trajectory = Trajectory.from_path(path)
+    trajectory = Trajectory.from_path(path, memory_budget)
     at = trajectory.thinned(n_times)
     exponent = _exponent(path, trajectory, memory_budget)
     if residual == "measured":

@@ -134,7 +134,7 @@ def mean_smallest_eigenvalue(
         At time 0 the value of the first step.
     """
     path = as_path(path)
-    trajectory = Trajectory.from_path(path)
+    trajectory = Trajectory.from_path(path, memory_budget)
     _, values = path_smallest_eigenvalue(path, memory_budget=memory_budget)
     steps = values[trajectory.bandwidth_index]
     exponent = trajectory.cumulative(steps * trajectory.duration)

@@ -1,12 +1,25 @@
-"""A path's log as integrals over training time: what the averages of Theorem 1 need."""
+"""A path over training time, fine enough for integrals: what Theorem 1's averages need."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from bandfall.descent import Path
+from bandfall.descent.fit import front_at_end
+from bandfall.descent.krylov import KrylovSpace
+from bandfall.descent.path import Log
+from bandfall.operators import KernelOperator
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.theory.inputs import as_path, path_operator
+
+# A step of exact flow over which ‖r‖ falls by more than this factor's logarithm is resolved.
+LOG_RATIO = 0.02
+TIMES_PER_STEP = 64
+KRYLOV_TOLERANCE = 1e-8
+KRYLOV_DIMENSION = 128
 
 
 @dataclass(frozen=True)
@@ -21,8 +34,8 @@ class Trajectory:
     residual : ndarray of shape (M + 1,)
         ‖r(t)‖ / ‖y‖ = √(1 − R²) at those times.
     residual_integral : ndarray of shape (M,)
-        ∫ ‖r‖ dτ / ‖y‖ over each step: as Euler sums it, or the logarithmic mean of both
-        ends for exact flow, where ‖r‖ is log-convex and lies below it.
+        ∫ ‖r‖ dτ / ‖y‖ over each step: as Euler sums it; for exact flow the logarithmic mean
+        of both ends, just above the integral because ‖r‖ is log-convex.
     bandwidths : ndarray of shape (B,)
         The distinct bandwidths, rising.
     bandwidth_index : ndarray of shape (M,)
@@ -37,11 +50,11 @@ class Trajectory:
     bandwidth_index: np.ndarray
 
     @classmethod
-    def from_path(cls, path: Path) -> Trajectory:
-        log = path.log
+    def from_path(cls, path: Path, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Trajectory:
+        log = fine_log(path, memory_budget=memory_budget)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
-        euler = _is_euler(path)
+        euler = _is_euler(path, log)
         mean = np.where(euler, residual[:-1], logarithmic_mean(residual[:-1], residual[1:]))
         return cls(
             time=np.append(log.time, path.time),
@@ -79,6 +92,57 @@ class Trajectory:
         return np.cumsum(table, axis=0)
 
 
+def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
+    """A path's log with the inside of long flow steps filled in.
+
+    The flow solver takes one step per bandwidth, however long. Inside it R² and speed are
+    sums of exponentials that one Krylov space yields at any time, so that a step over which
+    the residual falls by more than 2 % becomes 64, geometrically spaced. Costs one product
+    per stage, and as many as the fit took for the stages that are resolved. Euler steps stay.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+    memory_budget : int
+        Bytes.
+
+    Returns
+    -------
+    Log
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor
+    >>> from bandfall.theory import fine_log
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
+    >>> len(fine_log(model)) > len(model.path_.log)
+    True
+    """
+    path = as_path(path)
+    norm = np.sqrt(np.maximum(1.0 - np.append(path.log.r2, path.r2), 1e-300))
+    coarse = (np.log(norm[:-1] / norm[1:]) > LOG_RATIO) & ~_is_euler(path, path.log)
+    if not coarse.any():
+        return path.log
+    operator = path_operator(path, memory_budget)
+    # r = y before the first stage; afterwards each stage takes K c off it.
+    target = path.residual + path.evaluate(path.X, memory_budget=memory_budget) - path.offset
+    start, units = front_at_end(path.replace(residual=target), operator)
+    residual = start.residual
+    root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
+    stage_of = _stage_index(path, path.log)
+    table = np.stack([getattr(path.log, field.name) for field in fields(Log)])
+    parts = []
+    for index, stage in enumerate(path.stages):
+        steps = np.flatnonzero(stage_of == index)
+        columns = table[:, steps]
+        parts.append(_resolved(operator, residual, columns) if coarse[steps].any() else columns)
+        coefficients = operator.array(stage.coefficients / (root * units))
+        residual = residual - operator.product(stage.bandwidth, coefficients)
+    return Log(*np.concatenate(parts, axis=1))
+
+
 def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """(a − b)/(log a − log b): the mean of an exponential between a ≥ b ≥ 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -88,11 +152,54 @@ def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(relative > 1e-9, mean, 0.5 * (a + b))
 
 
-def _is_euler(path: Path) -> np.ndarray:
-    """Which steps of the log were Euler steps, shape (M,)."""
+def _resolved(operator: KernelOperator, residual: Any, columns: np.ndarray) -> np.ndarray:
+    """The flow steps of one stage (columns of a log), resolved in Krylov spaces."""
+    parts = []
+    for start, bandwidth, _, _, duration in columns.T:
+        space = _covering_space(operator, bandwidth, residual, duration)
+        # log ‖r‖ falls fastest at the start, at the rate rᵀKr/rᵀr.
+        zero = np.zeros(1)
+        rate = 0.5 * float(space.speed(zero)[0] / space.squared_norm(zero)[0])
+        first = min(0.01 / rate, 0.5 * duration)
+        times = np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
+        parts.append(
+            np.stack(
+                [
+                    start + times,
+                    np.full(len(times), bandwidth),
+                    1.0 - space.squared_norm(times),
+                    space.speed(times),
+                    np.diff(np.append(times, duration)),
+                ]
+            )
+        )
+        _, residual = space.advance(duration)
+    return np.concatenate(parts, axis=1)
+
+
+def _covering_space(
+    operator: KernelOperator, bandwidth: float, residual: Any, duration: float
+) -> KrylovSpace:
+    velocity = operator.product(bandwidth, residual)
+    space = KrylovSpace(operator, bandwidth, residual, velocity, KRYLOV_DIMENSION)
+    while True:
+        full = space.exhausted or space.dimension >= space.max_dimension
+        if full or space.dimension % 4 == 0:
+            space.diagonalise()
+            if full or space.error(duration) <= KRYLOV_TOLERANCE:
+                return space
+        space.expand()
+
+
+def _is_euler(path: Path, log: Log) -> np.ndarray:
+    """Which steps of a log were Euler steps, shape (M,)."""
     if not path.stages:
         return np.zeros(0, dtype=bool)
-    starts = np.array([stage.time for stage in path.stages])
     euler = np.array([stage.step_size is not None for stage in path.stages])
-    stage = np.searchsorted(starts, path.log.time, side="right") - 1
-    return euler[np.maximum(stage, 0)]
+    return euler[_stage_index(path, log)]
+
+
+def _stage_index(path: Path, log: Log) -> np.ndarray:
+    """Which stage each step of a log belongs to, shape (M,)."""
+    starts = np.array([stage.time for stage in path.stages])
+    return np.maximum(np.searchsorted(starts, log.time, side="right") - 1, 0)

@@ -1,0 +1,55 @@
+"""The resolved log: what happens inside a long step of exact flow."""
+
+import numpy as np
+from numpy.testing import assert_allclose
+from scipy.linalg import expm
+
+import reference_theory as reference
+from bandfall import KernelDescentRegressor
+from bandfall.theory import fine_log, r2_speed
+from bandfall.theory.trajectory import Trajectory, logarithmic_mean
+from reference_theory import sine_data
+
+
+def test_fine_log_is_the_flow_between_the_rows(kernel):
+    X, f, noise = sine_data(8)
+    model = KernelDescentRegressor(kernel, min_bandwidth=0.3, max_time=50.0, max_r2=1.0)
+    path = model.fit(X, np.c_[f + noise, 2 * f], sample_weight=np.linspace(0.5, 2, 20)).path_
+    log = fine_log(path)
+    assert len(log) > len(path.log)
+    assert set(path.log.time) <= set(log.time)
+    assert_allclose(np.append(log.time, path.time)[1:], log.time + log.duration, rtol=1e-12)
+    assert np.all(np.diff(log.r2) >= -1e-9)
+    for step in np.linspace(1, len(log) - 1, 12).astype(int):
+        earlier = path.truncate(time=log.time[step])
+        assert_allclose(earlier.r2, log.r2[step], atol=1e-6)
+        assert_allclose(
+            r2_speed(earlier, log.bandwidth[step]), log.speed[step], rtol=1e-4, atol=1e-6
+        )
+
+
+def test_euler_log_stays_as_it_is():
+    X, f, noise = sine_data(8)
+    path = KernelDescentRegressor(solver="euler").fit(X, f + noise).path_
+    assert fine_log(path) is path.log
+
+
+def test_integral_of_the_residual_inside_one_long_step():
+    """One stage over t = 1000: the fastest and the slowest part differ by many decades."""
+    X, f, noise = sine_data(8)
+    model = KernelDescentRegressor(bandwidth=0.2, min_bandwidth=0.2, max_time=1000.0, max_r2=1.0)
+    path = model.fit(X, f + noise).path_
+    trajectory = Trajectory.from_path(path)
+    K = reference.matrix(X, X, "gaussian", 0.2)
+    y = f + noise - (f + noise).mean()
+    times = np.append(0.0, np.geomspace(1e-5, 1000, 1500))
+    norms = [np.linalg.norm(expm(-t * K) @ y) / np.linalg.norm(y) for t in times]
+    naive = np.trapezoid(norms, times)
+    assert_allclose(trajectory.residual_integral.sum(), naive, rtol=2e-3)
+
+
+def test_logarithmic_mean():
+    a = np.array([1.0, 1.0, 1.0, 2.0, 0.0])
+    b = np.array([1.0, 1.0 - 1e-12, 0.5, 1.0, 0.0])
+    expected = [1.0, 1.0, 0.5 / np.log(2), 1 / np.log(2), 0.0]
+    assert_allclose(logarithmic_mean(a, b), expected, rtol=1e-11)

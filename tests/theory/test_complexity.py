@@ -8,7 +8,12 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 import reference_theory as reference
-from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall import (
+    KernelDescentRegressor,
+    KernelFlowRegressor,
+    KernelRidgeCV,
+    KernelRidgeRegressor,
+)
 from bandfall.theory import (
     degrees_of_freedom,
     flow_degrees_of_freedom,
@@ -70,11 +75,24 @@ def test_estimates_at_the_limits(kernel):
 
 def test_limit_without_centring(kernel):
     """Equation 10 to the letter: k* (K + λI)⁻¹ y of a target that is not centred."""
-    from bandfall.closed_form import ridge_coefficients
+    X, y = np.arange(4.0)[:, None], np.array([3.0, 1.0, 5.0, 2.0])
+    model = KernelRidgeRegressor(kernel, bandwidth=np.inf, penalty=0.5, fit_intercept=False)
+    assert_allclose(model.fit(X, y).predict([[9.0]]), y.mean() / (1 + 0.5 / 4), rtol=1e-12)
+    model.set_params(bandwidth=0.0)
+    assert model.fit(X, y).predict([[9.0]]) == 0.0
+    assert_allclose(model.predict(X), y / (1 + 0.5), rtol=1e-12)
 
-    y = np.array([3.0, 1.0, 5.0, 2.0])
-    prediction = np.ones(4) @ ridge_coefficients(np.ones((4, 4)), y, 0.5)
-    assert_allclose(prediction, y.mean() / (1 + 0.5 / 4), rtol=1e-12)
+
+def test_selected_and_weighted_models():
+    """A search stands for its best model; weights count as repeated rows."""
+    X, f, noise = sine_data(8)
+    search = KernelRidgeCV().fit(X, f + noise)
+    assert degrees_of_freedom(search) == degrees_of_freedom(search.best_estimator_)
+    times = np.r_[np.ones(10, int), np.full(10, 2)]
+    model = KernelRidgeRegressor(bandwidth=0.2, penalty=0.1)
+    weighted = degrees_of_freedom(model.fit(X, f, sample_weight=times))
+    repeated = degrees_of_freedom(model.fit(np.repeat(X, times, 0), np.repeat(f, times)))
+    assert_allclose(weighted, repeated, rtol=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -54,7 +54,8 @@ def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
     Parameters
     ----------
     model : Path or fitted estimator
-        `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`.
+        `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`,
+        or a search over one of them.
         For a path, see `staged_degrees_of_freedom`, which also states the standard error.
     memory_budget : int
         Bytes.
@@ -75,19 +76,23 @@ def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
     >>> degrees_of_freedom(KernelDescentRegressor().fit(X, y)) > 10
     True
     """
+    model = getattr(model, "best_estimator_", model)
     if isinstance(model, Path) or hasattr(model, "path_"):
         return float(staged_degrees_of_freedom(model, memory_budget=memory_budget).value[-1])
     X = getattr(model, "X_fit_", None)
     weights = getattr(model, "weights_", None)
-    bandwidth: Any = getattr(model, "bandwidth_", getattr(model, "bandwidth", None))
     for setting, function in (
         ("penalty", ridge_degrees_of_freedom),
         ("time", flow_degrees_of_freedom),
     ):
-        value = getattr(model, f"{setting}_", getattr(model, setting, None))
-        if X is not None and value is not None:
+        if X is not None and hasattr(model, setting):
             df = function(
-                X, model.kernel, bandwidth, value, weights=weights, memory_budget=memory_budget
+                X,
+                model.kernel,
+                model.bandwidth,
+                getattr(model, setting),
+                weights=weights,
+                memory_budget=memory_budget,
             )
             return float(df)
     raise TypeError(

@@ -33,7 +33,7 @@ def gradient_bound(
     ----------
     X : array-like of shape (n, d)
     y : array-like of shape (n,) or (n, k)
-        Centred here, as every estimator does.
+        As it is trained on: centre it first for the bound of a model with an intercept.
     kernel : str or Kernel
         One whose largest derivative is known.
     bandwidth : float or array-like, in [0, ∞]
@@ -60,7 +60,7 @@ def gradient_bound(
         raise ValueError(f"y must be finite, of shape ({len(X)},) or ({len(X)}, k)")
     bandwidths = non_negative(bandwidth, "bandwidth")
     floor = non_negative(penalty, "penalty")
-    norm = np.linalg.norm(target - target.mean(axis=0), axis=0)
+    norm = np.linalg.norm(target, axis=0)
     lowest = smallest_eigenvalue(X, kernel, bandwidths, memory_budget=memory_budget)
     with np.errstate(divide="ignore"):
         amplification = 1.0 / np.maximum(floor, lowest)

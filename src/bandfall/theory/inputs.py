@@ -14,6 +14,7 @@ from bandfall.operators import DenseOperator, KernelOperator, WeightedOperator, 
 
 def as_path(model: Any) -> Path:
     """The path of a fitted `KernelDescentRegressor`, or the Path itself."""
+    model = getattr(model, "best_estimator_", model)
     path = getattr(model, "path_", model)
     if isinstance(path, Path):
         return path

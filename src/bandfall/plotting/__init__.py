@@ -1,1 +1,8 @@
-"""Displays."""
+"""Displays in scikit-learn's style; they need matplotlib (``pip install "bandfall[plot]"``)."""
+
+from bandfall.plotting._bound import BoundDisplay
+from bandfall.plotting._double_descent import DoubleDescentDisplay
+from bandfall.plotting._path import PathDisplay
+from bandfall.plotting._shift import KernelShiftDisplay
+
+__all__ = ["BoundDisplay", "DoubleDescentDisplay", "KernelShiftDisplay", "PathDisplay"]

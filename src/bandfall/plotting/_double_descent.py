@@ -1,0 +1,164 @@
+"""Error against complexity: the smallest allowed bandwidth, or degrees of freedom."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
+from bandfall.plotting._style import BLUE, GREY, finish, last_step, single_axes
+from bandfall.theory import degrees_of_freedom
+
+_N_BANDWIDTHS = 30
+
+
+class DoubleDescentDisplay:
+    """Training and test error, as 1 − R², against model complexity.
+
+    Build it with `from_estimator`.
+
+    Parameters
+    ----------
+    bandwidths : ndarray of shape (B,)
+        Floors σ_m of a descent, or bandwidths of a constant-bandwidth model.
+    train_error, test_error : ndarray of shape (B,)
+        1 − R².
+    degrees_of_freedom : ndarray of shape (B,), optional
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+    lines_ : list of matplotlib Lines
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> from bandfall import KernelDescentRegressor
+    >>> from bandfall.datasets import make_sine
+    >>> from bandfall.plotting import DoubleDescentDisplay
+    >>> X, y, X_test, y_test = make_sine(random_state=8)
+    >>> display = DoubleDescentDisplay.from_estimator(
+    ...     KernelDescentRegressor(max_time=100), X, y, X_test, y_test, bandwidths=[1.0, 0.3, 0.01]
+    ... )
+    >>> bool(display.train_error[-1] < display.train_error[0])
+    True
+    """
+
+    def __init__(self, *, bandwidths, train_error, test_error, degrees_of_freedom=None):
+        self.bandwidths = bandwidths
+        self.train_error = train_error
+        self.test_error = test_error
+        self.degrees_of_freedom = degrees_of_freedom
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        X_test,
+        y_test,
+        *,
+        bandwidths=None,
+        x="bandwidth",
+        ax=None,
+        label=None,
+        color=BLUE,
+    ):
+        """Fit a clone at each bandwidth and draw both errors.
+
+        Parameters
+        ----------
+        estimator : estimator or pipeline ending in one
+            `min_bandwidth` is varied where the (last) estimator has it, else `bandwidth`.
+            For double descent, train a descent to a fixed time: ``max_time=1000, max_r2=1``.
+        X, y, X_test, y_test : array-like
+        bandwidths : array-like, optional
+            By default 30 between a thousandth of the spread of X and the spread.
+        x : {"bandwidth", "degrees_of_freedom"}
+        ax : matplotlib Axes, optional
+            Several estimators may share one.
+        label : str, optional
+            By default the estimator's name.
+        color : matplotlib color
+
+        Returns
+        -------
+        DoubleDescentDisplay
+        """
+        model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        names = [n for n in ("min_bandwidth", "bandwidth") if n in model.get_params()]
+        if not names:
+            raise ValueError(f"{type(model).__name__} has neither min_bandwidth nor bandwidth")
+        prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+        if bandwidths is None:
+            bandwidths = _default_bandwidths(X)
+        bandwidths = np.sort(np.asarray(bandwidths, dtype=float))[::-1]
+        train, test, freedom = np.empty((3, len(bandwidths)))
+        for i, bandwidth in enumerate(bandwidths):
+            fitted = clone(estimator).set_params(**{prefix + names[0]: float(bandwidth)})
+            fitted.fit(X, y)
+            train[i] = 1.0 - fitted.score(X, y)
+            test[i] = 1.0 - fitted.score(X_test, y_test)
+            freedom[i] = degrees_of_freedom(last_step(fitted)[0])
+        display = cls(
+            bandwidths=bandwidths, train_error=train, test_error=test, degrees_of_freedom=freedom
+        )
+        label = type(model).__name__ if label is None else label
+        return display.plot(ax=ax, x=x, label=label, color=color)
+
+    def plot(self, *, ax=None, x="bandwidth", label="", color=BLUE, ceiling=2.0):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+        x : {"bandwidth", "degrees_of_freedom"}
+            Both axes run from simple to complex.
+        label : str
+        color : matplotlib color
+        ceiling : float
+            The error axis ends here.
+
+        Returns
+        -------
+        self
+        """
+        if x not in ("bandwidth", "degrees_of_freedom"):
+            raise ValueError(f"x={x!r} is unknown; allowed: 'bandwidth', 'degrees_of_freedom'")
+        if x == "degrees_of_freedom" and self.degrees_of_freedom is None:
+            raise ValueError("this display was made without degrees_of_freedom")
+        self.figure_, self.ax_ = single_axes(ax)
+        prefix = f"{label}, " if label else ""
+        at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
+        order = np.argsort(at)
+        self.lines_ = [
+            *self.ax_.plot(
+                at[order], self.test_error[order], color=color, lw=1.9, label=f"{prefix}test"
+            ),
+            *self.ax_.plot(
+                at[order],
+                self.train_error[order],
+                color=color,
+                lw=1.3,
+                ls="--",
+                label=f"{prefix}training",
+            ),
+        ]
+        self.ax_.set(ylim=(0.0, ceiling), ylabel="error, $1 - R^2$")
+        self.ax_.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
+        if x == "bandwidth":
+            self.ax_.set(xscale="log", xlabel="smallest bandwidth σ  (complexity →)")
+            if not self.ax_.xaxis_inverted():
+                self.ax_.invert_xaxis()
+        else:
+            self.ax_.set(xlabel="degrees of freedom")
+        finish(self.ax_)
+        self.ax_.legend(frameon=False, fontsize="small")
+        return self
+
+
+def _default_bandwidths(X):
+    spread = float(np.linalg.norm(np.ptp(np.asarray(X, dtype=float), axis=0)))
+    return np.geomspace(spread, 1e-3 * spread, _N_BANDWIDTHS)

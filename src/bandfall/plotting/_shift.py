@@ -1,0 +1,197 @@
+"""The kernel shift over bandwidths, its three regions, and where training took place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.kernels import get_kernel
+from bandfall.plotting._style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    VERMILION,
+    finish,
+    last_step,
+    single_axes,
+)
+from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
+from bandfall.theory.inputs import as_path, rows
+from bandfall.theory.trajectory import Trajectory
+
+_N_BANDWIDTHS = 120
+
+
+class KernelShiftDisplay:
+    """Δk₂ as a function of the bandwidth, with its one-, peak- and zero-region shaded.
+
+    Build it with `from_estimator`, which also shows where training took place, or `from_data`.
+
+    Parameters
+    ----------
+    bandwidths : ndarray of shape (B,)
+        Rising and positive.
+    shift : ndarray of shape (B, m)
+        Δk₂ for m points.
+    expected : ndarray of shape (B,), optional
+        √E(Δk₂²) of Proposition 1.
+    path_bandwidths, path_weights : ndarray of shape (S,), optional
+        Bandwidths of a path and the share of ∫‖y − f̂‖dt that each of them had.
+
+    Attributes
+    ----------
+    regions_ : ShiftRegions
+        Where the median curve leaves 1 and where it enters the zero-region.
+    figure_ : matplotlib Figure
+    ax_ : matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> import numpy as np
+    >>> from bandfall.plotting import KernelShiftDisplay
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> display = KernelShiftDisplay.from_data(X[:25], X[25:])
+    >>> bool(display.regions_.one_below < display.regions_.zero_above)
+    True
+    """
+
+    def __init__(
+        self, *, bandwidths, shift, expected=None, path_bandwidths=None, path_weights=None
+    ):
+        self.bandwidths = bandwidths
+        self.shift = shift
+        self.expected = expected
+        self.path_bandwidths = path_bandwidths
+        self.path_weights = path_weights
+
+    @classmethod
+    def from_estimator(cls, estimator, X_new, *, bandwidths=None, ax=None):
+        """Draw Δk₂ between the training rows of a fitted path and new points.
+
+        Every stage of the path is a dot on the median curve; its area is the stage's share
+        of ∫‖y − f̂‖dt, the weight of Δk̄₂ in Theorem 1.
+
+        Parameters
+        ----------
+        estimator : fitted `KernelDescentRegressor`, or a pipeline ending in one
+        X_new : array-like of shape (m, d)
+        bandwidths : array-like, optional
+            By default a decade and more around what the data and the path span.
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        KernelShiftDisplay
+        """
+        model, X_new = last_step(estimator, X_new)
+        path = as_path(model)
+        trajectory = Trajectory.from_path(path)
+        weights = np.zeros(len(trajectory.bandwidths))
+        np.add.at(weights, trajectory.bandwidth_index, trajectory.residual_integral)
+        display = cls._from_rows(path.X, X_new, path.kernel, bandwidths, path.weights)
+        display.path_bandwidths = trajectory.bandwidths
+        display.path_weights = weights / max(weights.sum(), np.finfo(float).tiny)
+        return display.plot(ax=ax)
+
+    @classmethod
+    def from_data(cls, X, X_new, *, kernel="gaussian", bandwidths=None, ax=None):
+        """Draw Δk₂ between rows and new points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+        X_new : array-like of shape (m, d)
+        kernel : str, Kernel or callable
+        bandwidths, ax
+            As for `from_estimator`.
+
+        Returns
+        -------
+        KernelShiftDisplay
+        """
+        return cls._from_rows(X, X_new, kernel, bandwidths, None).plot(ax=ax)
+
+    @classmethod
+    def _from_rows(cls, X, X_new, kernel, bandwidths, weights):
+        X, kernel = rows(X, "X"), get_kernel(kernel)
+        if bandwidths is None:
+            bandwidths = _default_bandwidths(X)
+        bandwidths = np.sort(np.asarray(bandwidths, dtype=float))
+        expected = None
+        if weights is None and len(X) >= 3:
+            expected = np.sqrt(expected_kernel_shift(X, kernel, bandwidths))
+        shift = kernel_shift(X, rows(X_new, "X_new"), kernel, bandwidths, weights=weights)
+        return cls(bandwidths=bandwidths, shift=shift, expected=expected)
+
+    def plot(self, *, ax=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+
+        Returns
+        -------
+        self
+        """
+        self.figure_, self.ax_ = single_axes(ax)
+        low, median, high = np.quantile(self.shift, [0.25, 0.5, 0.75], axis=1)
+        self.regions_ = shift_regions(self.bandwidths, median)
+        self._shade()
+        if self.shift.shape[1] > 1:
+            self.ax_.fill_between(
+                self.bandwidths, low, high, color=BLUE, alpha=0.2, linewidth=0, label="quartiles"
+            )
+        label = "median Δk₂" if self.shift.shape[1] > 1 else "Δk₂"
+        self.ax_.plot(self.bandwidths, median, color=BLUE, linewidth=1.8, label=label)
+        if self.expected is not None:
+            label = "√E(Δk₂²), Proposition 1"
+            self.ax_.plot(self.bandwidths, self.expected, color=GREY, ls="--", lw=1.2, label=label)
+        if self.path_bandwidths is not None:
+            at = np.clip(self.path_bandwidths, self.bandwidths[0], self.bandwidths[-1])
+            on_curve = np.interp(np.log(at), np.log(self.bandwidths), median)
+            area = 1500.0 * self.path_weights
+            self.ax_.scatter(
+                at, on_curve, s=area, color=VERMILION, alpha=0.55, lw=0, zorder=3, clip_on=False
+            )
+            label = "training, area = ∫‖y − f̂‖dt"
+            self.ax_.scatter([], [], s=40, color=VERMILION, alpha=0.55, lw=0, label=label)
+        limits = (self.bandwidths[0], self.bandwidths[-1])
+        self.ax_.set(xscale="log", xlim=limits, xlabel="bandwidth σ", ylabel="kernel shift Δk₂")
+        self.ax_.set_ylim(bottom=0.0)
+        finish(self.ax_)
+        self.ax_.legend(frameon=False, fontsize="small", loc="upper right")
+        return self
+
+    def _shade(self):
+        one_below, zero_above = self.regions_
+        left, right = self.bandwidths[0], self.bandwidths[-1]
+        spans = (
+            ("one", left, one_below, GREEN),
+            ("peak", one_below, zero_above, ORANGE),
+            ("zero", zero_above, right, BLUE),
+        )
+        for name, start, end, colour in spans:
+            start, end = max(start, left), min(end, right)
+            if not start < end:
+                continue
+            self.ax_.axvspan(start, end, color=colour, alpha=0.09, linewidth=0)
+            self.ax_.annotate(
+                name,
+                (np.sqrt(start * end), 1.0),
+                xycoords=("data", "axes fraction"),
+                xytext=(0, 3),
+                textcoords="offset points",
+                ha="center",
+                color=colour,
+                weight="bold",
+                fontsize="small",
+            )
+
+
+def _default_bandwidths(X):
+    """A grid from well below the typical gap between rows to well above their spread."""
+    spread = float(np.linalg.norm(X.std(axis=0)))
+    spread = spread if spread > 0 else 1.0
+    return np.geomspace(1e-4 * spread, 1e2 * spread, _N_BANDWIDTHS)

@@ -1,0 +1,67 @@
+"""What the displays share: matplotlib on demand, axes, colours, pipelines."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+# Readable in print and for colour-blind eyes (Okabe and Ito).
+BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
+GREY = "#666666"
+
+
+def pyplot():
+    """matplotlib.pyplot, imported when a display is drawn and not before."""
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError('displays need matplotlib: pip install "bandfall[plot]"') from error
+    return plt
+
+
+def single_axes(ax, figsize=(6.0, 3.8)):
+    """(figure, axes) to draw on: the caller's, or new ones."""
+    if ax is not None:
+        return ax.figure, ax
+    figure, ax = pyplot().subplots(figsize=figsize, layout="constrained")
+    return figure, ax
+
+
+def stacked_axes(ax, n_axes, figsize):
+    """(figure, array of axes over each other): new, the caller's, or in the place of one."""
+    if ax is None:
+        return pyplot().subplots(
+            n_axes, 1, sharex=True, figsize=figsize, layout="constrained", squeeze=True
+        )
+    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
+    if len(given) == n_axes:
+        return given[0].figure, given
+    if len(given) != 1:
+        raise ValueError(f"ax must be one axes or {n_axes} of them; got {len(given)}")
+    figure, place = given[0].figure, given[0].get_subplotspec()
+    if place is None:
+        raise ValueError("ax must come from a subplot grid to be divided; pass three axes instead")
+    given[0].remove()
+    grid = place.subgridspec(n_axes, 1)
+    first = figure.add_subplot(grid[0])
+    return figure, np.array(
+        [first, *(figure.add_subplot(grid[i], sharex=first) for i in range(1, n_axes))]
+    )
+
+
+def last_step(estimator, X=None):
+    """A pipeline's last step, and X as that step sees it; other estimators as they are."""
+    if not isinstance(estimator, Pipeline):
+        return estimator, X
+    check_is_fitted(estimator)
+    if X is not None and len(estimator) > 1:
+        X = estimator[:-1].transform(X)
+    return estimator[-1], X
+
+
+def finish(ax):
+    """Fewer frames, a light grid behind."""
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(True, color="#dddddd", linewidth=0.6)
+    ax.set_axisbelow(True)

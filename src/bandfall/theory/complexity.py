@@ -13,6 +13,7 @@ from bandfall.closed_form import flow_filter, ridge_filter
 from bandfall.descent import Path
 from bandfall.kernels import get_kernel
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows
+from bandfall.operators.select import check_dense_budget
 from bandfall.theory.inputs import (
     as_path,
     dense_matrix,
@@ -251,6 +252,7 @@ def kernel_eigenvalues(
         labels = group_rows(X)[0] if bandwidth == 0 else np.zeros(len(X), dtype=int)
         groups = np.bincount(labels, weights=w)
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
+    check_dense_budget(len(X), np.dtype(np.float64), memory_budget)
     operator = operator_for(X, kernel, None if weights is None else w, memory_budget)
     K = dense_matrix(operator, float(bandwidth), None if weights is None else w)
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)

@@ -165,13 +165,13 @@ class _Bottom:
         self._used = None if weights is None else self.weights
         self.operator: KernelOperator = operator_for(X, kernel, self._used, memory_budget)
         self._X = X
+        self._repeats = group_rows(X)[1] < len(X)
 
     def value(self, bandwidth: float) -> float:
-        if math.isinf(bandwidth):
-            return 0.0 if len(self._X) > 1 else float(self.weights[0])
+        if self._repeats or (math.isinf(bandwidth) and len(self._X) > 1):
+            return 0.0  # equal rows of K
         if bandwidth == 0.0:
-            _, n_distinct = group_rows(self._X)
-            return float(self.weights.min()) if n_distinct == len(self._X) else 0.0
+            return float(self.weights.min())
         bound = self._gershgorin(bandwidth)
         if self.weights.min() - bound <= self.tolerance:  # s_min is at most any diagonal entry
             return bound

@@ -96,7 +96,7 @@ def steps(path, name):
             P = expm(-duration * K)
             values, left = np.linalg.eig(K)
             amounts = np.linalg.solve(left, residual)
-            grid = duration * np.linspace(0, 1, 4001) ** 2
+            grid = duration * np.linspace(0, 1, 801) ** 2
             inside = left @ (np.exp(-np.outer(values, grid)) * amounts[:, None])
             integral = np.trapezoid(np.sqrt(weights @ inside.real**2), grid)
         yield bandwidth, duration, P, integral / size
@@ -133,7 +133,7 @@ def bound_terms(path, x_new, name):
     passed = integral = 0.0
     for bandwidth, duration in zip(path.log.bandwidth, path.log.duration, strict=True):
         s_min = np.linalg.svd(matrix(path.X, path.X, name, bandwidth))[1][-1]
-        parts = 400
+        parts = 100
         for i in range(parts):  # the midpoint rule for ∫ e^{−∫s}
             middle = (i + 0.5) * duration / parts
             integral += math.exp(-passed - middle * s_min) * duration / parts

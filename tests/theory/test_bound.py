@@ -73,7 +73,7 @@ def test_bound_holds_over_time_for_every_noise(kernel, solver, seed, residual):
 def test_bound_holds_in_expectation(kernel):
     X, f, _ = sine_data(0)
     errors, totals = [], []
-    for seed in range(12):
+    for seed in range(6):
         noise = 0.2 * np.random.default_rng(seed).standard_normal(len(X))
         path = KernelDescentRegressor(kernel).fit(X, f + noise).path_
         bound = generalization_bound(
@@ -85,7 +85,7 @@ def test_bound_holds_in_expectation(kernel):
 
 
 def test_lemma_1_bounds_the_residual(kernel, solver):
-    for seed in range(4):
+    for seed in range(2):
         X, f, noise = sine_data(seed)
         model = KernelDescentRegressor(kernel, solver=solver).fit(X, f + noise)
         path = model.path_

@@ -35,7 +35,7 @@ def test_it_falls_as_the_bandwidth_grows(kernel):
 
 
 def test_lanczos_stays_below_and_close(kernel):
-    X = np.random.default_rng(2).normal(size=(250, 3))
+    X = np.random.default_rng(2).normal(size=(150, 3))
     bandwidths = np.array([0.05, 0.15, 0.4])
     exact = smallest_eigenvalue(X, kernel, bandwidths, method="exact")
     lanczos = smallest_eigenvalue(X, kernel, bandwidths, method="lanczos")

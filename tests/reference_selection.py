@@ -40,3 +40,23 @@ def evidence(X, y, bandwidth, penalty, amplitude=1.0):
     """Minus twice the log density of y ~ N(0, amplitude·(K + λI)), without n log 2π."""
     A = amplitude * (gaussian(X, X, bandwidth) + penalty * np.eye(len(X)))
     return y @ np.linalg.solve(A, y) + np.linalg.slogdet(A)[1]
+
+
+def descent_at_floor(X, y, X_new, floor, *, speed=0.1, step=0.01, max_time=1000.0, max_r2=0.999):
+    """Algorithm 1 with the Gaussian kernel and a floor, updating training and new rows alike."""
+    offset = y.mean()
+    y = y - offset
+    bandwidth = max(cdist(X, X).max(), floor)
+    f, f_new = np.zeros(len(X)), np.zeros(len(X_new))
+    for _ in range(round(max_time / step)):
+        residual = y - f
+        if 1 - residual @ residual / (y @ y) >= max_r2:
+            break
+        while (
+            2 * residual @ gaussian(X, X, bandwidth) @ residual / (y @ y) < speed
+            and bandwidth > floor
+        ):
+            bandwidth = max(bandwidth / (1 + step), floor)
+        f = f + step * gaussian(X, X, bandwidth) @ residual
+        f_new = f_new + step * gaussian(X_new, X, bandwidth) @ residual
+    return f_new + offset

@@ -1,5 +1,6 @@
 """Bandfall: kernel regression whose bandwidth falls to zero while it trains."""
 
+from bandfall.descent import floor_sweep
 from bandfall.estimators import (
     KernelDescentRegressor,
     KernelFlowCV,
@@ -18,6 +19,7 @@ __all__ = [
     "KernelRidgeMML",
     "KernelRidgeRegressor",
     "NeuralDescentRegressor",
+    "floor_sweep",
 ]
 
 __version__ = "0.1.0"

@@ -5,15 +5,18 @@ from bandfall.descent.fit import fit_path, resume_path, rewind_path
 from bandfall.descent.flow import Flow
 from bandfall.descent.path import Path, Stage
 from bandfall.descent.stopping import Status, Stopping
+from bandfall.descent.sweep import FloorSweep, floor_sweep
 
 __all__ = [
     "Euler",
+    "FloorSweep",
     "Flow",
     "Path",
     "Stage",
     "Status",
     "Stopping",
     "fit_path",
+    "floor_sweep",
     "resume_path",
     "rewind_path",
 ]

@@ -6,7 +6,11 @@ import math
 import warnings
 from dataclasses import dataclass
 
+import numpy as np
+
+from bandfall.closed_form import euler_filter
 from bandfall.descent.front import TrainingFront
+from bandfall.descent.hold import HORIZON, Hold, first_decay
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
@@ -70,6 +74,49 @@ class Euler:
                 front.residual - step * front.velocity(bandwidth), time
             )  # lines 11 and 12
             n_iter += 1
+
+    def hold(
+        self,
+        operator: KernelOperator,
+        bandwidth: float,
+        eigenvalues: np.ndarray,
+        weights: np.ndarray,
+        time: float,
+        stopping: Stopping,
+    ) -> Hold:
+        """All steps that `run` would take from now on at this bandwidth, its floor.
+
+        After m steps of size Δt the residual is U (1 − Δt λ)^m Uᵀr.
+
+        Parameters
+        ----------
+        operator, bandwidth
+        eigenvalues, weights : ndarray of shape (n,)
+            λ of K(bandwidth), and Σ over columns of (Uᵀr)².
+        time : float
+            Now.
+        stopping : Stopping
+            Its limits on R² and time; there are no iterations to be limited.
+        """
+        step = self._stable_step(operator, bandwidth)
+        if step < self.step_size:
+            self._warn(bandwidth, step)
+        rates = -np.log(np.maximum(np.abs(1.0 - step * eigenvalues), 1e-300))
+        goal = 1.0 - stopping.max_r2
+        ends = {
+            Status.R2_REACHED: math.ceil(min(first_decay(rates, weights, goal), HORIZON)),
+            Status.TIME_REACHED: (min(stopping.max_time, HORIZON) - time) / step,
+            Status.STALLED: math.ceil(
+                min(first_decay(rates, 2.0 * eigenvalues * weights, STALL_SPEED), HORIZON)
+            ),
+        }
+        status = min(ends, key=lambda limit: ends[limit])
+        n_steps = math.floor(ends[status] * (1.0 + 1e-12))
+        filters = euler_filter(eigenvalues, step, n_steps)
+        last = (ends[status] - n_steps) * step  # the step that is shortened to end in time
+        if last > 0.0:
+            filters += last * (1.0 - eigenvalues * filters)
+        return Hold(filters, ends[status] * step, status)
 
     def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
         if self.step_size * operator.trace <= STABILITY_LIMIT:

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from bandfall.descent.front import Plan, TrainingFront
+from bandfall.descent.hold import Hold
 from bandfall.descent.path import Log, Path, Stage
 from bandfall.descent.recorder import Recorder, Watcher
 from bandfall.descent.stopping import Status, Stopping
@@ -23,6 +24,16 @@ class Solver(Protocol):
     def run(
         self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
     ) -> Status: ...
+
+    def hold(
+        self,
+        operator: KernelOperator,
+        bandwidth: float,
+        eigenvalues: np.ndarray,
+        weights: np.ndarray,
+        time: float,
+        stopping: Stopping,
+    ) -> Hold: ...
 
 
 def fit_path(
@@ -142,15 +153,19 @@ def resume_path(
 
 
 def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:
-    """The state in which a path ended, and the units its targets were divided by.
-
-    Every target column is divided by its norm times √(number of columns), so that
-    ‖y‖² = 1 and the columns share R² equally; constant columns stay zero.
-    """
-    n_active = np.count_nonzero(path.scale)
-    units = np.where(path.scale > 0, path.scale, 1.0) * math.sqrt(n_active)
+    """The state in which a path ended, and the units its targets were divided by."""
+    units = column_units(path.scale)
     residual = operator.array(_root_weights(path.weights) * path.residual / units)
     return TrainingFront(operator, residual, path.time, path.bandwidth, path.plan), units
+
+
+def column_units(scale: np.ndarray) -> np.ndarray:
+    """What target columns are divided by while training.
+
+    Their norm times √(number of columns), so that ‖y‖² = 1 and the columns share R² equally;
+    constant columns stay zero.
+    """
+    return np.where(scale > 0, scale, 1.0) * math.sqrt(np.count_nonzero(scale))
 
 
 def truncate_path(path: Path, *, time: float | None = None, r2: float | None = None) -> Path:

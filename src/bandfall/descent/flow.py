@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall.closed_form import flow_filter
 from bandfall.descent.front import Plan, TrainingFront
+from bandfall.descent.hold import HORIZON, Hold, first_decay
 from bandfall.descent.krylov import KrylovSpace, first_time_below
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
+from bandfall.operators import KernelOperator
 from bandfall.schedules import Schedule
-
-# No event is looked for beyond this; far more than any residual needs to vanish.
-_HORIZON = 1e12
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,32 @@ class Flow:
                 return reached
             n_iter += 1
 
+    def hold(
+        self,
+        operator: KernelOperator,
+        bandwidth: float,
+        eigenvalues: np.ndarray,
+        weights: np.ndarray,
+        time: float,
+        stopping: Stopping,
+    ) -> Hold:
+        """All that `run` would do from now on at this bandwidth, its floor; see `Euler.hold`.
+
+        After a time t the residual is U e^{−tλ} Uᵀr.
+        """
+        speeds = 2.0 * eigenvalues * weights
+        stalled = 0.0
+        if speeds.sum() >= STALL_SPEED:
+            stalled = first_decay(eigenvalues, speeds, 0.5 * STALL_SPEED)
+        goal = max(1.0 - stopping.max_r2, 1e-16)
+        ends = {
+            Status.R2_REACHED: first_decay(eigenvalues, weights, goal),
+            Status.TIME_REACHED: stopping.max_time - time,
+            Status.STALLED: stalled,
+        }
+        status = min(ends, key=lambda limit: ends[limit])
+        return Hold(flow_filter(eigenvalues, ends[status]), ends[status], status)
+
     def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
         bandwidth = schedule.next_bandwidth(front)
         shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
@@ -120,7 +146,7 @@ def _horizon(
     plan, end = front.plan, front.plan.end
     if not math.isfinite(end):
         threshold = max(schedule.threshold(front.bandwidth), 0.5 * STALL_SPEED)
-        lead = front.time - plan.start + first_time_below(space.speed, threshold, _HORIZON)
+        lead = front.time - plan.start + first_time_below(space.speed, threshold, HORIZON)
         end = plan.start + min((2.0 if plan.centred else 1.0) * lead, schedule.span(front))
     duration: float = end - front.time
     reached = None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bandfall.parameters import check_flag, check_number
+
+__all__ = ["KernelRegressor", "TrainingData", "check_flag", "check_number"]
 
 
 class TrainingData(NamedTuple):
@@ -53,25 +56,3 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
-
-
-def check_number(name: str, value, *, low=None, high=None, low_open=False, allow_none=False):
-    """Raise unless `value` is a real number in the interval; names parameter, value, interval."""
-    if value is None and allow_none:
-        return
-    left = "(" if low_open or low is None else "["
-    interval = f"{left}{'-inf' if low is None else low}, {'inf' if high is None else high}]"
-    allowed = f"a number in {interval}" + (" or None" if allow_none else "")
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
-    inside = (low is None or value > low or (value == low and not low_open)) and (
-        high is None or value <= high
-    )
-    if not inside:  # NaN is never inside
-        raise ValueError(f"{name}={value!r} must be {allowed}")
-
-
-def check_flag(name: str, value):
-    """Raise unless `value` is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name}={value!r} must be True or False; got {type(value).__name__}")

@@ -1,0 +1,44 @@
+"""The rest of a run once its bandwidth no longer changes: a filter on the eigenvalues of K.
+
+With K = U diag(λ) Uᵀ the residual is r(t) = U ρ(t, λ) Uᵀr, and every solver's ρ decays like
+e^{−t·rate(λ)}: R² and speed at all later times are sums of n exponentials, so that the end of
+the run is found without a single step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandfall.descent.krylov import first_time_below
+from bandfall.descent.stopping import Status
+
+# Later than anything that still moves at a speed that counts.
+HORIZON = 1e12
+
+
+@dataclass(frozen=True)
+class Hold:
+    """What training at one constant bandwidth adds: coefficients U g(λ) Uᵀr.
+
+    Attributes
+    ----------
+    filters : ndarray of shape (n,)
+        g(λ); the residual that is left is U (1 − λ g(λ)) Uᵀr.
+    duration : float
+    status : Status
+    """
+
+    filters: np.ndarray
+    duration: float
+    status: Status
+
+
+def first_decay(rates: np.ndarray, weights: np.ndarray, level: float) -> float:
+    """The first t at which Σ weights · e^{−2·t·rates} falls to `level`; ∞ if it never does."""
+
+    def total(times: np.ndarray) -> np.ndarray:
+        return np.exp(-2.0 * np.multiply.outer(times, rates)) @ weights
+
+    return first_time_below(total, level, HORIZON)

@@ -1,0 +1,309 @@
+"""All floors at once: KGD-D for many `min_bandwidth` at about the price of one fit.
+
+Runs that differ only in their floor share one trajectory until its bandwidth would pass the
+floor. From there the bandwidth is constant and the rest of the run is a filter on the
+eigenvalues of K at the floor, which serve kernel ridge regression there too.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from bandfall.closed_form import Spectrum, ridge_filter
+from bandfall.descent.euler import Euler
+from bandfall.descent.fit import Solver, column_units, fit_path
+from bandfall.descent.flow import Flow
+from bandfall.descent.path import Path
+from bandfall.descent.stopping import Status, Stopping
+from bandfall.kernels import Kernel, get_kernel
+from bandfall.operators import DenseOperator, cross_product
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.select import check_dense_budget
+from bandfall.parameters import check_number
+from bandfall.schedules import Front, MinimumSpeed, Schedule
+
+
+@dataclass(frozen=True)
+class FloorSweep:
+    """Predictions of KGD-D and of kernel ridge regression, one row per floor.
+
+    Attributes
+    ----------
+    min_bandwidths : ndarray of shape (F,)
+        The floors, as given.
+    train, new : ndarray of shape (F, n) and (F, m); with (n, k) targets (F, n, k), (F, m, k)
+        KGD-D with each floor, on training rows and on new rows.
+    ridge_train, ridge_new : ndarray of the same shapes
+        Kernel ridge regression with the floor as constant bandwidth.
+    r2, time : ndarray of shape (F,)
+        Training R² of KGD-D and training time at the end.
+    status : tuple of F Status
+        Why each run ended.
+    """
+
+    min_bandwidths: np.ndarray
+    train: np.ndarray
+    new: np.ndarray
+    ridge_train: np.ndarray
+    ridge_new: np.ndarray
+    r2: np.ndarray
+    time: np.ndarray
+    status: tuple[Status, ...]
+
+
+def floor_sweep(
+    X: np.ndarray,
+    y: np.ndarray,
+    X_new: np.ndarray,
+    min_bandwidths: np.ndarray,
+    *,
+    kernel: str | Kernel = "gaussian",
+    min_speed: float = 0.1,
+    penalty: float = 1e-3,
+    bandwidth: float | None = None,
+    max_r2: float = 0.999,
+    max_time: float | None = None,
+    solver: str | Solver = "flow",
+    resolution: float = 0.1,
+    step_size: float = 0.01,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> FloorSweep:
+    """Train KGD-D with every floor, and kernel ridge regression at the same bandwidths.
+
+    Equal to one ``KernelDescentRegressor(min_bandwidth=floor)`` per floor: the curves of
+    Figures 1, 4, 6 and 7. Where a floor is above the start bandwidth, that is raised to it.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    y : array-like of shape (n,) or (n, k)
+    X_new : array-like of shape (m, d)
+    min_bandwidths : array-like of shape (F,)
+        Floors >= 0, in any order.
+    kernel, min_speed, bandwidth, max_r2, max_time, resolution, step_size, memory_budget
+        As in `KernelDescentRegressor`.
+    penalty : float >= 0
+        λ of the ridge regressions.
+    solver : {"flow", "euler"} or a solver
+        As in `KernelDescentRegressor`; or an `Euler` or `Flow` of your own.
+
+    Returns
+    -------
+    FloorSweep
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import floor_sweep
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> sweep = floor_sweep(X, np.sin(3 * X[:, 0]), X[:5] + 0.05, [1.0, 0.3, 0.0])
+    >>> sweep.new.shape
+    (3, 5)
+    >>> bool(sweep.r2[2] >= 0.999)
+    True
+    """
+    X, targets, X_new = _checked_rows(X, y, X_new)
+    floors = _checked_floors(min_bandwidths)
+    check_number("min_speed", min_speed, low=0, low_open=True)
+    check_number("penalty", penalty, low=0)
+    check_number("bandwidth", bandwidth, low=0, allow_none=True)
+    check_number("max_r2", max_r2, low=0, high=1, low_open=True)
+    check_number("max_time", max_time, low=0, low_open=True, allow_none=True)
+    check_number("resolution", resolution, low=0, low_open=True)
+    check_number("step_size", step_size, low=0, low_open=True)
+    check_dense_budget(len(X), X.dtype, memory_budget)
+    operator = DenseOperator(X, get_kernel(kernel), X.dtype)
+    if isinstance(solver, str):
+        solver = _named_solver(solver, step_size)
+    shrink = solver.step_size if isinstance(solver, Euler) else resolution
+    stopping = Stopping(max_r2, math.inf if max_time is None else max_time)
+    watch = _FloorWatch(MinimumSpeed(min_speed, shrink, float(floors.min())), floors)
+    path = fit_path(
+        X,
+        targets,
+        operator.kernel,
+        solver=solver,
+        schedule=watch,
+        stopping=stopping,
+        bandwidth=None if bandwidth is None else max(bandwidth, watch.floor),
+        operator=operator,
+        watcher=lambda progress: watch.complete,
+    )
+    branches = _Branches(path, watch, operator, X_new, targets, stopping, memory_budget)
+    rows = [branches.row(floor, penalty) for floor in floors]
+    columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(_Row)}
+    shape = slice(None) if np.ndim(y) == 2 else 0
+    predictions = ("train", "new", "ridge_train", "ridge_new")
+    return FloorSweep(
+        min_bandwidths=floors,
+        **{name: np.stack(columns[name])[..., shape] for name in predictions},
+        r2=np.array(columns["r2"]),
+        time=np.array(columns["time"]),
+        status=tuple(columns["status"]),
+    )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The state of training when a floor was first reached."""
+
+    residual: Any
+    time: float
+
+
+@dataclass
+class _FloorWatch:
+    """A schedule that notes the state of training as the bandwidth reaches each floor."""
+
+    schedule: Schedule
+    floors: np.ndarray
+    seen: dict[float, _Seen] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._ahead = sorted(set(self.floors.tolist()))
+
+    @property
+    def floor(self) -> float:
+        return self.schedule.floor
+
+    @property
+    def complete(self) -> bool:
+        """Whether every floor has been reached: the shared trajectory may end."""
+        return not self._ahead
+
+    def next_bandwidth(self, front: Front) -> float:
+        bandwidth = self.schedule.next_bandwidth(front)
+        while self._ahead and bandwidth <= self._ahead[-1]:
+            self.seen[self._ahead.pop()] = _Seen(front.residual, front.time)  # type: ignore
+        return bandwidth
+
+    def threshold(self, bandwidth: float) -> float:
+        return self.schedule.threshold(bandwidth)
+
+    def span(self, front: Front) -> float:
+        return self.schedule.span(front)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One floor of a `FloorSweep`."""
+
+    train: np.ndarray
+    new: np.ndarray
+    ridge_train: np.ndarray
+    ridge_new: np.ndarray
+    r2: float
+    time: float
+    status: Status
+
+
+class _Branches:
+    """The runs that leave the shared trajectory, one per floor."""
+
+    def __init__(
+        self,
+        path: Path,
+        watch: _FloorWatch,
+        operator: DenseOperator,
+        X_new: np.ndarray,
+        y: np.ndarray,
+        stopping: Stopping,
+        memory_budget: int,
+    ):
+        self.path = path
+        self.watch = watch
+        self.operator = operator
+        self.X_new = X_new
+        self.y = y
+        self.stopping = stopping
+        self.memory_budget = memory_budget
+        self.units = column_units(path.scale) if np.any(path.scale > 0) else path.scale
+        self._starts = np.array([stage.time for stage in path.stages])
+        # f̂ at the new rows after 0, 1, 2, … stages.
+        staged = path.evaluate_staged(X_new, memory_budget=memory_budget)
+        start = np.broadcast_to(path.offset, (1, *staged.shape[1:]))
+        self._staged = np.concatenate([start, staged])
+
+    def row(self, floor: float, penalty: float) -> _Row:
+        """Train the branch of this floor to its end, and ridge regression beside it."""
+        path, spectrum = self.path, Spectrum(self.operator.matrix(floor))
+        centred = self.y - path.offset
+        ridge = spectrum.coefficients(centred, ridge_filter(spectrum.eigenvalues, penalty))
+        seen = self.watch.seen.get(floor)
+        if seen is None:  # the shared run ended before it came down to this floor
+            new, coefficients = self._staged[-1], np.zeros_like(ridge)
+            residual, r2, time, status = path.residual, path.r2, path.time, path.status
+        else:
+            projected = spectrum.eigenvectors.T @ seen.residual
+            weights = np.einsum("nk,nk->n", projected, projected)
+            solver: Solver = path.solver  # type: ignore[assignment]
+            hold = solver.hold(
+                self.operator, floor, spectrum.eigenvalues, weights, seen.time, self.stopping
+            )
+            decay = 1.0 - spectrum.eigenvalues * hold.filters
+            r2 = 1.0 - float(weights @ decay**2)
+            time, status = seen.time + hold.duration, hold.status
+            projected = projected * self.units
+            residual = spectrum.eigenvectors @ (decay[:, None] * projected)
+            coefficients = spectrum.eigenvectors @ (hold.filters[:, None] * projected)
+            new = self._staged[np.searchsorted(self._starts, seen.time)]
+        K_new = self._at_new_rows(floor, np.hstack([coefficients, ridge]))
+        n_outputs = self.y.shape[1]
+        return _Row(
+            train=self.y - residual,
+            new=new + K_new[:, :n_outputs],
+            ridge_train=path.offset + self.operator.product(floor, ridge),
+            ridge_new=path.offset + K_new[:, n_outputs:],
+            r2=r2,
+            time=time,
+            status=status,
+        )
+
+    def _at_new_rows(self, bandwidth: float, coefficients: np.ndarray) -> np.ndarray:
+        return cross_product(
+            self.X_new,
+            self.path.X,
+            self.path.kernel,
+            [bandwidth],
+            coefficients[None],
+            memory_budget=self.memory_budget,
+        )
+
+
+def _named_solver(name: str, step_size: float) -> Solver:
+    if name not in ("flow", "euler"):
+        raise ValueError(f"solver={name!r} is unknown; allowed: 'flow', 'euler'")
+    return Flow() if name == "flow" else Euler(step_size)
+
+
+def _checked_rows(
+    X: np.ndarray, y: np.ndarray, X_new: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """float64 X (n, d), y (n, k), X_new (m, d)."""
+    X, X_new = (np.asarray(rows, dtype=np.float64) for rows in (X, X_new))
+    y = np.asarray(y, dtype=np.float64)
+    targets = y[:, None] if y.ndim == 1 else y
+    for name, rows in (("X", X), ("y", targets), ("X_new", X_new)):
+        if rows.ndim != 2 or rows.size == 0 or not np.all(np.isfinite(rows)):
+            raise ValueError(
+                f"{name} must be a non-empty table of finite numbers; got shape {rows.shape}"
+            )
+    if len(X) != len(targets) or X.shape[1] != X_new.shape[1]:
+        raise ValueError(
+            f"X {X.shape}, y {y.shape} and X_new {X_new.shape} must agree: as many rows in X "
+            "as in y, as many columns in X as in X_new"
+        )
+    return X, targets, X_new
+
+
+def _checked_floors(min_bandwidths: np.ndarray) -> np.ndarray:
+    floors = np.asarray(min_bandwidths, dtype=np.float64)
+    if floors.ndim != 1 or len(floors) == 0 or not np.all(floors >= 0):
+        raise ValueError(
+            f"min_bandwidths={min_bandwidths!r} must be a non-empty list of numbers >= 0"
+        )
+    return floors

@@ -9,6 +9,7 @@ from bandfall import (
     KernelRidgeCV,
     KernelRidgeMML,
     KernelRidgeRegressor,
+    PaperMLPRegressor,
 )
 
 
@@ -20,6 +21,7 @@ from bandfall import (
         KernelRidgeCV(),
         KernelFlowCV(),
         KernelRidgeMML(),
+        PaperMLPRegressor(),
     ]
 )
 def test_sklearn_checks(estimator, check):

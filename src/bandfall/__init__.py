@@ -9,6 +9,7 @@ from bandfall.estimators import (
     KernelRidgeMML,
     KernelRidgeRegressor,
     NeuralDescentRegressor,
+    PaperMLPRegressor,
 )
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "KernelRidgeMML",
     "KernelRidgeRegressor",
     "NeuralDescentRegressor",
+    "PaperMLPRegressor",
     "floor_sweep",
 ]
 

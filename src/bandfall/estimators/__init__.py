@@ -4,6 +4,7 @@ from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegres
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
+from bandfall.estimators._mlp import PaperMLPRegressor
 from bandfall.estimators._neural import NeuralDescentRegressor
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "KernelRidgeMML",
     "KernelRidgeRegressor",
     "NeuralDescentRegressor",
+    "PaperMLPRegressor",
 ]

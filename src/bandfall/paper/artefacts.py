@@ -1,0 +1,99 @@
+"""Outcomes as files: figures, tables, and a summary that the report is made from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bandfall.paper.engine import Finished
+from bandfall.paper.experiment import FULL, Claim, Comparison, Size
+from bandfall.paper.layout import Table
+
+_DPI = 200
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What is kept of a finished experiment, see `Outcome` and `Finished`."""
+
+    name: str
+    title: str
+    seconds: float
+    n_tasks: int
+    complete: bool
+    seeds: float
+    has_figure: bool
+    tables: list[Table]
+    comparisons: list[Comparison]
+    claims: list[Claim]
+    notes: list[str]
+
+
+def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
+    """Write figure, tables and summary of one experiment below `out`.
+
+    Figures go to ``out/figures`` as PDF and PNG, tables to ``out/tables`` as Markdown, LaTeX and
+    CSV, the summary to ``out/summaries``.
+    """
+    name, outcome = finished.experiment.name, finished.outcome
+    if outcome.figure is not None:
+        directory = _made(out / "figures")
+        # No date in the file: the same numbers give the same bytes.
+        outcome.figure.savefig(directory / f"{name}.pdf", metadata={"CreationDate": None})
+        outcome.figure.savefig(directory / f"{name}.png", dpi=_DPI)
+    for table in outcome.tables:
+        write_table(table, _made(out / "tables"))
+    summary = Summary(
+        name=name,
+        title=finished.experiment.title,
+        seconds=round(finished.seconds, 2),
+        n_tasks=finished.n_tasks,
+        complete=size == FULL,
+        seeds=size.seeds,
+        has_figure=outcome.figure is not None,
+        tables=list(outcome.tables),
+        comparisons=list(outcome.comparisons),
+        claims=list(outcome.claims),
+        notes=list(outcome.notes),
+    )
+    text = json.dumps(asdict(summary), indent=1, ensure_ascii=False, default=_plain)
+    (_made(out / "summaries") / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    return summary
+
+
+def write_table(table: Table, directory: Path) -> None:
+    """Markdown, LaTeX and CSV, each to a file of the table's name."""
+    texts = {
+        "md": f"{table.caption}\n\n{table.markdown()}\n",
+        "tex": table.latex(),
+        "csv": table.csv(),
+    }
+    for suffix, text in texts.items():
+        (directory / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+
+
+def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
+    """The summaries below `out`, of those `names` that were run, in their order."""
+    paths = (out / "summaries" / f"{name}.json" for name in names)
+    return [_read(path) for path in paths if path.exists()]
+
+
+def _read(path: Path) -> Summary:
+    entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    parts: dict[str, Any] = {"tables": Table, "comparisons": Comparison, "claims": Claim}
+    return Summary(
+        **entry | {name: [kind(**part) for part in entry[name]] for name, kind in parts.items()}
+    )
+
+
+def _made(directory: Path) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars as the Python numbers they stand for."""
+    return value.item()

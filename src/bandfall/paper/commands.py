@@ -1,0 +1,176 @@
+"""``bandfall paper``: list, run and report the paper's experiments."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from joblib import cpu_count
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+
+from bandfall.paper.artefacts import Summary, read_summaries, write_outcome
+from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
+from bandfall.paper.experiment import FULL, QUICK, Data, DataError, Experiment
+from bandfall.paper.registry import EXPERIMENTS, select
+from bandfall.paper.report import write_html, write_markdown
+
+app = typer.Typer(
+    help="Reproduce the paper's figures and tables.", no_args_is_help=True, add_completion=False
+)
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+DEFAULT_OUT = Path("out/paper")
+
+OutOption = Annotated[Path, typer.Option("--out", help="Directory of results, figures, tables.")]
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """List the experiments."""
+    table = RichTable("name", "what it shows", "needs")
+    for experiment in EXPERIMENTS.values():
+        missing = missing_modules(experiment)
+        needs = "" if not missing else f"not installed: {', '.join(missing)}"
+        table.add_row(experiment.name, experiment.title, needs)
+    _stdout().print(table)
+
+
+@app.command()
+def run(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="figure1 … figure7, table1 … table6, or all."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Directory of the real data; else BANDFALL_DATA, cache, web."),
+    ] = None,
+    out: OutOption = DEFAULT_OUT,
+    jobs: Annotated[
+        int, typer.Option("--jobs", help="Parallel workers; 0 for one per core. Same numbers.")
+    ] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the seeds.")] = False,
+) -> None:
+    """Run experiments; what a stopped run has finished is not done again."""
+    console = _stdout()
+    experiments = _chosen(names or [], console)
+    if data is not None and not data.is_dir():
+        _fail(f"--data names '{data}', which is not a directory")
+    if jobs < 0:
+        _fail(f"--jobs must be 0 or more; got {jobs}")
+    size = QUICK if quick else FULL
+    finished = run_experiments(
+        experiments,
+        data=Data(data),
+        size=size,
+        out=out,
+        n_jobs=jobs or cpu_count(),
+        watcher=_ProgressBar() if sys.stderr.isatty() else None,
+    )
+    try:
+        for one in finished:
+            _show(write_outcome(one, size, out), console)
+    except DataError as error:
+        _fail(str(error))
+    except TaskError as error:
+        _fail(str(error), code=1)
+    except KeyboardInterrupt:
+        _fail("stopped; what was finished is kept, the same command goes on", code=INTERRUPTED)
+    console.print(f"Figures, tables and summaries are in {out}")
+
+
+@app.command()
+def report(
+    out: OutOption = DEFAULT_OUT,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="Page to write [default: OUT/report.html].")
+    ] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option("--markdown", help="Also write Markdown, its images in a folder beside it."),
+    ] = None,
+) -> None:
+    """Put everything that was run on one page: published against ours, claims, run time."""
+    summaries = read_summaries(out, EXPERIMENTS)
+    if not summaries:
+        _fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
+    runs = read_runs(out)
+    page = html or out / "report.html"
+    write_html(summaries, runs, out / "figures", page)
+    console = _stdout()
+    console.print(f"Wrote {page}")
+    if markdown is not None:
+        write_markdown(summaries, runs, out / "figures", markdown)
+        console.print(f"Wrote {markdown}")
+
+
+class _ProgressBar(Watcher):
+    """A bar with the time left on standard error."""
+
+    def __init__(self) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("time left"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            speed_estimate_period=600.0,
+        )
+
+    def start(self, total: float, done: float) -> None:
+        self._task = self._progress.add_task("paper", total=total)
+        self._progress.advance(self._task, done)
+        self._progress.start()
+
+    def advance(self, cost: float) -> None:
+        self._progress.advance(self._task, cost)
+
+    def finish(self) -> None:
+        self._progress.stop()
+
+
+def _chosen(names: list[str], console: Console) -> list[Experiment]:
+    """The experiments asked for; of "all", those that can run here."""
+    try:
+        experiments = select(names)
+    except ValueError as error:
+        _fail(str(error))
+    runnable = []
+    for experiment in experiments:
+        missing = missing_modules(experiment)
+        if not missing:
+            runnable.append(experiment)
+            continue
+        line = (
+            f"{experiment.name} needs {', '.join(missing)}, which is not installed: "
+            "pip install 'bandfall[paper]'"
+        )
+        if experiment.name in names:
+            _fail(line)
+        console.print(f"Left out: {line}", highlight=False)
+    return runnable
+
+
+def _show(summary: Summary, console: Console) -> None:
+    """The last table (for scores: the comparison) and the claims."""
+    console.print(f"\n[bold]{summary.name}[/bold] {summary.title} ({summary.seconds:.0f} s)")
+    for table in summary.tables[-1:]:
+        console.print(table.rich())
+    for claim in summary.claims:
+        mark = {True: "[green]holds[/green]", False: "[red]fails[/red]", None: "not judged"}
+        console.print(f"{mark[claim.holds]}: {claim.text}: {claim.evidence}", highlight=False)
+
+
+def _stdout() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
+    sys.stderr.write(" ".join(f"bandfall: {message}".split()) + "\n")
+    raise typer.Exit(code)

@@ -1,0 +1,59 @@
+"""Where and with what a run was made."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from bandfall import __version__
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "matplotlib", "torch")
+
+
+def environment_record() -> dict[str, Any]:
+    """Date, machine and versions, as a dict for JSON.
+
+    Examples
+    --------
+    >>> sorted(environment_record())
+    ['cores', 'date', 'machine', 'memory_gib', 'processor', 'python', 'versions']
+    """
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory(),
+        "python": platform.python_version(),
+        "versions": {"bandfall": __version__} | _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

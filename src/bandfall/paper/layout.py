@@ -1,0 +1,121 @@
+"""Tables of text, written as Markdown, LaTeX, CSV or to a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+_LATEX = str.maketrans(
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "#": r"\#",
+        "_": r"\_",
+        "²": r"$^2$",
+        "−": r"$-$",
+        "–": r"--",
+        "×": r"$\times$",
+        "±": r"$\pm$",
+        "ν": r"$\nu$",
+        "σ": r"$\sigma$",
+        "≤": r"$\leq$",
+        "→": r"$\to$",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under a header.
+
+    Parameters
+    ----------
+    name : str
+        Of the file it is written to.
+    caption : str
+    header : sequence of str
+    rows : sequence of sequences of str
+        ``**text**`` is bold; ``$…$`` is mathematics, left as it is.
+
+    Examples
+    --------
+    >>> table = Table("t", "A table.", ["method", "R²"], [["KGD-D", "**0.80**"]])
+    >>> print(table.markdown())
+    | method | R² |
+    | --- | --- |
+    | KGD-D | **0.80** |
+    """
+
+    name: str
+    caption: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        """A Markdown table without its caption."""
+        lines = [self.header, ["---"] * len(self.header), *self.rows]
+        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def latex(self) -> str:
+        """A ``table`` environment that needs the package booktabs."""
+        body = " \\\\\n".join(" & ".join(_latex(text) for text in row) for row in self.rows)
+        return (
+            "\\begin{table}\n\\centering\n"
+            f"\\caption{{{_latex(self.caption)}}}\n"
+            f"\\begin{{tabular}}{{{'l' * len(self.header)}}}\n\\toprule\n"
+            + " & ".join(_latex(text) for text in self.header)
+            + f" \\\\\n\\midrule\n{body} \\\\\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n"
+        )
+
+    def csv(self) -> str:
+        """Comma separated, without markup."""
+        buffer = io.StringIO()
+        writer = csv.writer(buffer, lineterminator="\n")
+        writer.writerows([[_plain(text) for text in row] for row in [self.header, *self.rows]])
+        return buffer.getvalue()
+
+    def html(self) -> str:
+        """A ``table`` element."""
+
+        def row(cells: Sequence[str], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{_html(text)}</{tag}>" for text in cells) + "</tr>"
+
+        body = "\n".join(row(cells, "td") for cells in self.rows)
+        return f"<table>\n<thead>{row(self.header, 'th')}</thead>\n<tbody>{body}</tbody>\n</table>"
+
+    def rich(self) -> Any:
+        """For a terminal, by rich."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=self.caption, title_justify="left", title_style="bold")
+        for text in self.header:
+            table.add_column(_plain(text))
+        for row in self.rows:
+            table.add_row(
+                *(Text(_plain(text), style="bold" if "**" in text else "") for text in row)
+            )
+        return table
+
+
+def _plain(text: str) -> str:
+    return text.replace("**", "").replace("$", "")
+
+
+def _latex(text: str) -> str:
+    if text.startswith("**") and text.endswith("**") and len(text) > 4:
+        return f"\\textbf{{{_latex(text[2:-2])}}}"
+    parts = text.split("$")  # odd parts are mathematics already
+    return "".join(
+        part.translate(_LATEX) if i % 2 == 0 else f"${part}$" for i, part in enumerate(parts)
+    )
+
+
+def _html(text: str) -> str:
+    bold = text.startswith("**") and text.endswith("**") and len(text) > 4
+    inner = escape(_plain(text))
+    return f"<b>{inner}</b>" if bold else inner

@@ -1,0 +1,55 @@
+"""All experiments by name, in the paper's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bandfall.paper.descriptions import TABLE1, TABLE3
+from bandfall.paper.experiment import Experiment
+from bandfall.paper.networks import FIGURE3
+from bandfall.paper.real_curves import REAL_FIGURES
+from bandfall.paper.shift import FIGURE2
+from bandfall.paper.sine import SINE_FIGURES
+from bandfall.paper.stages import FIGURE5
+from bandfall.paper.tables import SCORE_TABLES
+
+ALL = "all"
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in sorted(
+        [
+            *SINE_FIGURES,
+            FIGURE2,
+            FIGURE3,
+            *REAL_FIGURES,
+            FIGURE5,
+            TABLE1,
+            TABLE3,
+            *(table.experiment() for table in SCORE_TABLES),
+        ],
+        key=lambda experiment: experiment.name,
+    )
+}
+
+
+def select(names: Sequence[str]) -> list[Experiment]:
+    """The experiments of these names, each once, in the paper's order.
+
+    Parameters
+    ----------
+    names : sequence of str
+        ``"all"`` or none stands for every one.
+
+    Examples
+    --------
+    >>> [experiment.name for experiment in select(["table2", "figure1", "table2"])]
+    ['figure1', 'table2']
+    """
+    unknown = [name for name in names if name not in EXPERIMENTS and name != ALL]
+    if unknown:
+        allowed = ", ".join([*EXPERIMENTS, ALL])
+        raise ValueError(f"no experiment is called {unknown[0]!r}; allowed: {allowed}")
+    if not names or ALL in names:
+        return list(EXPERIMENTS.values())
+    return [experiment for name, experiment in EXPERIMENTS.items() if name in names]

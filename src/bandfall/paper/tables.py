@@ -1,0 +1,175 @@
+"""Tables 2, 4, 5 and 6: test R² of all methods on the splits of the real data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bandfall.paper.comparison import compare_cell, comparison_table, p_value_text, tally
+from bandfall.paper.experiment import (
+    Comparison,
+    Data,
+    Experiment,
+    Outcome,
+    Results,
+    Size,
+    Task,
+)
+from bandfall.paper.layout import Table
+from bandfall.paper.methods import method_key, score_split
+from bandfall.paper.names import DATASETS, KERNELS
+from bandfall.paper.published import PublishedCell, published_cells
+from bandfall.paper.summaries import Quartiles, quartiles, superiority_p_value
+
+N_SPLITS = {"cpu": 100, "power": 200, "superconductors": 200, "uk_temperature": 200}
+_RIVALS = ("KRR-CV", "KRR-MML")
+# Rough seconds of one method on one split.
+_COST = {"KGD-D": 0.15, "KRR-CV": 0.04, "KRR-MML": 0.1, "KGF-CV": 0.12, "MLP": 0.5}
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """A table of test R², declared.
+
+    Parameters
+    ----------
+    number : int
+        In the paper.
+    title : str
+    kernels : tuple of str
+        Its columns.
+    methods : tuple of str
+        Computed for every kernel; the MLP knows none and stands in the first column.
+    median_tolerance : dict
+        By method: how far a median may be from the published one, which is rounded to 0.01.
+    quartile_tolerance : float
+    """
+
+    number: int
+    title: str
+    kernels: tuple[str, ...]
+    methods: tuple[str, ...]
+    median_tolerance: dict[str, float]
+    quartile_tolerance: float = 0.03
+
+    @property
+    def cells(self) -> Sequence[PublishedCell]:
+        return published_cells(self.number)
+
+    def experiment(self) -> Experiment:
+        """As the engine takes it."""
+        return Experiment(f"table{self.number}", self.title, self.tasks, self.summarise)
+
+    def tasks(self, data: Data, size: Size) -> list[Task]:
+        """One task per data set, kernel and split: its methods share the distances."""
+        return [
+            Task(
+                f"{dataset}/{kernel}/{seed}",
+                score_split,
+                {"split": split, "seed": seed, "kernel": kernel, "methods": self.methods},
+                cost=sum(_COST[method] for method in self.methods),
+            )
+            for dataset, n_splits in N_SPLITS.items()
+            for kernel in self.kernels
+            for seed, split in enumerate(data.splits(dataset, size.count(n_splits)))
+        ]
+
+    def summarise(self, results: Results, size: Size) -> Outcome:
+        """The table, every cell beside the published one, and what that comes to."""
+        scores = _Scores(results)
+        comparisons = [self._compare(cell, scores) for cell in self.cells]
+        return Outcome(
+            tables=[
+                self._arranged(comparisons),
+                comparison_table(f"table{self.number}_comparison", comparisons),
+            ],
+            comparisons=comparisons,
+            claims=tally(comparisons),
+        )
+
+    def _compare(self, cell: PublishedCell, scores: _Scores) -> Comparison:
+        kernel = cell.kernel or self.kernels[0]
+        key = method_key(cell.method, cell.min_speed)
+        r2 = scores.of(cell.dataset, kernel, key)
+        p_value = None
+        if cell.p_value is not None:
+            rivals = (scores.of(cell.dataset, kernel, rival) for rival in _RIVALS)
+            p_value = superiority_p_value(r2, *rivals)
+        return compare_cell(
+            cell,
+            quartiles(r2),
+            p_value,
+            median_tolerance=self.median_tolerance[cell.method],
+            quartile_tolerance=self.quartile_tolerance,
+            complete=len(r2) == N_SPLITS[cell.dataset],
+        )
+
+    def _arranged(self, comparisons: Sequence[Comparison]) -> Table:
+        """Our numbers in the paper's arrangement: kernels side by side."""
+        with_p = any(c.cell["min_speed"] is not None for c in comparisons)
+        header = ["Data", "Method, $v_{R^2}$" if with_p else "Method"]
+        for kernel in self.kernels:
+            column = "Test R²" if self.number in (2, 4) else f"Test R², {KERNELS[kernel]}"
+            header += [f"{column}: 50 %, (25 %, 75 %)"] + ["p-value"] * with_p
+        rows: dict[tuple[str, str], list[str]] = {}
+        for c in comparisons:
+            method = c.cell["method"]
+            label = method if c.cell["min_speed"] is None else f"{method}, {c.cell['min_speed']:g}"
+            row = rows.setdefault((c.cell["dataset"], label), [DATASETS[c.cell["dataset"]], label])
+            row.append(_quartile_text(Quartiles(**{k: c.ours[k] for k in Quartiles._fields})))
+            if with_p:
+                row.append(p_value_text(c.ours["p_value"]))
+        caption = f"{self.title}: median and first and third quartile of R² on test data."
+        return Table(f"table{self.number}", caption, header, list(rows.values()))
+
+
+class _Scores:
+    """Test R² over the splits, from the tasks' results."""
+
+    def __init__(self, results: Results):
+        self._scores: dict[tuple[str, str, str], list[float]] = {}
+        for key, result in results.items():
+            dataset, kernel, _ = key.split("/")
+            for method, score in result.items():
+                self._scores.setdefault((dataset, kernel, method), []).append(score["test_r2"])
+
+    def of(self, dataset: str, kernel: str, method: str) -> list[float]:
+        return self._scores[dataset, kernel, method]
+
+
+def _quartile_text(q: Quartiles) -> str:
+    return f"{q.median:.2f}, ({q.lower:.2f}, {q.upper:.2f})"
+
+
+_ADDITIONAL = {"KGD-D": 0.02, "KRR-CV": 0.02, "KRR-MML": 0.02, "KGF-CV": 0.02}
+
+SCORE_TABLES = (
+    ScoreTable(
+        2,
+        "KGD-D against constant bandwidth, Gaussian kernel",
+        ("gaussian",),
+        ("KGD-D", "KRR-CV", "KRR-MML"),
+        {"KGD-D": 0.015, "KRR-CV": 0.015, "KRR-MML": 0.015},
+    ),
+    ScoreTable(
+        4,
+        "Gradient flow with cross-validation, and a neural network",
+        ("gaussian",),
+        ("KGF-CV", "MLP"),
+        {"KGF-CV": 0.02, "MLP": 0.08},
+    ),
+    ScoreTable(
+        5,
+        "KGD-D against constant bandwidth, Matérn 1/2 and 3/2 kernels",
+        ("matern12", "matern32"),
+        ("KGD-D", "KRR-CV", "KRR-MML", "KGF-CV"),
+        _ADDITIONAL,
+    ),
+    ScoreTable(
+        6,
+        "KGD-D against constant bandwidth, Matérn 5/2 and Cauchy kernels",
+        ("matern52", "cauchy"),
+        ("KGD-D", "KRR-CV", "KRR-MML", "KGF-CV"),
+        _ADDITIONAL,
+    ),
+)

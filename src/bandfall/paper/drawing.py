@@ -63,15 +63,24 @@ def floor_axis(ax: Any, floors: np.ndarray) -> None:
         inside = 0.999 * lowest <= tick <= 1.001 * highest or (tick == 0 and lowest < 1e-3)
         if inside and (not ticks or complexity(tick) - complexity(ticks[-1]) > 0.09 * span):
             ticks.append(tick)
-    ax.set_xticks(complexity(np.array(ticks)), [f"{tick:g}" for tick in ticks])
+    ax.set_xticks(complexity(np.array(ticks)), ["$10^5$" if tick == 1e5 else f"{tick:g}" for tick in ticks])
     ax.tick_params(labelsize=7)
 
 
-def shared_legend(figure: Any, ax: Any, n_columns: int = 4) -> None:
-    """One legend below all panels."""
-    handles, labels = ax.get_legend_handles_labels()
+def shared_legend(figure: Any, *axes: Any) -> None:
+    """One legend below all panels, with what these axes show; every label once."""
+    entries = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
     figure.legend(
-        handles, labels, loc="outside lower center", ncol=n_columns, frameon=False, fontsize=8
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncol=len(entries) if len(entries) <= 5 else (len(entries) + 1) // 2,
+        frameon=False,
+        fontsize=7.5,
+        columnspacing=1.2,
     )
 
 

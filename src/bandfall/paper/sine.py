@@ -25,6 +25,7 @@ from bandfall.paper.drawing import (
     draw_error_curves,
     draw_fit,
     new_figure,
+    shared_legend,
 )
 from bandfall.paper.experiment import (
     FULL,
@@ -158,7 +159,7 @@ def _draw(
             ax.axvline(float(complexity(floor)), color="black", linewidth=0.8)
         ax.set_xlabel("minimum allowed bandwidth, $\\sigma_m$", fontsize=8)
         ax.set_ylabel("$1 - R^2$", fontsize=8)
-        ax.legend(fontsize=7, frameon=False, loc="upper left" if side == 1 else "best")
+    shared_legend(figure, axes["panel0"], ax)
     return figure
 
 
@@ -172,8 +173,6 @@ def _draw_panel(ax: Any, panels: Result, i: int, floor: float) -> None:
     ax.set_xticks([-1, 0, 1])
     if i:
         ax.set_yticklabels([])
-    else:
-        ax.legend(fontsize=5.5, frameon=False, loc="lower right", handlelength=1.2)
 
 
 SINE_FIGURES = (

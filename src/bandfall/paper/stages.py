@@ -15,6 +15,7 @@ from bandfall.paper.drawing import (
     TEXT_WIDTH,
     draw_fit,
     new_figure,
+    shared_legend,
 )
 from bandfall.paper.experiment import Claim, Data, Experiment, Outcome, Result, Results, Size, Task
 from bandfall.paper.methods import STEP_SIZE, descend
@@ -138,7 +139,7 @@ def _draw(result: Result) -> Any:
             r2 = result[f"{key}_train_r2"][row]
             ax.text(0.02, 0.92, f"$R^2_{{tr}} = {r2:.2f}$", transform=ax.transAxes, fontsize=7)
         axes[0, column].set_title(label, fontsize=9)
-        axes[-1, column].legend(fontsize=6.5, frameon=False, loc="lower right")
+    shared_legend(figure, *axes[0])
     return figure
 
 

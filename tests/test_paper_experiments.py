@@ -1,0 +1,228 @@
+"""Every experiment in a tiny size on made-up data, its figures, tables, claims and report."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from bandfall.datasets import make_sine, paper_splits
+from bandfall.datasets.sources import SOURCES
+from bandfall.paper.artefacts import read_summaries, write_outcome
+from bandfall.paper.choices import CHOICES
+from bandfall.paper.comparison import compare_cell, tally
+from bandfall.paper.curves import (
+    benign_claim,
+    double_descent_claim,
+    ridge_limit_claim,
+    second_descent,
+    sweep_scores,
+)
+from bandfall.paper.descriptions import SHAPES
+from bandfall.paper.engine import read_runs, run_experiments
+from bandfall.paper.experiment import Data, DataError, Size
+from bandfall.paper.floors import floor_grid
+from bandfall.paper.methods import SPEEDS, method_key, score_split
+from bandfall.paper.published import published_cells
+from bandfall.paper.registry import EXPERIMENTS, select
+from bandfall.paper.report import write_html, write_markdown
+from bandfall.paper.store import ResultFile
+from bandfall.paper.summaries import ErrorCurve, Quartiles
+from shared_files import data_directory, shared_file
+
+TINY = Size(seeds=0.005, n_floors=5, max_epochs=300)
+
+
+class ToyData(Data):
+    """Small made-up splits under the names of the real sets."""
+
+    def splits(self, dataset, n_splits, size=None, n_train=None):
+        seed = list(SHAPES).index(dataset)
+        generator = np.random.RandomState(seed)
+        X = generator.normal(size=(40 * 3, 2))
+        y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * generator.normal(size=len(X))
+        return paper_splits(X, y, size=size or 40, n_train=n_train)[:n_splits]
+
+    def table_shape(self, dataset):
+        rows, features = SHAPES[dataset]
+        return rows, features + 1
+
+    def __init__(self):
+        pass
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    """A directory in which everything was run once."""
+    out = tmp_path_factory.mktemp("paper")
+    run(out, EXPERIMENTS.values())
+    return out
+
+
+def run(out, experiments, **options):
+    finished = run_experiments(list(experiments), data=ToyData(), size=TINY, out=out, **options)
+    return {f.experiment.name: write_outcome(f, TINY, out) for f in finished}
+
+
+def results(out, name):
+    records = ResultFile(out / "results" / f"{name}.jsonl").read()
+    return {key: record.result for key, record in records.items()}
+
+
+def test_everything_is_there():
+    names = [f"figure{i}" for i in range(1, 8)] + [f"table{i}" for i in range(1, 7)]
+    assert list(EXPERIMENTS) == names
+    assert [e.name for e in select([])] == names
+    assert [e.name for e in select(["all", "table2"])] == names
+    with pytest.raises(ValueError, match="'table7'; allowed: figure1"):
+        select(["table7"])
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_runs_and_writes_its_files(out, name):
+    (summary,) = read_summaries(out, [name])
+    kind = name.rstrip("0123456789")
+    assert summary.has_figure == (kind == "figure")
+    for suffix in ("pdf", "png") if kind == "figure" else ():
+        assert (out / "figures" / f"{name}.{suffix}").stat().st_size > 5_000
+    for suffix in ("md", "tex", "csv") if kind == "table" else ():
+        assert (out / "tables" / f"{name}.{suffix}").stat().st_size > 50
+    assert summary.claims
+    assert not summary.complete
+
+
+@pytest.mark.parametrize("table", [2, 4, 5, 6])
+def test_every_published_cell_stands_beside_ours(out, table):
+    (summary,) = read_summaries(out, [f"table{table}"])
+    assert len(summary.comparisons) == len(published_cells(table))
+    assert {c.verdict for c in summary.comparisons} == {"not judged"}
+    arranged, compared = summary.tables
+    assert len(compared.rows) == len(published_cells(table))
+    kernels = {2: 1, 4: 1, 5: 2, 6: 2}[table]
+    cells = len(published_cells(table)) / kernels
+    assert len(arranged.rows) == cells
+    assert {len(row) for row in [arranged.header, *arranged.rows]} == {len(arranged.header)}
+
+
+@pytest.mark.parametrize("name", ["figure1", "figure5", "table2", "table4"])
+def test_two_workers_give_the_numbers_of_one(out, tmp_path, name):
+    run(tmp_path, select([name]), n_jobs=2)
+    assert results(tmp_path, name) == results(out, name)
+
+
+@pytest.mark.parametrize("name", ["figure4", "table2"])
+def test_a_stopped_run_ends_with_the_same_results(out, tmp_path, name):
+    lines = (out / "results" / f"{name}.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / f"{name}.jsonl").write_text("".join(lines[: len(lines) // 2]))
+    summary = run(tmp_path, select([name]))[name]
+    assert results(tmp_path, name) == results(out, name)
+    (before,) = read_summaries(out, [name])
+    assert summary.claims == before.claims
+    assert summary.tables == before.tables
+
+
+def test_the_page_holds_everything_and_needs_nothing(out, tmp_path):
+    summaries = read_summaries(out, EXPERIMENTS)
+    page = tmp_path / "report.html"
+    write_html(summaries, read_runs(out), out / "figures", page)
+    text = page.read_text(encoding="utf-8")
+    for name in EXPERIMENTS:
+        assert f'<h2 id="{name}">' in text
+    assert text.count('src="data:image/png;base64,') == 7
+    assert not re.search(r'(src|href)="(?!data:|#)', text)
+    assert "30 hours" in text
+    assert CHOICES.caption in text
+    for cell in ("KGD-D, 0.02", "KRR-MML", "KGF-CV", "MLP", "0.80 (0.65, 0.89)"):
+        assert cell in text
+    assert text.count("<table>") == text.count("</table>")
+
+
+def test_the_markdown_page_has_small_figures(out, tmp_path):
+    summaries = read_summaries(out, EXPERIMENTS)
+    page = tmp_path / "reproduction.md"
+    write_markdown(summaries, read_runs(out), out / "figures", page)
+    text = page.read_text(encoding="utf-8")
+    images = re.findall(r"\]\((reproduction/figure\d\.png)\)", text)
+    assert len(images) == 7
+    assert sum((tmp_path / image).stat().st_size for image in images) < 800_000
+    assert "## Table 6" in text
+    assert "0.80 (0.65, 0.89)" in text
+
+
+# Methods
+
+
+def test_methods_score_what_they_predict():
+    X, y, X_test, y_test = make_sine(random_state=0)
+    split = paper_splits(np.vstack([X, X_test]), np.append(y, y_test), size=120, n_train=100)[0]
+    scores = score_split(split, 0, "gaussian", ["KGD-D", "KRR-CV", "KRR-MML", "KGF-CV"])
+    keys = [method_key("KGD-D", speed) for speed in SPEEDS] + ["KRR-CV", "KRR-MML", "KGF-CV"]
+    assert list(scores) == keys
+    for score in scores.values():
+        assert 0.9 < score["test_r2"] <= 1.0
+        json.dumps(score, allow_nan=False)
+
+
+@pytest.mark.parametrize("dataset", SHAPES)
+def test_methods_come_close_to_the_authors_numbers(dataset):
+    oracle = json.loads(shared_file("oracle/splits.json").read_text())
+    expected = oracle[SOURCES[dataset].stem]["0"]
+    split = Data(data_directory()).splits(dataset, 1)[0]
+    scores = score_split(split, 0, "gaussian", ["KGD-D", "KRR-CV", "KRR-MML"])
+    found = {method: score["test_r2"] for method, score in scores.items()}
+    for speed in SPEEDS:
+        assert abs(found[method_key("KGD-D", speed)] - expected["kgdd"][f"{speed:g}"]) < 0.02
+    for method, key in (("KRR-CV", "krr_cv"), ("KRR-MML", "krr_mml")):
+        assert abs(found[method] - expected[key]["test_r2"]) < 0.02
+
+
+# Comparison and claims
+
+
+def test_verdicts():
+    cell = next(c for c in published_cells(2) if c.min_speed == 0.1 and c.dataset == "cpu")
+    tolerances = {"median_tolerance": 0.015, "quartile_tolerance": 0.03}
+
+    def compare(median, lower=0.58, upper=0.87, p=0.001, complete=True):
+        ours = Quartiles(median, lower, upper)
+        return compare_cell(cell, ours, p, complete=complete, **tolerances)
+
+    assert compare(0.785).verdict == "agrees"
+    assert compare(0.786).verdict == "differs"
+    assert compare(0.77, lower=0.545).reason == "lower off by 0.035"
+    assert compare(0.3, complete=False).verdict == "not judged"
+    agreeing, significant = tally([compare(0.77)])
+    assert agreeing.holds
+    assert significant.holds
+    assert not tally([compare(0.77, p=0.2)])[1].holds
+    assert not tally([compare(0.5)])[0].holds
+    assert tally([compare(0.5, complete=False)])[0].holds is None
+
+
+def test_second_descents_are_found():
+    rising_again = np.array([1.0, 0.3, 0.9, 0.8, 0.2])
+    assert second_descent(rising_again).height == pytest.approx(0.6)
+    for monotone in (np.linspace(1, 0, 9), np.linspace(0, 1, 9), np.ones(4)):
+        assert second_descent(monotone).height == 0.0
+    curve = ErrorCurve(rising_again, rising_again, rising_again)
+    assert double_descent_claim("x", curve, expected=True, judge=True).holds
+    assert double_descent_claim("x", curve, expected=False, judge=True).holds is False
+    assert double_descent_claim("x", curve, expected=True, judge=False).holds is None
+
+
+def test_sweeps_show_what_the_paper_claims():
+    X, y, X_test, y_test = make_sine(random_state=3)
+    scores = sweep_scores(X, y, X_test, y_test, "gaussian", floor_grid(1e-4, 1.1, 30))
+    curves = {name: ErrorCurve(*[1.0 - np.array(values)] * 3) for name, values in scores.items()}
+    assert double_descent_claim("x", curves["descent_test"], expected=True, judge=True).holds
+    assert ridge_limit_claim("x", curves["ridge_test"], judge=True).holds
+    assert benign_claim("x", curves, judge=True).holds
+
+
+def test_missing_data_are_one_kind_of_error(tmp_path, monkeypatch):
+    monkeypatch.delenv("BANDFALL_DATA", raising=False)
+    with pytest.raises(DataError, match="not a directory"):
+        Data(tmp_path / "nowhere").splits("cpu", 2)
+    with pytest.raises(DataError, match="CPU"):
+        Data(tmp_path).table_shape("cpu")

@@ -55,7 +55,7 @@ class ToyData(Data):
 def out(tmp_path_factory):
     """A directory in which everything was run once."""
     out = tmp_path_factory.mktemp("paper")
-    run(out, EXPERIMENTS.values())
+    run(out, [e for e in EXPERIMENTS.values() if e.name != "figure3"])
     return out
 
 

@@ -63,7 +63,9 @@ def floor_axis(ax: Any, floors: np.ndarray) -> None:
         inside = 0.999 * lowest <= tick <= 1.001 * highest or (tick == 0 and lowest < 1e-3)
         if inside and (not ticks or complexity(tick) - complexity(ticks[-1]) > 0.09 * span):
             ticks.append(tick)
-    ax.set_xticks(complexity(np.array(ticks)), ["$10^5$" if tick == 1e5 else f"{tick:g}" for tick in ticks])
+    ax.set_xticks(
+        complexity(np.array(ticks)), ["$10^5$" if tick == 1e5 else f"{tick:g}" for tick in ticks]
+    )
     ax.tick_params(labelsize=7)
 
 

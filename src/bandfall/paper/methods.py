@@ -15,7 +15,12 @@ from sklearn.metrics import r2_score
 from bandfall.datasets import Split
 from bandfall.descent import Euler, Stopping, fit_path
 from bandfall.descent.path import Path
-from bandfall.estimators import KernelFlowCV, KernelRidgeCV, KernelRidgeMML
+from bandfall.estimators import (
+    KernelFlowCV,
+    KernelRidgeCV,
+    KernelRidgeMML,
+    PaperMLPRegressor,
+)
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator
 from bandfall.paper.experiment import Result
@@ -122,6 +127,11 @@ def _score_ridge_mml(split: Split, seed: int, kernel: str) -> Result:
     return {"KRR-MML": _score(split, model.predict(split.X_test), **chosen)}
 
 
+def _score_mlp(split: Split, seed: int, kernel: str) -> Result:
+    model = PaperMLPRegressor(random_state=seed).fit(split.X_train, split.y_train)
+    return {"MLP": _score(split, model.predict(split.X_test), epochs=model.n_iter_)}
+
+
 def _score(split: Split, prediction: np.ndarray, **chosen: Any) -> Result:
     return {"test_r2": float(r2_score(split.y_test, prediction)), **chosen}
 
@@ -131,4 +141,5 @@ _SCORERS: dict[str, Callable[[Split, int, str], Result]] = {
     "KRR-CV": _score_ridge_cv,
     "KRR-MML": _score_ridge_mml,
     "KGF-CV": _score_flow_cv,
+    "MLP": _score_mlp,
 }

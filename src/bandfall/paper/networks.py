@@ -2,15 +2,111 @@
 
 from __future__ import annotations
 
-from bandfall.paper.experiment import Data, Experiment, Outcome, Results, Size, Task
+from typing import Any
+
+import numpy as np
+
+from bandfall.paper.drawing import DESCENT_COLOUR, TEXT_WIDTH, draw_fit, new_figure, shared_legend
+from bandfall.paper.experiment import (
+    FULL,
+    Claim,
+    Data,
+    Experiment,
+    Outcome,
+    Result,
+    Results,
+    Size,
+    Task,
+)
+
+N_NETWORKS = 5
+# Rough seconds per network when it may run to its end.
+_COST = (60.0, 60.0, 60.0, 60.0, 60.0)
+
+
+def train_network(number: int, max_epochs: int) -> Result:
+    """Train one of the five networks on the data of Figure 1's panels."""
+    raise NotImplementedError
 
 
 def _tasks(data: Data, size: Size) -> list[Task]:
-    return []
+    return [
+        Task(
+            f"network{number}/{size.max_epochs}",
+            train_network,
+            {"number": number, "max_epochs": size.max_epochs},
+            cost=cost * min(1.0, size.max_epochs / FULL.max_epochs * 10.0),
+        )
+        for number, cost in enumerate(_COST, start=1)
+    ]
 
 
 def _summarise(results: Results, size: Size) -> Outcome:
-    return Outcome()
+    networks = list(results.values())
+    return Outcome(figure=_draw(networks), claims=_claims(networks, size == FULL))
+
+
+def _claims(networks: list[Result], judge: bool) -> list[Claim]:
+    r2 = [network["test_r2"] for network in networks]
+    epochs = [network["epochs"] for network in networks]
+    return [
+        Claim(
+            "Plain networks: generalisation goes from poor to good to poor to better",
+            "test R² " + ", ".join(f"{value:.2f}" for value in r2[:4]),
+            (r2[0] < r2[1] > r2[2] < r2[3]) if judge else None,
+        ),
+        Claim(
+            "The fifth network, with a controlled tangent kernel, generalises better than the "
+            "fourth",
+            f"test R² {r2[4]:.3f} against {r2[3]:.3f}",
+            r2[4] > r2[3] if judge else None,
+        ),
+        Claim(
+            "It reaches training R² 0.999 in fewer epochs than the fourth",
+            f"{epochs[4]:,} epochs (training R² {networks[4]['train_r2']:.4f}) against "
+            f"{epochs[3]:,} ({networks[3]['train_r2']:.4f})",
+            (epochs[4] < epochs[3] and networks[4]["train_r2"] > 0.999) if judge else None,
+        ),
+    ]
+
+
+def _draw(networks: list[Result]) -> Any:
+    """Five panels side by side, each with its number of parameters, epochs and test R²."""
+    figure = new_figure(TEXT_WIDTH * 1.2, 2.2)
+    axes = figure.subplots(1, N_NETWORKS, sharey=True)
+    for ax, network in zip(axes, networks, strict=True):
+        fits = {"network": (DESCENT_COLOUR, network["prediction"])}
+        draw_fit(
+            ax,
+            network["x"],
+            network["y"],
+            network["x_grid"],
+            network["truth"],
+            fits,
+            (-2.2, 2.2),
+        )
+        ax.set_title(
+            f"$p = {network['parameters']}$, $N_e = {_short(network['epochs'])}$\n"
+            f"$R^2_{{te}} = {network['test_r2']:.2f}$",
+            fontsize=7.5,
+        )
+        ax.set_xticks([-1, 0, 1])
+    shared_legend(figure, axes[0])
+    return figure
+
+
+def _short(epochs: int) -> str:
+    """An epoch count to two digits.
+
+    Examples
+    --------
+    >>> _short(10_000_000), _short(18_284), _short(900)
+    ('1 \\\\cdot 10^{7}', '1.8 \\\\cdot 10^{4}', '900')
+    """
+    if epochs < 1000:
+        return str(epochs)
+    exponent = int(np.floor(np.log10(epochs)))
+    return f"{float(f'{epochs / 10**exponent:.1f}'):g} \\cdot 10^{{{exponent}}}"
 
 
 FIGURE3 = Experiment(

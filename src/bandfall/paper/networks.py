@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from bandfall.datasets import make_sine
 from bandfall.paper.drawing import DESCENT_COLOUR, TEXT_WIDTH, draw_fit, new_figure, shared_legend
 from bandfall.paper.experiment import (
     FULL,
@@ -20,13 +22,31 @@ from bandfall.paper.experiment import (
 )
 
 N_NETWORKS = 5
+SEED = 8
+N_GRID = 101
 # Rough seconds per network when it may run to its end.
-_COST = (60.0, 60.0, 60.0, 60.0, 60.0)
+_COST = (120.0, 120.0, 1000.0, 300.0, 10.0)
 
 
 def train_network(number: int, max_epochs: int) -> Result:
     """Train one of the five networks on the data of Figure 1's panels."""
-    raise NotImplementedError
+    from bandfall.paper.figure3 import figure3
+
+    (record,) = figure3(names=(str(number),), max_epochs=max_epochs)
+    X, y, X_grid, truth = make_sine(random_state=SEED, test_points="grid", n_test=N_GRID)
+    widths = (1, *record.hidden, 1)
+    return {
+        "x": X[:, 0].tolist(),
+        "y": y.tolist(),
+        "x_grid": X_grid[:, 0].tolist(),
+        "truth": truth.tolist(),
+        "prediction": record.prediction.tolist(),
+        "hidden": list(record.hidden),
+        "parameters": sum((a + 1) * b for a, b in pairwise(widths)),
+        "epochs": record.epochs,
+        "train_r2": record.train_r2,
+        "test_r2": record.test_r2,
+    }
 
 
 def _tasks(data: Data, size: Size) -> list[Task]:
@@ -35,7 +55,7 @@ def _tasks(data: Data, size: Size) -> list[Task]:
             f"network{number}/{size.max_epochs}",
             train_network,
             {"number": number, "max_epochs": size.max_epochs},
-            cost=cost * min(1.0, size.max_epochs / FULL.max_epochs * 10.0),
+            cost=cost * min(1.0, size.max_epochs / FULL.max_epochs),
         )
         for number, cost in enumerate(_COST, start=1)
     ]
@@ -114,5 +134,5 @@ FIGURE3 = Experiment(
     "Neural networks of increasing complexity, the fifth with a controlled tangent kernel",
     _tasks,
     _summarise,
-    requires=("matplotlib", "torch"),
+    requires=("matplotlib", "torch", "bandfall.paper.figure3"),
 )

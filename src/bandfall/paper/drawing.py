@@ -71,7 +71,7 @@ def floor_axis(ax: Any, floors: np.ndarray) -> None:
 
 def shared_legend(figure: Any, *axes: Any) -> None:
     """One legend below all panels, with what these axes show; every label once."""
-    entries = {}
+    entries: dict[str, Any] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)

@@ -18,42 +18,42 @@ __all__ = ["Spectrum", "euler_filter", "flow_filter", "ridge_coefficients", "rid
 def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:
     """1/(λ + penalty), zero where λ + penalty is rounding: for penalty 0 the pseudo-inverse.
 
-    Shape (n,), or (n, P) for an array of P penalties.
+    Shape (..., n), or (..., n, P) for an array of P penalties.
     """
-    eigenvalues, penalty = _as_table(eigenvalues, penalty)
+    eigenvalues, penalty, rounding = _as_table(eigenvalues, penalty)
     shifted = eigenvalues + penalty
-    known = shifted > _rounding(eigenvalues)
+    known = shifted > rounding
     return np.where(known, 1.0, 0.0) / np.where(known, shifted, 1.0)
 
 
 def flow_filter(eigenvalues: np.ndarray, time: float | np.ndarray) -> np.ndarray:
     """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0.
 
-    Zero where λ and 1/t are both rounding: for t = ∞ the pseudo-inverse. Shape (n,), or
-    (n, T) for an array of T times.
+    Zero where λ and 1/t are both rounding: for t = ∞ the pseudo-inverse. Shape (..., n), or
+    (..., n, T) for an array of T times.
     """
-    eigenvalues, time = _as_table(eigenvalues, time)
-    time = np.minimum(time, np.sqrt(np.finfo(eigenvalues.dtype).max))
-    rounding = _rounding(eigenvalues)
+    eigenvalues, time, rounding = _as_table(eigenvalues, time)
+    limits = np.finfo(eigenvalues.dtype)
+    time = np.minimum(time, np.sqrt(limits.max))
     x = time * eigenvalues
-    small = np.abs(x) < 1e-8
-    safe = np.where(small, 1.0, x)
-    known = (eigenvalues > rounding) | (time * rounding < 1.0)
-    return np.where(known, time, 0.0) * np.where(small, 1.0 - 0.5 * x, -np.expm1(-safe) / safe)
+    flow = np.ones_like(x) * time  # the limit, kept where x is zero
+    np.divide(np.expm1(-x), -eigenvalues, out=flow, where=x > limits.tiny)
+    lost = time * rounding >= 1.0
+    if lost.any():
+        flow[lost & (eigenvalues <= rounding)] = 0.0
+    return flow
 
 
-def _rounding(eigenvalues: np.ndarray) -> float:
-    """Eigenvalues up to this size cannot be told from zero."""
-    eps = float(np.finfo(eigenvalues.dtype).eps)
-    return len(eigenvalues) * eps * float(eigenvalues.max(initial=0.0))
-
-
-def _as_table(eigenvalues: np.ndarray, values: float | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Eigenvalues as a column against a row of several values; one value leaves them flat."""
+def _as_table(
+    eigenvalues: np.ndarray, values: float | np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Eigenvalues, values and the size up to which λ cannot be told from zero, to broadcast."""
     values = np.asarray(values, dtype=eigenvalues.dtype)
-    if values.ndim == 1 and eigenvalues.ndim == 1:
-        return eigenvalues[:, None], values
-    return eigenvalues, values
+    eps = np.finfo(eigenvalues.dtype).eps
+    rounding = eigenvalues.shape[-1] * eps * eigenvalues.max(axis=-1, keepdims=True, initial=0.0)
+    if values.ndim == 0:
+        return eigenvalues, values, rounding
+    return eigenvalues[..., None], values, rounding[..., None]
 
 
 def euler_filter(eigenvalues: np.ndarray, step_size: float, n_steps: int) -> np.ndarray:
@@ -75,7 +75,7 @@ class Spectrum:
 
     Parameters
     ----------
-    K : ndarray of shape (n, n)
+    K : ndarray of shape (n, n), or (..., n, n) for a stack
 
     Examples
     --------
@@ -87,7 +87,15 @@ class Spectrum:
     """
 
     def __init__(self, K: np.ndarray):
-        self.eigenvalues, self.eigenvectors = linalg.eigh(K, driver="evd")
+        diagonal = np.diagonal(K, axis1=-2, axis2=-1)
+        rest = np.abs(K).sum() - np.abs(diagonal).sum()
+        if rest <= np.finfo(K.dtype).eps * diagonal.min():
+            # Diagonal to rounding, as at bandwidths far below all distances.
+            order = np.argsort(diagonal, axis=-1)
+            self.eigenvalues = np.take_along_axis(diagonal, order, axis=-1)
+            self.eigenvectors = np.eye(K.shape[-1], dtype=K.dtype)[order].swapaxes(-1, -2)
+        else:
+            self.eigenvalues, self.eigenvectors = np.linalg.eigh(K)
         np.maximum(self.eigenvalues, 0.0, out=self.eigenvalues)
 
     def coefficients(self, y: np.ndarray, filters: np.ndarray) -> np.ndarray:

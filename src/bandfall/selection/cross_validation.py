@@ -86,7 +86,7 @@ def ridge_cv_mse(
             distances, y, kernel, bandwidths, penalties, ridge_filter, splits, fit_intercept, n_jobs
         )
 
-    offsets = np.stack([_offset(y[train], fit_intercept) for train, _ in splits])
+    offsets = np.concatenate([_offset(y[train], fit_intercept) for train, _ in splits])
     folds = [held_out for _, held_out in splits]
 
     def errors(bandwidth: float) -> np.ndarray:
@@ -147,27 +147,65 @@ def _foldwise_mse(
     n_jobs: int | None,
 ) -> np.ndarray:
     """Any filter, any splits: one eigendecomposition per bandwidth and split."""
+    batches = _equal_splits(splits, max(1, _BLOCK_ENTRIES // distances.size))
 
-    def errors(bandwidth: float, train: np.ndarray, held_out: np.ndarray) -> np.ndarray:
-        rows = kernel_matrix(kernel, distances[:, train], bandwidth)
-        spectrum = Spectrum(rows[train])
-        offset = _offset(y[train], fit_intercept)
-        table = filters(spectrum.eigenvalues, values)  # (n_train, n_values)
-        features = rows[held_out] @ spectrum.eigenvectors
-        targets = spectrum.eigenvectors.T @ (y[train] - offset)
-        error = np.zeros(len(values))
-        for output in range(y.shape[1]):
-            prediction = features @ (table * targets[:, output, None]) + offset[output]
-            error += np.mean((prediction - y[held_out, output, None]) ** 2, axis=0)
-        return error / y.shape[1]
+    def errors(bandwidth: float, batch: Sequence[int]) -> np.ndarray:
+        K = kernel_matrix(kernel, distances, bandwidth)
+        train = np.stack([splits[i][0] for i in batch])
+        held_out = np.stack([splits[i][1] for i in batch])
+        return _batch_mse(K, y, values, filters, train, held_out, fit_intercept)
 
-    cells = [(b, train, held_out) for train, held_out in splits for b in bandwidths]
-    flat = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(*cell) for cell in cells)
-    return np.stack(flat).reshape(len(splits), len(bandwidths), len(values))
+    cells = [(i, batch) for i in range(len(bandwidths)) for batch in batches]
+    tables = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(errors)(bandwidths[i], batch) for i, batch in cells
+    )
+    mse = np.empty((len(splits), len(bandwidths), len(values)))
+    for (i, batch), table in zip(cells, tables, strict=True):
+        mse[batch, i] = table
+    return mse
+
+
+def _equal_splits(splits: Sequence[Split], at_most: int) -> list[list[int]]:
+    """Numbers of the splits in batches of equal sizes: small matrices go as one stack."""
+    groups: dict[tuple[int, int], list[int]] = {}
+    for i, (train, held_out) in enumerate(splits):
+        groups.setdefault((len(train), len(held_out)), []).append(i)
+    return [
+        group[start : start + at_most]
+        for group in groups.values()
+        for start in range(0, len(group), at_most)
+    ]
+
+
+def _batch_mse(
+    K: np.ndarray,
+    y: np.ndarray,
+    values: np.ndarray,
+    filters: Filter,
+    train: np.ndarray,
+    held_out: np.ndarray,
+    fit_intercept: bool,
+) -> np.ndarray:
+    """Errors (g, n_values) of g splits, train (g, t) and held_out (g, h), from K over all rows."""
+    spectrum = Spectrum(K[train[:, :, None], train[:, None, :]])
+    U = spectrum.eigenvectors
+    offset = _offset(y[train], fit_intercept)  # (g, 1, k)
+    table = filters(spectrum.eigenvalues, values)  # (g, t, n_values)
+    targets = U.swapaxes(1, 2) @ (y[train] - offset)
+    features = K[held_out[:, :, None], train[:, None, :]] @ U
+    mse = np.zeros((len(train), len(values)))
+    for output in range(y.shape[1]):
+        residual = features @ (table * targets[:, :, output, None])
+        residual -= (y[held_out, output] - offset[:, :, output])[:, :, None]
+        mse += np.einsum("ghv,ghv->gv", residual, residual)
+    return mse / (held_out.shape[1] * y.shape[1])
 
 
 def _offset(y: np.ndarray, fit_intercept: bool) -> np.ndarray:
-    return y.mean(axis=0) if fit_intercept else np.zeros(y.shape[1])
+    """Mean of training targets (..., n, k) over their rows, or zeros: (..., 1, k)."""
+    if fit_intercept:
+        return y.mean(axis=-2, keepdims=True)
+    return np.zeros((*y.shape[:-2], 1, y.shape[-1]))
 
 
 def _closed_form_mse(

@@ -11,6 +11,8 @@ from bandfall.estimators import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
+from bandfall.persistence import ModelFileError, load_model, save_model
+from bandfall.version import __version__
 
 __all__ = [
     "KernelDescentRegressor",
@@ -22,6 +24,8 @@ __all__ = [
     "NeuralDescentRegressor",
     "PaperMLPRegressor",
     "floor_sweep",
+    "ModelFileError",
+    "__version__",
+    "load_model",
+    "save_model",
 ]
-
-__version__ = "0.1.0"

@@ -70,9 +70,21 @@ class Kernel:
             raise ValueError(f"kernel {self.name!r} was given without a derivative")
         return self.slope(scaled_distance**self.power, xp) * scaled_distance
 
+    @property
+    def built_in(self) -> bool:
+        """Whether the name alone stands for this kernel."""
+        return KERNELS.get(self.name) == self
+
+    # What stores an object by its state (skops) also gets by with the name.
+    def __getstate__(self) -> dict[str, Any]:
+        return {"name": self.name} if self.built_in else self.__dict__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(KERNELS[state["name"]].__dict__ if len(state) == 1 else state)
+
     def __reduce__(self) -> tuple:
         # Built-in profiles are lambdas: pickle them by name.
-        if KERNELS.get(self.name) is self:
+        if self.built_in:
             return (get_kernel, (self.name,))
         return (
             Kernel,

@@ -3,7 +3,8 @@
 from bandfall.descent.euler import Euler
 from bandfall.descent.fit import fit_path, resume_path, rewind_path
 from bandfall.descent.flow import Flow
-from bandfall.descent.path import Path, Stage
+from bandfall.descent.front import Plan
+from bandfall.descent.path import Log, Path, Stage
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.descent.sweep import FloorSweep, floor_sweep
 
@@ -11,7 +12,9 @@ __all__ = [
     "Euler",
     "FloorSweep",
     "Flow",
+    "Log",
     "Path",
+    "Plan",
     "Stage",
     "Status",
     "Stopping",

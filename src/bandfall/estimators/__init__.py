@@ -1,5 +1,6 @@
 """The scikit-learn surface: validation and one call."""
 
+from bandfall.estimators import _storage as _storage  # makes the classes storable
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.parameters import check_flag, check_number
+from bandfall.persistence import save_model
 
 __all__ = ["KernelRegressor", "TrainingData", "check_flag", "check_number"]
 
@@ -28,6 +29,15 @@ class TrainingData(NamedTuple):
 
 class KernelRegressor(RegressorMixin, BaseEstimator):
     """Base of the kernel estimators."""
+
+    def save(self, file) -> None:
+        """Write the fitted estimator to one file; see `bandfall.save_model`.
+
+        Parameters
+        ----------
+        file : path
+        """
+        save_model(self, file)
 
     def _training_data(self, X, y, sample_weight=None) -> TrainingData:
         X, y = validate_data(

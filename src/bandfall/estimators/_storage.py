@@ -1,0 +1,69 @@
+"""What model files hold of each estimator, and the checks a loaded one must pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.descent import Path
+from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
+from bandfall.estimators._descent import KernelDescentRegressor
+from bandfall.estimators._marginal_likelihood import KernelRidgeMML
+from bandfall.persistence import ShapeChecker, estimator_component, register
+from bandfall.persistence.checks import check_instance, check_real
+
+# Fitted attributes of every kernel estimator.
+_COMMON = {"_dtype": True, "_y_ndim": True}
+_CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_params_": True}
+_MML = {"criterion_": True, "optima_": True, "amplitude_": True}
+
+
+def _check_common(model, n_features: int, n_outputs: int) -> None:
+    check_instance("_dtype", model._dtype, np.dtype)
+    if model._y_ndim not in (1, 2) or (model._y_ndim == 1 and n_outputs != 1):
+        raise ValueError(f"_y_ndim={model._y_ndim!r} does not fit {n_outputs} targets")
+    if model.n_features_in_ != n_features:
+        raise ValueError(f"n_features_in_={model.n_features_in_} does not fit its rows")
+
+
+def _check_descent(model: KernelDescentRegressor) -> None:
+    check_instance("path_", model.path_, Path)
+    check_real("n_iter_", model.n_iter_, 1)
+    _check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
+
+
+def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
+    shapes = ShapeChecker()
+    shapes("X_fit_", model.X_fit_, "n d")
+    shapes("coefficients_", model.coefficients_, "n k")
+    shapes("offset_", model.offset_, "k")
+    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
+        raise ValueError("it has no rows, features or targets")
+    if model.X_fit_.dtype != model.coefficients_.dtype:
+        raise ValueError("its arrays have different dtypes")
+    _check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+
+
+def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> None:
+    best = model.best_estimator_
+    check_instance("best_estimator_", best, KernelRidgeRegressor, KernelFlowRegressor)
+    _check_common(model, best.n_features_in_, best.coefficients_.shape[1])
+
+
+_FITTED = [
+    (KernelDescentRegressor, {"path_": True, "n_iter_": True}, _check_descent),
+    *(
+        (cls, {"X_fit_": True, "coefficients_": True, "offset_": True}, _check_constant)
+        for cls in (KernelRidgeRegressor, KernelFlowRegressor)
+    ),
+    *(
+        (cls, {"best_estimator_": True, "bandwidth_": True, **more}, _check_selected)
+        for cls, more in (
+            (KernelRidgeCV, {"penalty_": True, **_CV}),
+            (KernelFlowCV, {"time_": True, **_CV}),
+            (KernelRidgeMML, {"penalty_": True, **_MML}),
+        )
+    ),
+]
+for _cls, _fitted, _check in _FITTED:
+    register(estimator_component(_cls, {**_COMMON, **_fitted}, _check))

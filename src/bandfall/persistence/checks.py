@@ -1,0 +1,67 @@
+"""Checks that objects from a stranger's file must pass before they are used."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+
+
+def check_names(name: str, state: dict[str, Any], known: set[str], required: set[str]) -> None:
+    """Raise ValueError unless required ⊆ names of `state` ⊆ known."""
+    unknown = sorted(set(state) - known)
+    if unknown:
+        raise ValueError(f"{name} has unknown fields: {', '.join(unknown)}")
+    missing = sorted(required - set(state))
+    if missing:
+        raise ValueError(f"{name} lacks fields: {', '.join(missing)}")
+
+
+def check_instance(name: str, value: Any, *types: type) -> None:
+    """Raise TypeError unless `value` is of one of the types; a bool is no int."""
+    wrong = isinstance(value, bool) and bool not in types
+    if wrong or not isinstance(value, types):
+        wanted = " or ".join(t.__name__ for t in types)
+        raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}")
+
+
+def check_real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> None:
+    """Raise unless `value` is a number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}")
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name}={value} must be in [{low}, {high}]")
+
+
+class ShapeChecker:
+    """Checks arrays whose shapes share named dimensions.
+
+    Examples
+    --------
+    >>> check = ShapeChecker()
+    >>> check("X", np.zeros((3, 2)), "n d")
+    >>> check("y", np.zeros(4), "n")
+    Traceback (most recent call last):
+        ...
+    ValueError: y has shape (4,), which does not fit n = 3
+    """
+
+    def __init__(self, **sizes: int):
+        self.sizes = sizes
+
+    def __call__(self, name: str, array: Any, dimensions: str, *, finite: bool = True) -> None:
+        """Raise unless `array` is a float array of these dimensions, finite if asked for."""
+        check_instance(name, array, np.ndarray)
+        names = dimensions.split()
+        if array.dtype.kind != "f" or array.ndim != len(names):
+            raise ValueError(f"{name} must be a float array with {len(names)} dimensions")
+        for dimension, size in zip(names, array.shape, strict=True):
+            if self.sizes.setdefault(dimension, size) != size:
+                raise ValueError(
+                    f"{name} has shape {array.shape}, which does not fit "
+                    f"{dimension} = {self.sizes[dimension]}"
+                )
+        if finite and not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite")

@@ -1,0 +1,199 @@
+"""Python values to JSON and arrays, and back: only values and classes named in advance.
+
+Plain JSON values stand for themselves. Everything else is an object with the key "$":
+
+    {"$": "array", "name": ...}                  an array of the file
+    {"$": "float", "value": "inf"}               what JSON cannot say
+    {"$": "tuple" | "strings", "items": [...]}
+    {"$": "dtype" | "kernel", "name": ...}
+    {"$": "object", "class": ..., "state": {...}}   an object of a registered class
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bandfall.kernels import KERNELS, Kernel, get_kernel
+from bandfall.persistence.errors import ModelFileError
+
+MAX_DEPTH = 32
+_TAG = "$"
+_INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+_DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
+
+
+@dataclass(frozen=True)
+class Component:
+    """How objects of one class are taken apart and put together.
+
+    Attributes
+    ----------
+    cls : type
+    to_state : callable (object) -> dict of str to storable values
+    from_state : callable (dict) -> object
+        Must raise ValueError or TypeError unless the state makes a working object: it may
+        come from anyone.
+    """
+
+    cls: type
+    to_state: Callable[[Any], dict[str, Any]]
+    from_state: Callable[[dict[str, Any]], Any]
+
+
+_REGISTRY: dict[str, Component] = {}
+
+
+def register(component: Component) -> None:
+    """Allow objects of a class in model files, under the name of the class."""
+    _REGISTRY[component.cls.__name__] = component
+
+
+def registered_classes() -> tuple[str, ...]:
+    """Names of all classes that may occur in model files."""
+    return tuple(sorted(_REGISTRY))
+
+
+def encode(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+    """JSON for `value`; its arrays are put into `arrays` under names that start with `where`."""
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, np.generic) and np.ndim(value) == 0:
+        return encode(value.item(), arrays, where)
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise ModelFileError(f"{where} is NaN")
+        return value if math.isfinite(value) else {_TAG: "float", "value": repr(value)}
+    if isinstance(value, np.ndarray):
+        return _encode_array(value, arrays, where)
+    if isinstance(value, list | tuple):
+        items = [encode(item, arrays, f"{where}.{i}") for i, item in enumerate(value)]
+        return items if isinstance(value, list) else {_TAG: "tuple", "items": items}
+    if isinstance(value, dict):
+        if not all(isinstance(key, str) and key != _TAG for key in value):
+            raise ModelFileError(f"{where} has keys that are not text")
+        return {key: encode(item, arrays, f"{where}.{key}") for key, item in value.items()}
+    if isinstance(value, np.dtype) and value.name in _DTYPES:
+        return {_TAG: "dtype", "name": value.name}
+    if isinstance(value, Kernel):
+        if not value.built_in:
+            raise _unstorable(where, value)
+        return {_TAG: "kernel", "name": value.name}
+    component = _REGISTRY.get(type(value).__name__)
+    if component is None or type(value) is not component.cls:
+        raise _unstorable(where, value)
+    state = component.to_state(value)
+    return {
+        _TAG: "object",
+        "class": component.cls.__name__,
+        "state": {key: encode(item, arrays, f"{where}.{key}") for key, item in state.items()},
+    }
+
+
+def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) -> Any:
+    if value.dtype == object or value.dtype.kind == "U":
+        if value.ndim != 1 or not all(isinstance(item, str) for item in value):
+            raise _unstorable(where, value)
+        return {_TAG: "strings", "items": [str(item) for item in value]}
+    if value.dtype.kind == "f" and np.isnan(value).any():
+        raise ModelFileError(f"{where} has NaN")
+    arrays[where] = value
+    return {_TAG: "array", "name": where}
+
+
+def _unstorable(where: str, value: Any) -> ModelFileError:
+    return ModelFileError(
+        f"{where} is {_shortened(value)}, which a model file cannot hold: it holds numbers and "
+        "known classes, never code. Use names and numbers as parameters, or pickle"
+    )
+
+
+def _shortened(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def decode(value: Any, arrays: dict[str, np.ndarray], depth: int = 0) -> Any:
+    """What `encode` was given, or ModelFileError."""
+    if depth > MAX_DEPTH:
+        raise ModelFileError("its values are nested too deeply")
+    if isinstance(value, list):
+        return [decode(item, arrays, depth + 1) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _TAG not in value:
+        return {key: decode(item, arrays, depth + 1) for key, item in value.items()}
+    decoder = _DECODERS.get(value[_TAG]) if isinstance(value[_TAG], str) else None
+    if decoder is None:
+        raise ModelFileError(f"it has a value of unknown kind {_shortened(value[_TAG])}")
+    try:
+        return decoder(value, arrays, depth)
+    except KeyError as error:
+        raise ModelFileError(f"it refers to {error}, which is not there") from None
+
+
+def _decode_array(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
+    if not isinstance(value["name"], str):
+        raise ModelFileError("it has an array without a name")
+    array = arrays[value["name"]]
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ModelFileError(f"array {value['name']!r} has NaN")
+    return array
+
+
+def _decode_tuple(value: dict, arrays: dict[str, np.ndarray], depth: int) -> tuple:
+    return tuple(decode(_list(value["items"]), arrays, depth + 1))
+
+
+def _decode_strings(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
+    items = _list(value["items"])
+    if not all(isinstance(item, str) for item in items):
+        raise ModelFileError("it has a list of names with something else in it")
+    strings = np.empty(len(items), dtype=object)
+    strings[:] = items
+    return strings
+
+
+def _decode_object(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Any:
+    name, state = value["class"], value["state"]
+    if not isinstance(name, str) or name not in _REGISTRY:
+        raise ModelFileError(
+            f"it holds an object of class {_shortened(name)}, which this version does not know; "
+            f"known: {', '.join(registered_classes())}"
+        )
+    if not isinstance(state, dict):
+        raise ModelFileError(f"its {name} has no state")
+    values = {key: decode(item, arrays, depth + 1) for key, item in state.items()}
+    try:
+        return _REGISTRY[name].from_state(values)
+    except ModelFileError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ModelFileError(f"its {name} is not usable: {error}") from None
+
+
+def _list(value: Any) -> list:
+    if not isinstance(value, list):
+        raise ModelFileError("it has something else where a list should be")
+    return value
+
+
+_DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], Any]] = {
+    "array": _decode_array,
+    "float": lambda value, arrays, depth: _INFINITIES[_key(value["value"])],
+    "tuple": _decode_tuple,
+    "strings": _decode_strings,
+    "dtype": lambda value, arrays, depth: _DTYPES[_key(value["name"])],
+    "kernel": lambda value, arrays, depth: get_kernel(KERNELS[_key(value["name"])].name),
+    "object": _decode_object,
+}
+
+
+def _key(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ModelFileError("it has something else where a name should be")
+    return value

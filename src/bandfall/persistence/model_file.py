@@ -1,0 +1,177 @@
+"""Save an estimator to one file and load it again, without ever running code from the file."""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import scipy
+import sklearn
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from bandfall.persistence.codec import decode, encode
+from bandfall.persistence.container import (
+    Arrays,
+    Document,
+    pack,
+    read_document,
+    unpack,
+    write_atomically,
+)
+from bandfall.persistence.errors import ModelFileError
+from bandfall.version import __version__
+
+PathLike = str | os.PathLike[str]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """What a model file holds.
+
+    Attributes
+    ----------
+    estimator : estimator
+    notes : dict
+        What the one who saved it had to say: numbers, text, lists, dicts and arrays.
+    versions : dict of str to str
+        Of the packages that wrote the file.
+    """
+
+    estimator: Any
+    notes: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+
+
+def save_model(
+    estimator: BaseEstimator, file: PathLike, *, notes: dict[str, Any] | None = None
+) -> None:
+    """Write a fitted estimator to `file`, whole or not at all.
+
+    Kernel estimators of this package, alone or at the end of a scikit-learn pipeline after
+    StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler. The file holds arrays, names
+    and numbers; it includes the training rows, on which a kernel model rests.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    file : path
+        Replaced only once the new file is complete.
+    notes : dict, optional
+        Numbers, text, lists, dicts and arrays to keep with the model.
+
+    Raises
+    ------
+    ModelFileError
+        If something in the estimator cannot be stored, such as a kernel given as a function.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor, load_model, save_model
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     file = os.path.join(directory, "sine.bandfall")
+    ...     save_model(model, file)
+    ...     loaded = load_model(file)
+    >>> bool(np.all(loaded.predict(X) == model.predict(X)))
+    True
+    """
+    write_atomically(file, dump_bytes(estimator, notes=notes))
+
+
+def load_model(file: PathLike) -> Any:
+    """Read an estimator that `save_model` wrote; safe on files from strangers.
+
+    Parameters
+    ----------
+    file : path
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not a model file, is damaged, truncated or made by a newer version.
+    """
+    return read_model_file(file).estimator
+
+
+def read_model_file(file: PathLike) -> ModelFile:
+    """The estimator of a model file, with notes and versions; see `load_model`."""
+    return _named(file, _read)
+
+
+def read_model_document(file: PathLike) -> Document:
+    """The checked JSON document of a model file; no array is read."""
+    return _named(file, read_document)
+
+
+def dump_bytes(estimator: BaseEstimator, *, notes: dict[str, Any] | None = None) -> bytes:
+    """The bytes that `save_model` writes."""
+    check_is_fitted(estimator)
+    arrays: Arrays = {}
+    try:
+        model = encode(estimator, arrays, "model")
+    except (TypeError, ValueError) as error:
+        name = type(estimator).__name__
+        raise ModelFileError(f"{name} cannot be saved: {error}") from error
+    document = {
+        "model": model,
+        "notes": encode(dict(notes or {}), arrays, "notes"),
+        "versions": _versions(),
+    }
+    data = pack(document, arrays)
+    load_bytes(data)  # what cannot be read again is not written
+    return data
+
+
+def load_bytes(data: bytes) -> ModelFile:
+    """What the bytes of a model file hold."""
+    return _read(io.BytesIO(data), len(data))
+
+
+def _named(file: PathLike, read: Callable[[BinaryIO, int], T]) -> T:
+    """Call ``read(stream, size)``; its errors name the file."""
+    with open(file, "rb") as stream:
+        status = os.fstat(stream.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise ModelFileError(f"{os.fspath(file)} is not a regular file")
+        try:
+            return read(stream, status.st_size)
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"{os.fspath(file)} cannot be read as a bandfall model: {error}"
+            ) from None
+
+
+def _read(stream: BinaryIO, size: int) -> ModelFile:
+    document, arrays = unpack(stream, size)
+    estimator = decode(document.get("model"), arrays)
+    if not hasattr(estimator, "predict"):
+        raise ModelFileError("it holds no estimator")
+    notes, versions = decode(document.get("notes", {}), arrays), document.get("versions", {})
+    if not isinstance(notes, dict) or not isinstance(versions, dict):
+        raise ModelFileError("its notes or versions are malformed")
+    return ModelFile(estimator, notes, {str(k): str(v) for k, v in versions.items()})
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "bandfall": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "scikit-learn": sklearn.__version__,
+        "scipy": scipy.__version__,
+    }

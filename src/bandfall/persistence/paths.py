@@ -1,0 +1,123 @@
+"""How a Path is stored: its fields, with the stages as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
+
+import numpy as np
+
+from bandfall.descent import Euler, Flow, Log, Path, Plan, Stage, Status
+from bandfall.kernels import Kernel
+from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real
+from bandfall.persistence.codec import Component, register
+
+_STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
+
+
+def dataclass_component(cls: type, check: Callable[[Any], None]) -> Component:
+    """Component of a dataclass whose fields are storable as they are."""
+
+    def from_state(state: dict[str, Any]) -> Any:
+        made = make_dataclass(cls, state)
+        check(made)
+        return made
+
+    return Component(cls, field_values, from_state)
+
+
+def field_values(instance: Any) -> dict[str, Any]:
+    """Fields of a dataclass instance by name, not copied."""
+    return {field.name: getattr(instance, field.name) for field in fields(instance)}
+
+
+def make_dataclass(cls: type, state: dict[str, Any]) -> Any:
+    """An instance from exactly its fields; those with a default may be missing."""
+    required = {f.name for f in fields(cls) if f.default is MISSING}
+    check_names(cls.__name__, state, {f.name for f in fields(cls)}, required)
+    return cls(**state)
+
+
+def _path_to_state(path: Path) -> dict[str, Any]:
+    stages = path.stages
+    return {
+        **field_values(path),
+        "stages": {
+            "bandwidth": path.bandwidths,
+            "time": np.array([stage.time for stage in stages], dtype=float),
+            "duration": np.array([stage.duration for stage in stages], dtype=float),
+            # Zero stands for exact flow, which has no step.
+            "step_size": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
+            "coefficients": path.coefficients,
+        },
+    }
+
+
+def _path_from_state(state: dict[str, Any]) -> Path:
+    check_instance("stages", state.get("stages"), dict)
+    columns = state["stages"]
+    check_names("stages", columns, set(_STAGE_COLUMNS), set(_STAGE_COLUMNS))
+    shapes = ShapeChecker()
+    shapes("X", state.get("X"), "n d")
+    for name in _STAGE_COLUMNS[:-1]:
+        shapes(name, columns[name], "stages", finite=False)
+    shapes("coefficients", columns["coefficients"], "stages n k")
+    stages = tuple(
+        Stage(float(bandwidth), coefficients, float(time), float(duration), float(step) or None)
+        for bandwidth, time, duration, step, coefficients in zip(
+            *(columns[name] for name in _STAGE_COLUMNS), strict=True
+        )
+    )
+    if len(stages) and min(columns["bandwidth"]) < 0:
+        raise ValueError("a bandwidth is negative")
+    path = make_dataclass(Path, {**state, "stages": stages, "status": Status(state["status"])})
+    _check_path(path, shapes)
+    return path
+
+
+def _check_path(path: Path, shapes: ShapeChecker) -> None:
+    shapes("residual", path.residual, "n k")
+    shapes("offset", path.offset, "k")
+    shapes("scale", path.scale, "k")
+    if path.weights is not None:
+        shapes("weights", path.weights, "n")
+    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
+        raise ValueError("it has no rows, features or targets")
+    if len({path.X.dtype, path.residual.dtype, path.coefficients.dtype}) > 1:
+        raise ValueError("its arrays have different dtypes")
+    check_instance("kernel", path.kernel, Kernel)
+    check_instance("log", path.log, Log)
+    check_instance("plan", path.plan, Plan, type(None))
+    check_instance("solver", path.solver, Flow, Euler, type(None))
+    for name in ("time", "r2", "bandwidth"):
+        check_real(name, getattr(path, name))
+
+
+def _check_log(log: Log) -> None:
+    shapes = ShapeChecker()
+    for name, column in field_values(log).items():
+        shapes(name, column, "steps", finite=False)
+
+
+def _check_plan(plan: Plan) -> None:
+    check_real("start", plan.start)
+    check_real("end", plan.end)
+    check_instance("centred", plan.centred, bool)
+
+
+def _check_flow(flow: Flow) -> None:
+    check_real("tolerance", flow.tolerance, 0.0, 1.0)
+    check_instance("max_dimension", flow.max_dimension, int)
+    check_real("max_dimension", flow.max_dimension, 1, 4096)
+
+
+def _check_euler(euler: Euler) -> None:
+    check_real("step_size", euler.step_size, 1e-300, 1e300)
+
+
+register(Component(Path, _path_to_state, _path_from_state))
+register(dataclass_component(Log, _check_log))
+register(dataclass_component(Plan, _check_plan))
+register(dataclass_component(Flow, _check_flow))
+register(dataclass_component(Euler, _check_euler))

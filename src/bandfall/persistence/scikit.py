@@ -1,0 +1,155 @@
+"""How scikit-learn objects are stored: parameters and named fitted attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
+
+from bandfall.persistence.checks import ShapeChecker, check_instance, check_names
+from bandfall.persistence.codec import Component, register
+
+_SHARED = {"n_features_in_": True, "feature_names_in_": False}
+
+
+def estimator_component(
+    cls: type[BaseEstimator],
+    fitted: dict[str, bool],
+    check: Callable[[Any], None],
+    unstored: frozenset[str] = frozenset(),
+) -> Component:
+    """Component of an estimator: its parameters and the fitted attributes named here.
+
+    Parameters
+    ----------
+    cls : type
+    fitted : dict of str to bool
+        Names of the fitted attributes, and whether they are always there;
+        `n_features_in_` and `feature_names_in_` need no mention.
+    check : callable (estimator)
+        Raises ValueError or TypeError unless the fitted attributes fit together.
+    unstored : set of str
+        Fitted attributes that a reader can do without.
+    """
+    fitted = {**_SHARED, **fitted}
+    required = {name for name, always in fitted.items() if always}
+
+    def to_state(estimator: BaseEstimator) -> dict[str, Any]:
+        parameters = estimator.get_params(deep=False)
+        attributes = {
+            name: value
+            for name, value in vars(estimator).items()
+            if name not in parameters and name not in unstored
+        }
+        check_names(cls.__name__, attributes, set(fitted), required)
+        return {"parameters": parameters, "fitted": attributes}
+
+    def from_state(state: dict[str, Any]) -> BaseEstimator:
+        check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
+        check_instance("parameters", state["parameters"], dict)
+        check_instance("fitted", state["fitted"], dict)
+        known = set(cls._get_param_names())
+        check_names(cls.__name__, state["parameters"], known, set())
+        check_names(cls.__name__, state["fitted"], set(fitted), required)
+        estimator = cls(**state["parameters"])
+        if hasattr(estimator, "_check_parameters"):
+            estimator._check_parameters()
+        elif getattr(estimator, "_parameter_constraints", None):
+            estimator._validate_params()
+        vars(estimator).update(state["fitted"])
+        _check_features(estimator)
+        check(estimator)
+        return estimator
+
+    return Component(cls, to_state, from_state)
+
+
+def _check_features(estimator: Any) -> None:
+    check_instance("n_features_in_", estimator.n_features_in_, int)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return
+    check_instance("feature_names_in_", names, np.ndarray)
+    if names.dtype != object or len(names) != estimator.n_features_in_:
+        raise ValueError("feature_names_in_ does not fit n_features_in_")
+
+
+def _check_scaler(*names: str) -> Callable[[Any], None]:
+    """Arrays of one value per feature, or None where a step was switched off."""
+
+    def check(scaler: Any) -> None:
+        shapes = ShapeChecker(d=scaler.n_features_in_)
+        for name in names:
+            if (value := getattr(scaler, name, None)) is not None:
+                shapes(name, value, "d")
+        needed = [name for name, switch in _NEEDED[type(scaler)] if _is_on(scaler, switch)]
+        if any(getattr(scaler, name, None) is None for name in needed):
+            raise ValueError(f"{type(scaler).__name__} lacks {' or '.join(needed)}")
+
+    return check
+
+
+def _is_on(scaler: Any, switch: str | None) -> bool:
+    return switch is None or bool(getattr(scaler, switch))
+
+
+# What each transform reads, and the parameter that switches it off.
+_NEEDED: dict[type, list[tuple[str, str | None]]] = {
+    StandardScaler: [("mean_", "with_mean"), ("scale_", "with_std")],
+    MinMaxScaler: [("scale_", None), ("min_", None)],
+    MaxAbsScaler: [("scale_", None)],
+    RobustScaler: [("center_", "with_centering"), ("scale_", "with_scaling")],
+}
+_FITTED: dict[type, tuple[str, ...]] = {
+    StandardScaler: ("mean_", "scale_", "var_"),
+    MinMaxScaler: ("min_", "scale_", "data_min_", "data_max_", "data_range_"),
+    MaxAbsScaler: ("scale_", "max_abs_"),
+    RobustScaler: ("center_", "scale_"),
+}
+TRANSFORMERS = tuple(_FITTED)
+
+for _cls, _names in _FITTED.items():
+    register(
+        estimator_component(
+            _cls,
+            dict.fromkeys(_names, False),
+            _check_scaler(*_names),
+            # Only `partial_fit` reads it.
+            unstored=frozenset({"n_samples_seen_"}),
+        )
+    )
+
+
+def _pipeline_to_state(pipeline: Pipeline) -> dict[str, Any]:
+    # `memory` names a directory of the machine that trained, and is not stored.
+    return {"steps": [[name, step] for name, step in pipeline.steps]}
+
+
+def _pipeline_from_state(state: dict[str, Any]) -> Pipeline:
+    check_names("Pipeline", state, {"steps"}, {"steps"})
+    check_instance("steps", state["steps"], list)
+    steps = []
+    for step in state["steps"]:
+        check_instance("a step", step, list)
+        name, component = step
+        check_instance("the name of a step", name, str)
+        steps.append((name, component))
+    if not steps:
+        raise ValueError("it has no steps")
+    *transformers, last = [component for _, component in steps]
+    for transformer in transformers:
+        check_instance("a step before the last", transformer, *TRANSFORMERS)
+    if not hasattr(last, "predict") or isinstance(last, Pipeline):
+        raise ValueError("its last step cannot predict")
+    if len({step.n_features_in_ for step in (*transformers, last)}) > 1:
+        raise ValueError("its steps have different numbers of features")
+    pipeline = Pipeline(steps)
+    pipeline._validate_steps()
+    return pipeline
+
+
+register(Component(Pipeline, _pipeline_to_state, _pipeline_from_state))

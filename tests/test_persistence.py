@@ -1,0 +1,236 @@
+"""Model files hold every estimator, survive crashes while written, and stay readable."""
+
+import base64
+import errno
+import functools
+import os
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+import bandfall
+from bandfall import (
+    KernelDescentRegressor,
+    KernelRidgeCV,
+    KernelRidgeRegressor,
+    ModelFileError,
+    load_model,
+    save_model,
+)
+from bandfall.persistence import dump_bytes, load_bytes, read_model_document, read_model_file
+from model_files import estimators, table, taken_apart
+
+GOLDEN = Path(__file__).parent / "golden" / "model_format_1.base64"
+GOLDEN_PREDICTIONS = [0.015413410996953147, 0.751783034407862, 1.19863625187075]
+
+
+@functools.cache
+def small_ridge():
+    return KernelRidgeRegressor().fit(*table(n=5))
+
+
+def assert_same_state(a, b):
+    """Equal parameters and fitted attributes, through every container."""
+    assert type(a) is type(b) or isinstance(a, str)
+    if isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    elif isinstance(a, list | tuple):
+        assert len(a) == len(b)
+        for left, right in zip(a, b, strict=True):
+            assert_same_state(left, right)
+    elif isinstance(a, dict):
+        assert set(a) == set(b)
+        for key in a:
+            assert_same_state(a[key], b[key])
+    elif hasattr(a, "__dict__") and type(a).__module__.startswith(("bandfall", "sklearn")):
+        assert_same_state({k: v for k, v in vars(a).items() if k != "n_samples_seen_"}, vars(b))
+    else:
+        assert a == b
+
+
+@pytest.mark.parametrize("name", estimators())
+@pytest.mark.parametrize("outputs", [None, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_loaded_equals_saved(name, outputs, dtype, tmp_path):
+    X, y = table(outputs=outputs, dtype=dtype)
+    model = estimators()[name].fit(X, y)
+    save_model(model, tmp_path / "model.bandfall")
+    loaded = load_model(tmp_path / "model.bandfall")
+    assert_same_state(model, loaded)
+    # Sums may round differently where coefficients lay in another order in memory, and the
+    # coefficients of ridge regression reach |y|/penalty.
+    atol = 1e4 * np.finfo(dtype).eps * np.abs(y).max()
+    np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", estimators())
+def test_feature_names_are_kept(name):
+    X, y = table()
+    frame = pd.DataFrame(X, columns=["wide", "höhe", "x 3"])
+    loaded = load_bytes(dump_bytes(estimators()[name].fit(frame, y))).estimator
+    assert list(loaded.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(frame.rename(columns={"wide": "narrow"}))
+
+
+@pytest.mark.parametrize("name", estimators())
+def test_pickle_and_skops(name):
+    skops_io = pytest.importorskip("skops.io")
+    X, y = table()
+    model = estimators()[name].fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+    data = skops_io.dumps(model)
+    loaded = skops_io.loads(data, trusted=skops_io.get_untrusted_types(data=data))
+    np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-10)
+
+
+def test_loaded_path_can_go_on(tmp_path):
+    X, y = table()
+    model = KernelDescentRegressor(max_time=3.0).fit(X, y)
+    model.save(tmp_path / "m")
+    path = load_model(tmp_path / "m").path_
+    assert path.status is model.path_.status
+    np.testing.assert_array_equal(
+        path.truncate(time=1.0).evaluate(X), model.path_.truncate(time=1.0).evaluate(X)
+    )
+
+
+def test_constant_target():
+    X, _ = table()
+    model = KernelDescentRegressor().fit(X, np.full(len(X), 3.0))
+    assert load_bytes(dump_bytes(model)).estimator.predict(X).tolist() == [3.0] * len(X)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(max_size=4).filter(lambda key: key != "$"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(notes=st.dictionaries(st.sampled_from("abc"), values))
+def test_notes_of_any_kind(notes):
+    assert load_bytes(dump_bytes(small_ridge(), notes=notes)).notes == notes
+
+
+def test_notes_hold_arrays(tmp_path):
+    notes = {"held_out": {"X": np.arange(6.0).reshape(2, 3), "rows": np.array([3, 4])}}
+    save_model(small_ridge(), tmp_path / "m", notes=notes)
+    assert_same_state(read_model_file(tmp_path / "m").notes, notes)
+
+
+def test_golden_file_of_format_1():
+    """Written by version 0.1.0; every later version must read it."""
+    model_file = load_bytes(base64.b64decode(GOLDEN.read_text()))
+    assert model_file.versions["bandfall"] == "0.1.0"
+    assert model_file.notes == {"target": "height"}
+    model = model_file.estimator
+    assert [name for name, _ in model.steps] == ["standardscaler", "kerneldescentregressor"]
+    assert list(model.feature_names_in_) == ["a", "b"]
+    assert model[-1].kernel == "matern32"
+    assert model[-1].path_.status == "r2_reached"
+    grid = pd.DataFrame({"a": [0.0, 1.5, 3.0], "b": [1.0, 0.25, -1.0]})
+    np.testing.assert_allclose(model.predict(grid), GOLDEN_PREDICTIONS, rtol=1e-12)
+
+
+def test_equal_models_give_equal_bytes():
+    X, y = table()
+    assert dump_bytes(KernelDescentRegressor().fit(X, y)) == dump_bytes(
+        KernelDescentRegressor().fit(X, y)
+    )
+
+
+def test_any_safetensors_reader_opens_it():
+    safetensors = pytest.importorskip("safetensors.numpy")
+    X, y = table()
+    model = KernelRidgeRegressor().fit(X, y)
+    arrays = safetensors.load(dump_bytes(model))
+    np.testing.assert_array_equal(arrays["model.fitted.X_fit_"], X)
+
+
+def test_header_names_versions_and_dtypes(tmp_path):
+    save_model(small_ridge(), tmp_path / "m")
+    document = read_model_document(tmp_path / "m")
+    assert document["versions"]["bandfall"] == bandfall.__version__
+    assert document["format_version"] == 1
+    assert document["model"]["state"]["fitted"]["_dtype"]["name"] == "float64"
+
+
+class TestRefusedWhenSaving:
+    def test_not_fitted(self, tmp_path):
+        with pytest.raises(NotFittedError):
+            save_model(KernelRidgeRegressor(), tmp_path / "m")
+
+    @pytest.mark.parametrize(
+        ("model", "match"),
+        [
+            (KernelRidgeRegressor(lambda u: np.exp(-u)), "kernel is <function"),
+            (KernelRidgeCV(bandwidths=[1.0], penalties=[1.0], cv=KFold(3)), "cv is KFold"),
+            (make_pipeline(PolynomialFeatures(), KernelRidgeRegressor()), "PolynomialFeatures"),
+            (make_pipeline(StandardScaler(), Ridge()), "Ridge"),
+        ],
+    )
+    def test_code_and_strangers(self, model, match, tmp_path):
+        file = tmp_path / "m"
+        file.write_bytes(b"what was there")
+        with pytest.raises(ModelFileError, match=match):
+            save_model(model.fit(*table()), file)
+        assert file.read_bytes() == b"what was there"
+
+    def test_broken_model(self):
+        model = KernelRidgeRegressor().fit(*table())
+        model.coefficients_ = np.full_like(model.coefficients_, np.nan)
+        with pytest.raises(ModelFileError, match="NaN"):
+            dump_bytes(model)
+
+
+class TestWritingIsAtomic:
+    @pytest.mark.parametrize("step", ["fsync", "replace"])
+    def test_disk_full_or_crash(self, step, tmp_path, monkeypatch):
+        file = tmp_path / "m"
+        save_model(small_ridge(), file)
+        before = file.read_bytes()
+
+        def fail(*arguments):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, step, fail)
+        with pytest.raises(OSError, match="No space left"):
+            save_model(KernelRidgeRegressor().fit(*table(n=9)), file)
+        assert file.read_bytes() == before
+        assert os.listdir(tmp_path) == ["m"]
+
+    def test_mode_and_link_are_kept(self, tmp_path):
+        target, link = tmp_path / "target", tmp_path / "link"
+        target.write_bytes(b"")
+        target.chmod(0o640)
+        link.symlink_to(target)
+        save_model(small_ridge(), link)
+        assert link.is_symlink()
+        assert target.stat().st_mode & 0o777 == 0o640
+        load_model(target)
+
+    def test_missing_directory(self, tmp_path):
+        with pytest.raises(FileNotFoundError):
+            save_model(small_ridge(), tmp_path / "no" / "m")
+
+
+def test_document_lists_every_array():
+    document, entries, _ = taken_apart(dump_bytes(small_ridge()))
+    assert set(document["arrays"]) == set(entries)

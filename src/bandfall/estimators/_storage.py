@@ -47,6 +47,8 @@ def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
 def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> None:
     best = model.best_estimator_
     check_instance("best_estimator_", best, KernelRidgeRegressor, KernelFlowRegressor)
+    if best._y_ndim != 2:
+        raise ValueError("best_estimator_ was not fitted to columns of targets")
     _check_common(model, best.n_features_in_, best.coefficients_.shape[1])
 
 

@@ -14,6 +14,7 @@ from bandfall import (
     KernelRidgeCV,
     KernelRidgeMML,
     KernelRidgeRegressor,
+    PaperMLPRegressor,
 )
 from bandfall.persistence import container
 
@@ -32,6 +33,8 @@ def estimators():
         "descent": KernelDescentRegressor(),
         "descent-euler": KernelDescentRegressor("matern32", solver="euler", max_time=2.0),
         "descent-floor": KernelDescentRegressor("cauchy", min_bandwidth=0.5, max_time=5.0),
+        "descent-validated": KernelDescentRegressor(validation_fraction=0.3, random_state=0),
+        "mlp": PaperMLPRegressor(hidden_size=3, max_epochs=20),
         "ridge": KernelRidgeRegressor("matern12", bandwidth=2.0, penalty=0.1),
         "ridge-infinite": KernelRidgeRegressor(bandwidth=np.inf),
         "flow": KernelFlowRegressor("matern52", bandwidth=0.0, time=np.inf),

@@ -106,6 +106,16 @@ def test_loaded_path_can_go_on(tmp_path):
     )
 
 
+def test_compressed_path():
+    X, y = table()
+    model = KernelDescentRegressor().fit(X, y)
+    model.path_ = model.path_.compress(1e-3)
+    loaded = load_bytes(dump_bytes(model)).estimator
+    assert np.isnan(loaded.path_.stages[0].time)
+    assert loaded.path_.compression_error == model.path_.compression_error > 0
+    np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-10)
+
+
 def test_constant_target():
     X, _ = table()
     model = KernelDescentRegressor().fit(X, np.full(len(X), 3.0))

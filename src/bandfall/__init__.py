@@ -21,11 +21,11 @@ __all__ = [
     "KernelRidgeCV",
     "KernelRidgeMML",
     "KernelRidgeRegressor",
+    "ModelFileError",
     "NeuralDescentRegressor",
     "PaperMLPRegressor",
-    "floor_sweep",
-    "ModelFileError",
     "__version__",
+    "floor_sweep",
     "load_model",
     "save_model",
 ]

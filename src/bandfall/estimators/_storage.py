@@ -9,6 +9,7 @@ from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegres
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
+from bandfall.estimators._mlp import PaperMLPRegressor
 from bandfall.persistence import ShapeChecker, estimator_component, register
 from bandfall.persistence.checks import check_instance, check_real
 
@@ -37,10 +38,23 @@ def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
     shapes("X_fit_", model.X_fit_, "n d")
     shapes("coefficients_", model.coefficients_, "n k")
     shapes("offset_", model.offset_, "k")
+    if getattr(model, "weights_", None) is not None:
+        shapes("weights_", model.weights_, "n")
     if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
         raise ValueError("it has no rows, features or targets")
     if model.X_fit_.dtype != model.coefficients_.dtype:
         raise ValueError("its arrays have different dtypes")
+    _check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+
+
+def _check_mlp(model: PaperMLPRegressor) -> None:
+    if len(model.weights_) != 3 or len(model.biases_) != 3:
+        raise ValueError("it does not have three layers")
+    shapes = ShapeChecker()
+    layers = zip(model.weights_, model.biases_, ("d", "first", "second", "k"), strict=False)
+    for (weights, biases, inputs), outputs in zip(layers, ("first", "second", "k"), strict=True):
+        shapes("weights_", weights, f"{inputs} {outputs}")
+        shapes("biases_", biases, outputs)
     _check_common(model, shapes.sizes["d"], shapes.sizes["k"])
 
 
@@ -53,9 +67,22 @@ def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> Non
 
 
 _FITTED = [
-    (KernelDescentRegressor, {"path_": True, "n_iter_": True}, _check_descent),
+    (
+        KernelDescentRegressor,
+        {"path_": True, "n_iter_": True, "validation_errors_": False},
+        _check_descent,
+    ),
+    (
+        PaperMLPRegressor,
+        {"weights_": True, "biases_": True, "n_iter_": True, "validation_errors_": True},
+        _check_mlp,
+    ),
     *(
-        (cls, {"X_fit_": True, "coefficients_": True, "offset_": True}, _check_constant)
+        (
+            cls,
+            {"X_fit_": True, "coefficients_": True, "offset_": True, "weights_": False},
+            _check_constant,
+        )
         for cls in (KernelRidgeRegressor, KernelFlowRegressor)
     ),
     *(
@@ -68,4 +95,11 @@ _FITTED = [
     ),
 ]
 for _cls, _fitted, _check in _FITTED:
-    register(estimator_component(_cls, {**_COMMON, **_fitted}, _check))
+    register(
+        estimator_component(
+            _cls,
+            {**_COMMON, **_fitted},
+            _check,
+            unstored=frozenset({"_skl_callbacks"}),  # who watched the fit
+        )
+    )

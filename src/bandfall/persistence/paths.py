@@ -12,7 +12,9 @@ from bandfall.descent import Euler, Flow, Log, Path, Plan, Stage, Status
 from bandfall.kernels import Kernel
 from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.persistence.codec import Component, register
+from bandfall.schedules import Constant, Geometric, MinimumSpeed
 
+_SCHEDULES = (Constant, Geometric, MinimumSpeed)
 _STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
 
 
@@ -45,13 +47,22 @@ def _path_to_state(path: Path) -> dict[str, Any]:
         **field_values(path),
         "stages": {
             "bandwidth": path.bandwidths,
-            "time": np.array([stage.time for stage in stages], dtype=float),
-            "duration": np.array([stage.duration for stage in stages], dtype=float),
+            "time": _with_negative([stage.time for stage in stages]),
+            "duration": _with_negative([stage.duration for stage in stages]),
             # Zero stands for exact flow, which has no step.
             "step_size": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
             "coefficients": path.coefficients,
         },
     }
+
+
+def _with_negative(times: list[float]) -> np.ndarray:
+    """Times with −1 for NaN, which is not stored: stages of a compressed path have none."""
+    return np.nan_to_num(np.array(times, dtype=float), nan=-1.0, posinf=np.inf)
+
+
+def _with_nan(column: np.ndarray) -> np.ndarray:
+    return np.where(column < 0, np.nan, column)
 
 
 def _path_from_state(state: dict[str, Any]) -> Path:
@@ -63,6 +74,7 @@ def _path_from_state(state: dict[str, Any]) -> Path:
     for name in _STAGE_COLUMNS[:-1]:
         shapes(name, columns[name], "stages", finite=False)
     shapes("coefficients", columns["coefficients"], "stages n k")
+    columns = {**columns, **{name: _with_nan(columns[name]) for name in ("time", "duration")}}
     stages = tuple(
         Stage(float(bandwidth), coefficients, float(time), float(duration), float(step) or None)
         for bandwidth, time, duration, step, coefficients in zip(
@@ -90,7 +102,8 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
     check_instance("log", path.log, Log)
     check_instance("plan", path.plan, Plan, type(None))
     check_instance("solver", path.solver, Flow, Euler, type(None))
-    for name in ("time", "r2", "bandwidth"):
+    check_instance("schedule", path.schedule, *_SCHEDULES, type(None))
+    for name in ("time", "r2", "bandwidth", "compression_error"):
         check_real(name, getattr(path, name))
 
 
@@ -116,6 +129,13 @@ def _check_euler(euler: Euler) -> None:
     check_real("step_size", euler.step_size, 1e-300, 1e300)
 
 
+def _check_schedule(schedule: Constant | Geometric | MinimumSpeed) -> None:
+    for name, value in field_values(schedule).items():
+        check_real(name, value, 0.0)
+
+
+for _cls in _SCHEDULES:
+    register(dataclass_component(_cls, _check_schedule))
 register(Component(Path, _path_to_state, _path_from_state))
 register(dataclass_component(Log, _check_log))
 register(dataclass_component(Plan, _check_plan))

@@ -33,7 +33,7 @@ def estimator_component(
     check : callable (estimator)
         Raises ValueError or TypeError unless the fitted attributes fit together.
     unstored : set of str
-        Fitted attributes that a reader can do without.
+        Attributes that a reader can do without.
     """
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}

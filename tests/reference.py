@@ -1,0 +1,97 @@
+"""Naive versions of the paper's equations, written from the paper alone.
+
+Loops and dense algebra, nothing shared with the library: what the library computes cleverly is
+computed here plainly.
+"""
+
+import numpy as np
+from scipy.linalg import expm
+
+
+def profile(name, u):
+    """Table 3 and Section 5, as functions of u = distance / bandwidth."""
+    if name == "gaussian":
+        return np.exp(-(u**2) / 2)
+    if name == "matern12":
+        return np.exp(-u)
+    if name == "matern32":
+        return (1 + np.sqrt(3) * u) * np.exp(-np.sqrt(3) * u)
+    if name == "matern52":
+        return (1 + np.sqrt(5) * u + 5 * u**2 / 3) * np.exp(-np.sqrt(5) * u)
+    if name == "cauchy":
+        return 1 / (1 + u**2)
+    raise ValueError(name)
+
+
+def distances(A, B):
+    """‖a_i − b_j‖ from differences."""
+    return np.sqrt(((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2))
+
+
+def kernel(name, A, B, bandwidth):
+    """K_ij = k(‖a_i − b_j‖/σ), with its limits at σ = 0 and ∞."""
+    D = distances(A, B)
+    if bandwidth == 0:
+        return (D == 0).astype(float)
+    return profile(name, D / bandwidth)
+
+
+def kgdd_transductive(
+    X,
+    y,
+    X_new,
+    *,
+    name="gaussian",
+    min_speed=0.1,
+    bandwidth=None,
+    min_bandwidth=0.0,
+    step_size=0.01,
+    max_r2=0.999,
+    max_time=np.inf,
+    smallest=1e-9,
+):
+    """Algorithm 1 with X* included while training, as printed.
+
+    The bandwidth is held at the floor once it gets there ("minimum allowed bandwidth"), and one
+    below `smallest` is taken for zero: lines 6 to 8 would go on forever otherwise.
+
+    Returns predictions at X, at X_new, and rows (time, bandwidth, R², speed).
+    """
+    mean = y.mean()
+    y = y - mean
+    f, f_new = np.zeros(len(y)), np.zeros(len(X_new))  # line 1
+    sigma = distances(X, X).max() if bandwidth is None else bandwidth
+    sigma = max(sigma, min_bandwidth)  # line 2
+    K, K_new = kernel(name, X, X, sigma), kernel(name, X_new, X, sigma)
+    time, rows = 0.0, []
+    while True:  # line 3
+        r = y - f
+        r2 = 1 - r @ r / (y @ y)
+        if r2 >= max_r2 or time >= max_time - 1e-9:  # line 13
+            return f + mean, f_new + mean, np.array(rows)
+        speed = 2 * (r @ K @ r) / (y @ y)  # line 4
+        if speed < min_speed and sigma > min_bandwidth:  # line 5
+            while speed < min_speed and sigma > min_bandwidth:  # lines 6 and 8
+                sigma = max(sigma / (1 + step_size), min_bandwidth)  # line 7
+                if sigma < smallest:
+                    sigma = min_bandwidth
+                K = kernel(name, X, X, sigma)
+                speed = 2 * (r @ K @ r) / (y @ y)
+            K_new = kernel(name, X_new, X, sigma)  # line 9
+        rows.append((time, sigma, r2, speed))
+        f, f_new = f + step_size * (K @ r), f_new + step_size * (K_new @ r)  # line 11
+        time += step_size  # line 12
+
+
+def ridge(X, y, X_new, *, name, bandwidth, penalty):
+    """Equation 4, on centred targets."""
+    K = kernel(name, X, X, bandwidth)
+    coefficients = np.linalg.solve(K + penalty * np.eye(len(X)), y - y.mean())
+    return kernel(name, X_new, X, bandwidth) @ coefficients + y.mean()
+
+
+def flow(X, y, X_new, *, name, bandwidth, time):
+    """Equation 3, on centred targets, by a matrix exponential and an inverse."""
+    K = kernel(name, X, X, bandwidth)
+    gained = (np.eye(len(X)) - expm(-time * K)) @ (y - y.mean())
+    return kernel(name, X_new, X, bandwidth) @ np.linalg.solve(K, gained) + y.mean()

@@ -21,6 +21,7 @@ class Summary:
 
     name: str
     title: str
+    caption: str
     seconds: float
     n_tasks: int
     complete: bool
@@ -49,9 +50,10 @@ def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
     summary = Summary(
         name=name,
         title=finished.experiment.title,
+        caption=finished.experiment.caption,
         seconds=round(finished.seconds, 2),
         n_tasks=finished.n_tasks,
-        complete=size == FULL,
+        complete=size == FULL or not finished.experiment.seeded,
         seeds=size.seeds,
         has_figure=outcome.figure is not None,
         tables=list(outcome.tables),

@@ -195,6 +195,10 @@ class Experiment:
         Sees the results of exactly these tasks, in their order.
     requires : tuple of str
         Modules beyond the package's own dependencies.
+    caption : str
+        The paper's.
+    seeded : bool
+        Whether the size of a run changes it; if not, any run of it is complete.
     """
 
     name: str
@@ -202,3 +206,5 @@ class Experiment:
     tasks: Callable[[Data, Size], Sequence[Task]]
     summarise: Callable[[Results, Size], Outcome]
     requires: tuple[str, ...] = ()
+    caption: str = ""
+    seeded: bool = True

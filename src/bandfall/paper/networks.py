@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from bandfall.datasets import make_sine
+from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.drawing import DESCENT_COLOUR, TEXT_WIDTH, draw_fit, new_figure, shared_legend
 from bandfall.paper.experiment import (
     FULL,
@@ -20,6 +23,7 @@ from bandfall.paper.experiment import (
     Size,
     Task,
 )
+from bandfall.paper.figure3 import figure3
 
 N_NETWORKS = 5
 SEED = 8
@@ -30,9 +34,8 @@ _COST = (120.0, 120.0, 1000.0, 300.0, 10.0)
 
 def train_network(number: int, max_epochs: int) -> Result:
     """Train one of the five networks on the data of Figure 1's panels."""
-    from bandfall.paper.figure3 import figure3
-
-    (record,) = figure3(names=(str(number),), max_epochs=max_epochs)
+    with _one_torch_thread():
+        (record,) = figure3(names=(str(number),), max_epochs=max_epochs)
     X, y, X_grid, truth = make_sine(random_state=SEED, test_points="grid", n_test=N_GRID)
     widths = (1, *record.hidden, 1)
     return {
@@ -47,6 +50,19 @@ def train_network(number: int, max_epochs: int) -> Result:
         "train_r2": record.train_r2,
         "test_r2": record.test_r2,
     }
+
+
+@contextmanager
+def _one_torch_thread() -> Iterator[None]:
+    """As for all tasks: the engine limits only libraries that are loaded before its first task."""
+    import torch
+
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(n_threads)
 
 
 def _tasks(data: Data, size: Size) -> list[Task]:
@@ -134,5 +150,6 @@ FIGURE3 = Experiment(
     "Neural networks of increasing complexity, the fifth with a controlled tangent kernel",
     _tasks,
     _summarise,
-    requires=("matplotlib", "torch", "bandfall.paper.figure3"),
+    requires=("matplotlib", "torch"),
+    caption=CAPTIONS["figure3"],
 )

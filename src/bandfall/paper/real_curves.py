@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.curves import (
     benign_claim,
     collect_curves,
@@ -108,6 +109,7 @@ REAL_FIGURES = (
         partial(_tasks, "figure4"),
         partial(_summarise, "figure4"),
         requires=("matplotlib",),
+        caption=CAPTIONS["figure4"],
     ),
     Experiment(
         "figure7",
@@ -115,5 +117,6 @@ REAL_FIGURES = (
         partial(_tasks, "figure7"),
         partial(_summarise, "figure7"),
         requires=("matplotlib",),
+        caption=CAPTIONS["figure7"],
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -29,6 +30,8 @@ table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabu
 th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 img { max-width: 100%; background: white; border-radius: 4px; }
+blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid var(--line);
+  font-size: .9rem; }
 summary { cursor: pointer; margin: .5rem 0; }
 .holds { color: var(--good); font-weight: 600; } .fails { color: var(--bad); font-weight: 600; }
 .unjudged { opacity: .7; } .meta { opacity: .8; font-size: .9rem; }
@@ -57,7 +60,7 @@ def write_html(
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>The paper, reproduced</title><style>{_STYLE}</style></head><body>",
         "<h1>The paper, reproduced</h1>",
-        *(f"<p>{escape(line)}</p>" for line in _introduction(summaries, runs)),
+        *(f"<p>{_code(escape(line))}</p>" for line in _introduction(summaries, runs)),
         "<nav>" + "".join(f'<a href="#{s.name}">{_label(s.name)}</a>' for s in summaries),
         '<a href="#choices">Text and scripts</a></nav>',
         _overview(summaries).html(),
@@ -83,6 +86,8 @@ def write_markdown(
             images.mkdir(parents=True, exist_ok=True)
             _compress(figures / f"{summary.name}.png", images / f"{summary.name}.png")
             parts.append(f"![{_label(summary.name)}]({images.name}/{summary.name}.png)")
+        if summary.caption:
+            parts.append(f"> The paper's caption: {summary.caption}")
         if summary.claims:
             parts.append(_claims(summary).markdown())
         parts += summary.notes
@@ -163,6 +168,8 @@ def _html_section(summary: Summary, figures: Path) -> Iterator[str]:
     if summary.has_figure:
         data = base64.b64encode((figures / f"{summary.name}.png").read_bytes()).decode()
         yield f'<img alt="{_label(summary.name)}" src="data:image/png;base64,{data}">'
+    if summary.caption:
+        yield f"<blockquote>The paper's caption: {escape(summary.caption)}</blockquote>"
     if summary.claims:
         yield "<ul>"
         for claim in summary.claims:
@@ -180,6 +187,10 @@ def _html_section(summary: Summary, figures: Path) -> Iterator[str]:
     for i, table in enumerate(summary.tables):
         opened = " open" if i == len(summary.tables) - 1 else ""
         yield f"<details{opened}><summary>{escape(table.caption)}</summary>{table.html()}</details>"
+
+
+def _code(text: str) -> str:
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
 
 
 def _timing(summary: Summary) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.drawing import DESCENT_COLOUR, TEXT_WIDTH, new_figure
 from bandfall.paper.experiment import (
     FULL,
@@ -110,4 +111,5 @@ FIGURE2 = Experiment(
     _tasks,
     _summarise,
     requires=("matplotlib",),
+    caption=CAPTIONS["figure2"],
 )

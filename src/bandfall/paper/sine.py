@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall.datasets import make_sine
+from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.curves import (
     benign_claim,
     collect_curves,
@@ -182,6 +183,7 @@ SINE_FIGURES = (
         partial(_tasks, "figure1"),
         partial(_summarise, "figure1"),
         requires=("matplotlib",),
+        caption=CAPTIONS["figure1"],
     ),
     Experiment(
         "figure6",
@@ -189,5 +191,6 @@ SINE_FIGURES = (
         partial(_tasks, "figure6"),
         partial(_summarise, "figure6"),
         requires=("matplotlib",),
+        caption=CAPTIONS["figure6"],
     ),
 )

@@ -66,14 +66,13 @@ def gram(
     """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `memory_budget` bytes."""
     blocks_x = _row_blocks(tangent, X, memory_budget)
     if Z is None and len(blocks_x) == 1:
-        jacobian = tangent.jacobian(X)
-        return jacobian @ jacobian.T
+        return _contract(parts := tangent.jacobian_parts(X), parts)
     blocks_z = blocks_x if Z is None else _row_blocks(tangent, Z, memory_budget)
     rows = []
     for i, block_x in enumerate(blocks_x):
-        left = tangent.jacobian(block_x)
+        left = tangent.jacobian_parts(block_x)
         start = i if Z is None else 0  # below the diagonal the symmetric half is copied
-        row = [left @ tangent.jacobian(block).T for block in blocks_z[start:]]
+        row = [_contract(left, tangent.jacobian_parts(block)) for block in blocks_z[start:]]
         rows.append([rows[j][i].T for j in range(start)] + row)
     return torch.cat([torch.cat(row, dim=1) for row in rows])
 
@@ -81,8 +80,15 @@ def gram(
 def _row_blocks(tangent: TangentModel, X: Tensor, memory_budget: int) -> tuple[Tensor, ...]:
     n_outputs = tangent.outputs(X[:1]).numel()
     row_bytes = n_outputs * tangent.n_parameters * tangent.dtype.itemsize
-    # Twice for the pair of blocks, twice again for the copy that joins the parameters' parts.
-    return X.split(max(1, int(memory_budget // (4 * row_bytes))))
+    return X.split(max(1, int(memory_budget // (2 * row_bytes))))
+
+
+def _contract(left: list[Tensor], right: list[Tensor]) -> Tensor:
+    """Σ over parameter tensors, so that no joined copy of a Jacobian is made."""
+    total = left[0] @ right[0].T
+    for a, b in zip(left[1:], right[1:], strict=True):
+        total.addmm_(a, b.T)
+    return total
 
 
 def _by_products(tangent: TangentModel, X: Tensor, Z: Tensor) -> Tensor:

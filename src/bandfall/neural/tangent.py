@@ -71,13 +71,16 @@ class TangentModel:
 
     def jacobian(self, X: Tensor) -> Tensor:
         """Φ at the rows of X, shape (n·k, p)."""
+        return torch.cat(self.jacobian_parts(X), dim=1)
+
+    def jacobian_parts(self, X: Tensor) -> list[Tensor]:
+        """The columns of Φ that belong to each parameter tensor, shapes (n·k, p_i)."""
 
         def single(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
             return self._outputs(parameters, x.unsqueeze(0)).squeeze(0)
 
         blocks = vmap(jacrev(single), in_dims=(None, 0))(self._detached(), X)
-        n_rows = next(iter(blocks.values())).shape[:2].numel()
-        return torch.cat([block.reshape(n_rows, -1) for block in blocks.values()], dim=1)
+        return [block.flatten(0, 1).flatten(1) for block in blocks.values()]
 
     def row_product(self, X: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Φᵀ v by one backward pass, and f(X); v has shape (n·k,)."""

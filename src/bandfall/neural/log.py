@@ -45,7 +45,8 @@ class TangentLog:
         α of the step, R² on the rows of the step before it, ∂R²/∂t along it.
     kernel_drift : ndarray of float
         ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on the first rows seen: how
-        far the network has left the regime of a constant tangent kernel.
+        far the network has left the regime of a constant tangent kernel. Measured on every
+        tenth step.
     damping : ndarray of float
     accepted : ndarray of bool
         False where the step was undone because the loss would have risen.

@@ -51,7 +51,7 @@ def empirical_ntk(
     """
     tangent = TangentModel(model)
     if algorithm == "jacobian":
-        return gram(tangent, X, Z, memory_budget)
+        return gram(tangent, X, Z, memory_budget)[0]
     if algorithm == "products":
         return _by_products(tangent, X, X if Z is None else Z)
     raise ValueError(f"algorithm={algorithm!r} is unknown; allowed: 'jacobian', 'products'")
@@ -62,11 +62,15 @@ def gram(
     X: Tensor,
     Z: Tensor | None = None,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
-) -> Tensor:
-    """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `memory_budget` bytes."""
+) -> tuple[Tensor, list[Tensor] | None]:
+    """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `memory_budget` bytes.
+
+    Where one block was enough for ΦΦᵀ, the parts of Φ come along; else None.
+    """
     blocks_x = _row_blocks(tangent, X, memory_budget)
     if Z is None and len(blocks_x) == 1:
-        return _contract(parts := tangent.jacobian_parts(X), parts)
+        parts = tangent.jacobian_parts(X)
+        return _contract(parts, parts), parts
     blocks_z = blocks_x if Z is None else _row_blocks(tangent, Z, memory_budget)
     rows = []
     for i, block_x in enumerate(blocks_x):
@@ -74,7 +78,7 @@ def gram(
         start = i if Z is None else 0  # below the diagonal the symmetric half is copied
         row = [_contract(left, tangent.jacobian_parts(block)) for block in blocks_z[start:]]
         rows.append([rows[j][i].T for j in range(start)] + row)
-    return torch.cat([torch.cat(row, dim=1) for row in rows])
+    return torch.cat([torch.cat(row, dim=1) for row in rows]), None
 
 
 def _row_blocks(tangent: TangentModel, X: Tensor, memory_budget: int) -> tuple[Tensor, ...]:

@@ -154,12 +154,15 @@ def anchored_part(
     rows = torch.cat([X, anchors])
     target = torch.cat([r, r.new_zeros(len(anchors) * (len(r) // len(X)))])
     if engine == "gram":
-        coefficients, moved = _solve_gram(
-            gram(tangent, rows, None, memory_budget), target, damping, damping_filter
-        )
+        G, parts = gram(tangent, rows, None, memory_budget)
+        coefficients, moved = _solve_gram(G, target, damping, damping_filter)
     else:
+        parts = None
         coefficients, moved = _solve_products(tangent, rows, target, damping)
-    direction, _ = tangent.row_product(rows, coefficients)
+    if parts is None:
+        direction, _ = tangent.row_product(rows, coefficients)
+    else:
+        direction = torch.cat([coefficients @ part for part in parts])
     return direction, moved[: len(r)]
 
 

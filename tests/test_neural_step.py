@@ -156,9 +156,9 @@ def test_products_engine_solves_the_damped_system(n_outputs):
     # A scale from a few power iterations: never above λ_max, and not far below.
     assert 0.7 < largest / float(torch.linalg.eigvalsh(G)[-1]) < 1 + 1e-12
     solution = torch.linalg.solve(G + 1e-3 * largest * torch.eye(len(G), dtype=G.dtype), target)
-    # Conjugate gradients end at a relative residual of 1e-4; the condition is about 1e3.
-    assert relative(direction, phi.T @ solution) < 1e-2
-    assert relative(moved, (G @ solution)[: len(r)]) < 1e-3
+    # Conjugate gradients end at a relative residual of 1e-3; the condition is about 1e3.
+    assert relative(direction, phi.T @ solution) < 5e-2
+    assert relative(moved, (G @ solution)[: len(r)]) < 1e-2
 
 
 def test_gram_blocks_agree():

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bandfall.estimators._base import check_number
+from bandfall.parameters import check_flag, check_number
 
 
 class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
@@ -198,6 +198,7 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
             check_number("hidden", width, low=1)
             if not isinstance(width, numbers.Integral):
                 raise TypeError(f"hidden={widths!r} must hold integers")
+        check_flag("tangent_control", self.tangent_control)
         check_number("min_speed", self.min_speed, low=0)
         check_number("lr", self.lr, low=0, low_open=True)
         check_number("momentum", self.momentum, low=0, high=1)

@@ -14,6 +14,7 @@ from bandfall.neural.log import LogRow, TangentLog, TangentStatus
 from bandfall.neural.ntk import DEFAULT_MEMORY_BUDGET
 from bandfall.neural.step import FILTERS, tangent_step
 from bandfall.neural.tangent import TangentModel
+from bandfall.parameters import check_flag, check_number
 
 __all__ = ["TangentDescent"]
 
@@ -119,10 +120,11 @@ class TangentDescent(torch.optim.Optimizer):
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         generator: torch.Generator | None = None,
     ) -> None:
-        _check_positive("lr", lr)
-        _check_positive("min_speed", min_speed, zero=True)
-        _check_positive("damping", damping, zero=True)
-        _check_positive("memory_budget", memory_budget)
+        check_number("lr", lr, low=0, low_open=True)
+        check_number("min_speed", min_speed, low=0)
+        check_number("damping", damping, low=0)
+        check_number("memory_budget", memory_budget, low=1)
+        check_flag("adapt_damping", adapt_damping)
         if isinstance(n_anchors, bool) or not isinstance(n_anchors, int) or n_anchors < 0:
             raise ValueError(f"n_anchors={n_anchors!r} must be an integer >= 0")
         _check_choice("damping_filter", damping_filter, FILTERS)
@@ -349,14 +351,6 @@ def _r2(loss: float, total: float) -> float:
     if total > 0:
         return 1.0 - loss / total
     return 1.0 if loss == 0 else -math.inf  # all targets equal
-
-
-def _check_positive(name: str, value: Any, *, zero: bool = False) -> None:
-    allowed = f"a finite number {'>=' if zero else '>'} 0"
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
-    if not math.isfinite(value) or value < 0 or (value == 0 and not zero):
-        raise ValueError(f"{name}={value!r} must be {allowed}")
 
 
 def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -4,5 +4,12 @@ from bandfall.plotting._bound import BoundDisplay
 from bandfall.plotting._double_descent import DoubleDescentDisplay
 from bandfall.plotting._path import PathDisplay
 from bandfall.plotting._shift import KernelShiftDisplay
+from bandfall.plotting._tangent import TangentLogDisplay
 
-__all__ = ["BoundDisplay", "DoubleDescentDisplay", "KernelShiftDisplay", "PathDisplay"]
+__all__ = [
+    "BoundDisplay",
+    "DoubleDescentDisplay",
+    "KernelShiftDisplay",
+    "PathDisplay",
+    "TangentLogDisplay",
+]

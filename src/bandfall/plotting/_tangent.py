@@ -1,0 +1,87 @@
+"""How controlled training of a network went: R², blend and kernel drift over epochs."""
+
+from __future__ import annotations
+
+from bandfall.plotting._style import BLUE, GREEN, VERMILION, finish, last_step, stacked_axes
+
+_PANELS = (
+    ("r2", "training $R^2$", GREEN, (-0.03, 1.05)),
+    ("blend", "blend α", BLUE, (-0.03, 1.05)),
+    ("kernel_drift", "kernel drift", VERMILION, None),
+)
+
+
+class TangentLogDisplay:
+    """R² on training data, blend α and drift of the tangent kernel over epochs.
+
+    Build it with `from_estimator` or `from_log`.
+
+    Parameters
+    ----------
+    log : bandfall.neural.TangentLog
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : ndarray of three matplotlib Axes
+    lines_ : list of matplotlib artists
+    """
+
+    def __init__(self, *, log):
+        self.log = log
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None):
+        """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+        ax : matplotlib Axes, or three of them, optional
+
+        Returns
+        -------
+        TangentLogDisplay
+        """
+        return cls.from_log(last_step(estimator)[0].log_, ax=ax)
+
+    @classmethod
+    def from_log(cls, log, *, ax=None):
+        """Draw the log of a `TangentDescent`.
+
+        Parameters
+        ----------
+        log : bandfall.neural.TangentLog
+        ax : matplotlib Axes, or three of them, optional
+
+        Returns
+        -------
+        TangentLogDisplay
+        """
+        return cls(log=log).plot(ax=ax)
+
+    def plot(self, *, ax=None):
+        """Draw.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, or three of them, optional
+            One axes is divided into three.
+
+        Returns
+        -------
+        self
+        """
+        if len(self.log) == 0:
+            raise ValueError("log is empty: train before drawing it")
+        self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))
+        self.lines_ = []
+        for axes, (column, label, color, limits) in zip(self.axes_, _PANELS, strict=True):
+            values = getattr(self.log, column)
+            self.lines_ += axes.plot(self.log.epoch, values, color=color, linewidth=1.8)
+            axes.set(ylabel=label, ylim=limits)
+            finish(axes)
+        for axes in self.axes_[:-1]:
+            axes.tick_params(labelbottom=False)
+        self.axes_[-1].set_xlabel("epoch")
+        return self

@@ -59,6 +59,15 @@ def test_wrong_calls_are_one_line(command, tmp_path, arguments, message):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_damaged_summary_is_one_line(command, tmp_path):
+    (tmp_path / "summaries").mkdir()
+    (tmp_path / "summaries/table2.json").write_text('{"name": "table2"}')
+    done = command("paper", "report", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "table2.json is damaged or of another version" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_directory_without_the_data_is_one_line(command, tmp_path):
     done = command("paper", "run", "table2", "--data", tmp_path, "--out", tmp_path / "out")
     assert done.exit_code == 2

@@ -15,6 +15,10 @@ from bandfall.paper.layout import Table
 _DPI = 200
 
 
+class SummaryError(Exception):
+    """A summary on disk cannot be read; the message is for the user."""
+
+
 @dataclass(frozen=True)
 class Summary:
     """What is kept of a finished experiment, see `Outcome` and `Finished`."""
@@ -84,11 +88,17 @@ def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
 
 
 def _read(path: Path) -> Summary:
-    entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     parts: dict[str, Any] = {"tables": Table, "comparisons": Comparison, "claims": Claim}
-    return Summary(
-        **entry | {name: [kind(**part) for part in entry[name]] for name, kind in parts.items()}
-    )
+    try:
+        entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return Summary(
+            **entry | {name: [kind(**part) for part in entry[name]] for name, kind in parts.items()}
+        )
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise SummaryError(
+            f"{path} is damaged or of another version; run {path.stem} again, which will only "
+            "sum up what is done"
+        ) from error
 
 
 def _made(directory: Path) -> Path:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
-from bandfall.paper.artefacts import Summary, read_summaries, write_outcome
+from bandfall.paper.artefacts import Summary, SummaryError, read_summaries, write_outcome
 from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
 from bandfall.paper.experiment import FULL, QUICK, Data, DataError, Experiment
 from bandfall.paper.registry import EXPERIMENTS, select
@@ -96,7 +96,10 @@ def report(
     ] = None,
 ) -> None:
     """Put everything that was run on one page: published against ours, claims, run time."""
-    summaries = read_summaries(out, EXPERIMENTS)
+    try:
+        summaries = read_summaries(out, EXPERIMENTS)
+    except SummaryError as error:
+        _fail(str(error))
     if not summaries:
         _fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
     runs = read_runs(out)
@@ -121,6 +124,7 @@ class _ProgressBar(Watcher):
             TimeRemainingColumn(),
             console=Console(stderr=True),
             speed_estimate_period=600.0,
+            redirect_stdout=sys.stdout.isatty(),  # else a piped table would land in the bar
         )
 
     def start(self, total: float, done: float) -> None:

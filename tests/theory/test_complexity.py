@@ -113,6 +113,20 @@ def test_path_is_the_trace_of_its_linear_map(kernel, solver, weighted):
     assert np.all(np.diff(staged.value) > -1e-9)  # complexity grows with training
 
 
+@pytest.mark.parametrize("n_probes", [None, 4])
+@pytest.mark.parametrize("time", [1.0, 1e3, 3e4])
+def test_long_flow_is_resolved(kernel, time, n_probes):
+    """e^{−tλ} falls to nothing within a sliver of the spectrum."""
+    X, f, noise = sine_data(2)
+    settings = {"bandwidth": 0.3, "min_bandwidth": 0.3, "max_time": time, "max_r2": 1.0}
+    path = KernelDescentRegressor(kernel, **settings).fit(X, f + noise).path_
+    found = staged_degrees_of_freedom(path, n_probes=n_probes).value[-1]
+    P = expm(-path.time * reference.matrix(X, X, kernel, 0.3))
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=(20, 4))
+    trace = np.trace(P) if n_probes is None else np.sum(signs * (P @ signs)) / 4
+    assert_allclose(found, 20 - trace, rtol=1e-8)
+
+
 def test_constant_bandwidth_path_is_flow_in_closed_form(kernel, solver):
     X, f, noise = sine_data(2)
     settings = {"bandwidth": 0.3, "min_bandwidth": 0.3, "max_time": 40.0, "max_r2": 1.0}

@@ -6,14 +6,22 @@ import numpy as np
 
 from bandfall.plotting._style import (
     BLUE,
-    GREY,
+    GREEN,
     VERMILION,
+    check_time_scale,
     finish,
     last_step,
     single_axes,
 )
 from bandfall.theory import generalization_bound
 from bandfall.theory.inputs import as_path
+
+# How the two factors of the bound are written, by what is known of the residual.
+_LABELS = {
+    "bound": ("training: $e^{-t\\bar s}$", "shift: $\\overline{Δk_2}\\int e^{-τ\\bar s}dτ$"),
+    "measured": ("training: $\\|r\\|$", "shift: $\\overline{Δk_2}\\int \\|r\\|dτ$"),
+}
+_N_ERRORS = 60
 
 
 class BoundDisplay:
@@ -27,6 +35,8 @@ class BoundDisplay:
     error_time : ndarray of shape (S,), optional
     error : ndarray of shape (S, m), optional
         Errors that were measured, to draw beside the bound.
+    residual : {"bound", "measured"}
+        What `bound` was computed with.
 
     Attributes
     ----------
@@ -46,13 +56,16 @@ class BoundDisplay:
     'training time t'
     """
 
-    def __init__(self, *, bound, error_time=None, error=None):
+    def __init__(self, *, bound, error_time=None, error=None, residual="bound"):
         self.bound = bound
+        self.residual = residual
         self.error_time = error_time
         self.error = error
 
     @classmethod
-    def from_estimator(cls, estimator, X_new, y_new=None, *, ax=None, **settings):
+    def from_estimator(
+        cls, estimator, X_new, y_new=None, *, ax=None, time_scale="linear", **settings
+    ):
         """Draw the bound of a fitted `KernelDescentRegressor`, or a pipeline ending in one.
 
         Parameters
@@ -60,8 +73,9 @@ class BoundDisplay:
         estimator : fitted estimator
         X_new : array-like of shape (m, d)
         y_new : array-like of shape (m,), optional
-            The true values there: then the errors after each stage are drawn too.
+            The true values there: then the errors over time are drawn too.
         ax : matplotlib Axes, optional
+        time_scale : {"linear", "log"}
         **settings
             For `bandfall.theory.generalization_bound`: `derivative_bound` and `noise`, which
             make C known, and `residual`.
@@ -71,57 +85,64 @@ class BoundDisplay:
         BoundDisplay
         """
         model, X_new = last_step(estimator, X_new)
-        return cls.from_path(as_path(model), X_new, y_new, ax=ax, **settings)
+        return cls.from_path(as_path(model), X_new, y_new, ax=ax, time_scale=time_scale, **settings)
 
     @classmethod
-    def from_path(cls, path, X_new, y_new=None, *, ax=None, **settings):
+    def from_path(cls, path, X_new, y_new=None, *, ax=None, time_scale="linear", **settings):
         """Draw the bound of a `Path`; parameters as for `from_estimator`."""
         bound = generalization_bound(path, X_new, **settings)
+        residual = settings.get("residual", "bound")
         if y_new is None:
-            return cls(bound=bound).plot(ax=ax)
+            return cls(bound=bound, residual=residual).plot(ax=ax, time_scale=time_scale)
         y_new = np.asarray(y_new, dtype=float)
         if len(path.scale) > 1 or y_new.shape != bound.constant.shape:
             raise ValueError(
                 f"y_new must be one target of shape {bound.constant.shape}; got {y_new.shape}"
             )
-        staged = path.evaluate_staged(np.asarray(X_new, dtype=path.X.dtype))[:, :, 0]
-        error = np.abs(np.concatenate([np.full((1, len(y_new)), path.offset[0]), staged]) - y_new)
-        ends = [stage.time + stage.duration for stage in path.stages]
-        return cls(bound=bound, error_time=np.array([0.0, *ends]), error=error).plot(ax=ax)
+        # A stage of the flow may be long: errors are wanted inside it too.
+        shown = np.linspace(0, len(bound.time) - 1, _N_ERRORS).astype(int)
+        times = np.unique(bound.time[shown])
+        X_new = np.asarray(X_new, dtype=path.X.dtype)
+        error = [np.abs(path.truncate(time=t).evaluate(X_new)[:, 0] - y_new) for t in times]
+        display = cls(bound=bound, error_time=times, error=np.array(error), residual=residual)
+        return display.plot(ax=ax, time_scale=time_scale)
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax=None, time_scale="linear"):
         """Draw.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
+        time_scale : {"linear", "log"}
 
         Returns
         -------
         self
         """
+        check_time_scale(time_scale)
         self.figure_, self.ax_ = single_axes(ax)
         bound = self.bound
-        self.ax_.plot(
-            bound.time, bound.training, color=BLUE, linewidth=1.8, label="training: $e^{-t\\bar s}$"
-        )
-        self._band(
-            bound.time, bound.shift, VERMILION, "shift: $\\overline{Δk_2}\\int e^{-τ\\bar s}dτ$"
-        )
+        first, second = _LABELS[self.residual]
+        self.ax_.plot(bound.time, bound.training, color=BLUE, linewidth=1.8, label=first)
+        self._band(bound.time, bound.shift, VERMILION, second)
         if not np.isnan(bound.constant).any():
-            self._band(bound.time, bound.total, GREY, "total, with C", linestyle="--")
+            total = np.median(bound.total, axis=1)
+            label = "total with C"
+            self.ax_.plot(bound.time, total, color="black", lw=1.0, ls="--", label=label)
         if self.error is not None:
-            self._band(self.error_time, self.error, "black", "error $|\\hat f - f|$", linestyle=":")
-        self.ax_.set(xlabel="training time t", ylabel="terms of the bound")
-        self.ax_.set_yscale("log")
+            self._band(self.error_time, self.error, GREEN, "error $|\\hat f - f|$")
+        self.ax_.set(xlabel="training time t", ylabel="terms of the bound", yscale="log")
         self._limit()
+        if time_scale == "log" and len(bound.time) > 1:
+            self.ax_.set(xscale="log", xlim=(bound.time[1], bound.time[-1]))
         finish(self.ax_)
         self.ax_.legend(frameon=False, fontsize="small")
         return self
 
-    def _band(self, time, values, colour, label, linestyle="-"):
+    def _band(self, time, values, colour, label):
+        """Median over points, and 90 % of them."""
         low, median, high = np.quantile(values, [0.05, 0.5, 0.95], axis=1)
-        self.ax_.plot(time, median, color=colour, linewidth=1.6, label=label, linestyle=linestyle)
+        self.ax_.plot(time, median, color=colour, linewidth=1.8, label=label)
         if values.shape[1] > 1:
             self.ax_.fill_between(time, low, high, color=colour, alpha=0.15, linewidth=0)
 

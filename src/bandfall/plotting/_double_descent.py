@@ -108,7 +108,7 @@ class DoubleDescentDisplay:
         label = type(model).__name__ if label is None else label
         return display.plot(ax=ax, x=x, label=label, color=color)
 
-    def plot(self, *, ax=None, x="bandwidth", label="", color=BLUE, ceiling=2.0):
+    def plot(self, *, ax=None, x="bandwidth", label="", color=BLUE, ceiling=None):
         """Draw.
 
         Parameters
@@ -118,8 +118,8 @@ class DoubleDescentDisplay:
             Both axes run from simple to complex.
         label : str
         color : matplotlib color
-        ceiling : float
-            The error axis ends here.
+        ceiling : float, optional
+            The error axis ends here; by default with the errors, at 2 at most.
 
         Returns
         -------
@@ -130,6 +130,7 @@ class DoubleDescentDisplay:
         if x == "degrees_of_freedom" and self.degrees_of_freedom is None:
             raise ValueError("this display was made without degrees_of_freedom")
         self.figure_, self.ax_ = single_axes(ax)
+        before = self.ax_.get_ylim()[1] if self.ax_.has_data() else 0.0
         prefix = f"{label}, " if label else ""
         at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
         order = np.argsort(at)
@@ -146,6 +147,9 @@ class DoubleDescentDisplay:
                 label=f"{prefix}training",
             ),
         ]
+        if ceiling is None:
+            highest = max(1.0, float(self.test_error.max()), float(self.train_error.max()))
+            ceiling = max(before, min(2.0, 1.15 * highest))
         self.ax_.set(ylim=(0.0, ceiling), ylabel="error, $1 - R^2$")
         self.ax_.axhline(1.0, color=GREY, linewidth=0.8, linestyle=":")
         if x == "bandwidth":

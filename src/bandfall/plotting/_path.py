@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from bandfall.plotting._style import BLUE, GREEN, GREY, VERMILION, finish, last_step, stacked_axes
+from bandfall.plotting._style import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    check_time_scale,
+    finish,
+    last_step,
+    stacked_axes,
+)
 from bandfall.theory import fine_log
 from bandfall.theory.inputs import as_path
 
@@ -106,8 +115,7 @@ class PathDisplay:
         -------
         self
         """
-        if time_scale not in ("linear", "log"):
-            raise ValueError(f"time_scale={time_scale!r} is unknown; allowed: 'linear', 'log'")
+        check_time_scale(time_scale)
         self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))
         top, middle, bottom = self.axes_
         positive = self.bandwidth > 0

@@ -156,12 +156,12 @@ class KernelShiftDisplay:
                 at, on_curve, s=area, color=VERMILION, alpha=0.55, lw=0, zorder=3, clip_on=False
             )
             label = "training, area = ∫‖y − f̂‖dt"
-            self.ax_.scatter([], [], s=40, color=VERMILION, alpha=0.55, lw=0, label=label)
+            self.ax_.plot([], [], "o", color=VERMILION, alpha=0.55, mew=0, label=label)
         limits = (self.bandwidths[0], self.bandwidths[-1])
         self.ax_.set(xscale="log", xlim=limits, xlabel="bandwidth σ", ylabel="kernel shift Δk₂")
         self.ax_.set_ylim(bottom=0.0)
         finish(self.ax_)
-        self.ax_.legend(frameon=False, fontsize="small", loc="upper right")
+        self.ax_.legend(frameon=False, fontsize="small", loc="upper left")
         return self
 
     def _shade(self):

@@ -60,6 +60,12 @@ def last_step(estimator, X=None):
     return estimator[-1], X
 
 
+def check_time_scale(time_scale):
+    """Refuse what is not a scale of the time axis."""
+    if time_scale not in ("linear", "log"):
+        raise ValueError(f"time_scale={time_scale!r} is unknown; allowed: 'linear', 'log'")
+
+
 def finish(ax):
     """Fewer frames, a light grid behind."""
     ax.spines[["top", "right"]].set_visible(False)

@@ -5,6 +5,7 @@ from numpy.testing import assert_allclose
 
 import reference_theory as reference
 from bandfall import KernelDescentRegressor
+from bandfall.descent.path import Log
 from bandfall.theory import fine_log, r2_speed
 from bandfall.theory.trajectory import Trajectory, logarithmic_mean
 from reference_theory import sine_data
@@ -53,3 +54,20 @@ def test_logarithmic_mean():
     b = np.array([1.0, 1.0 - 1e-12, 0.5, 1.0, 0.0])
     expected = [1.0, 1.0, 0.5 / np.log(2), 1 / np.log(2), 0.0]
     assert_allclose(logarithmic_mean(a, b), expected, rtol=1e-11)
+
+
+def test_steps_of_no_duration_do_no_harm():
+    """Events can coincide: a step may last less than the clock resolves."""
+    X, f, noise = sine_data(8)
+    path = KernelDescentRegressor().fit(X, f + noise).path_
+    log = path.log
+    table = np.stack([log.time, log.bandwidth, log.r2, log.speed, log.duration])
+    twin = table[:, -1:].copy()
+    twin[-1] = 0.0
+    stuttering = path.replace(log=Log(*np.c_[table[:, :-1], twin, table[:, -1:]]))
+    resolved = fine_log(stuttering)
+    assert len(resolved) == len(fine_log(path)) + 1
+    assert_allclose(
+        Trajectory.from_path(stuttering).residual_integral.sum(),
+        Trajectory.from_path(path).residual_integral.sum(),
+    )

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from bandfall.plotting._style import BLUE, GREY, finish, last_step, single_axes
+from bandfall.descent.sweep import floor_sweep
+from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, last_step, single_axes
 from bandfall.theory import degrees_of_freedom
 
 _N_BANDWIDTHS = 30
@@ -15,7 +16,7 @@ _N_BANDWIDTHS = 30
 class DoubleDescentDisplay:
     """Training and test error, as 1 − R², against model complexity.
 
-    Build it with `from_estimator`.
+    Build it with `from_estimator` or `from_data`.
 
     Parameters
     ----------
@@ -108,6 +109,51 @@ class DoubleDescentDisplay:
         label = type(model).__name__ if label is None else label
         return display.plot(ax=ax, x=x, label=label, color=color)
 
+    @classmethod
+    def from_data(cls, X, y, X_test, y_test, *, bandwidths=None, ax=None, **settings):
+        """Sweep the floor and draw KGD-D beside ridge regression at the same bandwidths.
+
+        All floors come from one shared trajectory (`bandfall.floor_sweep`), at about the
+        price of one fit; for degrees of freedom use `from_estimator`.
+
+        Parameters
+        ----------
+        X, y, X_test, y_test : array-like
+            One target.
+        bandwidths : array-like, optional
+            As for `from_estimator`.
+        ax : matplotlib Axes, optional
+        **settings
+            For `bandfall.floor_sweep`; by default ``max_time=1000, max_r2=1.0``.
+
+        Returns
+        -------
+        DoubleDescentDisplay
+            Of KGD-D; that of ridge regression is its attribute ``constant_``.
+        """
+        y, y_test = np.asarray(y, dtype=float), np.asarray(y_test, dtype=float)
+        if y.ndim != 1 or y_test.ndim != 1:
+            raise ValueError("y and y_test must be one target each, of shape (n,) and (m,)")
+        if bandwidths is None:
+            bandwidths = _default_bandwidths(X)
+        bandwidths = np.sort(np.asarray(bandwidths, dtype=float))[::-1]
+        settings = {"max_time": 1000.0, "max_r2": 1.0} | settings
+        sweep = floor_sweep(X, y, X_test, bandwidths, **settings)
+        falling, constant = (
+            cls(
+                bandwidths=bandwidths,
+                train_error=_unexplained(train, y),
+                test_error=_unexplained(new, y_test),
+            )
+            for train, new in (
+                (sweep.train, sweep.new),
+                (sweep.ridge_train, sweep.ridge_new),
+            )
+        )
+        falling.plot(ax=ax, label="falling to σ")
+        falling.constant_ = constant.plot(ax=falling.ax_, label="constant σ", color=ORANGE)
+        return falling
+
     def plot(self, *, ax=None, x="bandwidth", label="", color=BLUE, ceiling=None):
         """Draw.
 
@@ -161,6 +207,11 @@ class DoubleDescentDisplay:
         finish(self.ax_)
         self.ax_.legend(frameon=False, fontsize="small")
         return self
+
+
+def _unexplained(predictions, y):
+    """1 − R² of each row of predictions."""
+    return np.mean((predictions - y) ** 2, axis=1) / np.var(y)
 
 
 def _default_bandwidths(X):

@@ -155,12 +155,16 @@ def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _resolved(operator: KernelOperator, residual: Any, columns: np.ndarray) -> np.ndarray:
     """The flow steps of one stage (columns of a log), resolved in Krylov spaces."""
     parts = []
-    for start, bandwidth, _, _, duration in columns.T:
+    for column in columns.T:
+        start, bandwidth, _, _, duration = column
+        if duration == 0.0:
+            parts.append(column[:, None])
+            continue
         space = _covering_space(operator, bandwidth, residual, duration)
         # log ‖r‖ falls fastest at the start, at the rate rᵀKr/rᵀr.
         zero = np.zeros(1)
         rate = 0.5 * float(space.speed(zero)[0] / space.squared_norm(zero)[0])
-        first = min(0.01 / rate, 0.5 * duration)
+        first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
         times = np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
         parts.append(
             np.stack(

@@ -1,10 +1,11 @@
 """The resolved log: what happens inside a long step of exact flow."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import reference_theory as reference
-from bandfall import KernelDescentRegressor
+from bandfall import KernelDescentRegressor, theory
 from bandfall.descent.path import Log
 from bandfall.theory import fine_log, r2_speed
 from bandfall.theory.trajectory import Trajectory, logarithmic_mean
@@ -71,3 +72,22 @@ def test_steps_of_no_duration_do_no_harm():
         Trajectory.from_path(stuttering).residual_integral.sum(),
         Trajectory.from_path(path).residual_integral.sum(),
     )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        fine_log,
+        theory.degrees_of_freedom,
+        theory.residual_bound,
+        theory.mean_smallest_eigenvalue,
+        lambda path: theory.generalization_bound(path, [[0.0]]),
+    ],
+)
+def test_compressed_paths_are_refused(function):
+    X, f, noise = sine_data(8)
+    path = KernelDescentRegressor().fit(X, f + noise).path_.compress(1e-2)
+    with pytest.raises(ValueError, match="compressed path"):
+        function(path)
+    theory.r2_speed(path)  # needs the residual only
+    theory.path_gradient_bound(path)

@@ -11,7 +11,7 @@ import numpy as np
 from bandfall.closed_form import flow_filter
 from bandfall.descent import Path
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.theory.inputs import as_path, non_negative, row_weights, rows
+from bandfall.theory.inputs import non_negative, row_weights, rows, trained_path
 from bandfall.theory.shift import kernel_shift, point_distances
 from bandfall.theory.spectrum import path_smallest_eigenvalue
 from bandfall.theory.trajectory import Trajectory
@@ -88,7 +88,7 @@ def residual_bound(
     >>> bool(np.sqrt(1 - model.path_.r2) <= bound[-1])
     True
     """
-    path = as_path(path)
+    path = trained_path(path)
     trajectory = Trajectory.from_path(path, memory_budget)
     return trajectory.time, np.exp(-_exponent(path, trajectory, memory_budget))
 
@@ -113,7 +113,7 @@ def mean_kernel_shift(
     mean : ndarray of shape (T, m)
         At time 0 the value of the first step.
     """
-    path = as_path(path)
+    path = trained_path(path)
     trajectory = Trajectory.from_path(path, memory_budget)
     at = trajectory.thinned(n_times)
     return trajectory.time[at], _mean_shift(path, trajectory, at, X_new, memory_budget)
@@ -177,7 +177,7 @@ def generalization_bound(
     >>> bool(error[0] <= bound.total[-1, 0])
     True
     """
-    path = as_path(path)
+    path = trained_path(path)
     if residual not in ("bound", "measured"):
         raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
     trajectory = Trajectory.from_path(path, memory_budget)

@@ -15,12 +15,12 @@ from bandfall.kernels import get_kernel
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows
 from bandfall.operators.select import check_dense_budget
 from bandfall.theory.inputs import (
-    as_path,
     dense_matrix,
     non_negative,
     operator_for,
     row_weights,
     rows,
+    trained_path,
 )
 from bandfall.theory.replay import replay
 
@@ -203,7 +203,7 @@ def staged_degrees_of_freedom(
     -------
     StagedDegreesOfFreedom
     """
-    path = as_path(path)
+    path = trained_path(path)
     n = len(path.X)
     if n_probes is None and n > EXACT_ROWS:
         n_probes = DEFAULT_PROBES

@@ -24,6 +24,16 @@ def as_path(model: Any) -> Path:
     raise TypeError(f"expected a Path or an estimator with one, got {type(model).__name__}: {hint}")
 
 
+def trained_path(model: Any) -> Path:
+    """`as_path`, refused where compression has replaced the stages of training."""
+    path = as_path(model)
+    if path.solver is None:
+        raise ValueError(
+            "a compressed path has lost the stages of its training; use the path before compress()"
+        )
+    return path
+
+
 def rows(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
     """`X` as finite float64 rows of shape (m, d)."""
     array = np.asarray(X, dtype=np.float64)

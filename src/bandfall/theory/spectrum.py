@@ -15,12 +15,12 @@ from bandfall.kernels import get_kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows
 from bandfall.theory.inputs import (
-    as_path,
     bandwidth_array,
     dense_matrix,
     operator_for,
     row_weights,
     rows,
+    trained_path,
 )
 from bandfall.theory.trajectory import Trajectory
 
@@ -101,7 +101,7 @@ def path_smallest_eigenvalue(
         Rising.
     values : ndarray of shape (B,)
     """
-    path = as_path(path)
+    path = trained_path(path)
     bandwidths = np.unique(path.log.bandwidth)
     values = np.zeros(len(bandwidths))
     tolerance = EXPONENT_TOLERANCE / path.time if path.time > 0 else 0.0
@@ -133,7 +133,7 @@ def mean_smallest_eigenvalue(
     mean : ndarray of shape (M + 1,)
         At time 0 the value of the first step.
     """
-    path = as_path(path)
+    path = trained_path(path)
     trajectory = Trajectory.from_path(path, memory_budget)
     _, values = path_smallest_eigenvalue(path, memory_budget=memory_budget)
     steps = values[trajectory.bandwidth_index]

@@ -13,7 +13,7 @@ from bandfall.descent.krylov import KrylovSpace
 from bandfall.descent.path import Log
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.theory.inputs import as_path, path_operator
+from bandfall.theory.inputs import path_operator, trained_path
 
 # A step of exact flow over which ‖r‖ falls by more than this factor's logarithm is resolved.
 LOG_RATIO = 0.02
@@ -120,7 +120,7 @@ def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
     >>> len(fine_log(model)) > len(model.path_.log)
     True
     """
-    path = as_path(path)
+    path = trained_path(path)
     norm = np.sqrt(np.maximum(1.0 - np.append(path.log.r2, path.r2), 1e-300))
     coarse = (np.log(norm[:-1] / norm[1:]) > LOG_RATIO) & ~_is_euler(path, path.log)
     if not coarse.any():

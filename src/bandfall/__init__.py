@@ -11,6 +11,7 @@ from bandfall.estimators import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
+from bandfall.onnx_export import to_onnx
 from bandfall.persistence import ModelFileError, load_model, save_model
 from bandfall.version import __version__
 
@@ -28,4 +29,5 @@ __all__ = [
     "floor_sweep",
     "load_model",
     "save_model",
+    "to_onnx",
 ]

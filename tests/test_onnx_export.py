@@ -165,7 +165,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 
 def test_memory_stays_bounded(tmp_path):
-    """10,000 rows against 2,000 would be 153 MiB at once; in blocks they need what 500 rows need."""
+    """10,000 rows against 2,000 would be 153 MiB at once; in blocks they need as 500 do."""
     pytest.importorskip("resource")
     X, y = table(n=2000, d=2)
     model = to_onnx(KernelRidgeRegressor(bandwidth=0.5, penalty=1.0).fit(X, y))

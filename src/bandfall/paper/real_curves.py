@@ -44,7 +44,7 @@ def _tasks(name: str, data: Data, size: Size) -> list[Task]:
                 "kernel": kernel,
                 "floors": _floors(dataset, size.n_floors),
             },
-            cost=0.6,
+            cost=0.26,
         )
         for kernel in _KERNELS[name]
         for dataset in DATASETS

@@ -38,7 +38,7 @@ def _tasks(data: Data, size: Size) -> list[Task]:
             f"{dataset}/{seed}",
             shift_curve,
             {"X": split.X_train, "x_new": split.X_test[0]},
-            cost=0.02,
+            cost=0.005,
         )
         for dataset in DATASETS
         for seed, split in enumerate(

@@ -79,10 +79,12 @@ def _tasks(name: str, data: Data, size: Size) -> list[Task]:
     tasks = []
     for kernel in _KERNELS[name]:
         panels = {"kernel": kernel, "floors": _PANEL_FLOORS[name]}
-        tasks.append(Task(f"{kernel}/panels", sine_panels, panels, cost=0.2))
+        tasks.append(Task(f"{kernel}/panels", sine_panels, panels, cost=0.1))
         for seed in range(size.count(N_SEEDS)):
             arguments = {"kernel": kernel, "seed": seed, "n_floors": size.n_floors}
-            tasks.append(Task(f"{kernel}/{size.n_floors}/{seed}", sine_curves, arguments, cost=0.3))
+            tasks.append(
+                Task(f"{kernel}/{size.n_floors}/{seed}", sine_curves, arguments, cost=0.17)
+            )
     return tasks
 
 

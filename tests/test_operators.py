@@ -168,7 +168,6 @@ def test_blocked_stays_inside_its_budget():
     V, budget = np.ones((6000, 1)), 24 * 2**20
     tracemalloc.start()
     operator = BlockedOperator(X, get_kernel("matern52"), np.float64, memory_budget=budget)
-    before, _ = tracemalloc.get_traced_memory()
     operator.product(1.0, V)
     operator.product(0.5, V)
     _, peak = tracemalloc.get_traced_memory()

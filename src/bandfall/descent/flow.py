@@ -152,8 +152,7 @@ def _horizon(
     reached = None
     if front.time + duration >= stopping.max_time:
         duration, reached = stopping.max_time - front.time, Status.TIME_REACHED
-    goal = max(1.0 - stopping.max_r2, 1e-16)
-    enough = first_time_below(space.squared_norm, goal, duration)
+    enough = first_time_below(space.squared_norm, 1.0 - stopping.r2_goal, duration)
     if enough < math.inf:
         duration, reached = enough, Status.R2_REACHED
     return duration, reached, end

@@ -139,14 +139,13 @@ class KrylovSpace:
 
     def longest_accurate(self, time: float, tolerance: float) -> float:
         """The longest time up to `time` whose error stays below `tolerance`."""
-        if self.error(time) <= tolerance:
-            return time
-        low, high = 0.0, time
-        for _ in range(40):
+        low = time
+        while self.error(low) > tolerance:  # the error goes to zero with the time
+            low *= 0.25
+        high = min(4.0 * low, time)
+        for _ in range(8):
             middle = 0.5 * (low + high)
             low, high = (middle, high) if self.error(middle) <= tolerance else (low, middle)
-            if high - low <= 1e-3 * low:
-                break
         return low
 
     def advance(self, time: float) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 # At the smallest allowed bandwidth, R² rising slower than this is no progress at all.
-STALL_SPEED = 1e-8
+STALL_SPEED = 1e-12
 
 
 class Status(StrEnum):
@@ -57,9 +57,14 @@ class Stopping:
     max_time: float = math.inf
     max_iter: int = 1_000_000
 
+    @property
+    def r2_goal(self) -> float:
+        """`max_r2`, or what rounding lets be told from 1; beyond 1 there is no limit."""
+        return self.max_r2 if self.max_r2 > 1.0 else min(self.max_r2, 1.0 - 1e-12)
+
     def check(self, *, r2: float, time: float, n_iter: int) -> Status | None:
         """The limit that is reached now, if any."""
-        if r2 >= self.max_r2:
+        if r2 >= self.r2_goal:
             return Status.R2_REACHED
         if time >= self.max_time:
             return Status.TIME_REACHED

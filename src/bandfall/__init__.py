@@ -2,6 +2,7 @@
 
 from bandfall.descent import floor_sweep
 from bandfall.estimators import (
+    BandfallRegressor,
     KernelDescentRegressor,
     KernelFlowCV,
     KernelFlowRegressor,
@@ -16,6 +17,7 @@ from bandfall.persistence import ModelFileError, load_model, save_model
 from bandfall.version import __version__
 
 __all__ = [
+    "BandfallRegressor",
     "KernelDescentRegressor",
     "KernelFlowCV",
     "KernelFlowRegressor",

@@ -63,14 +63,15 @@ class Flow:
             )
             dimension = space.dimension
             coefficients, residual = space.advance(duration)
-            recorder.step(
-                time=front.time,
-                bandwidth=front.bandwidth,
-                r2=front.r2,
-                speed=speed,
-                duration=duration,
-                coefficients=coefficients,
-            )
+            if duration > 0.0:  # a bandwidth that is only just fast enough may not last at all
+                recorder.step(
+                    time=front.time,
+                    bandwidth=front.bandwidth,
+                    r2=front.r2,
+                    speed=speed,
+                    duration=duration,
+                    coefficients=coefficients,
+                )
             front.move_to(
                 residual,
                 stopping.max_time if reached is Status.TIME_REACHED else front.time + duration,

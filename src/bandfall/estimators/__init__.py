@@ -1,6 +1,7 @@
 """The scikit-learn surface: validation and one call."""
 
 from bandfall.estimators import _storage as _storage  # makes the classes storable
+from bandfall.estimators._bandfall import BandfallRegressor
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
@@ -9,6 +10,7 @@ from bandfall.estimators._mlp import PaperMLPRegressor
 from bandfall.estimators._neural import NeuralDescentRegressor
 
 __all__ = [
+    "BandfallRegressor",
     "KernelDescentRegressor",
     "KernelFlowCV",
     "KernelFlowRegressor",

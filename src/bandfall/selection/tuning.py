@@ -1,0 +1,268 @@
+"""Choosing kernel, speed, metric and stop by evidence: the search behind `BandfallRegressor`.
+
+One path serves every stop, one set of distances every speed. The search goes one question at a
+time, because the answers hardly interact: which speed, how many rounds of the learned metric,
+then speed again together with the kernel. Everything that was tried is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from bandfall.descent import Flow, Path, Stopping, fit_path
+from bandfall.kernels import get_kernel
+from bandfall.metric import feature_scales, gradient_outer_product
+from bandfall.operators import KernelOperator, make_operator
+from bandfall.schedules import MinimumSpeed
+
+SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
+KERNELS = ("gaussian", "matern52", "matern32", "matern12", "cauchy")
+SEARCH_RESOLUTION = 0.2  # coarser than a final fit: errors of 0.2 % do not change a ranking
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration: kernel, slowest speed, rounds of the learned metric, feature transform."""
+
+    kernel: str = "gaussian"
+    min_speed: float = 0.1
+    n_rounds: int = 0
+    transform: str = "standard"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a candidate achieved on held-out rows.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    score : float
+        R² on held-out rows at the best stop, all splits together.
+    standard_error : float
+        Of `score` minus the first trial's score, over held-out rows; NaN for the first.
+    max_r2 : float
+        Training R² at that stop.
+    n_rows : int
+        Training rows of a split.
+    """
+
+    candidate: Candidate
+    score: float
+    standard_error: float
+    max_r2: float
+    n_rows: int
+
+
+@dataclass
+class HeldOut:
+    """Rows to train on and rows to judge by; remembers metrics and operators.
+
+    Attributes
+    ----------
+    views : dict of str to (ndarray (n, d), ndarray (m, d))
+        Training and held-out features under each transform.
+    y, y_held_out : ndarray of shape (n, k), (m, k)
+    weights, weights_held_out : ndarray or None
+    """
+
+    views: dict[str, tuple[np.ndarray, np.ndarray]]
+    y: np.ndarray
+    y_held_out: np.ndarray
+    weights: np.ndarray | None = None
+    weights_held_out: np.ndarray | None = None
+    _scales: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    _operators: dict[tuple, KernelOperator] = field(default_factory=dict)
+
+    def scales(self, transform: str, n_rounds: int, scout: Candidate) -> np.ndarray:
+        """Feature scales after some rounds, learned with the scout's kernel and speed."""
+        key = (transform, n_rounds)
+        if key not in self._scales:
+            X = self.views[transform][0]
+            if n_rounds == 0:
+                self._scales[key] = np.ones(X.shape[1])
+            else:
+                before = self.scales(transform, n_rounds - 1, scout)
+                path = self.train(replace(scout, n_rounds=n_rounds - 1, transform=transform), scout)
+                self._scales[key] = feature_scales(gradient_outer_product(path), before)
+        return self._scales[key]
+
+    def train(self, candidate: Candidate, scout: Candidate) -> Path:
+        """The candidate's path on the training rows."""
+        scales = self.scales(candidate.transform, candidate.n_rounds, scout)
+        X = self.views[candidate.transform][0]
+        X = X * scales.astype(X.dtype)
+        kernel = get_kernel(candidate.kernel)
+        key = (candidate.transform, candidate.n_rounds, candidate.kernel)
+        if key not in self._operators:
+            self._operators = {key: make_operator(X, kernel, X.dtype)}  # one at a time
+        return fit_path(
+            X,
+            self.y,
+            kernel,
+            solver=Flow(tolerance=1e-5),
+            schedule=MinimumSpeed(candidate.min_speed, SEARCH_RESOLUTION),
+            stopping=Stopping(max_iter=2000),
+            weights=self.weights,
+            operator=self._operators[key],
+        )
+
+    def errors(self, candidate: Candidate, scout: Candidate) -> tuple[np.ndarray, np.ndarray]:
+        """Squared errors (S+1, m) at held-out rows before and after every stage, and their R².
+
+        Targets count with their variance over the training rows, weights with theirs.
+        """
+        path = self.train(candidate, scout)
+        scales = self.scales(candidate.transform, candidate.n_rounds, scout)
+        X = self.views[candidate.transform][1]
+        X = X * scales.astype(X.dtype)
+        start = np.broadcast_to(path.offset, (1, *self.y_held_out.shape))
+        staged = np.concatenate([start, path.evaluate_staged(X)])
+        unit = np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(len(self.y))
+        squares = (((staged - self.y_held_out) / unit) ** 2).mean(axis=2)
+        if self.weights_held_out is not None:
+            squares = squares * self.weights_held_out
+        starts = {stage.time for stage in path.stages}
+        r2 = [r for t, r in zip(path.log.time, path.log.r2, strict=True) if t in starts]
+        return squares, np.append(r2, path.r2)
+
+
+class Search:
+    """Tries candidates on all splits and keeps what happened.
+
+    Parameters
+    ----------
+    splits : sequence of HeldOut
+    trials : list of Trial
+        Where trials are appended.
+    out_of_time : callable () -> bool
+        Asked before every trial but the first.
+    """
+
+    def __init__(
+        self,
+        splits: Sequence[HeldOut],
+        trials: list[Trial],
+        out_of_time: Callable[[], bool] = lambda: False,
+    ):
+        self.splits = splits
+        self.trials = trials
+        self.scout = Candidate()
+        self._out_of_time = out_of_time
+        self._known: dict[Candidate, Trial] = {}
+        self._reference: np.ndarray | None = None
+
+    def run(self, candidate: Candidate) -> Trial | None:
+        """The trial of a candidate, from memory where it was tried; None once time is up."""
+        if candidate in self._known:
+            return self._known[candidate]
+        if self._known and self._out_of_time():
+            return None
+        curves = [split.errors(candidate, self.scout) for split in self.splits]
+        goal, errors = _best_stop(curves)
+        variance = np.concatenate([curve[0][0] for curve in curves]).mean()
+        score = 1.0 - errors.mean() / variance if variance > 0 else 0.0
+        if self._reference is None:
+            self._reference = errors
+        difference = (errors - self._reference) / max(variance, 1e-300)
+        standard_error = float(difference.std() / math.sqrt(len(errors)))
+        trial = Trial(
+            candidate,
+            float(score),
+            standard_error if len(self._known) else math.nan,
+            goal,
+            len(self.splits[0].y),
+        )
+        self._known[candidate] = trial
+        self.trials.append(trial)
+        return trial
+
+    def best_of(self, candidates: Iterable[Candidate]) -> Trial:
+        """The best trial among these and all before."""
+        for candidate in candidates:
+            self.run(candidate)
+        return self.best
+
+    @property
+    def best(self) -> Trial:
+        """The best trial so far."""
+        return max(self._known.values(), key=lambda trial: trial.score)
+
+    @property
+    def first(self) -> Trial:
+        """The first trial: what the others are measured against."""
+        return next(iter(self._known.values()))
+
+    def ladder(self, around: Candidate, speeds: Sequence[float] = SPEEDS) -> Trial:
+        """Climb down from faster to slower speeds while that helps, then up if it did not."""
+        start = min(range(len(speeds)), key=lambda i: abs(math.log(speeds[i] / around.min_speed)))
+        best = self.run(replace(around, min_speed=speeds[start])) or self.best
+        for direction in (1, -1):
+            index, misses = start + direction, 0
+            while 0 <= index < len(speeds) and misses < 2:
+                trial = self.run(replace(around, min_speed=speeds[index]))
+                if trial is None:
+                    return self.best
+                misses = 0 if trial.score > best.score else misses + 1
+                best = max(best, trial, key=lambda t: t.score)
+                index += direction
+        return best
+
+    def rounds(self, around: Candidate, max_rounds: int) -> Trial:
+        """Learn the metric round by round until held-out rows say it helps no more."""
+        self.scout = replace(around, n_rounds=0, transform="standard")
+        best = self.run(around) or self.best
+        for n_rounds in range(1, max_rounds + 1):
+            trial = self.run(replace(around, n_rounds=n_rounds))
+            if trial is None or trial.score < best.score - 0.02:
+                break
+            best = max(best, trial, key=lambda t: t.score)
+            if trial.score < best.score:
+                break
+        return best
+
+
+def search(
+    splits: Sequence[HeldOut],
+    trials: list[Trial],
+    *,
+    kernels: Sequence[str] = KERNELS,
+    max_rounds: int = 3,
+    transforms: Sequence[str] = ("standard",),
+    out_of_time: Callable[[], bool] = lambda: False,
+) -> Search:
+    """Speed, then metric, then kernel and speed again, then the feature transform."""
+    tried = Search(splits, trials, out_of_time)
+    tried.run(Candidate())  # the paper's rule: what everything is measured against
+    best = tried.ladder(Candidate())
+    best = tried.rounds(best.candidate, max_rounds)
+    best = tried.ladder(best.candidate)
+    for kernel in kernels:
+        tried.run(replace(best.candidate, kernel=kernel))
+    best = tried.ladder(tried.best.candidate)
+    for transform in transforms:
+        tried.run(replace(tried.best.candidate, transform=transform))
+    return tried
+
+
+def _best_stop(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, np.ndarray]:
+    """The training R² at which to stop, the same on all splits, and squared errors there."""
+    levels = np.unique(np.concatenate([r2 for _, r2 in curves]))
+    if len(curves) == 1:
+        squares, r2 = curves[0]
+        stop = int(np.argmin(squares[1:].mean(axis=1))) + 1 if len(squares) > 1 else 0
+        return float(r2[min(stop, len(r2) - 1)]), squares[stop]
+    levels = levels[np.linspace(0, len(levels) - 1, min(len(levels), 60)).astype(int)]
+    totals = [np.concatenate([_at(curve, level) for curve in curves]) for level in levels]
+    best = int(np.argmin([total.mean() for total in totals]))
+    return float(levels[best]), totals[best]
+
+
+def _at(curve: tuple[np.ndarray, np.ndarray], level: float) -> np.ndarray:
+    """Squared errors after the first stage that reaches a training R²."""
+    squares, r2 = curve
+    return squares[min(int(np.searchsorted(r2, level - 1e-12)), len(squares) - 1)]

@@ -87,6 +87,16 @@ def test_standstill_with_repeated_rows(solver):
 
 
 @pytest.mark.parametrize("solver", [Euler(0.01), EXACT_FLOW])
+def test_every_run_ends_without_limits(solver):
+    """R² limit 1 and no time limit: a wide floor can only come to a standstill."""
+    X, y, X_new = problem(9)
+    sweep = floor_sweep(X, y, X_new, [0.0, 1.0, 50.0], solver=solver, max_r2=1.0)
+    assert sweep.status[2] is Status.STALLED
+    assert np.all(np.isfinite(sweep.new))
+    assert np.all(np.isfinite(sweep.time))
+
+
+@pytest.mark.parametrize("solver", [Euler(0.01), EXACT_FLOW])
 def test_several_targets_and_a_constant_one(solver):
     X, y, X_new = problem(3)
     Y = np.column_stack([y, 50.0 * X[:, 1], np.full(len(y), 7.0)])

@@ -10,7 +10,7 @@ import numpy as np
 
 from bandfall.closed_form import euler_filter
 from bandfall.descent.front import TrainingFront
-from bandfall.descent.hold import HORIZON, Hold, first_decay
+from bandfall.descent.hold import Hold, first_decay, first_end
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
@@ -102,21 +102,18 @@ class Euler:
         if step < self.step_size:
             self._warn(bandwidth, step)
         rates = -np.log(np.maximum(np.abs(1.0 - step * eigenvalues), 1e-300))
-        goal = 1.0 - stopping.max_r2
-        ends = {
-            Status.R2_REACHED: math.ceil(min(first_decay(rates, weights, goal), HORIZON)),
-            Status.TIME_REACHED: (min(stopping.max_time, HORIZON) - time) / step,
-            Status.STALLED: math.ceil(
-                min(first_decay(rates, 2.0 * eigenvalues * weights, STALL_SPEED), HORIZON)
-            ),
-        }
-        status = min(ends, key=lambda limit: ends[limit])
-        n_steps = math.floor(ends[status] * (1.0 + 1e-12))
+        speeds = 2.0 * eigenvalues * weights
+        status, end = first_end(  # in steps
+            r2=np.ceil(first_decay(rates, weights, 1.0 - stopping.r2_goal)),
+            time=(stopping.max_time - time) / step,
+            stalled=np.ceil(first_decay(rates, speeds, STALL_SPEED)),
+        )
+        n_steps = math.floor(end * (1.0 + 1e-12))
         filters = euler_filter(eigenvalues, step, n_steps)
-        last = (ends[status] - n_steps) * step  # the step that is shortened to end in time
+        last = (end - n_steps) * step  # the step that is shortened to end in time
         if last > 0.0:
             filters += last * (1.0 - eigenvalues * filters)
-        return Hold(filters, ends[status] * step, status)
+        return Hold(filters, end * step, status)
 
     def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
         if self.step_size * operator.trace <= STABILITY_LIMIT:

@@ -9,7 +9,7 @@ import numpy as np
 
 from bandfall.closed_form import flow_filter
 from bandfall.descent.front import Plan, TrainingFront
-from bandfall.descent.hold import HORIZON, Hold, first_decay
+from bandfall.descent.hold import HORIZON, Hold, first_decay, first_end
 from bandfall.descent.krylov import KrylovSpace, first_time_below
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
@@ -98,14 +98,12 @@ class Flow:
         stalled = 0.0
         if speeds.sum() >= STALL_SPEED:
             stalled = first_decay(eigenvalues, speeds, 0.5 * STALL_SPEED)
-        goal = max(1.0 - stopping.max_r2, 1e-16)
-        ends = {
-            Status.R2_REACHED: first_decay(eigenvalues, weights, goal),
-            Status.TIME_REACHED: stopping.max_time - time,
-            Status.STALLED: stalled,
-        }
-        status = min(ends, key=lambda limit: ends[limit])
-        return Hold(flow_filter(eigenvalues, ends[status]), ends[status], status)
+        status, duration = first_end(
+            r2=first_decay(eigenvalues, weights, 1.0 - stopping.r2_goal),
+            time=stopping.max_time - time,
+            stalled=stalled,
+        )
+        return Hold(flow_filter(eigenvalues, duration), duration, status)
 
     def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
         bandwidth = schedule.next_bandwidth(front)

@@ -35,6 +35,17 @@ class Hold:
     status: Status
 
 
+def first_end(*, r2: float, time: float, stalled: float) -> tuple[Status, float]:
+    """Which limit comes first, and when; a standstill comes at the latest at `HORIZON`."""
+    ends = {
+        Status.R2_REACHED: r2,
+        Status.TIME_REACHED: time,
+        Status.STALLED: min(stalled, HORIZON),
+    }
+    status = min(ends, key=lambda limit: ends[limit])  # the first one of equals
+    return status, ends[status]
+
+
 def first_decay(rates: np.ndarray, weights: np.ndarray, level: float) -> float:
     """The first t at which Σ weights · e^{−2·t·rates} falls to `level`; ∞ if it never does."""
 

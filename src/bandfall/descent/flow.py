@@ -133,7 +133,13 @@ class Flow:
                     front.plan = replace(front.plan, end=end)
                     return space, duration, reached
                 if full:
-                    return space, space.longest_accurate(duration, tolerance), None
+                    duration = space.longest_accurate(duration, tolerance)
+                    plan = front.plan
+                    if plan.centred and 0.5 * (plan.start + end) <= front.time + duration:
+                        # The threshold is crossed here, so the end is known: past the
+                        # crossing it could not be located any more.
+                        front.plan = replace(plan, end=end)
+                    return space, duration, None
             space.expand()
             front.n_products += 1
 

@@ -23,7 +23,7 @@ def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.nda
     eigenvalues, penalty, rounding = _as_table(eigenvalues, penalty)
     shifted = eigenvalues + penalty
     known = shifted > rounding
-    return np.where(known, 1.0, 0.0) / np.where(known, shifted, 1.0)
+    return known / np.where(known, shifted, 1.0)
 
 
 def flow_filter(eigenvalues: np.ndarray, time: float | np.ndarray) -> np.ndarray:
@@ -96,6 +96,7 @@ class Spectrum:
             self.eigenvectors = np.eye(K.shape[-1], dtype=K.dtype)[order].swapaxes(-1, -2)
         else:
             self.eigenvalues, self.eigenvectors = np.linalg.eigh(K)
+            _check_positive(self.eigenvalues)
         np.maximum(self.eigenvalues, 0.0, out=self.eigenvalues)
 
     def coefficients(self, y: np.ndarray, filters: np.ndarray) -> np.ndarray:
@@ -105,6 +106,17 @@ class Spectrum:
     def coefficient_table(self, y: np.ndarray, filters: Sequence[np.ndarray]) -> np.ndarray:
         """The same for several filters and one target (n,): shape (n, n_filters)."""
         return self.eigenvectors @ (np.stack(filters, axis=1) * (self.eigenvectors.T @ y)[:, None])
+
+
+def _check_positive(eigenvalues: np.ndarray) -> None:
+    """Refuse eigenvalues that are negative beyond rounding."""
+    smallest, largest = float(eigenvalues.min()), float(eigenvalues.max())
+    eps = float(np.finfo(eigenvalues.dtype).eps)
+    if not smallest >= -100.0 * eigenvalues.shape[-1] * eps * max(largest, 0.0):
+        raise ValueError(
+            "the kernel matrix is not positive semi-definite: its eigenvalues go from "
+            f"{smallest:.3g} to {largest:.3g}; use a positive definite kernel"
+        )
 
 
 def ridge_coefficients(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:

@@ -252,12 +252,17 @@ def kernel_matrix(
     """
     if out is None:
         out = xp.empty_like(distances)
-    tiny = float(xp.finfo(distances.dtype).tiny) ** 0.25
-    if bandwidth <= tiny:  # the quotient would overflow: take the limit itself
+    limits = xp.finfo(distances.dtype)
+    if bandwidth <= float(limits.tiny) ** 0.5:  # 1/bandwidth² would overflow: the limit itself
         out[...] = distances == 0
         return out
     scale = 0.0 if math.isinf(bandwidth) else bandwidth**-kernel.power
-    result = kernel.profile(xp.multiply(distances, scale, out=out), xp, work)
+    ceiling = float(limits.max) ** 0.25  # profiles vanish long before, and its square is finite
+    with np.errstate(over="ignore"):
+        q = xp.multiply(distances, scale, out=out)
+    if scale > ceiling:
+        xp.clip(q, 0.0, ceiling, out=q)
+    result = kernel.profile(q, xp, work)
     if result is not out:
         out[...] = result
     return out

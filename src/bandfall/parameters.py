@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -16,18 +17,26 @@ def check_number(
     high: float | None = None,
     low_open: bool = False,
     allow_none: bool = False,
+    finite: bool = False,
+    integer: bool = False,
 ) -> None:
-    """Raise unless `value` is a real number in the interval; names parameter, value, interval."""
+    """Raise unless `value` is a real number in the interval; names parameter, value, interval.
+
+    An interval without `high` holds inf, unless the number must be `finite` or an `integer`.
+    """
     if value is None and allow_none:
         return
+    unlimited = "inf)" if finite or integer else "inf]"
     left = "(" if low_open or low is None else "["
-    interval = f"{left}{'-inf' if low is None else low}, {'inf' if high is None else high}]"
-    allowed = f"a number in {interval}" + (" or None" if allow_none else "")
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    right = unlimited if high is None else f"{high}]"
+    kind, expected = ("an integer", numbers.Integral) if integer else ("a number", numbers.Real)
+    allowed = f"{kind} in {left}{'-inf' if low is None else low}, {right}"
+    allowed += " or None" if allow_none else ""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, expected):
         raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
     number = float(value)
     inside = (low is None or number > low or (number == low and not low_open)) and (
-        high is None or number <= high
+        number <= high if high is not None else number < math.inf or not finite
     )
     if not inside:  # NaN is never inside
         raise ValueError(f"{name}={value!r} must be {allowed}")

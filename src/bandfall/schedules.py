@@ -10,7 +10,11 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
+from bandfall.parameters import check_number
+
+__all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
+
+MIN_SHRINK = 1e-8  # a relative shrink below this would search all but forever
 
 
 class Front(Protocol):
@@ -78,9 +82,15 @@ class Geometric:
     floor: float = 0.0
     ratio: float = 1.01
 
+    def __post_init__(self) -> None:
+        check_number("half_life", self.half_life, low=0, low_open=True, finite=True)
+        check_number("start", self.start, low=0, finite=True)
+        check_number("floor", self.floor, low=0, finite=True)
+        check_number("ratio", self.ratio, low=1, low_open=True, finite=True)
+
     def next_bandwidth(self, front: Front) -> float:
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
-        return max(self.start / self.ratio**n_shrinks, self.floor)
+        return max(self.start * self.ratio**-n_shrinks, self.floor)
 
     def threshold(self, bandwidth: float) -> float:
         return 0.0
@@ -113,10 +123,17 @@ class MinimumSpeed:
     shrink: float = 0.01
     floor: float = 0.0
 
+    def __post_init__(self) -> None:
+        check_number("min_speed", self.min_speed, low=0, low_open=True, finite=True)
+        check_number("shrink", self.shrink, low=MIN_SHRINK, finite=True)
+        check_number("floor", self.floor, low=0, finite=True)
+
     def next_bandwidth(self, front: Front) -> float:
         bandwidth = front.bandwidth
         if front.speed(bandwidth) >= self.min_speed:  # line 5
             return bandwidth
+        if math.isinf(bandwidth):
+            raise ValueError("bandwidth=inf cannot be shrunk; start from a finite one")
         ends_at_floor = front.limit_speed() < self.min_speed
         while bandwidth > self.floor:  # lines 6–8
             if ends_at_floor and front.speed_ceiling(bandwidth) < self.min_speed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -89,7 +90,7 @@ def fit_path(
         kernel=kernel,
         offset=offset,
         scale=scale,
-        residual=centred,
+        residual=centred * (scale > 0),  # rounding in constant columns is no target
         stages=(),
         log=Log(*np.zeros((5, 0))),
         time=0.0,
@@ -178,11 +179,15 @@ def truncate_path(path: Path, *, time: float | None = None, r2: float | None = N
         raise ValueError(f"r2={r2!r} must be between 0 and 1")
     if (time is not None and time >= path.time) or (r2 is not None and r2 > path.r2):
         return path
-    _solver_of(path)
+    if not path.stages:
+        return path
+    solver = _solver_of(path)
     cut = _cut_index(path, time, r2)
     stage = path.stages[cut]
+    if stage.step_size is not None:  # a lowered step was warned of when it was lowered
+        solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
     before = rewind_path(path, cut).replace(
-        bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf)
+        bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
     )
     stopping = Stopping(
         max_r2=math.inf if r2 is None else r2, max_time=math.inf if time is None else time
@@ -190,7 +195,7 @@ def truncate_path(path: Path, *, time: float | None = None, r2: float | None = N
     cut_path = resume_path(before, schedule=Constant(), stopping=stopping)
     # The stage goes on to where it went before, should training be resumed.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
-    return cut_path.replace(plan=plan, schedule=path.schedule)
+    return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
 
 
 def rewind_path(path: Path, n_stages: int) -> Path:

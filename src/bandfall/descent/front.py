@@ -88,7 +88,7 @@ class TrainingFront:
         if bandwidth in self._speeds:
             return self._speeds[bandwidth]
         speed = 2.0 * float((self.residual * self.velocity(bandwidth)).sum())
-        if speed < self._tolerance * self.squared_norm:
+        if not speed >= self._tolerance * self.squared_norm:  # NaN neither
             raise ValueError(
                 f"kernel {self.operator.kernel.name!r} is not positive semi-definite on these "
                 f"rows: rᵀKr = {speed / 2:.3g} < 0 at bandwidth {bandwidth:.6g}"

@@ -13,6 +13,8 @@ from bandfall.persistence import save_model
 
 __all__ = ["KernelRegressor", "TrainingData", "check_flag", "check_number"]
 
+FLOATS = (np.float64, np.float32)
+
 
 class TrainingData(NamedTuple):
     """Validated rows: X (n, d) and y (n, k) of one float dtype, weights (n,) or None."""
@@ -40,9 +42,8 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         save_model(self, file)
 
     def _training_data(self, X, y, sample_weight=None) -> TrainingData:
-        X, y = validate_data(
-            self, X, y, multi_output=True, y_numeric=True, dtype=(np.float64, np.float32)
-        )
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
+        check_magnitudes(X, y)
         self._y_ndim = y.ndim
         y = np.asarray(y, dtype=X.dtype).reshape(len(y), -1)
         if sample_weight is None:
@@ -56,7 +57,22 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
 
     def _new_rows(self, X) -> np.ndarray:
         check_is_fitted(self)
-        return validate_data(self, X, reset=False, dtype=self._dtype)
+        X = self._validated(X, reset=False, dtype=self._dtype)
+        check_distances(X)
+        return X
+
+    def _validated(self, X, *y, **how):
+        """scikit-learn's validation; values that are no numbers are told by their columns."""
+        try:
+            return validate_data(self, X, *y, **how)
+        except (TypeError, ValueError) as error:
+            columns = columns_without_numbers(X)
+            if columns and (isinstance(error, TypeError) or "could not convert" in str(error)):
+                raise ValueError(
+                    f"X must hold numbers only, and these columns do not: {columns}; encode or "
+                    "drop them"
+                ) from error
+            raise
 
     def _shaped(self, predictions: np.ndarray) -> np.ndarray:
         """Predictions (..., m, k) in the shape of the target seen in fit."""
@@ -66,3 +82,43 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def columns_without_numbers(X) -> str:
+    """Names and dtypes of a table's columns that hold no numbers, for an error message."""
+    if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
+        return ""
+    kinds = zip(X.columns, X.dtypes, strict=True)
+    return ", ".join(
+        f"{name!r} ({dtype})" for name, dtype in kinds if getattr(dtype, "kind", "O") not in "biuf"
+    )
+
+
+def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
+    """Refuse training data whose distances or sums leave the range of the dtype."""
+    check_distances(X)
+    limits = np.finfo(X.dtype)
+    spread = float(np.ptp(X, axis=0).max())
+    if 0.0 < spread < (float(limits.tiny) / float(limits.eps)) ** 0.5:
+        raise ValueError(
+            f"X spans no more than {spread:.3g} in any feature, too little for distances in "
+            f"{X.dtype}; rescale the features"
+        )
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers only; got dtype {y.dtype}")
+    largest = float(np.abs(y, dtype=np.float64).max())
+    if largest > float(limits.max) / (4.0 * len(y)):
+        raise ValueError(
+            f"y holds {largest:.3g} in size, too large for sums in {X.dtype}; rescale the target"
+        )
+
+
+def check_distances(X: np.ndarray) -> None:
+    """Refuse features so large that squared distances would overflow."""
+    largest = float(max(X.max(), -X.min()))
+    allowed = (float(np.finfo(X.dtype).max) / (16.0 * X.shape[1])) ** 0.5
+    if largest > allowed:
+        raise ValueError(
+            f"X holds {largest:.3g} in size, too large for distances in {X.dtype}, where at most "
+            f"{allowed:.3g} is allowed; rescale the features"
+        )

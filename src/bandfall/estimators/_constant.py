@@ -71,7 +71,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         get_kernel(self.kernel)
         check_number("bandwidth", self.bandwidth, low=0)
         check_flag("fit_intercept", self.fit_intercept)
-        check_number("memory_budget", self.memory_budget, low=1)
+        check_number("memory_budget", self.memory_budget, low=1, integer=True)
 
 
 class KernelRidgeRegressor(_ConstantBandwidthRegressor):
@@ -125,7 +125,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
 
     def _check_parameters(self):
         super()._check_parameters()
-        check_number("penalty", self.penalty, low=0)
+        check_number("penalty", self.penalty, low=0, finite=True)
 
     def _solve(self, K, y):
         return ridge_coefficients(K, y, float(self.penalty))

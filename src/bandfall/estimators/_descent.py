@@ -21,7 +21,7 @@ from bandfall.descent import (
 from bandfall.estimators._base import KernelRegressor, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.kernels import get_kernel
-from bandfall.schedules import MinimumSpeed
+from bandfall.schedules import MIN_SHRINK, MinimumSpeed
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
@@ -277,14 +277,14 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _check_parameters(self):
         get_kernel(self.kernel)
-        check_number("min_speed", self.min_speed, low=0, low_open=True)
-        check_number("bandwidth", self.bandwidth, low=0, allow_none=True)
-        check_number("min_bandwidth", self.min_bandwidth, low=0)
+        check_number("min_speed", self.min_speed, low=0, low_open=True, finite=True)
+        check_number("bandwidth", self.bandwidth, low=0, allow_none=True, finite=True)
+        check_number("min_bandwidth", self.min_bandwidth, low=0, finite=True)
         check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
         check_number("max_time", self.max_time, low=0, low_open=True, allow_none=True)
-        check_number("resolution", self.resolution, low=0, low_open=True)
-        check_number("step_size", self.step_size, low=0, low_open=True)
-        check_number("max_iter", self.max_iter, low=1)
+        check_number("resolution", self.resolution, low=MIN_SHRINK, finite=True)
+        check_number("step_size", self.step_size, low=MIN_SHRINK, finite=True)
+        check_number("max_iter", self.max_iter, low=1, integer=True)
         check_number(
             "validation_fraction",
             self.validation_fraction,
@@ -293,7 +293,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             low_open=True,
             allow_none=True,
         )
-        check_number("memory_budget", self.memory_budget, low=1)
+        check_number("memory_budget", self.memory_budget, low=1, integer=True)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "

@@ -38,5 +38,5 @@ class SelectedRegressor(KernelRegressor):
 
     def _check_parameters(self):
         get_kernel(self.kernel)
-        check_number("memory_budget", self.memory_budget, low=1)
+        check_number("memory_budget", self.memory_budget, low=1, integer=True)
         check_flag("fit_intercept", self.fit_intercept)

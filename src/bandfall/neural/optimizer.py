@@ -123,7 +123,7 @@ class TangentDescent(torch.optim.Optimizer):
         check_number("lr", lr, low=0, low_open=True)
         check_number("min_speed", min_speed, low=0)
         check_number("damping", damping, low=0)
-        check_number("memory_budget", memory_budget, low=1)
+        check_number("memory_budget", memory_budget, low=1, integer=True)
         check_flag("adapt_damping", adapt_damping)
         if isinstance(n_anchors, bool) or not isinstance(n_anchors, int) or n_anchors < 0:
             raise ValueError(f"n_anchors={n_anchors!r} must be an integer >= 0")

@@ -114,7 +114,13 @@ class _BlockPlan:
         train = np.asarray(X, dtype=np.float64)
         centre = train.mean(axis=0)
         self.train = train - centre
-        self.new = np.asarray(X_new, dtype=np.float64) - centre
+        new = np.asarray(X_new, dtype=np.float64)
+        if new.ndim != 2 or new.shape[1] != train.shape[1]:
+            raise ValueError(
+                f"new rows must have shape (m, {train.shape[1]}) like the training rows; "
+                f"got shape {new.shape}"
+            )
+        self.new = new - centre
         self.dtype = dtype
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = max(1, memory_budget // (n_threads() * 40))

@@ -78,3 +78,14 @@ def test_geometric_halves_by_its_half_life():
         front = FakeFront(lambda s: 0.0, time=time)
         assert schedule.next_bandwidth(front) == pytest.approx(expected)
         assert schedule.span(front) == pytest.approx(0.5)
+
+
+def test_geometric_ends_at_zero_instead_of_overflowing():
+    schedule = Geometric(half_life=0.1, start=8.0)
+    assert schedule.next_bandwidth(FakeFront(lambda s: 0.0, time=1e6)) == 0.0
+
+
+def test_infinite_bandwidth_is_not_searched_from():
+    front = FakeFront(lambda s: 0.0, bandwidth=math.inf, limit=1.0)
+    with pytest.raises(ValueError, match="bandwidth=inf cannot be shrunk"):
+        MinimumSpeed(0.1).next_bandwidth(front)

@@ -1,0 +1,228 @@
+"""Bad input: every refusal names the parameter, its value and what is allowed."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.descent import Stopping
+from bandfall.operators.select import check_dense_budget
+from bandfall.parameters import check_flag, check_number
+from bandfall.schedules import Geometric, MinimumSpeed
+from problems import problem
+
+DESCENT, RIDGE, FLOW = KernelDescentRegressor(), KernelRidgeRegressor(), KernelFlowRegressor()
+ALL = [DESCENT, RIDGE, FLOW]
+X, Y, X_NEW = problem(n=12)
+NUMBERS_OF = {
+    # parameter: (estimators, values out of range)
+    "min_speed": ([DESCENT], [0, 0.0, -0.1, np.nan, np.inf]),
+    "bandwidth": (ALL, [-1, -1e-300, np.nan, -np.inf]),
+    "min_bandwidth": ([DESCENT], [-0.5, np.nan, np.inf]),
+    "max_r2": ([DESCENT], [0, -1, 1.0000001, np.nan, np.inf]),
+    "max_time": ([DESCENT], [0, -1, np.nan]),
+    "resolution": ([DESCENT], [0, -0.1, 1e-20, np.nan, np.inf]),
+    "step_size": ([DESCENT], [0, -0.1, 1e-20, np.nan, np.inf]),
+    "max_iter": ([DESCENT], [0, -5]),
+    "validation_fraction": ([DESCENT], [0, -0.5, 1.5, np.nan]),
+    "penalty": ([RIDGE], [-1e-9, np.nan, np.inf]),
+    "time": ([FLOW], [-1, np.nan]),
+    "memory_budget": (ALL, [0, -1]),
+}
+OUT_OF_RANGE = [
+    (estimator, name, value)
+    for name, (estimators, values) in NUMBERS_OF.items()
+    for estimator in estimators
+    for value in values
+]
+WRONG_TYPE = [
+    (estimator, name, value)
+    for name, (estimators, _) in NUMBERS_OF.items()
+    for estimator in estimators
+    for value in ("1", [1.0], True, 1j)
+]
+
+
+@pytest.mark.parametrize(("estimator", "name", "value"), OUT_OF_RANGE)
+def test_numbers_out_of_range(estimator, name, value):
+    message = rf"^{name}={re.escape(repr(value))} must be an? (number|integer) in [\[(].*[\])]"
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).set_params(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize(("estimator", "name", "value"), WRONG_TYPE)
+def test_values_that_are_no_numbers(estimator, name, value):
+    message = rf"^{name}=.* must be an? (number|integer) in .*; got {type(value).__name__}"
+    with pytest.raises(TypeError, match=message):
+        clone(estimator).set_params(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["max_iter", "memory_budget"])
+@pytest.mark.parametrize("value", [1.5, 1e9, np.inf])
+def test_counts_are_integers(name, value):
+    with pytest.raises(TypeError, match=f"{name}=.* must be an integer"):
+        clone(DESCENT).set_params(**{name: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize("scalar", [np.float32, np.float64, np.int64])
+def test_numpy_scalars_are_numbers(scalar):
+    model = clone(DESCENT).set_params(bandwidth=scalar(3), min_speed=scalar(1))
+    assert np.all(np.isfinite(model.fit(X, Y).predict(X)))
+
+
+def test_a_start_at_infinity_is_refused_and_a_constant_one_is_not():
+    with pytest.raises(ValueError, match=r"bandwidth=inf must be a number in \[0, inf\) or None"):
+        clone(DESCENT).set_params(bandwidth=np.inf).fit(X, Y)
+    assert np.all(np.isfinite(clone(RIDGE).set_params(bandwidth=np.inf).fit(X, Y).predict(X)))
+
+
+def test_floor_above_the_start():
+    with pytest.raises(ValueError, match=r"min_bandwidth=2.0 must not be above bandwidth=1.0"):
+        KernelDescentRegressor(min_bandwidth=2.0, bandwidth=1.0).fit(X, Y)
+
+
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.parametrize(
+    ("kernel", "error", "message"),
+    [
+        ("rbf", ValueError, "kernel='rbf' is unknown; allowed: gaussian.*laplace.*profile"),
+        (None, TypeError, "kernel must be a name, a Kernel or a callable.*got NoneType"),
+        (lambda u: 1 + u, ValueError, "infinity"),
+    ],
+)
+def test_kernels(estimator, kernel, error, message):
+    with pytest.raises(error, match=message):
+        clone(estimator).set_params(kernel=kernel).fit(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["Flow", "", None, 3])
+def test_solvers(solver):
+    with pytest.raises(ValueError, match=r"solver=.* is unknown; allowed: 'flow', 'euler'"):
+        KernelDescentRegressor(solver=solver).fit(X, Y)
+
+
+def test_flags():
+    with pytest.raises(TypeError, match="fit_intercept='yes' must be True or False; got str"):
+        KernelRidgeRegressor(fit_intercept="yes").fit(X, Y)
+
+
+def with_value(array, value):
+    array = np.array(array, dtype=float)
+    array.flat[3] = value
+    return array
+
+
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.parametrize(
+    ("rows", "target", "error", "message"),
+    [
+        (with_value(X, np.nan), Y, ValueError, "X contains NaN"),
+        (with_value(X, np.inf), Y, ValueError, "X contains infinity"),
+        (X, with_value(Y, np.nan), ValueError, "y contains NaN"),
+        (X, with_value(Y, -np.inf), ValueError, "y contains infinity"),
+        (X[:0], Y[:0], ValueError, r"0 sample\(s\)"),
+        (X[:, :0], Y, ValueError, r"0 feature\(s\)"),
+        (X[:, 0], Y, ValueError, "Expected 2D array, got 1D"),
+        (X[None], Y, ValueError, "dim 3"),
+        (X, Y[:-1], ValueError, "inconsistent numbers of samples"),
+        (X, np.zeros((12, 2, 2)), ValueError, "dim 3"),
+        (X, None, ValueError, "requires y"),
+        (X * 1j, Y, ValueError, "Complex data not supported"),
+        (sparse.csr_array(X), Y, TypeError, "[Ss]parse data"),
+        (X, ["a"] * 12, ValueError, "y must hold numbers only; got dtype <U1"),
+        (X, ["1.5"] * 12, ValueError, "y must hold numbers only; got dtype"),
+        ([["a", "b"]] * 12, Y, ValueError, "could not convert string to float: 'a'"),
+        (1e200 * X, Y, ValueError, "X holds .* too large for distances in float64, where at most"),
+        (1e-200 * X, Y, ValueError, "X spans no more than .* rescale"),
+        (X, 1e307 * Y, ValueError, "y holds .* too large for sums in float64; rescale"),
+        (X.astype(np.float32), 1e39 * Y, ValueError, "y holds .* too large for sums in float32"),
+    ],
+)
+def test_data(estimator, rows, target, error, message):
+    with pytest.raises(error, match=message):
+        clone(estimator).fit(rows, target)
+
+
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.parametrize(
+    "column",
+    [["red"] * 12, pd.Categorical(["red"] * 12), pd.to_datetime(["2000-01-01"] * 12)],
+    ids=["text", "category", "date"],
+)
+def test_columns_that_hold_no_numbers_are_named(estimator, column):
+    table = pd.DataFrame({"height": X[:, 0], "colour": column})
+    with pytest.raises(ValueError, match=r"these columns do not: 'colour' \(.*\); encode or drop"):
+        clone(estimator).fit(table, Y)
+
+
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (X[:, :2], "X has 2 features, but .* is expecting 3"),
+        (with_value(X, np.nan), "X contains NaN"),
+        (X[0], "Expected 2D array, got 1D"),
+        (X[:0], r"0 sample\(s\)"),
+        (1e200 * X, "X holds .* too large"),
+        (pd.DataFrame({"a": [1.0], "b": [2.0], "c": ["x"]}), r"these columns do not: 'c'"),
+    ],
+)
+def test_new_rows(estimator, rows, message):
+    model = clone(estimator).fit(X, Y)
+    # Feature names that were not there in fit are warned of by scikit-learn first.
+    rows_names = getattr(rows, "columns", None)
+    if rows_names is not None:
+        model = clone(estimator).fit(pd.DataFrame(X, columns=rows_names), Y)
+    with pytest.raises(ValueError, match=message):
+        model.predict(rows)
+
+
+@pytest.mark.parametrize("estimator", ALL)
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (-np.ones(12), "Negative values in data passed to `sample_weight`"),
+        (np.zeros(12), "at least one"),
+        (with_value(np.ones(12), np.nan), "sample_weight contains NaN"),
+        (np.ones(11), r"sample_weight.shape == \(11,\), expected \(12,\)"),
+    ],
+)
+def test_weights(estimator, weights, message):
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).fit(X, Y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("estimator", [RIDGE, FLOW])
+def test_matrices_over_the_budget_are_refused_before_allocation(estimator):
+    rows = np.zeros((200, 1))
+    with pytest.raises(MemoryError, match=r"200 rows need 0.00 GiB, over the memory_budget of"):
+        clone(estimator).set_params(memory_budget=1000).fit(rows, rows[:, 0])
+    with pytest.raises(MemoryError, match=r"100000 rows need 149.01 GiB.*memory_budget of 1.00"):
+        check_dense_budget(100_000, np.dtype(np.float64), 2**30)
+
+
+def test_schedules():
+    for bad in ({"min_speed": 0.0}, {"min_speed": 0.1, "shrink": 0.0}):
+        with pytest.raises(ValueError, match="must be a number in"):
+            MinimumSpeed(**bad)
+    for bad in ({"half_life": 0.0}, {"ratio": 1.0}, {"start": -1.0}, {"floor": np.nan}):
+        with pytest.raises(ValueError, match="must be a number in"):
+            Geometric(**{"half_life": 1.0, "start": 1.0, **bad})
+
+
+def test_helpers_tell_intervals_apart():
+    check_number("a", np.inf, low=0)
+    check_number("a", None, low=0, allow_none=True)
+    with pytest.raises(ValueError, match=r"a=inf must be a number in \[0, inf\)"):
+        check_number("a", np.inf, low=0, finite=True)
+    with pytest.raises(ValueError, match=r"a=-1 must be a number in \(0, 1\] or None"):
+        check_number("a", -1, low=0, high=1, low_open=True, allow_none=True)
+    with pytest.raises(ValueError, match=r"a=2 must be a number in \(-inf, 1\]"):
+        check_number("a", 2, high=1)
+    with pytest.raises(TypeError, match="flag=1 must be True or False; got int"):
+        check_flag("flag", 1)
+    assert Stopping().check(r2=0.5, time=1.0, n_iter=0) is None

@@ -11,8 +11,9 @@ WORKERS ?= auto
 demo: $(VENV)/.demo
 	$(BIN)/python -m bandfall.demo --out out
 
+# One thread a worker: the workers are the parallelism.
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n $(WORKERS)
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .

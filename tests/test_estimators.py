@@ -305,6 +305,15 @@ def test_start_bandwidth_is_the_largest_distance_raised_to_the_floor():
         assert wide.fit(X, y).path_.bandwidths[0] == 9.0
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("solver", ["euler", "flow"])
+def test_r2_of_one_is_reached(solver, dtype):
+    X, y, _ = problem()
+    model = KernelDescentRegressor(solver=solver, max_r2=1.0).fit(X.astype(dtype), y)
+    assert model.path_.status == "r2_reached"
+    assert_predicts_alike(model.predict(X), y, y, 1e-5)
+
+
 # Size -----------------------------------------------------------------------------------------
 def test_a_thousand_rows_do_no_worse_than_eighty():
     X, y = load_cpu(return_X_y=True, data_home=data_directory())

@@ -40,7 +40,8 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
     anchors : int or array-like of shape (n_anchors, n_features), default=100
         Points whose outputs should stay, or how many to draw.
     anchor_sampling : {"uniform", "mixed"}, default="uniform"
-        Draw them in the box that the rows span, or between random pairs of rows.
+        Draw them in the box that the rows span, a tenth wider at either end, or between random
+        pairs of rows.
     damping : float >= 0, default=1e-4
         Relative damping of the first controlled step; adapted afterwards.
     max_r2 : float in (0, 1], default=0.999

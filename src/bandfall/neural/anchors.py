@@ -8,8 +8,17 @@ from torch import Tensor
 __all__ = ["mixed_anchors", "uniform_anchors"]
 
 
-def uniform_anchors(X: Tensor, n_anchors: int, generator: torch.Generator | None = None) -> Tensor:
+def uniform_anchors(
+    X: Tensor,
+    n_anchors: int,
+    generator: torch.Generator | None = None,
+    *,
+    margin: float = 0.1,
+) -> Tensor:
     """Points uniform in the box that the rows of X span, shape (n_anchors, ...).
+
+    The box is wider by `margin` of its sides at either end: nothing holds the network just
+    outside the outermost rows otherwise, and that is where it then goes astray.
 
     Examples
     --------
@@ -19,6 +28,7 @@ def uniform_anchors(X: Tensor, n_anchors: int, generator: torch.Generator | None
     torch.Size([3, 2])
     """
     low, high = X.amin(dim=0), X.amax(dim=0)
+    low, high = low - margin * (high - low), high + margin * (high - low)
     shares = torch.rand(
         (n_anchors, *X.shape[1:]), generator=generator, dtype=X.dtype, device=_device(generator, X)
     )

@@ -47,8 +47,8 @@ class TangentDescent(torch.optim.Optimizer):
         A regression network with outputs (n,), (n, 1) or (n, k). Device and dtype follow it.
         float64 is advised: small singular values of the Jacobian carry the fine structure.
     anchors : Tensor of shape (n*, ...), optional
-        Rows whose outputs should not move. By default `n_anchors` points uniform in the box
-        of the first rows seen.
+        Rows whose outputs should not move. By default `n_anchors` points from
+        `uniform_anchors` on the first rows seen.
     lr : float > 0, default=0.2
         Step in training time. The anchored part takes the share lr off the residuals.
     min_speed : float >= 0, default=0.1

@@ -1,8 +1,9 @@
-"""scikit-learn's own checks, without exceptions."""
+"""scikit-learn's own checks, without exceptions but one that its own models need too."""
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bandfall import (
+    BandfallRegressor,
     KernelDescentRegressor,
     KernelFlowCV,
     KernelFlowRegressor,
@@ -25,4 +26,16 @@ from bandfall import (
     ]
 )
 def test_sklearn_checks(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks(
+    [BandfallRegressor(kernels=("gaussian",), max_rounds=1)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": (
+            "rows are held out at random: repeated rows may fall on both sides"
+        )
+    },
+)
+def test_sklearn_checks_of_the_self_tuning(estimator, check):
     check(estimator)

@@ -94,8 +94,10 @@ def _sources(columns: ColumnTransformer, numeric: list, other: list, width: int)
     encoded = []
     if other:
         encoder = columns.named_transformers_["other"]
-        names = encoder.get_feature_names_out([str(i) for i in other])
-        encoded = [int(name.split("_", 1)[0]) for name in names]
+        kinds = zip(other, encoder.categories_, encoder.infrequent_categories_, strict=True)
+        for column, categories, rare in kinds:
+            n_rare = 0 if rare is None else len(rare) - 1  # the rare ones share a column
+            encoded += [column] * (len(categories) - n_rare)
     sources = np.array([*imputed, *encoded], dtype=int)
     assert len(sources) == width
     return sources

@@ -3,6 +3,7 @@
 from bandfall.plotting._bound import BoundDisplay
 from bandfall.plotting._double_descent import DoubleDescentDisplay
 from bandfall.plotting._path import PathDisplay
+from bandfall.plotting._selection import SelectionDisplay
 from bandfall.plotting._shift import KernelShiftDisplay
 from bandfall.plotting._tangent import TangentLogDisplay
 
@@ -11,5 +12,6 @@ __all__ = [
     "DoubleDescentDisplay",
     "KernelShiftDisplay",
     "PathDisplay",
+    "SelectionDisplay",
     "TangentLogDisplay",
 ]

@@ -1,0 +1,208 @@
+"""The self-tuning regressor: what it promises, on problems small enough to check."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1
+from sklearn.model_selection import cross_val_score
+
+from bandfall import BandfallRegressor, KernelDescentRegressor
+from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.kernels import get_kernel
+from bandfall.metric import feature_scales, gradient_outer_product, metric_root
+from bandfall.schedules import MinimumSpeed
+from problems import problem
+
+FAST = {"kernels": ("gaussian",), "max_rounds": 2}
+
+
+@pytest.fixture(scope="module")
+def friedman():
+    X, y = make_friedman1(260, n_features=8, noise=0.3, random_state=0)
+    return X[:160], y[:160], X[160:], y[160:]
+
+
+@pytest.fixture(scope="module")
+def fitted(friedman):
+    X, y, _, _ = friedman
+    return BandfallRegressor(**FAST).fit(X, y)
+
+
+def test_it_beats_the_fixed_rule_where_features_differ(friedman, fitted):
+    X, y, X_test, y_test = friedman
+    fixed = KernelDescentRegressor().fit((X - X.mean(0)) / X.std(0), y)
+    fixed_score = fixed.score((X_test - X.mean(0)) / X.std(0), y_test)
+    assert fitted.score(X_test, y_test) > fixed_score + 0.05
+    assert fitted.best_params_["n_rounds"] > 0
+
+
+def test_importances_find_the_features_that_matter(fitted):
+    importances = fitted.feature_importances_
+    assert_allclose(importances.sum(), 1.0)
+    assert importances[:5].min() > 3 * importances[5:].max()
+
+
+def test_everything_tried_is_kept(fitted):
+    table = fitted.selection_
+    assert len({len(column) for column in table.values()}) == 1
+    first = {key: table[key][0] for key in ("kernel", "min_speed", "n_rounds", "transform")}
+    assert first == {
+        "kernel": "gaussian",
+        "min_speed": 0.1,
+        "n_rounds": 0,
+        "transform": "standard",
+    }
+    assert fitted.best_score_ == table["score"].max()
+
+
+def test_the_same_seed_gives_the_same_model(friedman, fitted):
+    X, y, X_test, _ = friedman
+    again = clone(fitted).fit(X, y)
+    assert_array_equal(again.predict(X_test), fitted.predict(X_test))
+
+
+def test_units_of_features_do_not_matter(friedman, fitted):
+    X, y, X_test, _ = friedman
+    scale, shift = np.geomspace(1e-3, 1e4, X.shape[1]), np.arange(X.shape[1]) * 100.0
+    other = clone(fitted).fit(X * scale + shift, y)
+    for name in ("kernel", "min_speed", "n_rounds", "transform"):
+        assert other.best_params_[name] == fitted.best_params_[name]
+    assert_allclose(other.predict(X_test * scale + shift), fitted.predict(X_test), atol=1e-3)
+
+
+def test_order_and_repetition_of_columns_hardly_matter(friedman, fitted):
+    X, y, X_test, y_test = friedman
+    base = fitted.score(X_test, y_test)
+    order = np.random.default_rng(0).permutation(X.shape[1])
+    permuted = clone(fitted).fit(X[:, order], y)
+    assert_allclose(permuted.score(X_test[:, order], y_test), base, atol=0.005)
+    twice = clone(fitted).fit(np.hstack([X, X]), y)
+    assert_allclose(twice.score(np.hstack([X_test, X_test]), y_test), base, atol=0.01)
+
+
+def test_gradient_is_the_gradient(friedman, fitted):
+    _, _, X_test, _ = friedman
+    rows, step = X_test[:5], 1e-4
+    gradient = fitted.gradient(rows)
+    for feature in range(rows.shape[1]):
+        shift = step * np.eye(rows.shape[1])[feature]
+        slope = (fitted.predict(rows + shift) - fitted.predict(rows - shift)) / (2 * step)
+        assert_allclose(gradient[:, feature], slope, atol=1e-3 * np.abs(gradient).max())
+
+
+def test_staged_predictions_end_with_the_prediction(friedman, fitted):
+    _, _, X_test, _ = friedman
+    *_, last = fitted.staged_predict(X_test)
+    assert_allclose(last, fitted.predict(X_test), rtol=1e-9)
+
+
+def test_tables_with_categories_and_gaps():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n = 240
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(size=n),
+            "colour": rng.choice(["red", "green", "blue"], size=n),
+            "flag": rng.random(n) < 0.5,
+            "constant": 3.0,
+        }
+    )
+    y = frame["size"] + 2.0 * (frame["colour"] == "red") - 1.0 * frame["flag"]
+    frame.loc[rng.random(n) < 0.1, "size"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "colour"] = None
+    model = BandfallRegressor(**FAST).fit(frame[:180], y[:180])
+    assert model.score(frame[180:], y[180:]) > 0.6
+    assert model.feature_importances_.shape == (4,)
+    assert model.feature_importances_[3] == 0.0
+    unseen = frame[180:].assign(colour="violet")
+    assert np.all(np.isfinite(model.predict(unseen)))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["colour", "size", "flag", "constant"]])
+    frame.loc[0, "size"] = np.inf
+    with pytest.raises(ValueError, match=r"X\['size'\] holds infinite"):
+        BandfallRegressor(**FAST).fit(frame, y)
+
+
+def test_missing_values_in_arrays(friedman):
+    X, y, X_test, y_test = friedman
+    X = X.copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.05] = np.nan
+    assert BandfallRegressor(**FAST).fit(X, y).score(X_test, y_test) > 0.6
+
+
+def test_weights_and_several_targets(friedman):
+    X, y, X_test, _ = friedman
+    weights = np.random.default_rng(0).integers(0, 3, size=len(y))
+    model = BandfallRegressor(**FAST).fit(X, np.column_stack([y, -y]), sample_weight=weights)
+    predictions = model.predict(X_test)
+    assert_allclose(predictions[:, 1], -predictions[:, 0], atol=1e-6)
+    assert model.path_.X.shape[0] == np.count_nonzero(weights)
+
+
+def test_time_budget_returns_the_best_so_far(friedman):
+    X, y, X_test, _ = friedman
+    model = BandfallRegressor(max_seconds=1e-9).fit(X, y)
+    assert len(model.selection_["score"]) == 1
+    assert np.all(np.isfinite(model.predict(X_test)))
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
+def test_hardly_any_rows(n):
+    X, y, X_new = problem(n=n)
+    model = BandfallRegressor(**FAST).fit(X, y)
+    assert np.all(np.isfinite(model.predict(X_new)))
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (np.ones((12, 2)), np.arange(12.0)),  # nothing to tell rows apart by
+        (np.arange(24.0).reshape(12, 2), np.full(12, 7.0)),  # nothing to learn
+        (np.full((12, 1), np.nan), np.arange(12.0)),  # nothing known
+    ],
+)
+def test_degenerate_data_predict_the_mean(X, y):
+    assert_allclose(BandfallRegressor(**FAST).fit(X, y).predict(X), y.mean(), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"max_seconds": 0}, {"max_rounds": -1}, {"kernels": ("rbf",)}, {"memory_budget": 0}]
+)
+def test_bad_parameters_are_named(bad):
+    name = next(iter(bad)).removesuffix("s")
+    with pytest.raises((ValueError, TypeError), match=name):
+        BandfallRegressor(**bad).fit(np.eye(5), np.arange(5.0))
+
+
+def test_works_inside_cross_validation(friedman):
+    X, y, _, _ = friedman
+    model = BandfallRegressor(kernels=("gaussian",), max_rounds=1)
+    assert cross_val_score(model, X[:90], y[:90], cv=2).min() > 0.3
+
+
+def test_metric_from_a_function_of_one_feature():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 4))
+    path = fit_path(
+        X,
+        np.sin(2 * X[:, :1]),
+        get_kernel("gaussian"),
+        solver=Flow(),
+        schedule=MinimumSpeed(0.02, 0.1),
+        stopping=Stopping(),
+    )
+    product = gradient_outer_product(path)
+    scales = feature_scales(product, np.ones(4))
+    assert scales[0] == 1.0
+    assert scales[1:].max() < 0.5
+    root = metric_root(product, np.eye(4))
+    assert_allclose(root, root.T)
+    assert np.argmax(np.diag(root)) == 0
+
+
+def test_metric_of_a_constant_function_is_flat():
+    assert_array_equal(feature_scales(np.zeros((3, 3)), np.ones(3)), np.ones(3))
+    assert_array_equal(metric_root(np.zeros((3, 3)), np.eye(3)), np.eye(3))
+    assert feature_scales(np.diag([1.0, 0.0]), np.ones(2))[1] == 1e-3

@@ -108,6 +108,8 @@ def test_solvers(solver):
 def test_flags():
     with pytest.raises(TypeError, match="fit_intercept='yes' must be True or False; got str"):
         KernelRidgeRegressor(fit_intercept="yes").fit(X, Y)
+    with pytest.raises(TypeError, match="warm_start=1 must be True or False; got int"):
+        KernelDescentRegressor(warm_start=1).fit(X, Y)
 
 
 def with_value(array, value):

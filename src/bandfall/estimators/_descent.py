@@ -18,7 +18,7 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
-from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.estimators._base import KernelRegressor, check_flag, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MIN_SHRINK, MinimumSpeed
@@ -293,6 +293,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             low_open=True,
             allow_none=True,
         )
+        check_flag("warm_start", self.warm_start)
         check_number("memory_budget", self.memory_budget, low=1, integer=True)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(

@@ -5,29 +5,47 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from bandfall.version import __version__
+
 if TYPE_CHECKING:
     import typer
 
-_HINT = "bandfall: its commands need typer and rich: pip install 'bandfall[cli]'\n"
+_HINT = "bandfall: its commands need typer, rich and pandas: pip install 'bandfall[cli]'\n"
 
 
 def build_app() -> typer.Typer:
     """The application with all its commands."""
     import typer
 
+    from bandfall.commands.compare import compare
+    from bandfall.commands.demo import demo
+    from bandfall.commands.fit import fit
+    from bandfall.commands.inspect import inspect
+    from bandfall.commands.predict import predict
+    from bandfall.commands.report import report
     from bandfall.paper.commands import app as paper
 
     app = typer.Typer(
-        help="Kernel regression whose bandwidth falls to zero while it trains.",
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
     )
 
+    def show_version(wanted: bool) -> None:
+        if wanted:
+            sys.stdout.write(f"bandfall {__version__}\n")
+            raise typer.Exit
+
     @app.callback()
-    def main_options() -> None:
+    def main_options(
+        version: bool = typer.Option(
+            False, "--version", help="Show the version.", callback=show_version, is_eager=True
+        ),
+    ) -> None:
         """Kernel regression whose bandwidth falls to zero while it trains."""
 
+    for command in (demo, fit, predict, inspect, report, compare):
+        app.command()(command)
     app.add_typer(paper, name="paper")
     return app
 
@@ -35,9 +53,10 @@ def build_app() -> typer.Typer:
 def main() -> None:
     """Entry point: run the application, or say in one line what is not installed."""
     try:
+        import pandas  # noqa: F401
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError:
         sys.stderr.write(_HINT)
         raise SystemExit(2) from None
-    build_app()()
+    build_app()(prog_name="bandfall")

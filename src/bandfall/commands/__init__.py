@@ -1,0 +1,1 @@
+"""The commands of ``bandfall`` beside ``paper``: fit, predict, inspect, report, compare, demo."""

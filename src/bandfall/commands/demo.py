@@ -1,0 +1,21 @@
+"""``bandfall demo``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bandfall.commands.terminal import fail, one_line_errors
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the picture.")] = Path("out"),
+) -> None:
+    """Show what a falling bandwidth does, on data that ship inside: a table and a picture."""
+    with one_line_errors():
+        from bandfall import demo as demonstration
+
+        if demonstration.main(["--out", str(out)]):
+            fail("the demonstration failed", 1)

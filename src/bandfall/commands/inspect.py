@@ -1,0 +1,115 @@
+"""``bandfall inspect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table as RichTable
+
+from bandfall.commands.predict import ModelArgument
+from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, stdout
+from bandfall.commands.training import last_step, scores
+from bandfall.persistence import read_model_document, read_model_file
+
+
+def inspect(model: ModelArgument, json: JsonOption = False) -> None:
+    """Say what a model file holds: estimator, path, features, score, size and versions."""
+    with one_line_errors():
+        summary = describe(model)
+        print_json(summary) if json else _show(summary)
+
+
+def describe(file: str) -> dict[str, Any]:
+    """Everything `inspect` says, as JSON values."""
+    stored, document = read_model_file(file), read_model_document(file)
+    estimator, notes = stored.estimator, stored.notes
+    last = last_step(estimator)
+    steps = [type(step).__name__ for _, step in getattr(estimator, "steps", [("", last)])]
+    names = getattr(estimator, "feature_names_in_", None)
+    summary: dict[str, Any] = {
+        "file": file,
+        "bytes": Path(file).stat().st_size,
+        "format_version": document["format_version"],
+        "versions": stored.versions,
+        "steps": steps,
+        "parameters": {
+            name: value
+            for name, value in last.get_params(deep=False).items()
+            if isinstance(value, str | int | float | None)
+        },
+        "n_features": int(estimator.n_features_in_),
+        "features": None if names is None else list(names),
+        "dtype": str(last._dtype),
+        "target": notes.get("target"),
+        "source": notes.get("source"),
+    }
+    path = getattr(last, "path_", None)
+    if path is not None:
+        summary["path"] = describe_path(path)
+    test = notes.get("test")
+    if isinstance(test, dict):
+        summary["test"] = {"n_rows": len(test["y"]), **_test_scores(estimator, test)}
+    return summary
+
+
+def describe_path(path: Any) -> dict[str, Any]:
+    """The main numbers of a path."""
+    return {
+        "n_rows": len(path.X),
+        "n_stages": len(path),
+        "kernel": path.kernel.name,
+        "first_bandwidth": float(path.bandwidths[0]) if len(path) else None,
+        "last_bandwidth": float(path.bandwidths[-1]) if len(path) else None,
+        "time": path.time,
+        "r2": path.r2,
+        "status": path.status.value,
+        "explanation": path.status.explanation,
+    }
+
+
+def _test_scores(estimator: Any, test: dict[str, np.ndarray]) -> dict[str, float]:
+    import pandas as pd
+
+    names = getattr(estimator, "feature_names_in_", None)
+    X = test["X"] if names is None else pd.DataFrame(test["X"], columns=names)
+    return scores(test["y"], estimator.predict(X))
+
+
+def _show(summary: dict[str, Any]) -> None:
+    table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_row("file", f"{summary['file']} ({_size(summary['bytes'])})")
+    table.add_row("estimator", " → ".join(summary["steps"]))
+    if summary["target"] is not None:
+        table.add_row("target", f"{summary['target']} (trained from {summary['source']})")
+    features = summary["features"]
+    listed = "without names" if features is None else ", ".join(features)
+    table.add_row("features", f"{summary['n_features']}: {listed}")
+    if "path" in summary:
+        path = summary["path"]
+        table.add_row("trained on", f"{path['n_rows']:,} rows")
+        if path["n_stages"]:
+            table.add_row(
+                "path",
+                f"{path['n_stages']} stages of kernel {path['kernel']}, bandwidth "
+                f"{path['first_bandwidth']:.3g} → {path['last_bandwidth']:.3g}",
+            )
+        table.add_row("training R²", f"{path['r2']:.4f}")
+        table.add_row("ended because", path["explanation"])
+    if "test" in summary:
+        test = summary["test"]
+        table.add_row("held-out R²", f"{test['r2']:.4f} on {test['n_rows']:,} rows")
+    parameters = ", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items())
+    table.add_row("parameters", parameters)
+    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
+    table.add_row("written by", f"{versions} (format {summary['format_version']})")
+    stdout().print(table)
+
+
+def _size(n_bytes: int) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"

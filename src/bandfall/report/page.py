@@ -1,0 +1,124 @@
+"""The page: sections put together with their style and script, everything inside one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from bandfall.report.charts import number
+from bandfall.report.findings import Findings
+from bandfall.report.sections import (
+    data_section,
+    error_section,
+    film_data,
+    importance_section,
+    path_section,
+    scale_section,
+    score_section,
+    scored_rows,
+    section,
+    slice_section,
+)
+from bandfall.version import __version__
+
+# Nothing may be fetched: the page works offline and tells nobody that it was opened.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def render_page(
+    findings: Findings,
+    *,
+    target: str,
+    source: str,
+    details: dict[str, str],
+    rivals: Sequence[Any] = (),
+    model_name: str = "bandfall",
+) -> str:
+    """The report as HTML.
+
+    Parameters
+    ----------
+    findings : Findings
+    target, source : str
+        Name of the target and of the file it came from.
+    details : dict of str to str
+        Further lines about the model, for the last section.
+    rivals : sequence of RivalScore
+        Including the model itself, under `model_name`.
+    """
+    slices, lines = slice_section(findings, target)
+    sections = [
+        score_section(findings, rivals, model_name),
+        path_section(findings),
+        scale_section(findings),
+        slices,
+        importance_section(findings),
+        error_section(findings, target),
+        data_section(findings, target),
+        _model_section(details),
+    ]
+    links = "".join(
+        f'<a href="#{name}">{title}</a>'
+        for name, title in _LINKS.items()
+        if any(f'<section id="{name}"' in one for one in sections)
+    )
+    title = f"Predicting {target}"
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="generator" content="bandfall {__version__}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}: bandfall report</title><style>{_resource('page.css')}</style>"
+        f"</head><body><header><h1>{escape(title)}</h1>"
+        f'<div class="dim">from {len(findings.features)} features of '
+        f"<code>{escape(source)}</code></div>{_cards(findings)}<nav>{links}</nav></header>"
+        f"<main>{''.join(sections)}</main>"
+        f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
+        'nothing.</footer><div id="tip" hidden></div>'
+        f"{film_data(findings, lines)}<script>{_resource('page.js')}</script></body></html>\n"
+    )
+
+
+_LINKS = {
+    "score": "Score",
+    "path": "Path",
+    "scales": "Scales",
+    "slices": "Slices",
+    "features": "Features",
+    "errors": "Errors",
+    "data": "Data",
+    "model": "Model",
+}
+
+
+def _cards(findings: Findings) -> str:
+    cards = [
+        ("main", f"{findings.r2:.3f}", f"R² on {scored_rows(findings)}"),
+        ("", number(findings.mae), "mean absolute error"),
+        ("", f"{len(findings.train.y):,}", "training rows"),
+    ]
+    if findings.held_out:
+        cards.append(("", f"{len(findings.scored.y):,}", "held-out rows"))
+    if findings.path is not None:
+        first, last = findings.path.bandwidths[[0, -1]]
+        cards.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
+        cards.append(("", f"{findings.path.r2:.3f}", "training R²"))
+    return (
+        '<div class="cards">'
+        + "".join(
+            f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
+            for style, value, label in cards
+        )
+        + "</div>"
+    )
+
+
+def _model_section(details: dict[str, str]) -> str:
+    lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
+    return section("model", "The model", "", f"<dl>{lines}</dl>")
+
+
+def _resource(name: str) -> str:
+    return files("bandfall.report").joinpath(name).read_text(encoding="utf-8")

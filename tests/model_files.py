@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from bandfall import (
+    BandfallRegressor,
     KernelDescentRegressor,
     KernelFlowCV,
     KernelFlowRegressor,
@@ -30,6 +31,7 @@ def table(n=24, d=3, outputs=None, dtype=np.float64, seed=0):
 def estimators():
     """One of every storable kind, not fitted."""
     return {
+        "bandfall": BandfallRegressor(kernels=("gaussian",), max_rounds=1),
         "descent": KernelDescentRegressor(),
         "descent-euler": KernelDescentRegressor("matern32", solver="euler", max_time=2.0),
         "descent-floor": KernelDescentRegressor("cauchy", min_bandwidth=0.5, max_time=5.0),

@@ -7,16 +7,19 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import ndtri
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, PolynomialFeatures, StandardScaler
 
 from bandfall import (
+    BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeRegressor,
     PaperMLPRegressor,
     datasets,
     to_onnx,
 )
+from bandfall.estimators._front import FeatureFront
 from bandfall.estimators._kernel_sum import kernel_sum
 from bandfall.kernels import KERNELS
 from model_files import estimators, table
@@ -24,6 +27,8 @@ from shared_files import data_directory
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
+builder = pytest.importorskip("bandfall.onnx_export.builder")
+normal = pytest.importorskip("bandfall.onnx_export.normal")
 
 KERNEL_ESTIMATORS = [name for name in estimators() if name != "mlp"]
 
@@ -139,6 +144,41 @@ def test_real_data(name, dtype):
     assert_equal_predictions(model, X)
 
 
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("transform", ["standard", "quantile"])
+def test_self_tuning_regressor(transform, missing):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(120, 4)) ** 3
+    X[:, 3] = np.round(X[:, 3])  # ties
+    y = np.cbrt(X[:, 0]) + X[:, 3]
+    X_new = np.concatenate([X[:30], random.normal(size=(30, 4)) ** 3, [[1e9, -1e9, 0, 0]]])
+    if missing:
+        X[::7, 1] = np.nan
+        X_new[::5, 1:3] = np.nan
+    model = BandfallRegressor(kernels=("matern32",), max_rounds=1).fit(X, y)
+    model._front = FeatureFront(transform).fit(X, np.float64)  # whichever won
+    model.path_ = model.path_.replace(X=model._encoded(X))
+    assert_equal_predictions(model, X_new, rtol=1e-9)
+
+
+def test_normal_quantile():
+    """Algorithm AS 241 against SciPy, from end to end."""
+    graph = builder.Graph()
+    normal.add_normal_quantile(graph, "X")
+    graph.nodes[-1].output[0] = "y"
+    info = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.DOUBLE, ["rows"])
+        for name in ("X", "y")
+    ]
+    proto = onnx.helper.make_model(
+        graph.finish("quantile", info[:1], info[1:]),
+        opset_imports=[onnx.helper.make_opsetid("", 17)],
+        ir_version=8,
+    )
+    shares = np.concatenate([[1e-12, 1e-7, 1e-3, 0.5, 1 - 1e-7], np.linspace(0.001, 0.999, 97)])
+    np.testing.assert_allclose(run_onnx(proto, shares), ndtri(shares), rtol=1e-13, atol=1e-15)
+
+
 def test_standard_operators_only():
     model = to_onnx(make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(*table()))
     assert [opset.domain for opset in model.opset_import] == [""]
@@ -196,6 +236,12 @@ class TestRefused:
     def test_no_kernel_estimator(self):
         with pytest.raises(TypeError, match="PaperMLPRegressor is not a kernel estimator"):
             to_onnx(PaperMLPRegressor(max_epochs=1).fit(*table()))
+
+    def test_categories(self):
+        table = pd.DataFrame({"a": np.arange(20.0), "b": ["x", "y"] * 10})
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, table["a"])
+        with pytest.raises(ValueError, match="1 features are categories"):
+            to_onnx(model)
 
     def test_kernel_beyond_elementwise_functions(self):
         model = KernelRidgeRegressor(lambda u: 1.0 - np.arctan(u) * 2.0 / np.pi).fit(*table())

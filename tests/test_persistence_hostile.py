@@ -145,7 +145,7 @@ class TestHostile:
         name = next(name for name in entries if name.endswith(where))
         begin = entries[name]["data_offsets"][0]
         raw = raw[:begin] + np.float64(number).tobytes() + raw[begin + 8 :]
-        refused(put_together(document, entries, raw), "NaN|finite")
+        refused(put_together(document, entries, raw), "finite")
 
     @pytest.mark.parametrize("name", ["os.system", "Ridge", "builtins.eval", "", 3, None])
     def test_classes(self, parts, name):

@@ -107,7 +107,7 @@ def _show(summary: dict[str, Any]) -> None:
     stdout().print(table)
 
 
-def _size(n_bytes: int) -> str:
+def _size(n_bytes: float) -> str:
     for unit in ("bytes", "kB", "MB"):
         if n_bytes < 1000:
             return f"{n_bytes:.3g} {unit}"

@@ -192,27 +192,28 @@ def _parquet(stream: BinaryIO, name: str) -> Iterator[pd.DataFrame]:
 
 def _csv(stream: io.BufferedReader, start: bytes, name: str) -> Iterator[pd.DataFrame]:
     raw: Any = gzip.GzipFile(fileobj=stream) if start[:2] == _GZIP else stream
-    text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-    head = _first_lines(text)
-    if "\0" in head:
-        raise InputError(f"{name} is neither CSV nor Parquet")
-    header_line = next((line for line in head.splitlines() if line.strip()), "")
-    separator = max(_SEPARATORS, key=header_line.count)
-    header = next(csv.reader([header_line], delimiter=separator), [])
-    if not header:
-        raise InputError(f"{name} is empty")
-    _check_header(header, name)
+    with raw, io.TextIOWrapper(raw, encoding="utf-8-sig", newline="") as text:
+        head = _first_lines(text)
+        if "\0" in head:
+            raise InputError(f"{name} is neither CSV nor Parquet")
+        header_line = next((line for line in head.splitlines() if line.strip()), "")
+        separator = max(_SEPARATORS, key=header_line.count)
+        header = next(csv.reader([header_line], delimiter=separator), [])
+        if not header:
+            raise InputError(f"{name} is empty")
+        _check_header(header, name)
+        yield from _parsed_csv(_Prefixed(head, text), separator, name)
+
+
+def _parsed_csv(text: _Prefixed, separator: str, name: str) -> Iterator[pd.DataFrame]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
             warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            yield from pd.read_csv(
-                _Prefixed(head, text),
-                sep=separator,
-                index_col=False,
-                chunksize=CHUNK_ROWS,
-                skipinitialspace=True,
-            )
+            with pd.read_csv(
+                text, sep=separator, index_col=False, chunksize=CHUNK_ROWS, skipinitialspace=True
+            ) as pieces:
+                yield from pieces
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         raise InputError(f"{name} is not a proper table: {_reason(error)}") from None
     except pd.errors.EmptyDataError:
@@ -250,8 +251,8 @@ class _Prefixed(io.TextIOBase):
             return head[:size]
         return head or self._rest.read(size)
 
-    def __iter__(self) -> Iterator[str]:  # pandas asks for it, and uses `read`
-        return iter(self._rest)
+    def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+        return iter(self._rest)  # pandas asks whether it is there, and uses `read`
 
 
 def _check_header(header: list[str], name: str) -> None:

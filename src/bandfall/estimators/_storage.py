@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.descent import Path
+from bandfall.estimators._bandfall import BandfallRegressor
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
+from bandfall.estimators._front import CategoryEncoder, FeatureFront
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
 from bandfall.estimators._mlp import PaperMLPRegressor
-from bandfall.persistence import ShapeChecker, estimator_component, register
-from bandfall.persistence.checks import check_instance, check_real
+from bandfall.persistence import Component, ShapeChecker, estimator_component, register
+from bandfall.persistence.checks import check_instance, check_names, check_real
 
 # Fitted attributes of every kernel estimator.
 _COMMON = {"_dtype": True, "_y_ndim": True}
@@ -58,6 +60,90 @@ def _check_mlp(model: PaperMLPRegressor) -> None:
     _check_common(model, shapes.sizes["d"], shapes.sizes["k"])
 
 
+def _check_bandfall(model: BandfallRegressor) -> None:
+    check_instance("path_", model.path_, Path)
+    check_instance("_front", model._front, FeatureFront)
+    front, shapes = model._front, ShapeChecker(d=model.path_.X.shape[1])
+    shapes("scales_", model.scales_, "d")
+    if int(front.used.sum()) != shapes.sizes["d"] or front.dtype != model.path_.X.dtype:
+        raise ValueError("its columns do not fit its path")
+    positions = sorted([*front.numeric, *front.other])
+    if positions != list(range(model.n_features_in_)):
+        raise ValueError("its columns do not fit n_features_in_")
+    check_real("_max_r2", model._max_r2, 0.0, 1.0)
+    _check_common(model, model.n_features_in_, model.path_.residual.shape[1])
+
+
+def _front_to_state(front: FeatureFront) -> dict:
+    encoders = [
+        {"keys": list(e.codes), "codes": list(e.codes.values()), "unknown": e.unknown}
+        for e in front.encoders
+    ]
+    return {**vars(front), "encoders": encoders}
+
+
+_FRONT_FIELDS = {
+    *("transform_name", "dtype", "numeric", "other", "medians", "marked", "centre", "scale"),
+    *("quantiles", "encoders", "used", "sources"),
+}
+
+
+def _front_from_state(state: dict) -> FeatureFront:
+    check_names("FeatureFront", state, _FRONT_FIELDS, _FRONT_FIELDS)
+    front = FeatureFront(state["transform_name"])
+    check_instance("encoders", state["encoders"], list)
+    vars(front).update(state, encoders=[_encoder(one) for one in state["encoders"]])
+    check_instance("dtype", front.dtype, np.dtype)
+    _check_positions(front)
+    shapes = ShapeChecker(n=len(front.numeric), all=len(front.numeric) + len(front.marked))
+    shapes("medians", front.medians, "n")
+    shapes("centre", front.centre, "all")
+    shapes("scale", front.scale, "all")
+    if np.any(front.scale <= 0):
+        raise ValueError("a scale is not positive")
+    if front.quantiles is not None:
+        shapes("quantiles", front.quantiles, "q all")
+        if len(front.quantiles) < 1 or np.any(np.diff(front.quantiles, axis=0) < 0):
+            raise ValueError("quantiles must rise")
+    width = shapes.sizes["all"] + sum(encoder.width for encoder in front.encoders)
+    if front.used.dtype != bool or front.used.shape != (width,):
+        raise ValueError("used does not fit its columns")
+    if front.sources.dtype.kind != "i" or front.sources.shape != (int(front.used.sum()),):
+        raise ValueError("sources does not fit its columns")
+    return front
+
+
+def _check_positions(front: FeatureFront) -> None:
+    for name in ("numeric", "other"):
+        check_instance(name, getattr(front, name), list)
+        if not all(type(position) is int for position in getattr(front, name)):
+            raise TypeError(f"{name} must hold integers")
+    for name in ("marked", "used", "sources"):
+        check_instance(name, getattr(front, name), np.ndarray)
+    if len(front.encoders) != len(front.other):
+        raise ValueError("encoders do not fit other")
+    if front.marked.dtype.kind != "i" or front.marked.ndim != 1:
+        raise ValueError("marked must hold integers")
+    if np.any((front.marked < 0) | (front.marked >= len(front.numeric))):
+        raise ValueError("marked points outside the numeric columns")
+
+
+def _encoder(state: dict) -> CategoryEncoder:
+    check_instance("an encoder", state, dict)
+    keys, codes, unknown = state["keys"], state["codes"], state["unknown"]
+    if not all(isinstance(key, str | bool | int | float | None) for key in keys):
+        raise TypeError("a category must be text or a number")
+    if not codes or not all(type(code) is int and 0 <= code < len(codes) for code in codes):
+        raise ValueError("codes must number the categories")
+    encoder = CategoryEncoder()
+    encoder.codes = dict(zip(keys, codes, strict=True))
+    encoder.width = max(codes) + 1
+    check_instance("unknown", unknown, int)
+    check_real("unknown", unknown, -1, encoder.width - 1)
+    encoder.unknown = unknown
+    return encoder
+
+
 def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> None:
     best = model.best_estimator_
     check_instance("best_estimator_", best, KernelRidgeRegressor, KernelFlowRegressor)
@@ -71,6 +157,16 @@ _FITTED = [
         KernelDescentRegressor,
         {"path_": True, "n_iter_": True, "validation_errors_": False},
         _check_descent,
+    ),
+    (
+        BandfallRegressor,
+        {
+            **dict.fromkeys(
+                ("path_", "_front", "scales_", "_max_r2", "feature_importances_"), True
+            ),
+            **dict.fromkeys(("best_score_", "best_params_", "selection_"), True),
+        },
+        _check_bandfall,
     ),
     (
         PaperMLPRegressor,
@@ -94,6 +190,7 @@ _FITTED = [
         )
     ),
 ]
+register(Component(FeatureFront, _front_to_state, _front_from_state))
 for _cls, _fitted, _check in _FITTED:
     register(
         estimator_component(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from bandfall.estimators import BandfallRegressor
 from bandfall.estimators._kernel_sum import KernelSum, kernel_sum
 from bandfall.version import __version__
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 OPSET = 17
 IR_VERSION = 8
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
+SAME_ROW = 1e-12  # distance: what the last bits of normal quantiles amount to
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 
 
@@ -77,14 +79,15 @@ def to_onnx(estimator: Any, *, dtype: Any = None) -> Any:
     for transformer in transformers:
         if transformer not in (None, "passthrough"):
             rows = add_transformer(graph, rows, transformer, dtype)
-    graph.cast(_predictions(graph, rows, model), dtype)
+    graph.cast(_predictions(graph, rows, model, last), dtype)
     graph.nodes[-1].output[0] = "prediction"
 
+    n_features = int(estimator.n_features_in_)
     shape: tuple = ("rows",) if model.y_ndim == 1 else ("rows", len(model.offset))
     proto = helper.make_model(
         graph.finish(
             "bandfall",
-            [helper.make_tensor_value_info("X", FLOAT_TYPES[dtype], ("rows", model.X.shape[1]))],
+            [helper.make_tensor_value_info("X", FLOAT_TYPES[dtype], ("rows", n_features))],
             [helper.make_tensor_value_info("prediction", FLOAT_TYPES[dtype], shape)],
         ),
         opset_imports=[helper.make_opsetid("", OPSET)],
@@ -114,20 +117,32 @@ def _check_size(model: KernelSum) -> None:
         )
 
 
-def _predictions(graph: Graph, rows: str, model: KernelSum) -> str:
+def _predictions(graph: Graph, rows: str, model: KernelSum, last: Any) -> str:
     """Predictions in float64, in the shape of the target."""
-    # As `predict` does: round to the estimator's own type, compute in float64.
-    rows = graph.cast(graph.cast(rows, model.dtype), np.float64)
-    predictions = _blockwise(graph, rows, model)
+    from bandfall.onnx_export.preprocessing import add_front
+
+    n_inputs, prepare, same = model.X.shape[1], None, 0.0
+    if isinstance(last, BandfallRegressor):
+        n_inputs = last.n_features_in_
+        same = 0.0 if last._front.quantiles is None else SAME_ROW**2
+
+        def prepare(inner: Graph, block: str) -> str:
+            return add_front(inner, block, last._front, last.scales_)
+
+        rows = graph.cast(rows, np.float64)
+    else:
+        # As `predict` does: round to the estimator's own type, compute in float64.
+        rows = graph.cast(graph.cast(rows, model.dtype), np.float64)
+    body = _block_body(graph, model, prepare, same)
+    predictions = _blockwise(graph, rows, n_inputs, body, model)
     if model.y_ndim == 1:
         return graph.op("Squeeze", predictions, graph.constant([1], np.int64))
     return predictions
 
 
-def _blockwise(graph: Graph, rows: str, model: KernelSum) -> str:
+def _blockwise(graph: Graph, rows: str, d: int, body: Any, model: KernelSum) -> str:
     """Predictions (rows, k): even blocks of rows, the last one padded, one after the other."""
-    n, d = model.X.shape
-    k = len(model.offset)
+    n, k = len(model.X), len(model.offset)
     one = graph.constant([1], np.int64)
     last = max(1, BLOCK_ENTRIES // n)
     n_rows = graph.op("Slice", graph.op("Shape", rows), graph.constant([0], np.int64), one)
@@ -143,7 +158,6 @@ def _blockwise(graph: Graph, rows: str, model: KernelSum) -> str:
     )
     padded = graph.op("Concat", rows, padding, axis=0)
     blocks = graph.op("Reshape", padded, graph.op("Concat", n_blocks, block, width, axis=0))
-    body = _block_body(graph, model)
     stacked = graph.scan("block", body, [], [(blocks, (None, d))], stacked=(None, k))
     flat = graph.op("Reshape", stacked, graph.constant([-1, k], np.int64))
     zero = graph.constant([0], np.int64)
@@ -162,8 +176,11 @@ def _zero() -> Any:
     return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
 
 
-def _block_body(graph: Graph, model: KernelSum) -> Any:
-    """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
+def _block_body(graph: Graph, model: KernelSum, prepare: Any, same: float) -> Any:
+    """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k).
+
+    Rows at squared distance `same` or less count as equal, which bandwidth zero is about.
+    """
     n, k = len(model.X), len(model.offset)
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by act as zero, which is exact equality of rows.
@@ -181,6 +198,7 @@ def _block_body(graph: Graph, model: KernelSum) -> Any:
 
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
+        block = block if prepare is None else prepare(inner, block)
         entries = _zeros(inner, n_rows, n)
         features = inner.op("Transpose", block, perm=[1, 0])
         squares = inner.scan(
@@ -199,7 +217,7 @@ def _block_body(graph: Graph, model: KernelSum) -> Any:
                 stages,
             )
         if spikes.any():
-            equal = inner.op("Equal", squares, inner.constant(0.0, np.float64))
+            equal = inner.op("LessOrEqual", squares, inner.constant(same, np.float64))
             product = inner.op(
                 "MatMul", inner.cast(equal, np.float64), inner.constant(spikes, np.float64)
             )

@@ -51,8 +51,11 @@ class ShapeChecker:
     def __init__(self, **sizes: int):
         self.sizes = sizes
 
-    def __call__(self, name: str, array: Any, dimensions: str, *, finite: bool = True) -> None:
-        """Raise unless `array` is a float array of these dimensions, finite if asked for."""
+    def __call__(self, name: str, array: Any, dimensions: str, *, allowed: str = "finite") -> None:
+        """Raise unless `array` is a float array of these dimensions with allowed values.
+
+        `allowed` is "finite", "infinite" (infinities too) or "any" (NaN too).
+        """
         check_instance(name, array, np.ndarray)
         names = dimensions.split()
         if array.dtype.kind != "f" or array.ndim != len(names):
@@ -63,5 +66,7 @@ class ShapeChecker:
                     f"{name} has shape {array.shape}, which does not fit "
                     f"{dimension} = {self.sizes[dimension]}"
                 )
-        if finite and not np.isfinite(array).all():
+        if allowed == "finite" and not np.isfinite(array).all():
             raise ValueError(f"{name} must be finite")
+        if allowed == "infinite" and np.isnan(array).any():
+            raise ValueError(f"{name} has NaN")

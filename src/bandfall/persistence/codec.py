@@ -23,7 +23,7 @@ from bandfall.persistence.errors import ModelFileError
 
 MAX_DEPTH = 32
 _TAG = "$"
-_INFINITIES = {"inf": math.inf, "-inf": -math.inf}
+_SPECIAL = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 
 
@@ -65,8 +65,6 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, np.generic) and np.ndim(value) == 0:
         return encode(value.item(), arrays, where)
     if isinstance(value, float):
-        if math.isnan(value):
-            raise ModelFileError(f"{where} is NaN")
         return value if math.isfinite(value) else {_TAG: "float", "value": repr(value)}
     if isinstance(value, np.ndarray):
         return _encode_array(value, arrays, where)
@@ -99,8 +97,6 @@ def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) 
         if value.ndim != 1 or not all(isinstance(item, str) for item in value):
             raise _unstorable(where, value)
         return {_TAG: "strings", "items": [str(item) for item in value]}
-    if value.dtype.kind == "f" and np.isnan(value).any():
-        raise ModelFileError(f"{where} has NaN")
     arrays[where] = value
     return {_TAG: "array", "name": where}
 
@@ -139,10 +135,7 @@ def decode(value: Any, arrays: dict[str, np.ndarray], depth: int = 0) -> Any:
 def _decode_array(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
     if not isinstance(value["name"], str):
         raise ModelFileError("it has an array without a name")
-    array = arrays[value["name"]]
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ModelFileError(f"array {value['name']!r} has NaN")
-    return array
+    return arrays[value["name"]]
 
 
 def _decode_tuple(value: dict, arrays: dict[str, np.ndarray], depth: int) -> tuple:
@@ -184,7 +177,7 @@ def _list(value: Any) -> list:
 
 _DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], Any]] = {
     "array": _decode_array,
-    "float": lambda value, arrays, depth: _INFINITIES[_key(value["value"])],
+    "float": lambda value, arrays, depth: _SPECIAL[_key(value["value"])],
     "tuple": _decode_tuple,
     "strings": _decode_strings,
     "dtype": lambda value, arrays, depth: _DTYPES[_key(value["name"])],

@@ -16,6 +16,7 @@ from bandfall.schedules import Constant, Geometric, MinimumSpeed
 
 _SCHEDULES = (Constant, Geometric, MinimumSpeed)
 _STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
+_ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_size": "finite"}
 
 
 def dataclass_component(cls: type, check: Callable[[Any], None]) -> Component:
@@ -47,22 +48,14 @@ def _path_to_state(path: Path) -> dict[str, Any]:
         **field_values(path),
         "stages": {
             "bandwidth": path.bandwidths,
-            "time": _with_negative([stage.time for stage in stages]),
-            "duration": _with_negative([stage.duration for stage in stages]),
+            # NaN where a path was compressed: its stages are no spans of time.
+            "time": np.array([stage.time for stage in stages], dtype=float),
+            "duration": np.array([stage.duration for stage in stages], dtype=float),
             # Zero stands for exact flow, which has no step.
             "step_size": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
             "coefficients": path.coefficients,
         },
     }
-
-
-def _with_negative(times: list[float]) -> np.ndarray:
-    """Times with −1 for NaN, which is not stored: stages of a compressed path have none."""
-    return np.nan_to_num(np.array(times, dtype=float), nan=-1.0, posinf=np.inf)
-
-
-def _with_nan(column: np.ndarray) -> np.ndarray:
-    return np.where(column < 0, np.nan, column)
 
 
 def _path_from_state(state: dict[str, Any]) -> Path:
@@ -71,10 +64,9 @@ def _path_from_state(state: dict[str, Any]) -> Path:
     check_names("stages", columns, set(_STAGE_COLUMNS), set(_STAGE_COLUMNS))
     shapes = ShapeChecker()
     shapes("X", state.get("X"), "n d")
-    for name in _STAGE_COLUMNS[:-1]:
-        shapes(name, columns[name], "stages", finite=False)
+    for name, allowed in _ALLOWED.items():
+        shapes(name, columns[name], "stages", allowed=allowed)
     shapes("coefficients", columns["coefficients"], "stages n k")
-    columns = {**columns, **{name: _with_nan(columns[name]) for name in ("time", "duration")}}
     stages = tuple(
         Stage(float(bandwidth), coefficients, float(time), float(duration), float(step) or None)
         for bandwidth, time, duration, step, coefficients in zip(
@@ -110,7 +102,7 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
 def _check_log(log: Log) -> None:
     shapes = ShapeChecker()
     for name, column in field_values(log).items():
-        shapes(name, column, "steps", finite=False)
+        shapes(name, column, "steps", allowed="infinite")
 
 
 def _check_plan(plan: Plan) -> None:

@@ -33,7 +33,7 @@ class Axis:
         """The axis that holds all values, with some room."""
         flat = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
         flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
-        low, high = (float(flat.min()), float(flat.max())) if len(flat) else (0.0, 1.0)
+        low, high = (float(flat.min()), float(flat.max())) if len(flat) else (0.1, 1.0)
         if log:
             room = max((high / low) ** 0.04, 1.05)
             return cls(label, low / room, high * room, True)

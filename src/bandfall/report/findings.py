@@ -147,10 +147,9 @@ class _Model:
         self._names = getattr(estimator, "feature_names_in_", None)
         pipeline = isinstance(estimator, Pipeline)
         self.last = estimator[-1] if pipeline else estimator
-        self._before = estimator[:-1] if pipeline and len(estimator) > 1 else None
-        self.path = getattr(self.last, "path_", None)
-        if self.path is not None and not len(self.path):
-            self.path = None
+        self._before: Any = estimator[:-1] if pipeline and len(estimator) > 1 else None
+        path = getattr(self.last, "path_", None)
+        self.path: Any = path if path is not None and len(path) else None
 
     def predict(self, X: np.ndarray) -> np.ndarray:
         return np.ravel(self._estimator.predict(self._named(X)))

@@ -383,7 +383,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, dict[str, list[
             one.grid,
             one.values[-1],
             "a",
-            tip=lambda x, y, n=one.feature: f"{n} {number(x)}\nprediction {number(y)}",
+            tip=lambda x, y: f"at {number(x)}\nprediction {number(y)}",
             frames=name if findings.frames is not None else "",
         )
         figures.append(figure(chart.svg(), one.feature, ""))

@@ -1,0 +1,33 @@
+"""Calling ``bandfall`` in tests, and tables to call it with."""
+
+import numpy as np
+import pandas as pd
+from typer.testing import CliRunner
+
+from bandfall.cli import build_app
+
+# The quick model; what tunes itself is tested where it matters.
+Y = ("--target", "y", "--model", "kgdd")
+
+
+def call(*arguments, stdin=None):
+    """Run the command; the result has exit_code, stdout and stderr."""
+    return CliRunner().invoke(build_app(), [str(a) for a in arguments], input=stdin)
+
+
+def frame(n=60, seed=0):
+    """A small table with two features and a target."""
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame({"width": random.normal(size=n), "höhe": random.normal(size=n)})
+    table["y"] = np.sin(2 * table["width"]) + table["höhe"] ** 2
+    return table
+
+
+def one_line(done, code=2):
+    """The complaint: one line on standard error, nothing else, with this exit code."""
+    assert done.exit_code == code, done.output
+    assert "Traceback" not in done.output
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("bandfall: ")
+    return lines[0]

@@ -1,0 +1,354 @@
+"""The commands do what they say, for people and for machines."""
+
+import gzip
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import bandfall
+from bandfall import KernelRidgeRegressor, load_model, save_model
+from bandfall.commands import rivals, terminal, training
+from shell import Y, call, frame, one_line
+
+
+@pytest.fixture
+def csv(tmp_path):
+    frame().to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture
+def model(csv, tmp_path):
+    done = call("fit", csv, *Y, "--out", tmp_path / "m.bandfall")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "m.bandfall"
+
+
+def quick_flagship():
+    return bandfall.estimators.BandfallRegressor(kernels=("gaussian",), max_rounds=0)
+
+
+@pytest.fixture
+def few_rivals(monkeypatch):
+    """The quick ones only."""
+    chosen = dict(list(rivals.rivals().items())[:3])
+    for module in ("compare", "report"):
+        monkeypatch.setattr(f"bandfall.commands.{module}.rivals", lambda seed: chosen)
+
+
+def test_version_and_help():
+    assert call("--version").stdout == f"bandfall {bandfall.__version__}\n"
+    for name in ("demo", "fit", "predict", "inspect", "report", "compare", "paper"):
+        assert name in call("--help").stdout
+        assert call(name, "--help").exit_code == 0
+
+
+class TestFit:
+    def test_for_people(self, csv, tmp_path):
+        done = call("fit", csv, *Y, "--out", tmp_path / "m")
+        assert done.exit_code == 0
+        assert "held-out R²" in done.stdout
+        assert done.stderr == ""
+        assert list(load_model(tmp_path / "m").feature_names_in_) == ["width", "höhe"]
+
+    def test_for_machines(self, csv, tmp_path):
+        done = call("fit", csv, *Y, "--out", tmp_path / "m", "--json")
+        result = json.loads(done.stdout)
+        assert result["n_train"] == 48
+        assert result["n_test"] == 12
+        assert result["test"]["r2"] > 0.5
+        assert result["status"] == "r2_reached"
+        assert not result["interrupted"]
+
+    @pytest.mark.parametrize("choice", ["auto", "kgdd", "krr-cv"])
+    def test_models(self, csv, tmp_path, choice, monkeypatch):
+        monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+        done = call("fit", csv, *Y, "--out", tmp_path / "m", "--model", choice, "--json")
+        assert json.loads(done.stdout)["test"]["r2"] > 0.5
+        assert call("inspect", tmp_path / "m").exit_code == 0
+
+    def test_same_seed_same_file(self, csv, tmp_path):
+        for name in ("a", "b"):
+            call("fit", csv, *Y, "--out", tmp_path / name, "--seed", 3)
+        a, b = (load_model(tmp_path / name)[-1].path_ for name in ("a", "b"))
+        np.testing.assert_array_equal(a.X, b.X)
+
+    def test_all_rows(self, csv, tmp_path):
+        done = call("fit", csv, *Y, "--out", tmp_path / "m", "--test-fraction", 0)
+        assert done.exit_code == 0
+        assert len(load_model(tmp_path / "m")[-1].path_.X) == 60
+
+    def test_sample_is_announced(self, csv, tmp_path):
+        done = call("fit", csv, *Y, "--out", tmp_path / "m", "--max-rows", 20)
+        assert "training on a random 20 of 48 rows" in one_line(done, 0)
+        assert len(load_model(tmp_path / "m")[-1].path_.X) == 20
+
+    def test_rows_with_missing_values_are_left_out(self, tmp_path):
+        table = frame()
+        table.loc[[3, 7], "width"] = np.nan
+        table.to_csv(tmp_path / "d.csv", index=False)
+        done = call("fit", tmp_path / "d.csv", *Y, "--out", tmp_path / "m")
+        assert "2 of 60 rows have missing values" in one_line(done, 0)
+
+    def test_model_file_of_an_earlier_run_is_replaced(self, csv, model):
+        before = model.read_bytes()
+        done = call("fit", csv, *Y, "--out", model, "--max-rows", 30)
+        assert done.exit_code == 0
+        assert model.read_bytes() != before
+
+    def test_drop(self, tmp_path):
+        frame().assign(city="Oslo").to_csv(tmp_path / "d.csv", index=False)
+        done = call("fit", tmp_path / "d.csv", *Y, "--drop", "city", "--out", tmp_path / "m")
+        assert done.exit_code == 0, done.output
+
+    def test_ctrl_c_keeps_the_model_so_far(self, csv, tmp_path, monkeypatch):
+        presses = iter([signal.SIGINT])
+
+        def press_ctrl_c(bar, done):
+            for number in presses:
+                os.kill(os.getpid(), number)
+
+        monkeypatch.setattr(terminal.Bar, "update", press_ctrl_c)
+        done = call("fit", csv, *Y, "--out", tmp_path / "m", "--json")
+        assert "m holds the model as it was then" in one_line(done, 130)
+        assert json.loads(done.stdout)["interrupted"]
+        assert json.loads(done.stdout)["status"] == "interrupted"
+        assert len(load_model(tmp_path / "m")[-1].path_) == 1
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def test_ctrl_c_before_training_writes_nothing(self, csv, tmp_path, monkeypatch):
+        def interrupted(*arguments):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("bandfall.commands.fit.load_table", interrupted)
+        done = call("fit", csv, *Y, "--out", tmp_path / "m")
+        assert "nothing was written" in one_line(done, 130)
+        assert not (tmp_path / "m").exists()
+
+
+class TestFormats:
+    def check(self, source, tmp_path, stdin=None):
+        arguments = (*Y, "--out", tmp_path / "m", "--test-fraction", 0)
+        done = call("fit", source, *arguments, stdin=stdin)
+        assert done.exit_code == 0, done.output
+        path = load_model(tmp_path / "m")[-1].path_
+        assert path.X.shape == (60, 2)
+
+    def test_gzip_by_content(self, csv, tmp_path):
+        (tmp_path / "packed").write_bytes(gzip.compress(csv.read_bytes()))
+        self.check(tmp_path / "packed", tmp_path)
+
+    def test_parquet(self, tmp_path):
+        frame().to_parquet(tmp_path / "d.parquet")
+        self.check(tmp_path / "d.parquet", tmp_path)
+
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_standard_input(self, csv, tmp_path, packed):
+        data = csv.read_bytes()
+        self.check("-", tmp_path, gzip.compress(data) if packed else data)
+
+    def test_parquet_on_standard_input(self, tmp_path):
+        frame().to_parquet(tmp_path / "d.parquet")
+        self.check("-", tmp_path, (tmp_path / "d.parquet").read_bytes())
+
+    @pytest.mark.parametrize("separator", [";", "\t"])
+    def test_other_separators(self, tmp_path, separator):
+        frame().to_csv(tmp_path / "d.csv", index=False, sep=separator)
+        self.check(tmp_path / "d.csv", tmp_path)
+
+    def test_byte_order_mark_and_blank_lines(self, csv, tmp_path):
+        (tmp_path / "d.csv").write_bytes(b"\xef\xbb\xbf\r\n\n" + csv.read_bytes() + b"\n\n")
+        self.check(tmp_path / "d.csv", tmp_path)
+
+    def test_mixed_line_endings(self, csv, tmp_path):
+        lines = csv.read_text().splitlines()
+        ends = ["\r\n", "\n", "\r\n", "\n"] * 20
+        text = "".join(line + end for line, end in zip(lines, ends, strict=False))
+        (tmp_path / "d.csv").write_bytes(text.encode())
+        self.check(tmp_path / "d.csv", tmp_path)
+
+    def test_truth_values_and_integers_are_numbers(self, tmp_path):
+        table = frame()
+        table["width"] = table["width"] > 0
+        table["höhe"] = (10 * table["höhe"]).round().astype("Int64")
+        table.to_parquet(tmp_path / "d.parquet")
+        self.check(tmp_path / "d.parquet", tmp_path)
+
+    def test_pieces_make_the_whole(self, csv, tmp_path, monkeypatch):
+        monkeypatch.setattr("bandfall.commands.tables.CHUNK_ROWS", 7)
+        self.check(csv, tmp_path)
+
+
+class TestPredict:
+    def test_to_standard_output(self, model, csv):
+        done = call("predict", model, csv)
+        lines = done.stdout.splitlines()
+        assert lines[0] == "prediction"
+        expected = load_model(model).predict(frame()[["width", "höhe"]])
+        np.testing.assert_allclose([float(line) for line in lines[1:]], expected, rtol=1e-12)
+        assert "R² 0.9" in one_line(done, 0)
+
+    def test_to_a_file_twice(self, model, csv, tmp_path):
+        for _ in range(2):
+            done = call("predict", model, csv, "--out", tmp_path / "p.csv")
+            assert done.exit_code == 0
+            assert "wrote 60 predictions" in done.stderr
+        assert len(pd.read_csv(tmp_path / "p.csv")) == 60
+
+    def test_reordered_and_further_columns(self, model, tmp_path):
+        table = frame()
+        table["note"] = "text that nobody asked for"
+        table[["note", "höhe", "width"]].to_csv(tmp_path / "d.csv", index=False)
+        done = call("predict", model, tmp_path / "d.csv", "--json")
+        expected = load_model(model).predict(frame()[["width", "höhe"]])
+        np.testing.assert_allclose(json.loads(done.stdout)["predictions"], expected, rtol=1e-12)
+
+    def test_missing_values_give_missing_predictions(self, model, tmp_path):
+        table = frame()
+        table.loc[2, "width"] = np.nan
+        table.to_csv(tmp_path / "d.csv", index=False)
+        done = call("predict", model, tmp_path / "d.csv", "--json")
+        result = json.loads(done.stdout)
+        assert result["n_missing"] == 1
+        assert result["predictions"][2] is None
+        assert result["predictions"][3] is not None
+
+    def test_in_pieces(self, model, csv, monkeypatch):
+        whole = call("predict", model, csv).stdout
+        monkeypatch.setattr("bandfall.commands.tables.CHUNK_ROWS", 7)
+        pieces = call("predict", model, csv).stdout
+        a, b = (np.array(text.splitlines()[1:], float) for text in (whole, pieces))
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+    def test_model_without_names_and_two_targets(self, tmp_path):
+        table = frame()
+        X = table[["width", "höhe"]].to_numpy()
+        y = np.stack([table["y"], -table["y"]], axis=1)
+        save_model(KernelRidgeRegressor().fit(X, y), tmp_path / "m")
+        table[["width", "höhe"]].to_csv(tmp_path / "d.csv", index=False)
+        done = call("predict", tmp_path / "m", tmp_path / "d.csv")
+        assert done.stdout.splitlines()[0] == "prediction_1,prediction_2"
+
+
+class TestInspect:
+    def test_for_people(self, model):
+        text = call("inspect", model).stdout
+        for part in ("KernelDescentRegressor", "width, höhe", "held-out R²", "bandfall 0.1.0"):
+            assert part in text
+
+    def test_for_machines(self, model):
+        summary = json.loads(call("inspect", model, "--json").stdout)
+        assert summary["features"] == ["width", "höhe"]
+        assert summary["target"] == "y"
+        assert summary["path"]["n_rows"] == 48
+        assert summary["test"]["n_rows"] == 12
+        assert summary["bytes"] == model.stat().st_size
+
+    def test_model_from_python(self, tmp_path):
+        table = frame()
+        save_model(KernelRidgeRegressor().fit(table[["width"]], table["y"]), tmp_path / "m")
+        assert "KernelRidgeRegressor" in call("inspect", tmp_path / "m").stdout
+
+
+def test_compare(csv, few_rivals, monkeypatch):
+    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+    done = call("compare", csv, *Y[:2], "--json")
+    result = json.loads(done.stdout)
+    names = [one["name"] for one in result["models"]]
+    assert "bandfall (KGD-D)" in names
+    assert len(names) >= 4
+    assert [one["r2"] for one in result["models"]] == sorted(
+        (one["r2"] for one in result["models"]), reverse=True
+    )
+    assert "bandfall (KGD-D)" in call("compare", csv, *Y[:2]).stdout
+
+
+def test_every_rival_runs():
+    table = frame(40)
+    X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
+    results = rivals.score_rivals(rivals.rivals(), (X, y), (X, y))
+    assert len(results) == len(rivals.rivals())
+    assert max(one.r2 for one in results) > 0.9
+
+
+def test_kernel_ridge_takes_a_sample(monkeypatch):
+    monkeypatch.setattr(rivals, "MAX_KERNEL_RIDGE_ROWS", 30)
+    table = frame(40)
+    X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
+    name = "kernel ridge (CV)"
+    results = rivals.score_rivals({name: rivals.rivals()[name]}, (X, y), (X, y))
+    assert results[0].n_rows == 30
+
+
+def test_device():
+    with pytest.raises(terminal.InputError, match="--device cuda: KernelRidgeCV"):
+        training.make_estimator(training.ModelChoice.KRR_CV, training.Device.CUDA)
+    training.make_estimator(training.ModelChoice.KRR_CV, training.Device.CPU)
+
+
+class TestTerminal:
+    def test_no_bar_where_nobody_looks(self, capfd):
+        with terminal.Bar("fit", 1.0) as bar:
+            bar.update(0.5)
+        assert capfd.readouterr().err == ""
+
+    def test_bar_after_two_seconds_in_a_terminal(self, monkeypatch):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        clock = iter([0.0, 1.0, 3.0])
+        monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
+        bar = terminal.Bar("fit", 1.0)
+        bar.update(0.1)
+        assert bar._progress is None
+        monkeypatch.setattr(terminal, "Progress", _Recorded)
+        bar.update(0.2)
+        bar.update(7.0)
+        assert bar._progress.completed == [0.2, 1.0]
+
+    def test_json_has_no_nan(self, capsys):
+        terminal.print_json({"a": float("nan"), "b": [float("inf"), 1.0]})
+        assert json.loads(capsys.readouterr().out) == {"a": None, "b": [None, 1.0]}
+
+
+class _Recorded:
+    """Stands in for rich's progress."""
+
+    def __init__(self, *columns, **options):
+        self.completed = []
+
+    def add_task(self, description, total):
+        return 0
+
+    def start(self): ...
+
+    def update(self, task, completed):
+        self.completed.append(completed)
+
+
+def test_as_a_process(csv, tmp_path):
+    """The entry point itself: exit code, streams, no terminal needed, a reader that leaves."""
+    command = [sys.executable, "-m", "bandfall"]
+    done = subprocess.run(
+        [*command, "fit", csv, "--target", "nope", "--out", tmp_path / "m"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("bandfall: ")
+    assert done.stdout == ""
+
+
+def test_notes_hold_no_machine_paths(model):
+    """A model file can be given away."""
+    assert str(model.parent).encode() not in model.read_bytes()
+    assert b"cos\nsystem" not in model.read_bytes()
+    with pytest.raises((pickle.UnpicklingError, ValueError, KeyError, IndexError, EOFError)):
+        pickle.loads(model.read_bytes())

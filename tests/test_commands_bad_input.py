@@ -1,0 +1,288 @@
+"""Whatever is wrong with the input: one line, exit code 2, no traceback, nothing overwritten."""
+
+import gzip
+
+import numpy as np
+import pytest
+
+from bandfall.commands import tables
+from shell import Y, call, frame, one_line
+
+
+@pytest.fixture
+def fit(tmp_path):
+    """Fit on the given bytes; returns the complaint and checks that nothing was written."""
+    out = tmp_path / "m.bandfall"
+
+    def complaint(data, *options, target="y", name="data.csv"):
+        (tmp_path / name).write_bytes(data)
+        done = call("fit", tmp_path / name, *Y[:1], target, *Y[2:], "--out", out, *options)
+        assert not out.exists()
+        return one_line(done)
+
+    return complaint
+
+
+def csv_bytes(table):
+    return table.to_csv(index=False).encode()
+
+
+def test_missing_file(tmp_path):
+    done = call("fit", tmp_path / "no.csv", *Y, "--out", tmp_path / "m")
+    assert "no.csv does not exist" in one_line(done)
+
+
+def test_directory(tmp_path):
+    done = call("fit", tmp_path, *Y, "--out", tmp_path / "m")
+    assert "is a directory" in one_line(done)
+
+
+def test_missing_target(fit):
+    line = fit(csv_bytes(frame()), target="Y")
+    assert "no column 'Y'" in line
+    assert "it has: width, höhe, y" in line
+
+
+def test_misspelt_target(fit):
+    assert "did you mean 'width'?" in fit(csv_bytes(frame()), target="widht")
+
+
+def test_missing_column_to_drop(fit):
+    assert "no column 'city'" in fit(csv_bytes(frame()), "--drop", "city")
+
+
+def test_target_dropped(fit):
+    assert "also in --drop" in fit(csv_bytes(frame()), "--drop", "y")
+
+
+def test_nothing_but_the_target(fit):
+    assert "no column beside the target" in fit(csv_bytes(frame()[["y"]]))
+
+
+def test_text_in_a_number_column(fit):
+    table = frame().astype(object)
+    table.loc[[4, 9], "width"] = ["five", "ten"]
+    line = fit(csv_bytes(table))
+    assert "column 'width'" in line
+    assert "'five' in row 5" in line
+    assert "--drop width" in line
+
+
+def test_text_far_down(fit, monkeypatch):
+    """In a later piece of the file, rows are still counted from its start."""
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 10)
+    table = frame().astype(object)
+    table.loc[44, "höhe"] = "hoch"
+    assert "'hoch' in row 45" in fit(csv_bytes(table))
+
+
+def test_dates_in_parquet(tmp_path):
+    table = frame()
+    table["when"] = np.datetime64("2020-01-01")
+    table.to_parquet(tmp_path / "d.parquet")
+    done = call("fit", tmp_path / "d.parquet", *Y, "--out", tmp_path / "m")
+    assert "column 'when'" in one_line(done)
+
+
+def test_infinite_value(fit):
+    table = frame()
+    table.loc[7, "width"] = np.inf
+    assert "infinite value in row 8" in fit(csv_bytes(table))
+
+
+@pytest.mark.parametrize("data", [b"", b"\n\n", b"\xef\xbb\xbf"])
+def test_empty_file(fit, data):
+    assert "is empty" in fit(data)
+
+
+def test_header_only(fit):
+    assert "has a header and no rows" in fit(b"a,b,y\n")
+
+
+def test_no_rows_after_dropping(fit):
+    table = frame()
+    table["höhe"] = np.nan
+    line = fit(csv_bytes(table))
+    assert "no row without missing values" in line
+    assert "'höhe'" in line
+
+
+def test_too_few_rows(fit):
+    assert "too few to train on" in fit(csv_bytes(frame(4)))
+
+
+def test_duplicate_headers(fit):
+    line = fit(b"a,b,a,b,y\n" + b"1,2,3,4,5\n" * 9)
+    assert "more than one column called 'a', 'b'" in line
+
+
+def test_unnamed_column(fit):
+    assert "column 1 of" in fit(b",a,y\n" + b"0,2,5\n" * 9)
+
+
+@pytest.mark.parametrize("row", [b"1,2,3,4\n", b"1,2,3,4\n" * 9])
+def test_too_many_fields(fit, row):
+    assert "not a proper table" in fit(b"a,b,y\n1,2,3\n2,3,4\n" + row)
+
+
+def test_all_rows_too_long(fit):
+    assert "not a proper table" in fit(b"a,b,y\n" + b"1,2,3,4\n" * 9)
+
+
+def test_not_utf8(fit):
+    assert "not UTF-8" in fit("a,größe,y\n1,2,3\n".encode("latin-1"))
+
+
+def test_binary(fit):
+    assert "neither CSV nor Parquet" in fit(b"\x7fELF\0\0\0\0" * 100)
+
+
+def test_damaged_gzip(fit):
+    packed = gzip.compress(csv_bytes(frame(5000)))
+    assert "cannot be unpacked" in fit(packed[: len(packed) // 2])
+
+
+def test_damaged_parquet(tmp_path):
+    frame().to_parquet(tmp_path / "d.parquet")
+    data = (tmp_path / "d.parquet").read_bytes()
+    (tmp_path / "d.parquet").write_bytes(data[: len(data) // 2])
+    done = call("fit", tmp_path / "d.parquet", *Y, "--out", tmp_path / "m")
+    assert "cannot be read as Parquet" in one_line(done)
+
+
+def test_huge_file(fit, monkeypatch):
+    """Reading stops as soon as the limit is passed, whatever is still to come."""
+    monkeypatch.setattr(tables, "MAX_CELLS", 500)
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 50)
+    assert "more than 500 values" in fit(csv_bytes(frame(300)))
+
+
+def test_compressed_bomb_stops_early(fit, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_CELLS", 200_000)
+    bomb = gzip.compress(b"a,y\n" + b"1,2\n" * 2_000_000)
+    assert "more than 200,000 values" in fit(bomb)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--test-fraction", 1), "--test-fraction must be at least 0 and below 1; got 1"),
+        (("--test-fraction", -0.1), "--test-fraction must be"),
+        (("--max-rows", 1), "--max-rows must be at least 4; got 1"),
+    ],
+)
+def test_options_out_of_range(fit, options, message):
+    assert message in fit(csv_bytes(frame()), *options)
+
+
+def test_unknown_choice(tmp_path):
+    done = call("fit", "d.csv", *Y[:2], "--model", "forest", "--out", tmp_path / "m")
+    assert done.exit_code == 2
+    assert "krr-cv" in done.stderr
+
+
+class TestNothingIsOverwritten:
+    @pytest.fixture
+    def data(self, tmp_path):
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        return tmp_path / "d.csv"
+
+    @pytest.fixture
+    def model(self, data, tmp_path):
+        call("fit", data, *Y, "--out", tmp_path / "m")
+        return tmp_path / "m"
+
+    def test_input_as_output(self, data):
+        before = data.read_bytes()
+        done = call("fit", data, *Y, "--out", data, "--force")
+        assert "would overwrite the input" in one_line(done)
+        assert data.read_bytes() == before
+
+    @pytest.mark.parametrize("command", ["fit", "report"])
+    def test_something_else(self, data, tmp_path, command):
+        precious = tmp_path / "thesis.txt"
+        precious.write_text("years of work")
+        done = call(command, data, *Y, "--out", precious)
+        assert "was not written by this command" in one_line(done)
+        assert precious.read_text() == "years of work"
+
+    def test_force(self, data, tmp_path):
+        (tmp_path / "old").write_text("nothing precious")
+        done = call("fit", data, *Y, "--out", tmp_path / "old", "--force")
+        assert done.exit_code == 0
+
+    def test_bad_input_leaves_an_old_model(self, model, tmp_path):
+        before = model.read_bytes()
+        (tmp_path / "bad.csv").write_text("a,y\n1,x\n")
+        one_line(call("fit", tmp_path / "bad.csv", *Y, "--out", model))
+        assert model.read_bytes() == before
+
+    def test_predictions_over_data(self, model, data):
+        before = data.read_bytes()
+        one_line(call("predict", model, data, "--out", data))
+        one_line(call("predict", model, data, "--out", model, "--force"))
+        assert data.read_bytes() == before
+
+    def test_missing_or_wrong_directory(self, data, tmp_path):
+        done = call("fit", data, *Y, "--out", tmp_path / "no" / "m")
+        assert "does not exist" in one_line(done)
+        done = call("fit", data, *Y, "--out", tmp_path)
+        assert "is a directory" in one_line(done)
+
+
+class TestPredict:
+    @pytest.fixture
+    def model(self, tmp_path):
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        call("fit", tmp_path / "d.csv", *Y, "--out", tmp_path / "m")
+        return tmp_path / "m"
+
+    def complaint(self, model, table, tmp_path):
+        table.to_csv(tmp_path / "new.csv", index=False)
+        out = tmp_path / "p.csv"
+        line = one_line(call("predict", model, tmp_path / "new.csv", "--out", out))
+        assert not out.exists()
+        return line
+
+    def test_missing_columns(self, model, tmp_path):
+        line = self.complaint(model, frame()[["y"]], tmp_path)
+        assert "no columns 'width', 'höhe'" in line
+
+    def test_renamed_column(self, model, tmp_path):
+        line = self.complaint(model, frame().rename(columns={"width": "Width"}), tmp_path)
+        assert "no column 'width'; did you mean 'Width'?" in line
+
+    def test_text(self, model, tmp_path):
+        line = self.complaint(
+            model, frame().astype(object).replace({"höhe": {}}).assign(width="w"), tmp_path
+        )
+        assert "column 'width'" in line
+        assert "row 1" in line
+
+    def test_not_a_model(self, tmp_path):
+        (tmp_path / "m").write_text("no model")
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        line = one_line(call("predict", tmp_path / "m", tmp_path / "d.csv"))
+        assert "cannot be read as a bandfall model" in line
+
+    def test_missing_model(self, tmp_path):
+        for command in ("predict", "inspect"):
+            arguments = [tmp_path / "no"] + [tmp_path / "d.csv"] * (command == "predict")
+            assert "No such file" in one_line(call(command, *arguments))
+
+    def test_truncated_model(self, model, tmp_path):
+        model.write_bytes(model.read_bytes()[:-9])
+        line = one_line(call("predict", model, tmp_path / "d.csv"))
+        assert "truncated" in line
+
+
+def test_report_needs_a_target(tmp_path):
+    frame().to_csv(tmp_path / "d.csv", index=False)
+    done = call("report", tmp_path / "d.csv", "--out", tmp_path / "r.html")
+    assert "name the --target" in one_line(done)
+
+
+def test_compare_needs_held_out_rows(tmp_path):
+    frame().to_csv(tmp_path / "d.csv", index=False)
+    done = call("compare", tmp_path / "d.csv", *Y[:2], "--test-fraction", 0)
+    assert "--test-fraction must be above 0" in one_line(done)

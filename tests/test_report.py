@@ -1,0 +1,254 @@
+"""The report: complete, self-contained, safe with any names, and alive in a real browser."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bandfall import KernelDescentRegressor, KernelRidgeRegressor, save_model
+from bandfall.commands import rivals
+from bandfall.report import Rows, render_page, study
+from bandfall.report.charts import Axis, Chart, number
+from shell import call, frame
+
+SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
+
+
+def rows(seed=0, n=80):
+    table = frame(n, seed)
+    return Rows(table[["width", "höhe"]].to_numpy(), table["y"].to_numpy())
+
+
+def fitted():
+    return make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(*rows())
+
+
+@pytest.fixture(scope="module")
+def findings():
+    return study(fitted(), rows(), rows(1), ["width", "höhe"])
+
+
+def page_of(findings, **options):
+    options = {"target": "y", "source": "d.csv", "details": {"estimator": "KGD-D"}} | options
+    return render_page(findings, **options)
+
+
+@pytest.fixture(scope="module")
+def page(findings):
+    train, test = rows(), rows(1)
+    models = dict(list(rivals.rivals().items())[:3])
+    results = rivals.score_rivals(models, train, test)
+    ours = rivals.RivalScore("ours", findings.r2, findings.mae, 0.1, 0.2, len(train.y))
+    return page_of(findings, rivals=[*results, ours], model_name="ours")
+
+
+class TestFindings:
+    def test_stages_add_up(self, findings):
+        stages = findings.stages
+        np.testing.assert_allclose(stages.moved.sum(), 1.0)
+        start = -(np.mean(rows(1).y - rows().y.mean()) ** 2) / np.var(rows(1).y)
+        np.testing.assert_allclose(stages.gain.sum() + start, stages.scored_r2[-1], rtol=1e-9)
+        np.testing.assert_allclose(stages.scored_r2[-1], findings.r2, rtol=1e-9)
+        assert (np.diff(stages.train_r2) > -1e-9).all()
+
+    def test_last_frame_of_slices_is_the_model(self, findings):
+        for one in findings.slices:
+            X = np.tile(_typical(rows().X), (len(one.grid), 1))
+            X[:, ["width", "höhe"].index(one.feature)] = one.grid
+            np.testing.assert_allclose(one.values[-1], fitted().predict(X), rtol=1e-9)
+
+    def test_important_features_come_first(self):
+        train = rows()
+        X = np.column_stack([train.X, np.random.default_rng(0).normal(size=len(train.X))])
+        model = KernelDescentRegressor().fit(X, train.X[:, 1])
+        found = study(model, Rows(X, train.X[:, 1]), None, ["a", "b", "c"])
+        assert found.slices[0].feature == "b"
+        assert not found.held_out
+
+    def test_model_without_path(self):
+        model = KernelRidgeRegressor(penalty=0.1).fit(*rows())
+        found = study(model, rows(), rows(1), ["a", "b"])
+        assert found.stages is None
+        text = page_of(found)
+        assert 'id="path"' not in text
+        assert 'id="slices"' in text
+
+    def test_constant_target_and_feature(self):
+        X = np.column_stack([rows().X, np.ones(80)])
+        y = np.full(80, 3.0)
+        found = study(KernelDescentRegressor().fit(X, y), Rows(X, y), None, ["a", "b", "c"])
+        assert "Predicting y" in page_of(found)
+
+
+def _typical(X):
+    scaled = (X - np.median(X, axis=0)) / X.std(axis=0)
+    return X[np.argmin((scaled**2).sum(axis=1))]
+
+
+class TestPage:
+    def test_sections_and_links(self, page):
+        for name in SECTIONS:
+            assert f'<section id="{name}">' in page
+            assert f'href="#{name}"' in page
+
+    def test_nothing_is_loaded(self, page):
+        assert "default-src 'none'" in page
+        assert not re.search(r"""(src|href)=["'](?!#)""", page)
+        assert "@import" not in page
+        assert "url(" not in page
+        assert "http" not in re.sub(r'http-equiv="', "", page)
+
+    def test_tags_are_closed(self, page):
+        class Checker(HTMLParser):
+            void = frozenset({"meta", "input", "br"})
+            stack: list = []  # noqa: RUF012
+
+            def handle_starttag(self, tag, attributes):
+                if tag not in self.void:
+                    self.stack.append(tag)
+
+            def handle_endtag(self, tag):
+                assert self.stack.pop() == tag
+
+        checker = Checker()
+        checker.feed(page)
+        assert checker.stack == []
+
+    def test_size_is_small(self, page):
+        assert len(page) < 1_000_000
+
+    def test_hostile_names_stay_text(self):
+        evil = '"><script>alert(1)</script>'
+        found = study(fitted(), rows(), None, [evil, "</script><b>"])
+        text = page_of(found, target=evil, source=evil, details={evil: evil})
+        assert "<script>alert" not in text
+        assert "</script><b>" not in text
+        assert text.count("<script") == 2
+
+    def test_no_held_out_rows_is_said(self):
+        assert "No rows were held out" in page_of(study(fitted(), rows(), None, ["a", "b"]))
+
+
+class TestCharts:
+    @pytest.mark.parametrize("values", [[0.0], [1e-12, 1e12], [-5.0, -5.0], [np.nan, 1.0], []])
+    @pytest.mark.parametrize("log", [False, True])
+    def test_axes_hold_anything(self, values, log):
+        axis = Axis.around("x", values, log=log)
+        assert axis.low < axis.high
+        assert all(axis.low <= tick <= axis.high for tick in axis.ticks())
+
+    def test_reversed_axis(self):
+        chart = Chart(Axis("x", 10.0, 1.0, log=True), Axis("y", 0.0, 1.0), "t")
+        assert chart.px(10.0) < chart.px(1.0)
+        assert "<svg" in chart.svg()
+
+    @pytest.mark.parametrize(
+        ("value", "text"), [(0.5, "0.5"), (100.0, "100"), (12345.6, "12,346"), (-0.25, "−0.25")]
+    )
+    def test_numbers(self, value, text):
+        assert number(value) == text
+
+
+class TestCommand:
+    @pytest.fixture
+    def model(self, tmp_path):
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        options = ("--target", "y", "--model", "kgdd", "--out", tmp_path / "m")
+        assert call("fit", tmp_path / "d.csv", *options).exit_code == 0
+        return tmp_path / "m"
+
+    def test_from_a_model(self, model, tmp_path):
+        for _ in range(2):  # the second replaces its own page without asking
+            done = call("report", model, "--out", tmp_path / "r.html", "--no-rivals")
+            assert done.exit_code == 0, done.output
+        assert "Predicting y" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+    def test_from_a_table_with_rivals(self, tmp_path, monkeypatch):
+        chosen = dict(list(rivals.rivals().items())[:2])
+        monkeypatch.setattr("bandfall.commands.report.rivals", lambda seed: chosen)
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        out = tmp_path / "r.html"
+        done = call("report", tmp_path / "d.csv", "--target", "y", "--model", "kgdd", "--out", out)
+        assert done.exit_code == 0, done.output
+        assert "bandfall (this model)" in out.read_text(encoding="utf-8")
+
+    def test_model_without_rows(self, tmp_path):
+        save_model(KernelRidgeRegressor().fit(*rows()), tmp_path / "m")
+        done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
+        assert done.exit_code == 2
+        assert "holds no rows to report on" in done.stderr
+        assert not (tmp_path / "r.html").exists()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("needs chromium: apt-get install chromium")
+    return [found, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+
+
+@pytest.mark.browser
+class TestBrowser:
+    # Uses the page as a person would, and writes what it saw into the page.
+    VISITOR = """<script>
+    const seen = {errors: [], ready: document.documentElement.dataset.ready};
+    addEventListener("error", (event) => seen.errors.push(event.message));
+    const line = document.querySelector("[data-film]");
+    const last = line.getAttribute("d");
+    const slider = document.getElementById("film-slider");
+    slider.value = 0;
+    slider.dispatchEvent(new Event("input"));
+    seen.moved = line.getAttribute("d") !== last;
+    seen.text = document.getElementById("film-text").textContent;
+    const dot = document.querySelector("[data-tip]");
+    dot.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
+    seen.tip = document.getElementById("tip").textContent;
+    const head = document.querySelector("#data th[data-sort]");
+    const first = () => document.querySelector("#data tbody td").textContent;
+    const before = first();
+    head.click(); head.click();
+    seen.sorted = first();
+    seen.before = before;
+    seen.empty = [...document.querySelectorAll("svg")].filter(
+      (svg) => svg.getBoundingClientRect().height < 10).length;
+    seen.wide = document.documentElement.scrollWidth > innerWidth;
+    document.title = JSON.stringify(seen);
+    </script>"""
+
+    def visit(self, browser, page, tmp_path, width=1200):
+        file = tmp_path / "page.html"
+        file.write_text(page.replace("</body>", self.VISITOR + "</body>"), encoding="utf-8")
+        command = [*browser, f"--window-size={width},2000", "--dump-dom", file.as_uri()]
+        done = subprocess.run(command, capture_output=True, timeout=120, check=True)
+        title = re.search(r"<title>(.*?)</title>", done.stdout.decode())
+        return json.loads(title[1].replace("&quot;", '"'))
+
+    def test_visit(self, browser, page, tmp_path):
+        seen = self.visit(browser, page, tmp_path)
+        assert seen["errors"] == []
+        assert seen["ready"] == "yes"
+        assert seen["moved"]
+        assert seen["text"].startswith("bandwidth ")
+        assert seen["tip"] != ""
+        assert seen["sorted"] == "höhe"
+        assert seen["empty"] == 0
+        assert not seen["wide"]
+
+    def test_narrow_window(self, browser, page, tmp_path):
+        assert not self.visit(browser, page, tmp_path, width=600)["wide"]
+
+    def test_prints(self, browser, page, tmp_path):
+        file = tmp_path / "page.html"
+        file.write_text(page, encoding="utf-8")
+        pdf = tmp_path / "page.pdf"
+        command = [*browser, f"--print-to-pdf={pdf}", "--no-pdf-header-footer", file.as_uri()]
+        subprocess.run(command, capture_output=True, timeout=120, check=True)
+        assert pdf.read_bytes().startswith(b"%PDF")
+        assert len(pdf.read_bytes()) > 20_000

@@ -123,18 +123,23 @@ def _effort(summaries: Sequence[Summary], runs: Sequence[dict[str, Any]]) -> Ite
         f"Computing time of all tasks: {_duration(computing)} of one core; the paper reports about "
         f"{AUTHOR_HOURS} hours."
     )
-    working = [run for run in runs if run["tasks_done"]]
-    if not working:
-        return
-    last = working[-1]
-    versions = ", ".join(f"{name} {number}" for name, number in last["versions"].items())
+    for run in runs:
+        if run["tasks_done"]:
+            yield _run_line(run)
     yield (
-        f"Made on {last['date']}, {last['processor']} ({last['machine']}), {last['cores']} cores, "
-        f"{last['memory_gib']} GiB, {last['jobs']} parallel jobs, in "
-        f"{_duration(sum(run['seconds'] for run in working))}"
-        + (f" over {len(working)} runs" if len(working) > 1 else "")
-        + f"; Python {last['python']}, {versions}. Seeds are those of the paper: split and seed "
-        "numbers count from 0; panels use seed 8, Figure 5 seed 16."
+        "Seeds are those of the paper: split and seed numbers count from 0; panels use seed 8, "
+        "Figure 5 seed 16."
+    )
+
+
+def _run_line(run: dict[str, Any]) -> str:
+    """Where and how long one run worked, and on what."""
+    versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
+    return (
+        f"{', '.join(_label(name) for name in run['experiments'])}: {run['tasks_done']} tasks, "
+        f"ended {run['date']} after {_duration(run['seconds'])} with {run['jobs']} parallel jobs "
+        f"on {run['processor']} ({run['machine']}), {run['cores']} cores, {run['memory_gib']} GiB; "
+        f"Python {run['python']}, {versions}."
     )
 
 

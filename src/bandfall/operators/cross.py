@@ -125,7 +125,7 @@ class _BlockPlan:
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = max(1, memory_budget // (n_threads() * 40))
         self._columns = min(len(X), max(1, entries), 1 << 14)
-        self.rows = max(1, min(4 * CACHE_ENTRIES, entries) // self._columns)
+        self.rows = max(1, min(CACHE_ENTRIES, entries) // self._columns)
 
     def columns(self) -> list[slice]:
         n = len(self.train)

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-# A block of this many entries, its scratch and its sources stay in a core's own cache.
-CACHE_ENTRIES = 1 << 16
+# Large enough that starting a block costs little, small enough for the caches.
+CACHE_ENTRIES = 1 << 18
 
 Task = TypeVar("Task")
 _local = threading.local()

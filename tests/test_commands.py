@@ -123,6 +123,19 @@ class TestFit:
         assert len(load_model(tmp_path / "m")[-1].path_) == 1
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
+    def test_ctrl_c_ends_a_search(self, csv, tmp_path, monkeypatch):
+        presses = iter([signal.SIGINT])
+
+        def press_ctrl_c(bar, done):
+            for number in presses:
+                os.kill(os.getpid(), number)
+
+        monkeypatch.setattr(terminal.Bar, "update", press_ctrl_c)
+        done = call("fit", csv, *Y[:2], "--out", tmp_path / "m", "--json")
+        assert done.exit_code == 130
+        assert json.loads(done.stdout)["interrupted"]
+        assert len(load_model(tmp_path / "m").selection_["score"]) == 1
+
     def test_ctrl_c_before_training_writes_nothing(self, csv, tmp_path, monkeypatch):
         def interrupted(*arguments):
             raise KeyboardInterrupt

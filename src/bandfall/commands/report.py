@@ -77,6 +77,7 @@ def report(
             details=_details(stored),
             rivals=results,
             model_name=OURS,
+            selection=getattr(last_step(stored.estimator), "selection_", None),
         )
         write_atomically(out, page.encode())
         if json:

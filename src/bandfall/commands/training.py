@@ -22,8 +22,9 @@ from bandfall.commands.terminal import Bar, GentleInterrupt, InputError, note
 from bandfall.estimators import KernelDescentRegressor, KernelRidgeCV
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
-MAX_ROWS = {"auto": 20_000, "kgdd": 20_000, "krr-cv": 2_000}
+MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
 MIN_ROWS = 4
+USUAL_TRIALS = 24
 
 
 class ModelChoice(StrEnum):
@@ -185,14 +186,17 @@ class Trained:
 
 
 def train(estimator: Any, table: Table) -> Trained:
-    """Fit with a bar; Ctrl-C ends training after the current stage and keeps what is there."""
+    """Fit with a bar; Ctrl-C ends training after the current stage and keeps what is there.
+
+    A model that tunes itself ends its search instead and fits the best it has found.
+    """
     start = time.monotonic()
     model = last_step(estimator)
     if not hasattr(model, "set_callbacks"):
         estimator.fit(table.X, table.y)
         return Trained(estimator, time.monotonic() - start, False)
     with GentleInterrupt() as interrupt, Bar("fit", 1.0) as bar:
-        model.set_callbacks(_StageWatch(bar, interrupt))
+        model.set_callbacks(_Watch(bar, interrupt))
         try:
             estimator.fit(table.X, table.y)
         finally:
@@ -200,11 +204,16 @@ def train(estimator: Any, table: Table) -> Trained:
     return Trained(estimator, time.monotonic() - start, interrupt.asked)
 
 
-class _StageWatch:
-    """A scikit-learn callback: moves the bar after every stage, and ends training on request."""
+class _Watch:
+    """A scikit-learn callback: moves the bar, and ends training on request.
+
+    A path tells by its R² how far it is. A search does not know how many trials it will make;
+    their usual number stands in.
+    """
 
     def __init__(self, bar: Bar, interrupt: GentleInterrupt):
         self._bar, self._interrupt = bar, interrupt
+        self._n_tasks = 0
 
     def setup(self, estimator: Any, context: Any) -> None: ...
 
@@ -215,9 +224,12 @@ class _StageWatch:
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None
     ) -> bool:
+        self._n_tasks += 1
         path = getattr(fitted_estimator, "path_", None)
         if path is not None:
             self._bar.update(path.r2 / getattr(estimator, "max_r2", 1.0))
+        else:
+            self._bar.update(self._n_tasks / max(USUAL_TRIALS, self._n_tasks + 1))
         return self._interrupt.asked
 
 

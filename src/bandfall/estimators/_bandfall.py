@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._front import FeatureFront, heavy_tailed
 from bandfall.kernels import get_kernel
 from bandfall.metric import feature_scales, gradient_outer_product
@@ -27,7 +28,7 @@ _FIRST_RUNG = 2500  # rows the whole search runs on; its winners then meet on mo
 _SECOND_RUNG = 8000
 
 
-class BandfallRegressor(KernelRegressor):
+class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     """Kernel regression with nothing to tune.
 
     Trains with a falling bandwidth (`KernelDescentRegressor`) and chooses by held-out rows what
@@ -92,6 +93,7 @@ class BandfallRegressor(KernelRegressor):
         self.random_state = random_state
         self.memory_budget = memory_budget
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Choose a configuration and fit it to all rows.
 
@@ -109,12 +111,17 @@ class BandfallRegressor(KernelRegressor):
         """
         self._check_parameters()
         deadline = np.inf if self.max_seconds is None else time.monotonic() + self.max_seconds
+        reports = Reports(self, X, y)
         X, y, weights = self._table(X, y, sample_weight)
         views = self._fit_fronts(X)
         trials: list[Trial] = []
         if len(y) >= 4 and np.any(np.ptp(y, axis=0) > 0):
             chosen, scout = self._choose(
-                views, y, weights, trials, lambda: time.monotonic() > deadline
+                views,
+                y,
+                weights,
+                trials,
+                lambda: reports.task("trial") or time.monotonic() > deadline,
             )
         else:
             chosen, scout = Trial(Candidate(), np.nan, np.nan, 0.999, len(y)), Candidate()
@@ -122,6 +129,7 @@ class BandfallRegressor(KernelRegressor):
         self.best_score_ = chosen.score
         self.best_params_ = {**asdict(chosen.candidate), "max_r2": self._max_r2}
         self.selection_ = _table_of(trials)
+        reports.finish(self._fitted_state)
         return self
 
     def predict(self, X):
@@ -274,6 +282,11 @@ class BandfallRegressor(KernelRegressor):
         shares = np.bincount(self._front.sources, weights=slopes**2, minlength=self.n_features_in_)
         total = np.sqrt(shares).sum()
         self.feature_importances_ = np.sqrt(shares) / total if total > 0 else shares
+
+    def _fitted_state(self):
+        """What makes a copy of the estimator predict, for callbacks."""
+        kept = {*self.get_params(), "_skl_callbacks"}
+        return {name: value for name, value in vars(self).items() if name not in kept}
 
     def _check_parameters(self):
         for kernel in self.kernels or ():

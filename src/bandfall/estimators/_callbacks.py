@@ -14,51 +14,76 @@ except ImportError:  # scikit-learn < 1.9: fits run unwatched
         return method
 
 
-__all__ = ["CallbackSupportMixin", "StageReports", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "Reports", "StageReports", "with_callbacks"]
 
 
-class StageReports:
-    """Reports a fit to the estimator's callbacks, one subtask a stage.
+class Reports:
+    """Reports a fit to the estimator's callbacks, task by task.
 
     Parameters
     ----------
     estimator : CallbackSupportMixin
     X, y : array-like
         Training data, passed on to callbacks that ask for them.
-    fitted_state : callable (Path) -> dict
-        Fitted attributes that make a copy of the estimator predict with that path.
     """
 
-    def __init__(self, estimator, X, y, fitted_state):
+    def __init__(self, estimator, X, y):
         self._estimator = estimator
         self._data = {"X": X, "y": y}
-        self._fitted_state = fitted_state
         self._context = None
         if hasattr(estimator, "_init_callback_context"):
             self._context = estimator._init_callback_context(max_subtasks=None)
             self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
     @property
+    def watched(self) -> bool:
+        """Whether there is any callback."""
+        return self._context is not None and bool(getattr(self._estimator, "_skl_callbacks", None))
+
+    def task(self, name: str, state=None) -> bool:
+        """A task has ended; whether a callback wants the fit to end.
+
+        `state` is a callable that gives the fitted attributes reached so far, or None.
+        """
+        if not self.watched:
+            return False
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return task.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=state, **self._data
+        )
+
+    def finish(self, state) -> None:
+        """The fit has ended; `state` is a callable that gives its fitted attributes."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=state, **self._data
+            )
+
+
+class StageReports:
+    """Reports a fit of one path, one task a stage.
+
+    Parameters
+    ----------
+    estimator, X, y
+        As in `Reports`.
+    fitted_state : callable (Path) -> dict
+        Fitted attributes that make a copy of the estimator predict with that path.
+    """
+
+    def __init__(self, estimator, X, y, fitted_state):
+        self._reports = Reports(estimator, X, y)
+        self._fitted_state = fitted_state
+
+    @property
     def watcher(self):
         """For `fit_path`; None where nobody watches."""
-        if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
-            return None
-        return self._report
+        return self._report if self._reports.watched else None
 
     def _report(self, progress) -> bool:
-        stage = self._context.subcontext(task_name="stage")
-        stage.call_on_fit_task_begin(estimator=self._estimator, **self._data)
-        return stage.call_on_fit_task_end(
-            estimator=self._estimator,
-            reconstruction_attributes=lambda: self._fitted_state(progress.path()),
-            **self._data,
-        )
+        return self._reports.task("stage", lambda: self._fitted_state(progress.path()))
 
     def finish(self, path) -> None:
         """The fit has ended with this path."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(
-                estimator=self._estimator,
-                reconstruction_attributes=lambda: self._fitted_state(path),
-                **self._data,
-            )
+        self._reports.finish(lambda: self._fitted_state(path))

@@ -20,6 +20,7 @@ from bandfall.report.sections import (
     scored_rows,
     section,
     slice_section,
+    trial_section,
 )
 from bandfall.version import __version__
 
@@ -35,6 +36,7 @@ def render_page(
     details: dict[str, str],
     rivals: Sequence[Any] = (),
     model_name: str = "bandfall",
+    selection: dict[str, Any] | None = None,
 ) -> str:
     """The report as HTML.
 
@@ -47,6 +49,8 @@ def render_page(
         Further lines about the model, for the last section.
     rivals : sequence of RivalScore
         Including the model itself, under `model_name`.
+    selection : dict of arrays, optional
+        `BandfallRegressor.selection_`.
     """
     slices, lines = slice_section(findings, target)
     sections = [
@@ -57,6 +61,7 @@ def render_page(
         importance_section(findings),
         error_section(findings, target),
         data_section(findings, target),
+        trial_section(selection),
         _model_section(details),
     ]
     links = "".join(
@@ -89,6 +94,7 @@ _LINKS = {
     "features": "Features",
     "errors": "Errors",
     "data": "Data",
+    "trials": "Trials",
     "model": "Model",
 }
 

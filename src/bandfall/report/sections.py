@@ -15,6 +15,8 @@ from bandfall.report.findings import Findings
 MAX_DOTS = 600
 MAX_IMPORTANCES = 15
 HISTOGRAM_BINS = 12
+N_SCALES = 24
+MAX_TRIALS = 12
 
 
 def figure(svg: str, title: str, caption: str, key: Sequence[tuple[str, str]] = ()) -> str:
@@ -144,19 +146,22 @@ def path_section(findings: Findings) -> str:
 
     falling = Chart(x, Axis.around("bandwidth", bandwidths, log=True), "bandwidth over time")
     falling.steps(times, bandwidths, "a", tip=bandwidth_tip)
-    rising = Chart(x, Axis("R²", min(0.0, float(stages.scored_r2.min())), 1.02), "R² over time")
-    rising.rule(y=1.0)
-    rising.line(
+    train_error = np.maximum(1.0 - np.append(log.r2, path.r2), 1e-9)
+    scored_r2 = np.append(stages.scored_r2[0] - stages.gain[0], stages.scored_r2)
+    scored_error = np.maximum(1.0 - scored_r2, 1e-9)
+    error_axis = Axis.around("1 − R²", train_error, scored_error, log=True)
+    remaining = Chart(x, error_axis, "1 − R² over time")
+    remaining.line(
         times,
-        np.append(log.r2, path.r2),
+        train_error,
         "truth dashed",
-        tip=lambda t, r: f"time {number(t)}\ntraining R² {r:.4f}",
+        tip=lambda t, e: f"time {number(t)}\ntraining R² {1 - e:.4f}",
     )
-    rising.line(
+    remaining.line(
         np.append(start, np.maximum(stages.time, start)),
-        np.append(stages.scored_r2[0] - stages.gain[0], stages.scored_r2),
+        scored_error,
         "a",
-        tip=lambda t, r: f"time {number(t)}\n{scored_rows(findings)} R² {r:.4f}",
+        tip=lambda t, e: f"time {number(t)}\n{scored_rows(findings)} R² {1 - e:.4f}",
     )
     zero = (
         " The lowest step stands for bandwidth 0: from there on only the training points "
@@ -171,8 +176,8 @@ def path_section(findings: Findings) -> str:
         f"From {number(float(path.bandwidths[0]))} to {number(float(path.bandwidths[-1]))} in "
         f"{len(path)} stages.{zero}",
     ) + figure(
-        rising.svg(),
-        "R² rises",
+        remaining.svg(),
+        "The error falls",
         f"Best on {scored_rows(findings)}: {stages.scored_r2[best]:.4f} at bandwidth "
         f"{number(float(stages.bandwidth[best]))}; at the end {stages.scored_r2[-1]:.4f}.",
         [("truth", "training rows"), ("a", scored_rows(findings))],
@@ -189,35 +194,40 @@ def scale_section(findings: Findings) -> str:
     stages = findings.stages
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
         return ""
-    moved, gain = stages.moved, stages.gain
-    shown = np.arange(len(moved))
+    first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would flatten all others
     note = ""
-    if moved[0] > 3 * moved[1:].max():  # it would flatten all others
-        shown = shown[1:]
+    if first:
         note = (
             f" The first and widest stage, bandwidth {number(float(stages.bandwidth[0]))}, is left "
-            f"out of the charts: it alone made {moved[0]:.0%} of all movement and changed R² by "
-            f"{gain[0]:+.3f}."
+            f"out of the charts: it alone made {stages.moved[0]:.0%} of all movement and changed "
+            f"R² by {stages.gain[0]:+.3f}."
         )
-    bandwidth = _positive(stages.bandwidth)[shown]
-    edges = np.append(bandwidth, bandwidth[-1] / 1.5)
-    x = Axis("bandwidth, from wide to narrow", float(edges[0]) * 1.03, float(edges[-1]), log=True)
+    # Stages are as long as the solver needs; equal steps in bandwidth are what compares.
+    bandwidth = _positive(stages.bandwidth)[first:]
+    low, high = float(bandwidth.min()) / 1.01, float(bandwidth.max()) * 1.01
+    edges = np.geomspace(high, low, N_SCALES + 1)
+    places = np.searchsorted(-edges, -bandwidth) - 1
+    moved, gain = (
+        np.bincount(places, weights=values[first:], minlength=N_SCALES)
+        for values in (stages.moved, stages.gain)
+    )
+    x = Axis("bandwidth, from wide to narrow", high, low, log=True)
 
     def bars(label: str, axis: Axis, values: np.ndarray, styles: list[str]) -> str:
         tips = [
-            f"bandwidth {number(float(b))}\n{label} {v:+.4f}"
-            for b, v in zip(stages.bandwidth[shown], values[shown], strict=True)
+            f"bandwidth {number(float(a))} to {number(float(b))}\n{label} {v:+.4f}"
+            for a, b, v in zip(edges[:-1], edges[1:], values, strict=True)
         ]
-        return Chart(x, axis, label).bars(edges, values[shown], styles, tips).rule(y=0.0).svg()
+        return Chart(x, axis, label).bars(edges, values, styles, tips).rule(y=0.0).svg()
 
-    share = Axis("share of all movement", 0.0, float(moved[shown].max()) * 1.08)
-    change = Axis.around("change of R²", gain[shown], [0.0])
+    share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
+    change = Axis.around("change of R²", gain, [0.0])
     body = figure(
-        bars("share of all movement", share, moved, ["a"] * len(shown)),
+        bars("share of all movement", share, moved, ["a"] * N_SCALES),
         "How much each scale moved the predictions",
-        "Root-mean-square change of the predictions during each stage, as a share of the sum.",
+        "Root-mean-square change of predictions in each range of bandwidths, as a share of all.",
     ) + figure(
-        bars("change of R²", change, gain, ["good" if g >= 0 else "bad" for g in gain[shown]]),
+        bars("change of R²", change, gain, ["good" if g >= 0 else "bad" for g in gain]),
         f"What each scale was worth on {scored_rows(findings)}",
         "Wide bandwidths learn the broad shape; where bars turn red, the detail learned was noise.",
         [("good", "R² rose"), ("bad", "R² fell")],
@@ -231,6 +241,33 @@ def scale_section(findings: Findings) -> str:
 def _positive(bandwidths: np.ndarray) -> np.ndarray:
     """Bandwidths with half the smallest positive one in place of zero."""
     return np.where(bandwidths > 0, bandwidths, bandwidths[bandwidths > 0].min() / 2)
+
+
+def trial_section(selection: dict[str, np.ndarray] | None) -> str:
+    """What a model that tunes itself has tried, best first."""
+    if not selection or not len(selection.get("score", ())):
+        return ""
+    order = np.argsort(-selection["score"])
+    names = ("kernel", "min_speed", "n_rounds", "transform", "n_rows", "score")
+    shown = ("kernel", "speed", "metric rounds", "features", "rows", "R² on held-out folds")
+    heads = "".join(f'<th data-sort="">{name}</th>' for name in shown)
+    rows = []
+    for i in order[:MAX_TRIALS]:
+        cells = [escape(str(selection[n][i])) for n in names[:5]]
+        cells = [f"<td>{cell}</td>" for cell in cells]
+        cells.append(f"<td>{selection['score'][i]:.4f}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    table = (
+        f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )
+    more = len(order) - len(rows)
+    rest = f" {more} more were worse." if more > 0 else ""
+    text = (
+        f"The model tuned itself: {len(order)} configurations were scored on rows held out from "
+        f"the training rows.{rest}"
+    )
+    return section("trials", "What was tried", text, table)
 
 
 def importance_section(findings: Findings) -> str:

@@ -1,0 +1,121 @@
+"""Make ``docs/cli.md`` from the commands' own help.
+
+python docs/make_cli_page.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import pathlib
+import types
+import typing
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from bandfall.cli import build_app
+
+PAGE = pathlib.Path(__file__).parent / "cli.md"
+_INTRODUCTION = """\
+# The command line
+
+<!-- Made by docs/make_cli_page.py from the commands' help; do not edit. -->
+
+`pip install "bandfall[cli]"` brings the command `bandfall`. From a table to predictions and a
+report in three commands:
+
+```sh
+bandfall fit houses.csv --target price --out houses.bandfall
+bandfall predict houses.bandfall new.csv --out prices.csv
+bandfall report houses.bandfall --out houses.html
+```
+
+**Tables** are CSV (comma, semicolon or tab; UTF-8), gzip-compressed CSV or Parquet, recognised by
+their content; `-` reads standard input. The first row names the columns; names must differ. All
+columns but the target are features and must be numbers, or be left out with `--drop`. Rows with
+missing values are left out of training and counted.
+
+**Output.** Results go to standard output, everything else to standard error. `--json` prints one
+JSON object instead. Bars with the time left appear in a terminal when something takes more than two
+seconds. Files are written whole or not at all; a file that a command did not write itself is not
+replaced without `--force`, and an input never is.
+
+**Exit codes.** 0: done. 1: the work failed, such as for want of memory. 2: the input or the call
+cannot be used; one line on standard error says why, and nothing was written. 130: interrupted by
+Ctrl-C; `fit` keeps the model it had reached, everything else writes nothing.
+"""
+
+
+def manual() -> str:
+    """The whole page."""
+    return "\n".join([_INTRODUCTION, *_commands(build_app(), "bandfall", level=2)])
+
+
+def _commands(app: Any, path: str, level: int) -> list[str]:
+    lines = []
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__
+        lines += _command(f"{path} {name}", command.callback, level)
+    for group in app.registered_groups:
+        name, inner = group.name, group.typer_instance
+        lines += [f"{'#' * level} `{path} {name}`", "", inner.info.help, ""]
+        lines += _commands(inner, f"{path} {name}", level + 1)
+    return lines
+
+
+def _command(path: str, function: Callable, level: int) -> list[str]:
+    parameters = list(_parameters(function))
+    arguments = [name for name, _, _ in parameters if not name.startswith("--")]
+    more = ["[OPTIONS]"] if len(parameters) > len(arguments) else []
+    usage = " ".join([path, *arguments, *more])
+    lines = [f"{'#' * level} `{path}`", "", _paragraphs(inspect.getdoc(function)), ""]
+    lines += ["```text", usage, "```", ""]
+    if parameters:
+        lines += ["| | | default |", "| --- | --- | --- |"]
+        for name, text, default in parameters:
+            cells = (f"`{name}`", text, default)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("")
+    return lines
+
+
+def _parameters(function: Callable) -> typing.Iterator[tuple[str, str, str]]:
+    """Name as typed, help and default of every parameter."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind, info = typing.get_args(hints[name])
+        # Inside Annotated, typer takes the first name of an option for its default.
+        names = [n for n in (info.default, *(info.param_decls or ())) if isinstance(n, str)]
+        required = parameter.default is inspect.Parameter.empty
+        if not names:  # an argument
+            yield info.metavar or name.upper(), info.help or "", "" if required else "optional"
+            continue
+        flag = kind is bool
+        shown = names[0] if flag else f"{names[0]} {info.metavar or _placeholder(kind)}"
+        yield shown, info.help or "", "required" if required else _default(parameter.default, flag)
+
+
+def _placeholder(kind: Any) -> str:
+    if isinstance(kind, types.UnionType):
+        kind = next(part for part in typing.get_args(kind) if part is not type(None))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return "|".join(member.value for member in kind)
+    names = {int: "N", float: "X", str: "TEXT", pathlib.Path: "FILE"}
+    return names.get(kind, "TEXT")
+
+
+def _default(value: Any, flag: bool) -> str:
+    if value is None or (flag and not value):
+        return ""
+    if flag:
+        return "on"
+    return f"`{value.value if isinstance(value, Enum) else value}`"
+
+
+def _paragraphs(text: str | None) -> str:
+    paragraphs = (text or "").strip().split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(manual(), encoding="utf-8")

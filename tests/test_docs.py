@@ -54,3 +54,11 @@ def test_relative_links_exist(page):
         assert found.exists(), f"{name(page)} links to {link}, which does not exist"
         if anchor:
             assert anchor in set(anchors(found)), f"{name(page)}: no heading for {link}"
+
+
+def test_manual_of_the_command_line_is_in_step():
+    """docs/cli.md is what docs/make_cli_page.py makes of the commands as they are."""
+    code = (ROOT / "docs" / "make_cli_page.py").read_text(encoding="utf-8")
+    namespace = {"__name__": "make_cli_page", "__file__": str(ROOT / "docs" / "make_cli_page.py")}
+    exec(compile(code, "make_cli_page.py", "exec"), namespace)
+    assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == namespace["manual"]()

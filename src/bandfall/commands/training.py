@@ -56,7 +56,10 @@ FractionOption = Annotated[
 SeedOption = Annotated[int, typer.Option("--seed", help="Of the random choice of rows.")]
 RowsOption = Annotated[
     int | None,
-    typer.Option("--max-rows", help="Train on a random sample of this size where there are more."),
+    typer.Option(
+        "--max-rows",
+        help="Train on a random sample of so many rows [default: 10000; krr-cv: 2000].",
+    ),
 ]
 ModelOption = Annotated[
     ModelChoice,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.device import check_device
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, n_threads, scratch
+
+Array = Any
 
 # Work below this many kernel entries is not worth starting threads for.
 _SERIAL_ENTRIES = 1 << 20
@@ -24,6 +29,7 @@ def cross_product(
     *,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     cumulative: bool = False,
+    device: str | None = None,
 ) -> np.ndarray:
     """Σ_s K_new(σ_s) C_s, streamed in blocks; each distance block serves every stage.
 
@@ -38,11 +44,27 @@ def cross_product(
         Bytes for temporaries.
     cumulative : bool
         Return every partial sum over stages instead of the last one.
+    device : str, optional
+        Compute with torch there; see `check_device`.
 
     Returns
     -------
     ndarray of shape (m, k), or (S, m, k) if `cumulative`, in the dtype of `coefficients`
     """
+    device = check_device(device)
+    if device is not None:
+        from bandfall.operators import torch
+
+        return torch.cross_product(
+            X_new,
+            X,
+            kernel,
+            bandwidths,
+            coefficients,
+            device=device,
+            memory_budget=memory_budget,
+            cumulative=cumulative,
+        )
     dtype = coefficients.dtype
     n_stages, _, n_outputs = coefficients.shape
     out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
@@ -71,6 +93,7 @@ def cross_gradient(
     coefficients: np.ndarray,
     *,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    device: str | None = None,
 ) -> np.ndarray:
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
 
@@ -82,29 +105,55 @@ def cross_gradient(
     -------
     ndarray of shape (m, d, k)
     """
-    if kernel.slope is None:
-        raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
+    device = check_device(device)
+    if device is not None:
+        from bandfall.operators import torch
+
+        return torch.cross_gradient(
+            X_new, X, kernel, bandwidths, coefficients, device=device, memory_budget=memory_budget
+        )
     dtype = coefficients.dtype
-    n_outputs = coefficients.shape[2]
-    out = np.zeros((len(X_new), X.shape[1], n_outputs), dtype)
+    out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
     blocks = _BlockPlan(X_new, X, dtype, memory_budget)
-    slope = kernel.slope
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
             distances = blocks.distances(rows, columns, kernel)
-            for output in range(n_outputs):
-                W = np.zeros_like(distances)
-                for s, bandwidth in enumerate(bandwidths):
-                    if 0.0 < bandwidth < np.inf:
-                        W += slope(distances * bandwidth**-kernel.power, np) * (
-                            coefficients[s, columns, output] / bandwidth**2
-                        )
-                out[rows, :, output] += blocks.new[rows] * W.sum(axis=1)[:, None]
-                out[rows, :, output] -= W @ blocks.train[columns]
+            out[rows] += gradient_block(
+                blocks.new[rows],
+                blocks.train[columns],
+                distances,
+                kernel,
+                bandwidths,
+                coefficients[:, columns],
+            )
 
     for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(len(bandwidths)))
     return out
+
+
+def gradient_block(
+    new: Array,
+    train: Array,
+    distances: Array,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    coefficients: Array,
+    xp: ModuleType = np,
+) -> Array:
+    """One block's share of `cross_gradient`, shape (m, d, k), with NumPy or torch."""
+    if kernel.slope is None:
+        raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
+    parts = []
+    for output in range(coefficients.shape[2]):
+        W = xp.zeros_like(distances)
+        for s, bandwidth in enumerate(bandwidths):
+            if 0.0 < bandwidth < np.inf:
+                W += kernel.slope(distances * bandwidth**-kernel.power, xp) * (
+                    coefficients[s, :, output] / bandwidth**2
+                )
+        parts.append(new * W.sum(1)[:, None] - W @ train)
+    return xp.stack(parts, -1)
 
 
 class _BlockPlan:

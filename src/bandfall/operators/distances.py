@@ -2,41 +2,46 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import numpy as np
+
+Array = Any  # NumPy array or torch tensor
 
 # ‖x‖² + ‖z‖² − 2xᵀz loses −log10(threshold) digits; below it, differences are taken directly.
 _CANCELLATION = 1e-6
 _DIRECT_ENTRIES = 1 << 22
 
 
-def squared_distances(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+def squared_distances(A: Array, B: Array, xp: ModuleType = np) -> Array:
     """‖a_i − b_j‖² for float64 rows that were centred together, shape (m, n).
 
     Never negative; exactly zero for identical rows; relative error about 1e-9 at worst,
     because entries that cancel are computed again from differences.
     """
-    a2 = np.einsum("ij,ij->i", A, A)
-    b2 = np.einsum("ij,ij->i", B, B)
+    a2 = xp.einsum("ij,ij->i", A, A)
+    b2 = xp.einsum("ij,ij->i", B, B)
     D = A @ B.T
     D *= -2.0
     D += a2[:, None]
     D += b2[None, :]
-    np.maximum(D, 0.0, out=D)
+    xp.clip(D, 0.0, None, out=D)
     for start in range(0, len(A), max(1, _DIRECT_ENTRIES // max(1, len(B)))):
         rows = slice(start, start + max(1, _DIRECT_ENTRIES // max(1, len(B))))
-        _refine(D[rows], A[rows], B, a2[rows], b2)
+        _refine(D[rows], A[rows], B, a2[rows], b2, xp)
     return D
 
 
-def _refine(D: np.ndarray, A: np.ndarray, B: np.ndarray, a2: np.ndarray, b2: np.ndarray) -> None:
+def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) -> None:
     """Replace the entries of D that suffered cancellation by ‖a_i − b_j‖² itself."""
     threshold = _CANCELLATION * (a2[:, None] + b2[None, :])
-    i, j = np.nonzero(threshold >= D)
+    i, j = xp.where(threshold >= D)
     step = max(1, _DIRECT_ENTRIES // max(1, A.shape[1]))
     for start in range(0, len(i), step):
         part = slice(start, start + step)
         difference = A[i[part]] - B[j[part]]
-        D[i[part], j[part]] = np.einsum("ij,ij->i", difference, difference)
+        D[i[part], j[part]] = xp.einsum("ij,ij->i", difference, difference)
 
 
 def largest_distance(X: np.ndarray, block: int = 1024) -> float:
@@ -63,6 +68,6 @@ def largest_distance(X: np.ndarray, block: int = 1024) -> float:
     return best
 
 
-def to_power(squared: np.ndarray, power: int) -> np.ndarray:
+def to_power(squared: Array, power: int, xp: ModuleType = np) -> Array:
     """Squared distances in place to distance**power, power in {1, 2}."""
-    return np.sqrt(squared, out=squared) if power == 1 else squared
+    return xp.sqrt(squared, out=squared) if power == 1 else squared

@@ -13,6 +13,7 @@ from bandfall.operators.base import (
     group_rows,
 )
 from bandfall.operators.blocked import BlockedOperator
+from bandfall.operators.device import check_device
 from bandfall.operators.dense import DenseOperator, dense_bytes
 
 _WORTH_A_LOOK = 500  # rows: below, looking for repeats costs more than they do
@@ -24,12 +25,19 @@ def make_operator(
     kernel: Kernel,
     dtype: np.dtype | type = np.float64,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    device: str | None = None,
 ) -> KernelOperator:
     """The operator for these rows that stays inside `memory_budget` bytes.
 
     Dense while distances and a kernel matrix fit, blocked beyond. Where many rows repeat, K is
-    evaluated over the distinct ones only.
+    evaluated over the distinct ones only. With a `device`, torch serves instead of NumPy; see
+    `check_device`.
     """
+    device = check_device(device)
+    if device is not None:
+        from bandfall.operators.torch import TorchOperator
+
+        return TorchOperator(X, kernel, dtype, device, memory_budget)
     if len(X) >= _WORTH_A_LOOK:
         labels, n_distinct = group_rows(X)
         if n_distinct < _DISTINCT_SHARE * len(X):

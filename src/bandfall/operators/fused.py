@@ -1,0 +1,285 @@
+"""Fused products on a GPU: how rows lie in memory, and how the Triton kernels are launched."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bandfall.kernels import KERNELS, Kernel
+from bandfall.operators.base import GIBIBYTE
+
+Tensor = Any
+
+_BLOCK = 128  # rows a block: one column per thread of a program
+_DIRECT_FEATURES = 16  # up to here differences in registers beat tensor cores
+_CHUNK = 32  # features per tensor-core step
+_OUTPUTS = (4, 2, 1)  # right-hand sides per pass
+_SPLIT_ERROR = 2.0**-21
+
+
+def fused_available(kernel: Kernel, device: torch.device) -> bool:
+    """Whether the Triton kernels can serve: a CUDA device, Triton, and a built-in profile."""
+    if device.type != "cuda" or KERNELS.get(kernel.name) is not kernel:
+        return False
+    try:
+        import triton
+    except ImportError:
+        return False
+    version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    return version >= (3, 3) and torch.cuda.get_device_capability(device) >= (7, 0)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Shape of a program's tile and what the compiler is told; tuned on an H200."""
+
+    rows: int
+    num_warps: int = 4
+    num_stages: int = 1
+    programs_per_core: int = 3
+    max_registers: int | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        options = {
+            "num_warps": self.num_warps,
+            "num_stages": self.num_stages,
+            "enable_fp_fusion": True,
+        }
+        return options if self.max_registers is None else options | {"maxnreg": self.max_registers}
+
+
+class FusedRows:
+    """Rows on a device as the kernels of `triton_kernels` want them.
+
+    Coordinates are divided by `unit`, a power of two that brings them into [−1, 1]: exact, and
+    float32 neither overflows nor underflows at any scale of the data.
+
+    Parameters
+    ----------
+    X : tensor of shape (n, d)
+    unit : float
+    centre : tensor of shape (d,)
+        Only moves the origin of norms and half-precision parts.
+    split : bool
+        Whether to prepare those for tensor cores.
+    odd : bool
+        Whether to pad to an odd number of blocks, as the circle of the square product needs.
+    """
+
+    def __init__(self, X: Tensor, unit: float, centre: Tensor, split: bool, odd: bool):
+        self.n_rows, self.n_features = X.shape
+        n_blocks = -(-self.n_rows // _BLOCK)
+        self.n_blocks = n_blocks + (1 - n_blocks % 2 if odd else 0)
+        self.stride = self.n_blocks * _BLOCK
+        padded = X[:1].repeat(self.stride, 1)
+        padded[: self.n_rows] = X
+        padded /= unit
+        blocks = padded.view(self.n_blocks, _BLOCK, self.n_features)
+        self.points = blocks.transpose(1, 2).contiguous()
+        self.depth = 0
+        self.high = self.low = self.norms = self.points
+        if split:
+            self._split(padded - centre / unit)
+
+    def _split(self, centred: Tensor) -> None:
+        """Two half-precision parts with 22 bits between them, unless rows span too far."""
+        scale = _kernels().SPLIT_SCALE
+        depth = -(-self.n_features // _CHUNK) * _CHUNK
+        parts = centred.new_zeros((2, self.stride, depth), dtype=torch.float16)
+        centred *= scale
+        parts[0, :, : self.n_features] = centred
+        rest = centred - parts[0, :, : self.n_features]
+        parts[1, :, : self.n_features] = rest
+        rest -= parts[1, :, : self.n_features]
+        norms = torch.linalg.vector_norm(centred, dim=1, dtype=torch.float64)
+        if bool((torch.linalg.vector_norm(rest, dim=1) > _SPLIT_ERROR * norms).any()):
+            return
+        self.depth = depth
+        self.high, self.low = parts
+        self.norms = ((norms / scale) ** 2).to(torch.float32)
+
+    @property
+    def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return self.points, self.high, self.low, self.norms
+
+
+class FusedProduct:
+    """K(σ) @ block for one set of rows, every pair evaluated once and nothing n² stored."""
+
+    def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
+        self.kernel = kernel
+        self.memory_budget = memory_budget
+        self.unit = _unit(X)
+        wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
+        self.rows = FusedRows(X, self.unit, X.mean(0), split=wide, odd=True)
+        self._cores = _n_cores(X.device)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        """K(bandwidth) @ block, of shape (n, k)."""
+        rows = self.rows
+        values = block.new_zeros((block.shape[1], rows.stride))
+        values[:, : rows.n_rows] = block.T
+        result = torch.empty_like(values)
+        scale = values.new_full((1,), _scale(self.kernel, bandwidth, self.unit, values.dtype))
+        for first, count in _passes(len(values)):
+            part = slice(first, first + count)
+            result[part] = self._pass(scale, values[part])
+        return result[:, : rows.n_rows].T
+
+    def _pass(self, scale: Tensor, values: Tensor) -> Tensor:
+        rows, launch = self.rows, _launch(self.rows, len(values))
+        planes, tiles = self._planes(launch, values)
+        _kernels().symmetric_product[(len(planes),)](
+            *rows.arguments, values, planes, scale, rows.n_blocks, rows.stride, tiles,
+            rows.n_features, **_constants(self.kernel, rows, launch, len(values)),
+        )  # fmt: skip
+        return planes.sum(0)
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        rows = self.rows
+        launch = _launch(rows, 1, direct=True)
+        n_programs, tiles = _shares(rows, launch, launch.programs_per_core * self._cores)
+        largest = rows.points.new_empty(n_programs)
+        _kernels().largest_distance[(n_programs,)](
+            rows.points, largest, rows.n_blocks, tiles, rows.n_features,
+            HELD=_held(rows, 0), ROWS=launch.rows, COLUMNS=_BLOCK, **launch.options,
+        )  # fmt: skip
+        return math.sqrt(float(largest.max())) * self.unit
+
+    def _planes(self, launch: Launch, values: Tensor) -> tuple[Tensor, int]:
+        """One zeroed plane of partial sums per program, as many as fit; tiles per program."""
+        wanted = launch.programs_per_core * self._cores
+        plane = values.numel() * values.element_size()
+        fitting = self.memory_budget // plane
+        if not fitting:
+            raise MemoryError(
+                f"a product with {values.shape[0]} column(s) over {self.rows.n_rows} rows needs "
+                f"at least {plane / GIBIBYTE:.2f} GiB, over the memory_budget of "
+                f"{self.memory_budget / GIBIBYTE:.2f} GiB"
+            )
+        n_programs, tiles = _shares(self.rows, launch, min(wanted, fitting))
+        while True:
+            try:
+                return values.new_zeros((n_programs, *values.shape)), tiles
+            except torch.OutOfMemoryError as error:
+                if n_programs == 1:
+                    raise MemoryError(
+                        f"the device has no room for {plane / GIBIBYTE:.2f} GiB of partial sums"
+                    ) from error
+                n_programs, tiles = _shares(self.rows, launch, n_programs // 2)
+
+
+def fused_cross_product(
+    X_new: Tensor, X: Tensor, kernel: Kernel, bandwidths: Any, coefficients: Tensor
+) -> Tensor:
+    """Σ_s K_new(σ_s) C_s, shape (m, k), for coefficients of shape (S, n, k)."""
+    unit = max(_unit(X), _unit(X_new))
+    wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
+    centre = X.mean(0)
+    new = FusedRows(X_new, unit, centre, split=wide, odd=False)
+    rows = FusedRows(X, unit, centre, split=wide, odd=False)
+    n_stages, n_rows, n_outputs = coefficients.shape
+    values = X.new_zeros((n_stages, n_outputs, rows.stride))
+    values[:, :, :n_rows] = coefficients.swapaxes(1, 2)
+    scales = X.new_tensor([_scale(kernel, float(b), unit, X.dtype) for b in bandwidths])
+    result = X.new_empty((n_outputs, new.stride))
+    for first, count in _passes(n_outputs):
+        part = slice(first, first + count)
+        result[part] = _cross_pass(new, rows, kernel, scales, values[:, part].contiguous())
+    return result[:, : new.n_rows].T
+
+
+def _cross_pass(
+    new: FusedRows, rows: FusedRows, kernel: Kernel, scales: Tensor, values: Tensor
+) -> Tensor:
+    n_stages, n_outputs, _ = values.shape
+    if min(new.depth, rows.depth) == 0:
+        new.depth = rows.depth = 0
+    launch = _launch(rows, n_outputs)
+    n_strips = new.stride // launch.rows
+    wanted = 8 * launch.programs_per_core * _n_cores(values.device)
+    blocks_per_part = max(1, rows.n_blocks * n_strips // wanted)
+    n_parts = -(-rows.n_blocks // blocks_per_part)
+    partial = values.new_empty((n_parts, n_outputs, new.stride))
+    _kernels().cross_product[(n_strips, n_parts)](
+        *new.arguments, new.stride, *rows.arguments, rows.stride,
+        values, scales, partial, n_stages, rows.n_blocks, blocks_per_part, rows.n_features,
+        **_constants(kernel, rows, launch, n_outputs),
+    )  # fmt: skip
+    return partial.sum(0)
+
+
+def _kernels() -> Any:
+    from bandfall.operators import triton_kernels
+
+    return triton_kernels
+
+
+def _unit(X: Tensor) -> float:
+    """The power of two that brings |X| into [0, 1]."""
+    largest = float(X.abs().max())
+    return 2.0 ** math.frexp(largest)[1] if largest > 0.0 else 1.0
+
+
+def _scale(kernel: Kernel, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
+    """What turns squared distances, in units, into the argument of the Triton profile.
+
+    At bandwidth 0, so much that only coinciding rows are left.
+    """
+    limit = float(torch.finfo(dtype).max) ** 0.8
+    if bandwidth <= unit * limit**-0.4:
+        return limit
+    return min(_kernels().FOLDS[kernel.name] * (unit / bandwidth) ** 2, limit)
+
+
+def _launch(rows: FusedRows, n_outputs: int, direct: bool = False) -> Launch:
+    if rows.depth and not direct:
+        return Launch(rows=64, programs_per_core=2)
+    wide = rows.n_features > 8 or n_outputs > 1 or rows.points.dtype == torch.float64
+    return Launch(rows=8 if wide else 16)
+
+
+def _held(rows: FusedRows, depth: int) -> int:
+    """How many features to keep in registers: all or none."""
+    return rows.n_features if depth == 0 and rows.n_features <= _DIRECT_FEATURES else 0
+
+
+def _constants(kernel: Kernel, rows: FusedRows, launch: Launch, n_outputs: int) -> dict[str, Any]:
+    return {
+        "KERNEL": kernel.name,
+        "HELD": _held(rows, rows.depth),
+        "DEPTH": rows.depth,
+        "CHUNK": _CHUNK,
+        "ROWS": launch.rows,
+        "COLUMNS": _BLOCK,
+        "OUTPUTS": n_outputs,
+        **launch.options,
+    }
+
+
+def _shares(rows: FusedRows, launch: Launch, n_programs: int) -> tuple[int, int]:
+    """Programs to start and tiles for each, the latter equal but for the last program."""
+    n_tiles = rows.stride // launch.rows * (rows.n_blocks // 2 + 1)
+    tiles = -(-n_tiles // n_programs)
+    return -(-n_tiles // tiles), tiles
+
+
+def _passes(n_outputs: int) -> list[tuple[int, int]]:
+    """Right-hand sides in groups of four, two and one: (first, count)."""
+    passes, first = [], 0
+    while first < n_outputs:
+        count = next(size for size in _OUTPUTS if size <= n_outputs - first)
+        passes.append((first, count))
+        first += count
+    return passes
+
+
+def _n_cores(device: torch.device) -> int:
+    if device.type != "cuda":  # Triton's interpreter
+        return 1
+    return int(torch.cuda.get_device_properties(device).multi_processor_count)

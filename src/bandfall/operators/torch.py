@@ -1,0 +1,227 @@
+"""The torch operator: products with K(σ) on a torch device, fused on a GPU, else in chunks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+
+from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, GIBIBYTE
+from bandfall.operators.cross import gradient_block
+from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.fused import FusedProduct, fused_available, fused_cross_product
+
+Tensor = Any
+
+# float64 distances, their comparison mask, the cast copy, the kernel block and its scratch.
+_BYTES_PER_ENTRY = 40
+
+
+class TorchOperator:
+    """Products with K(σ) on a torch device; K(σ) is never stored.
+
+    On a GPU distance, profile and sum are one fused pass in the operator's dtype. Without
+    Triton, on the host, or for a user's own profile, rows are taken in chunks.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    dtype : float32 or float64
+    device : str
+        What torch calls it.
+    memory_budget : int
+        Bytes for temporaries on the device.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype | type = np.float64,
+        device: str = "cpu",
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    ):
+        self.kernel = kernel
+        self.dtype = np.dtype(dtype)
+        self.n_rows = len(X)
+        self.trace = float(self.n_rows)
+        self.device = torch.device(device)
+        self._rows = self.array(X)
+        _check_profile(kernel, self._rows)
+        engine = FusedProduct if fused_available(kernel, self.device) else _ChunkedProduct
+        self._engine = engine(self._rows, kernel, memory_budget)
+
+    def array(self, values: np.ndarray) -> Tensor:
+        """A new tensor on the device, in the operator's dtype."""
+        return torch.as_tensor(np.array(values, dtype=self.dtype), device=self.device)
+
+    def numpy(self, array: Tensor) -> np.ndarray:
+        """The values on the host."""
+        return array.cpu().numpy()
+
+    def zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Zeros on the device."""
+        return self._rows.new_zeros(shape)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        """K(bandwidth) @ block."""
+        if bandwidth == 0.0:
+            return self._coinciding_sums(block)
+        return self._engine.product(bandwidth, block)
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        return self._engine.max_distance()
+
+    def _coinciding_sums(self, block: Tensor) -> Tensor:
+        """K(0) @ block: ones where rows coincide, zeros elsewhere."""
+        labels, n_groups = self._groups
+        if n_groups == self.n_rows:
+            return block.clone()
+        # In float64 the order in which a GPU adds does not show.
+        sums = block.new_zeros((n_groups, block.shape[1]), dtype=torch.float64)
+        return sums.index_add_(0, labels, block.double())[labels].to(block.dtype)
+
+    @cached_property
+    def _groups(self) -> tuple[Tensor, int]:
+        distinct, labels = torch.unique(self._rows + 0.0, dim=0, return_inverse=True)
+        return labels, len(distinct)
+
+
+class _ChunkedProduct:
+    """K(σ) @ block over chunks of rows, with plain torch."""
+
+    def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
+        self.kernel = kernel
+        self.chunks = _Chunks(X, X, memory_budget)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        result = torch.empty_like(block)
+
+        def multiply(rows: slice, distances: Tensor) -> None:
+            result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
+
+        self.chunks.for_each(self.kernel, multiply)
+        return result
+
+    def max_distance(self) -> float:
+        largest = 0.0
+
+        def compare(rows: slice, distances: Tensor) -> None:
+            nonlocal largest
+            largest = max(largest, float(distances.max()))
+
+        self.chunks.for_each(self.kernel, compare)
+        return largest ** (1.0 / self.kernel.power)
+
+
+class _Chunks:
+    """Distances between two sets of rows, some rows at a time; fewer if memory runs out."""
+
+    def __init__(self, X_new: Tensor, X: Tensor, memory_budget: int):
+        centre = X.mean(0, dtype=torch.float64)
+        self.dtype = X.dtype
+        self.train = X.double() - centre
+        self.new = self.train if X_new is X else X_new.double() - centre
+        self._size = max(1, memory_budget // (_BYTES_PER_ENTRY * max(1, len(X))))
+
+    def for_each(self, kernel: Kernel, function: Callable[[slice, Tensor], None]) -> None:
+        """Call `function` with consecutive rows and their distances to all training rows."""
+        start = 0
+        while start < len(self.new):
+            rows = slice(start, min(start + self._size, len(self.new)))
+            try:
+                squared = squared_distances(self.new[rows], self.train, torch)
+                function(rows, to_power(squared, kernel.power, torch).to(self.dtype))
+            except torch.OutOfMemoryError as error:
+                if self._size == 1:
+                    raise MemoryError(
+                        f"the device has no room for one row of distances to {len(self.train)} "
+                        f"rows ({len(self.train) * _BYTES_PER_ENTRY / GIBIBYTE:.2f} GiB)"
+                    ) from error
+                self._size = max(1, min(self._size, rows.stop - start) // 2)
+                continue
+            start = rows.stop
+
+
+def cross_product(
+    X_new: np.ndarray,
+    X: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    coefficients: np.ndarray,
+    *,
+    device: str,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    cumulative: bool = False,
+) -> np.ndarray:
+    """See `bandfall.operators.cross.cross_product`: the same on a torch device."""
+    new, train, weights = _on_device(device, coefficients.dtype, X_new, X, coefficients)
+    _check_profile(kernel, train)
+    n_stages, _, n_outputs = weights.shape
+    sums = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
+    if fused_available(kernel, train.device):
+        step = 1 if cumulative else max(1, n_stages)
+        for s in range(0, n_stages, step):
+            part = slice(s, s + step)
+            fused = fused_cross_product(new, train, kernel, bandwidths[part], weights[part])
+            sums[s if cumulative else 0] += fused
+    else:
+
+        def accumulate(rows: slice, distances: Tensor) -> None:
+            K = torch.empty_like(distances)
+            for s, bandwidth in enumerate(bandwidths):
+                kernel_matrix(kernel, distances, bandwidth, torch, out=K)
+                sums[s if cumulative else 0, rows] += K @ weights[s]
+
+        _Chunks(new, train, memory_budget).for_each(kernel, accumulate)
+    return (sums.cumsum(0) if cumulative else sums[0]).cpu().numpy()
+
+
+def cross_gradient(
+    X_new: np.ndarray,
+    X: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    coefficients: np.ndarray,
+    *,
+    device: str,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """See `bandfall.operators.cross.cross_gradient`: the same on a torch device."""
+    new, train, weights = _on_device(device, coefficients.dtype, X_new, X, coefficients)
+    gradient = weights.new_zeros((len(new), train.shape[1], weights.shape[2]))
+    chunks = _Chunks(new, train, memory_budget)
+    new, train = chunks.new.to(weights.dtype), chunks.train.to(weights.dtype)
+
+    def accumulate(rows: slice, distances: Tensor) -> None:
+        gradient[rows] = gradient_block(
+            new[rows], train, distances, kernel, bandwidths, weights, torch
+        )
+
+    chunks.for_each(kernel, accumulate)
+    return gradient.cpu().numpy()
+
+
+def _on_device(device: str, dtype: np.dtype, *arrays: np.ndarray) -> list[Tensor]:
+    return [torch.as_tensor(np.array(a, dtype=dtype), device=device) for a in arrays]
+
+
+def _check_profile(kernel: Kernel, like: Tensor) -> None:
+    """A user's profile may know NumPy only: say so before any work."""
+    try:
+        value = kernel.profile(like.new_zeros((1,)), torch)
+        if isinstance(value, torch.Tensor) and value.device == like.device:
+            return
+    except (TypeError, RuntimeError, AttributeError):
+        pass
+    raise ValueError(
+        f"kernel {kernel.name!r} cannot be evaluated on torch tensors on {like.device}; write it "
+        "with operators and methods that both NumPy and torch offer, or use device=None"
+    )

@@ -13,9 +13,8 @@ from bandfall.operators.base import GIBIBYTE
 
 Tensor = Any
 
-_BLOCK = 128  # rows a block: one column per thread of a program
-_DIRECT_FEATURES = 16  # up to here differences in registers beat tensor cores
-_CHUNK = 32  # features per tensor-core step
+_BLOCK = 128  # rows; a program's tile is a part of a block in each direction
+_DIRECT_FEATURES = 12  # up to here differences in registers serve, beyond tensor cores
 _OUTPUTS = (4, 2, 1)  # right-hand sides per pass
 _SPLIT_ERROR = 2.0**-21
 
@@ -37,9 +36,10 @@ class Launch:
     """Shape of a program's tile and what the compiler is told; tuned on an H200."""
 
     rows: int
+    columns: int = 128
     num_warps: int = 4
     num_stages: int = 1
-    programs_per_core: int = 3
+    programs_per_core: int = 2
     max_registers: int | None = None
 
     @property
@@ -80,7 +80,7 @@ class FusedRows:
         padded /= unit
         blocks = padded.view(self.n_blocks, _BLOCK, self.n_features)
         self.points = blocks.transpose(1, 2).contiguous()
-        self.depth = 0
+        self.depth, self.chunk = 0, 16
         self.high = self.low = self.norms = self.points
         if split:
             self._split(padded - centre / unit)
@@ -88,7 +88,8 @@ class FusedRows:
     def _split(self, centred: Tensor) -> None:
         """Two half-precision parts with 22 bits between them, unless rows span too far."""
         scale = _kernels().SPLIT_SCALE
-        depth = -(-self.n_features // _CHUNK) * _CHUNK
+        self.chunk = _chunk(self.n_features)
+        depth = -(-self.n_features // self.chunk) * self.chunk
         parts = centred.new_zeros((2, self.stride, depth), dtype=torch.float16)
         centred *= scale
         parts[0, :, : self.n_features] = centred
@@ -115,26 +116,35 @@ class FusedProduct:
         self.memory_budget = memory_budget
         self.unit = _unit(X)
         wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
-        self.rows = FusedRows(X, self.unit, X.mean(0), split=wide, odd=True)
+        # Near rows side by side: few tiles then hold distances that cancel on tensor cores.
+        self._order = _nearby_order(X) if wide else None
+        ordered = X if self._order is None else X[self._order]
+        self.rows = FusedRows(ordered, self.unit, X.mean(0), split=wide, odd=True)
         self._cores = _n_cores(X.device)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         """K(bandwidth) @ block, of shape (n, k)."""
         rows = self.rows
         values = block.new_zeros((block.shape[1], rows.stride))
-        values[:, : rows.n_rows] = block.T
+        values[:, : rows.n_rows] = block.T if self._order is None else block[self._order].T
         result = torch.empty_like(values)
-        scale = values.new_full((1,), _scale(self.kernel, bandwidth, self.unit, values.dtype))
+        scale = _scale(self.kernel, bandwidth, self.unit, values.dtype)
+        scales = torch.tensor([scale, *_limits(self.kernel, [scale])], dtype=values.dtype)
+        scales = scales.to(values.device, non_blocking=True)
         for first, count in _passes(len(values)):
             part = slice(first, first + count)
-            result[part] = self._pass(scale, values[part])
-        return result[:, : rows.n_rows].T
+            result[part] = self._pass(scales, values[part])
+        product = result[:, : rows.n_rows].T
+        if self._order is None:
+            return product
+        return torch.empty_like(product).index_copy_(0, self._order, product)
 
-    def _pass(self, scale: Tensor, values: Tensor) -> Tensor:
+    def _pass(self, scales: Tensor, values: Tensor) -> Tensor:
         rows, launch = self.rows, _launch(self.rows, len(values))
         planes, tiles = self._planes(launch, values)
+        leap = _coprime(_steps(rows, launch)) if rows.depth else 1
         _kernels().symmetric_product[(len(planes),)](
-            *rows.arguments, values, planes, scale, rows.n_blocks, rows.stride, tiles,
+            *rows.arguments, values, planes, scales, rows.n_blocks, rows.stride, tiles, leap,
             rows.n_features, **_constants(self.kernel, rows, launch, len(values)),
         )  # fmt: skip
         return planes.sum(0)
@@ -147,7 +157,8 @@ class FusedProduct:
         largest = rows.points.new_empty(n_programs)
         _kernels().largest_distance[(n_programs,)](
             rows.points, largest, rows.n_blocks, tiles, rows.n_features,
-            HELD=_held(rows, 0), ROWS=launch.rows, COLUMNS=_BLOCK, **launch.options,
+            HELD=_held(rows, 0), BLOCK=_BLOCK, ROWS=launch.rows, COLUMNS=launch.columns,
+            **launch.options,
         )  # fmt: skip
         return math.sqrt(float(largest.max())) * self.unit
 
@@ -162,6 +173,8 @@ class FusedProduct:
                 f"at least {plane / GIBIBYTE:.2f} GiB, over the memory_budget of "
                 f"{self.memory_budget / GIBIBYTE:.2f} GiB"
             )
+        if self._cores < fitting < wanted:
+            fitting -= fitting % self._cores  # a whole number of programs on each core
         n_programs, tiles = _shares(self.rows, launch, min(wanted, fitting))
         while True:
             try:
@@ -186,7 +199,7 @@ def fused_cross_product(
     n_stages, n_rows, n_outputs = coefficients.shape
     values = X.new_zeros((n_stages, n_outputs, rows.stride))
     values[:, :, :n_rows] = coefficients.swapaxes(1, 2)
-    scales = X.new_tensor([_scale(kernel, float(b), unit, X.dtype) for b in bandwidths])
+    scales = [_scale(kernel, float(b), unit, X.dtype) for b in bandwidths]
     result = X.new_empty((n_outputs, new.stride))
     for first, count in _passes(n_outputs):
         part = slice(first, first + count)
@@ -195,7 +208,7 @@ def fused_cross_product(
 
 
 def _cross_pass(
-    new: FusedRows, rows: FusedRows, kernel: Kernel, scales: Tensor, values: Tensor
+    new: FusedRows, rows: FusedRows, kernel: Kernel, scales: list[float], values: Tensor
 ) -> Tensor:
     n_stages, n_outputs, _ = values.shape
     if min(new.depth, rows.depth) == 0:
@@ -208,7 +221,8 @@ def _cross_pass(
     partial = values.new_empty((n_parts, n_outputs, new.stride))
     _kernels().cross_product[(n_strips, n_parts)](
         *new.arguments, new.stride, *rows.arguments, rows.stride,
-        values, scales, partial, n_stages, rows.n_blocks, blocks_per_part, rows.n_features,
+        values, values.new_tensor(scales), partial, *_limits(kernel, scales), n_stages,
+        rows.n_blocks, blocks_per_part, rows.n_features,
         **_constants(kernel, rows, launch, n_outputs),
     )  # fmt: skip
     return partial.sum(0)
@@ -226,6 +240,20 @@ def _unit(X: Tensor) -> float:
     return 2.0 ** math.frexp(largest)[1] if largest > 0.0 else 1.0
 
 
+def _nearby_order(X: Tensor) -> Tensor:
+    """Rows in the order of a k-d tree's leaves: halved at the median of the widest feature."""
+    depth = max(0, (len(X) // _BLOCK).bit_length() - 1)
+    order = torch.arange(len(X), device=X.device)
+    n_even = len(X) >> depth << depth  # the few others stay at the end
+    for level in range(depth):
+        parts = order[:n_even].view(1 << level, -1)
+        values = X[parts]
+        widest = (values.amax(1) - values.amin(1)).argmax(1)
+        values = values.gather(2, widest[:, None, None].expand(*parts.shape, 1))[:, :, 0]
+        order[:n_even] = parts.gather(1, values.argsort(1)).view(-1)
+    return order
+
+
 def _scale(kernel: Kernel, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
     """What turns squared distances, in units, into the argument of the Triton profile.
 
@@ -237,11 +265,27 @@ def _scale(kernel: Kernel, bandwidth: float, unit: float, dtype: torch.dtype) ->
     return min(_kernels().FOLDS[kernel.name] * (unit / bandwidth) ** 2, limit)
 
 
+def _limits(kernel: Kernel, scales: list[float]) -> tuple[float, float]:
+    """Between which squared distances, in units, cancellation would show at any scale."""
+    kernels, largest = _kernels(), torch.finfo(torch.float32).max
+    harmless = kernels.HARMLESS[kernel.name] / max(max(scales), 1.0 / largest)
+    vanished = kernels.VANISHED[kernel.name] / max(min(scales), 1.0 / largest)
+    return min(harmless, largest), min(vanished, largest)
+
+
 def _launch(rows: FusedRows, n_outputs: int, direct: bool = False) -> Launch:
     if rows.depth and not direct:
-        return Launch(rows=64, programs_per_core=2)
-    wide = rows.n_features > 8 or n_outputs > 1 or rows.points.dtype == torch.float64
-    return Launch(rows=8 if wide else 16)
+        return Launch(rows=128 if n_outputs == 1 else 64, columns=64)
+    if rows.n_features > 8 or n_outputs > 1 or rows.points.dtype == torch.float64:
+        return Launch(rows=8, programs_per_core=3, max_registers=168)
+    return Launch(rows=16)
+
+
+def _chunk(n_features: int) -> int:
+    """Features per step on tensor cores: many, with few zeros added."""
+    if n_features <= 16:
+        return 16
+    return 32 if (n_features - 1) % 64 < 32 else 64
 
 
 def _held(rows: FusedRows, depth: int) -> int:
@@ -254,9 +298,10 @@ def _constants(kernel: Kernel, rows: FusedRows, launch: Launch, n_outputs: int) 
         "KERNEL": kernel.name,
         "HELD": _held(rows, rows.depth),
         "DEPTH": rows.depth,
-        "CHUNK": _CHUNK,
+        "CHUNK": rows.chunk,
+        "BLOCK": _BLOCK,
         "ROWS": launch.rows,
-        "COLUMNS": _BLOCK,
+        "COLUMNS": launch.columns,
         "OUTPUTS": n_outputs,
         **launch.options,
     }
@@ -264,9 +309,22 @@ def _constants(kernel: Kernel, rows: FusedRows, launch: Launch, n_outputs: int) 
 
 def _shares(rows: FusedRows, launch: Launch, n_programs: int) -> tuple[int, int]:
     """Programs to start and tiles for each, the latter equal but for the last program."""
-    n_tiles = rows.stride // launch.rows * (rows.n_blocks // 2 + 1)
+    n_tiles = rows.stride // launch.rows * _steps(rows, launch)
     tiles = -(-n_tiles // n_programs)
     return -(-n_tiles // tiles), tiles
+
+
+def _steps(rows: FusedRows, launch: Launch) -> int:
+    """Tiles of one strip of rows: half way round the circle of blocks, its own included."""
+    return (rows.n_blocks // 2 + 1) * (_BLOCK // launch.columns)
+
+
+def _coprime(length: int) -> int:
+    """A step that visits all of a circle, golden-section apart."""
+    leap = max(1, round(0.618 * length))
+    while math.gcd(leap, length) > 1:
+        leap += 1
+    return leap
 
 
 def _passes(n_outputs: int) -> list[tuple[int, int]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -52,10 +50,13 @@ class TorchOperator:
         self.n_rows = len(X)
         self.trace = float(self.n_rows)
         self.device = torch.device(device)
-        self._rows = self.array(X)
-        _check_profile(kernel, self._rows)
+        rows = self.array(X)
+        _check_profile(kernel, rows)
+        distinct, self._labels = torch.unique(rows + 0.0, dim=0, return_inverse=True)
+        self._repeats = len(distinct) < self.n_rows
         engine = FusedProduct if fused_available(kernel, self.device) else _ChunkedProduct
-        self._engine = engine(self._rows, kernel, memory_budget)
+        self._engine = engine(distinct if self._repeats else rows, kernel, memory_budget)
+        self._torch_dtype, self._n_distinct = rows.dtype, len(distinct)
 
     def array(self, values: np.ndarray) -> Tensor:
         """A new tensor on the device, in the operator's dtype."""
@@ -67,31 +68,22 @@ class TorchOperator:
 
     def zeros(self, shape: tuple[int, ...]) -> Tensor:
         """Zeros on the device."""
-        return self._rows.new_zeros(shape)
+        return torch.zeros(shape, dtype=self._torch_dtype, device=self.device)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        """K(bandwidth) @ block."""
-        if bandwidth == 0.0:
-            return self._coinciding_sums(block)
-        return self._engine.product(bandwidth, block)
+        """K(bandwidth) @ block; K is evaluated over the distinct rows only."""
+        if not self._repeats:
+            return block.clone() if bandwidth == 0.0 else self._engine.product(bandwidth, block)
+        # In float64 the order in which a GPU adds does not show.
+        sums = block.new_zeros((self._n_distinct, block.shape[1]), dtype=torch.float64)
+        sums = sums.index_add_(0, self._labels, block.double()).to(block.dtype)
+        if bandwidth > 0.0:
+            sums = self._engine.product(bandwidth, sums)
+        return sums[self._labels]
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
         return self._engine.max_distance()
-
-    def _coinciding_sums(self, block: Tensor) -> Tensor:
-        """K(0) @ block: ones where rows coincide, zeros elsewhere."""
-        labels, n_groups = self._groups
-        if n_groups == self.n_rows:
-            return block.clone()
-        # In float64 the order in which a GPU adds does not show.
-        sums = block.new_zeros((n_groups, block.shape[1]), dtype=torch.float64)
-        return sums.index_add_(0, labels, block.double())[labels].to(block.dtype)
-
-    @cached_property
-    def _groups(self) -> tuple[Tensor, int]:
-        distinct, labels = torch.unique(self._rows + 0.0, dim=0, return_inverse=True)
-        return labels, len(distinct)
 
 
 class _ChunkedProduct:

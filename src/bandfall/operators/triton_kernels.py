@@ -16,8 +16,18 @@ import triton
 import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
-# Below this share of ‖x‖² + ‖z‖², a squared distance loses too many digits to cancellation.
+# Below this share of ‖x‖² + ‖z‖², a squared distance loses too many digits to cancellation …
 NEAR = tl.constexpr(0.0625)
+# … unless ‖x‖² + ‖z‖², scaled as q below, is so small that even their rounding hardly moves k.
+HARMLESS = {"gaussian": 4.0, "matern12": 0.0, "matern32": 4.0, "matern52": 4.0, "cauchy": 4.0}
+# Beyond this q a profile is below 1e-12, and its argument's rounding without effect.
+VANISHED = {
+    "gaussian": 40.0,
+    "matern12": 40.0**2,
+    "matern32": 32.0**2,
+    "matern52": 36.0**2,
+    "cauchy": float("inf"),
+}
 # Half-precision parts are 2¹⁴ times the points, which lie in [−1, 1]: −2aᵀb = −2⁻²⁷ dot.
 SPLIT_SCALE = 2.0**14
 
@@ -67,38 +77,45 @@ def _address(points, start, D, SIZE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _differences(held, a, b, D, HELD: tl.constexpr, BLOCK: tl.constexpr):
-    """‖a_i − b_j‖² as a sum of squared differences; `held` has a's features if HELD > 0."""
-    if HELD > 0:
-        gap = held[0][:, None] - tl.load(b)[None, :]
-        squared = gap * gap
-        for k in tl.static_range(1, HELD):
-            gap = held[k][:, None] - tl.load(b + k * BLOCK)[None, :]
-            squared = tl.fma(gap, gap, squared)
-    else:
-        squared = tl.zeros([a.shape[0], b.shape[0]], a.dtype.element_ty)
-        for _ in range(D):
-            gap = tl.load(a)[:, None] - tl.load(b)[None, :]
-            squared = tl.fma(gap, gap, squared)
-            a += BLOCK
-            b += BLOCK
+def _held_differences(held, others, HELD: tl.constexpr):
+    """‖a_i − b_j‖² as a sum of squared differences of features in registers."""
+    gap = held[0][:, None] - others[0][None, :]
+    squared = gap * gap
+    for k in tl.static_range(1, HELD):
+        gap = held[k][:, None] - others[k][None, :]
+        squared = tl.fma(gap, gap, squared)
+    return squared
+
+
+@triton.jit
+def _differences(a, b, D, BLOCK: tl.constexpr):
+    """‖a_i − b_j‖² as a sum of squared differences, for any number of features."""
+    squared = tl.zeros([a.shape[0], b.shape[0]], a.dtype.element_ty)
+    for _ in range(D):
+        gap = tl.load(a)[:, None] - tl.load(b)[None, :]
+        squared = tl.fma(gap, gap, squared)
+        a += BLOCK
+        b += BLOCK
     return squared
 
 
 @triton.jit
 def _squared_distances(
-    held, a, a_high, a_low, a_norms, a_start, b, b_high, b_low, b_norms, b_start, D,
+    held, others, a, a_high, a_low, a_norms, a_start, b, b_high, b_low, b_norms, b_start,
+    harmless, vanished, D,
     HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """‖a_i − b_j‖²: differences if DEPTH is 0, else ‖a‖² + ‖b‖² − 2aᵀb on tensor cores.
 
     With a = high + low to 22 bits the product of the two low parts is below rounding.
     """
-    rows = _address(a, a_start, D, ROWS, COLUMNS)
-    columns = _address(b, b_start, D, COLUMNS, COLUMNS)
-    if DEPTH == 0:
-        squared = _differences(held, rows, columns, D, HELD, COLUMNS)
+    rows = _address(a, a_start, D, ROWS, BLOCK)
+    columns = _address(b, b_start, D, COLUMNS, BLOCK)
+    if HELD > 0:
+        squared = _held_differences(held, others, HELD)
+    elif DEPTH == 0:
+        squared = _differences(rows, columns, D, BLOCK)
     else:
         i, j, chunk = tl.arange(0, ROWS), tl.arange(0, COLUMNS), tl.arange(0, CHUNK)
         depth = tl.full((), DEPTH, tl.int64)
@@ -113,80 +130,93 @@ def _squared_distances(
             dot = tl.dot(high, other_high, dot)
         norms = tl.load(a_norms + a_start + i)[:, None] + tl.load(b_norms + b_start + j)[None, :]
         squared = tl.maximum(norms - dot * 2.0**-27, 0.0)
-        if tl.min(squared - norms * NEAR) < 0.0:
-            squared = _differences((), rows, columns, D, 0, COLUMNS)
+        near = tl.minimum((norms - harmless) * NEAR, vanished)
+        if tl.min(squared - near) < 0.0:
+            squared = _differences(rows, columns, D, BLOCK)
     return squared
 
 
 @triton.jit
-def _share(n_blocks, tiles_per_program, PER_BLOCK: tl.constexpr):
+def _share(n_blocks, tiles_per_program, n_strips, STEPS: tl.constexpr):
     """The span of tiles this program owns, and how many tiles one strip of rows has.
 
     An odd number of blocks lies on a circle. A strip of rows meets the blocks from its own to
     half way round: every pair of different blocks meets once, and all strips are equally long.
     """
-    reach = (n_blocks // 2 + 1).to(tl.int64)
+    length = (n_blocks // 2 + 1).to(tl.int64) * STEPS
     first = tl.program_id(0) * tiles_per_program.to(tl.int64)
-    last = tl.minimum(first + tiles_per_program, n_blocks * PER_BLOCK * reach)
-    return first, last, reach
+    last = tl.minimum(first + tiles_per_program, n_strips * length)
+    return first, last, length
 
 
 @triton.jit
-def _strip_span(first, last, reach, strip):
-    """The offsets on the circle that this program visits for one strip."""
-    begin = tl.maximum(first - strip * reach, 0).to(tl.int32)
-    end = tl.minimum(last - strip * reach, reach).to(tl.int32)
+def _strip_span(first, last, length, strip):
+    """The steps round the circle that this program takes for one strip."""
+    begin = tl.maximum(first - strip * length, 0).to(tl.int32)
+    end = tl.minimum(last - strip * length, length).to(tl.int32)
     return begin, end
 
 
 @triton.jit
-def _first_column(strip, offset, n_blocks, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    block = strip // (COLUMNS // ROWS) + offset
-    return tl.where(block >= n_blocks, block - n_blocks, block) * COLUMNS
+def _first_column(
+    strip, step, n_rows, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr
+):
+    column = strip // (BLOCK // ROWS) * BLOCK + step * COLUMNS
+    return tl.where(column >= n_rows, column - n_rows, column)
 
 
-@triton.jit(do_not_specialize=["n_blocks", "tiles_per_program", "D"])
+@triton.jit(do_not_specialize=["n_blocks", "tiles_per_program", "leap", "D"])
 def symmetric_product(
-    points, high, low, norms, values, scratch, scale,
-    n_blocks, stride, tiles_per_program, D,
+    points, high, low, norms, values, scratch, scales,
+    n_blocks, stride, tiles_per_program, leap, D,
     KERNEL: tl.constexpr, HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
+    BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
 ):  # fmt: skip
     """Each program's share of K @ values, every pair of rows evaluated once.
 
     A tile of K serves its rows, and transposed its columns. Each program adds to a plane of
     `scratch` (programs, OUTPUTS, stride) of its own; their sum, in fixed order, is the
-    product: the same bits in every run.
+    product: the same bits in every run. A strip takes every `leap`-th step round the circle, so
+    that costly tiles, which lie together, are shared by all programs.
     """
-    scale = tl.load(scale)
+    scale, harmless, vanished = _load_each(scales, 1, 3)
     scratch += tl.program_id(0).to(tl.int64) * OUTPUTS * stride
-    first, last, reach = _share(n_blocks, tiles_per_program, COLUMNS // ROWS)
-    for strip in range((first // reach).to(tl.int32), tl.cdiv(last, reach).to(tl.int32)):
+    n_strips = n_blocks * (BLOCK // ROWS)
+    first, last, length = _share(n_blocks, tiles_per_program, n_strips, BLOCK // COLUMNS)
+    for strip in range((first // length).to(tl.int32), tl.cdiv(last, length).to(tl.int32)):
         start = strip * ROWS
         rows = start + tl.arange(0, ROWS)
-        held = _load_each(_address(points, start, D, ROWS, COLUMNS), COLUMNS, HELD)
+        held = _load_each(_address(points, start, D, ROWS, BLOCK), BLOCK, HELD)
         row_values = _load_each(values + rows, stride, OUTPUTS)
         sums = ()
         for _ in tl.static_range(OUTPUTS):
             sums = sums + (tl.zeros([ROWS, COLUMNS], scratch.dtype.element_ty),)
-        begin, end = _strip_span(first, last, reach, strip)
-        for offset in range(begin, end):
-            column = _first_column(strip, offset, n_blocks, ROWS, COLUMNS)
+        begin, end = _strip_span(first, last, length, strip)
+        step = (begin * leap % length).to(tl.int32)
+        column = _first_column(strip, step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
+        others = _load_each(_address(points, column, D, COLUMNS, BLOCK), BLOCK, HELD)
+        for _ in range(begin, end):
+            # Memory is asked early for what is needed late: sums now, the next features.
             columns = column + tl.arange(0, COLUMNS)
+            column_values = _load_each(values + columns, stride, OUTPUTS)
+            column_sums = _load_each(scratch + columns, stride, OUTPUTS)
+            next_step = step + leap
+            next_step = tl.where(next_step >= length, next_step - length, next_step).to(tl.int32)
+            ahead = _first_column(strip, next_step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
+            others_ahead = _load_each(_address(points, ahead, D, COLUMNS, BLOCK), BLOCK, HELD)
             squared = _squared_distances(
-                held, points, high, low, norms, start, points, high, low, norms, column, D,
-                HELD, DEPTH, CHUNK, ROWS, COLUMNS,
+                held, others, points, high, low, norms, start, points, high, low, norms, column,
+                harmless, vanished, D, HELD, DEPTH, CHUNK, BLOCK, ROWS, COLUMNS,
             )  # fmt: skip
             K = _profile(squared * scale, KERNEL)
             updated = ()
             for k in tl.static_range(OUTPUTS):
-                address = scratch + k * stride + columns
-                column_values = tl.load(values + k * stride + columns)
-                updated = updated + (tl.fma(K, column_values[None, :], sums[k]),)
+                updated = updated + (tl.fma(K, column_values[k][None, :], sums[k]),)
                 mirrored = tl.sum(K * row_values[k][:, None], 0)
-                # The own block mirrors itself.
-                tl.store(address, tl.load(address) + mirrored, mask=offset > 0)
+                mirrored = tl.where(step < BLOCK // COLUMNS, 0.0, mirrored)  # the own block
+                tl.store(scratch + k * stride + columns, column_sums[k] + mirrored)
             sums = updated
+            step, column, others = next_step, ahead, others_ahead
         tl.debug_barrier()
         for k in tl.static_range(OUTPUTS):
             address = scratch + k * stride + rows
@@ -198,9 +228,9 @@ def symmetric_product(
 def cross_product(
     new_points, new_high, new_low, new_norms, new_stride,
     points, high, low, norms, stride,
-    values, scales, partial, n_stages, n_blocks, blocks_per_program, D,
+    values, scales, partial, harmless, vanished, n_stages, n_blocks, blocks_per_program, D,
     KERNEL: tl.constexpr, HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
-    ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
+    BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
 ):  # fmt: skip
     """partial[part, output, new row] = Σ_stages K_new(scale) @ values[stage, output].
 
@@ -209,15 +239,17 @@ def cross_product(
     """
     start = tl.program_id(0) * ROWS
     part = tl.program_id(1)
-    held = _load_each(_address(new_points, start, D, ROWS, COLUMNS), COLUMNS, HELD)
+    held = _load_each(_address(new_points, start, D, ROWS, BLOCK), BLOCK, HELD)
     sums = ()
     for _ in tl.static_range(OUTPUTS):
         sums = sums + (tl.zeros([ROWS, COLUMNS], scales.dtype.element_ty),)
-    end = tl.minimum((part + 1) * blocks_per_program, n_blocks)
-    for block in range(part * blocks_per_program, end):
+    end = tl.minimum((part + 1) * blocks_per_program, n_blocks) * (BLOCK // COLUMNS)
+    for block in range(part * blocks_per_program * (BLOCK // COLUMNS), end):
+        others = _load_each(_address(points, block * COLUMNS, D, COLUMNS, BLOCK), BLOCK, HELD)
         squared = _squared_distances(
-            held, new_points, new_high, new_low, new_norms, start,
-            points, high, low, norms, block * COLUMNS, D, HELD, DEPTH, CHUNK, ROWS, COLUMNS,
+            held, others, new_points, new_high, new_low, new_norms, start,
+            points, high, low, norms, block * COLUMNS, harmless, vanished, D,
+            HELD, DEPTH, CHUNK, BLOCK, ROWS, COLUMNS,
         )  # fmt: skip
         address = values + block * COLUMNS + tl.arange(0, COLUMNS)
         for stage in range(n_stages):
@@ -235,18 +267,22 @@ def cross_product(
 @triton.jit(do_not_specialize=["n_blocks", "tiles_per_program", "D"])
 def largest_distance(
     points, largest, n_blocks, tiles_per_program, D,
-    HELD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    HELD: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
     """largest[program] = max ‖x_i − x_j‖² over the program's share of tiles."""
-    first, last, reach = _share(n_blocks, tiles_per_program, COLUMNS // ROWS)
+    n_strips = n_blocks * (BLOCK // ROWS)
+    first, last, length = _share(n_blocks, tiles_per_program, n_strips, BLOCK // COLUMNS)
     seen = tl.zeros([ROWS, COLUMNS], largest.dtype.element_ty)
-    for strip in range((first // reach).to(tl.int32), tl.cdiv(last, reach).to(tl.int32)):
-        rows = _address(points, strip * ROWS, D, ROWS, COLUMNS)
-        held = _load_each(rows, COLUMNS, HELD)
-        begin, end = _strip_span(first, last, reach, strip)
-        for offset in range(begin, end):
-            column = _first_column(strip, offset, n_blocks, ROWS, COLUMNS)
-            columns = _address(points, column, D, COLUMNS, COLUMNS)
-            squared = _differences(held, rows, columns, D, HELD, COLUMNS)
+    for strip in range((first // length).to(tl.int32), tl.cdiv(last, length).to(tl.int32)):
+        rows = _address(points, strip * ROWS, D, ROWS, BLOCK)
+        held = _load_each(rows, BLOCK, HELD)
+        begin, end = _strip_span(first, last, length, strip)
+        for step in range(begin, end):
+            column = _first_column(strip, step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
+            columns = _address(points, column, D, COLUMNS, BLOCK)
+            if HELD > 0:
+                squared = _held_differences(held, _load_each(columns, BLOCK, HELD), HELD)
+            else:
+                squared = _differences(rows, columns, D, BLOCK)
             seen = tl.maximum(seen, squared)
     tl.store(largest + tl.program_id(0), tl.max(seen))

@@ -1,8 +1,16 @@
 """Settings for the whole suite."""
 
+import importlib.util
 import os
 
 from hypothesis import settings
+
+# Without a GPU, Triton's kernels run in its interpreter, which must be chosen before import.
+if importlib.util.find_spec("torch") is not None:
+    import torch
+
+    if not torch.cuda.is_available():
+        os.environ["TRITON_INTERPRET"] = "1"
 
 settings.register_profile("bandfall", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=200)

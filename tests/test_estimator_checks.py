@@ -17,6 +17,7 @@ from bandfall import (
 @parametrize_with_checks(
     [
         KernelDescentRegressor(),
+        KernelDescentRegressor(device="cpu"),
         KernelRidgeRegressor(),
         KernelFlowRegressor(),
         KernelRidgeCV(),

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -20,6 +21,7 @@ from bandfall.operators import (
     make_operator,
 )
 from bandfall.operators.base import RepeatedRowsOperator, group_rows
+from bandfall.operators.torch import TorchOperator
 from problems import seeds
 from tolerances import rounding
 
@@ -41,12 +43,20 @@ FACTORIES = {
     "blocked-small": lambda X, k, dtype: BlockedOperator(X, k, dtype, memory_budget=60_000),
     "blocked": BlockedOperator,
     "repeated": repeated_rows_operator,
+    # Kept matrices, and chunks of a few rows.
+    "torch": TorchOperator,
+    "torch-chunks": lambda X, k, dtype: TorchOperator(X, k, dtype, memory_budget=20_000),
 }
 
 
-@pytest.fixture(params=FACTORIES)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+@pytest.fixture(params=[*FACTORIES, pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])])
 def build(request):
     """(X, kernel, dtype) -> operator."""
+    if request.param == "cuda":
+        return lambda X, k, dtype: TorchOperator(X, k, dtype, "cuda")
     return FACTORIES[request.param]
 
 
@@ -86,8 +96,11 @@ def test_product_is_linear_symmetric_and_positive(seed, bandwidth, n):
     X, V, W = rng.normal(size=(n, 2)), rng.normal(size=(n, 2)), rng.normal(size=(n, 2))
     for factory in FACTORIES.values():
         operator = factory(X, get_kernel("matern32"), np.float64)
-        KV, KW = operator.product(bandwidth, V), operator.product(bandwidth, W)
-        assert_allclose(operator.product(bandwidth, 2 * V - W), 2 * KV - KW, atol=1e-11)
+        KV, KW, both = (
+            operator.numpy(operator.product(bandwidth, operator.array(block)))
+            for block in (V, W, 2 * V - W)
+        )
+        assert_allclose(both, 2 * KV - KW, atol=1e-11)
         assert_allclose((W * KV).sum(), (V * KW).sum(), atol=1e-10)
         assert (V * KV).sum() >= -1e-10
 

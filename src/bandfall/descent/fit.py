@@ -50,6 +50,7 @@ def fit_path(
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     operator: KernelOperator | None = None,
     watcher: Watcher | None = None,
+    device: str | None = None,
 ) -> Path:
     """Train kernel gradient descent with a changing bandwidth (Equation 2, Algorithm 1).
 
@@ -71,6 +72,8 @@ def fit_path(
         For the rows of X, where the caller has one already.
     watcher : callable (Progress) -> bool, optional
         Called after every stage; True ends training.
+    device : str, optional
+        Compute with torch there; see `bandfall.operators.check_device`.
 
     Returns
     -------
@@ -80,7 +83,7 @@ def fit_path(
     centred = y - offset
     scale = _column_norms(centred, weights, reference=np.abs(y).max(axis=0))
     if operator is None:
-        operator = make_operator(X, kernel, X.dtype, memory_budget)
+        operator = make_operator(X, kernel, X.dtype, memory_budget, device)
     if bandwidth is None:
         bandwidth = operator.max_distance()
         if math.isfinite(schedule.floor):
@@ -116,6 +119,7 @@ def resume_path(
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     operator: KernelOperator | None = None,
     watcher: Watcher | None = None,
+    device: str | None = None,
 ) -> Path:
     """Train a path further: to a higher R², a lower floor or more time; equal to one run.
 
@@ -125,9 +129,9 @@ def resume_path(
     if not np.any(path.scale > 0):
         return path
     if operator is None:
-        operator = make_operator(path.X, path.kernel, path.X.dtype, memory_budget)
+        operator = make_operator(path.X, path.kernel, path.X.dtype, memory_budget, device)
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
-        path = _before_floor(path, schedule.floor, operator)
+        path = _before_floor(path, schedule.floor, operator, device)
     if path.weights is not None:
         operator = WeightedOperator(operator, path.weights)
     front, units = front_at_end(path, operator)
@@ -169,7 +173,9 @@ def column_units(scale: np.ndarray) -> np.ndarray:
     return np.where(scale > 0, scale, 1.0) * math.sqrt(np.count_nonzero(scale))
 
 
-def truncate_path(path: Path, *, time: float | None = None, r2: float | None = None) -> Path:
+def truncate_path(
+    path: Path, *, time: float | None = None, r2: float | None = None, device: str | None = None
+) -> Path:
     """See `Path.truncate`."""
     if (time is None) == (r2 is None):
         raise ValueError("give exactly one of time and r2")
@@ -186,19 +192,19 @@ def truncate_path(path: Path, *, time: float | None = None, r2: float | None = N
     stage = path.stages[cut]
     if stage.step_size is not None:  # a lowered step was warned of when it was lowered
         solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
-    before = rewind_path(path, cut).replace(
+    before = rewind_path(path, cut, device).replace(
         bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
     )
     stopping = Stopping(
         max_r2=math.inf if r2 is None else r2, max_time=math.inf if time is None else time
     )
-    cut_path = resume_path(before, schedule=Constant(), stopping=stopping)
+    cut_path = resume_path(before, schedule=Constant(), stopping=stopping, device=device)
     # The stage goes on to where it went before, should training be resumed.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
     return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
 
 
-def rewind_path(path: Path, n_stages: int) -> Path:
+def rewind_path(path: Path, n_stages: int, device: str | None = None) -> Path:
     """The path as it was after its first `n_stages` stages."""
     if n_stages >= len(path.stages):
         return path
@@ -206,7 +212,7 @@ def rewind_path(path: Path, n_stages: int) -> Path:
     rest = path.replace(stages=path.stages[n_stages:], offset=np.zeros_like(path.offset))
     return path.replace(
         stages=path.stages[:n_stages],
-        residual=path.residual + rest.evaluate(path.X),
+        residual=path.residual + rest.evaluate(path.X, device=device),
         log=path.log.before(stage.time),
         time=stage.time,
         r2=_r2_at(path, stage.time),
@@ -215,13 +221,13 @@ def rewind_path(path: Path, n_stages: int) -> Path:
     )
 
 
-def _before_floor(path: Path, floor: float, operator: KernelOperator) -> Path:
+def _before_floor(path: Path, floor: float, operator: KernelOperator, device: str | None) -> Path:
     """Back to where the old floor was reached: from there a lower one leads elsewhere."""
     old_floor = path.schedule.floor  # type: ignore[union-attr]
     reached = np.flatnonzero(path.bandwidths <= old_floor)
     if not len(reached):
         return path
-    rewound = rewind_path(path, int(reached[0]))
+    rewound = rewind_path(path, int(reached[0]), device)
     if rewound.stages:
         return rewound
     return rewound.replace(bandwidth=max(operator.max_distance(), floor))

@@ -155,8 +155,14 @@ class Path:
             return np.zeros((0, *self.residual.shape), self.residual.dtype)
         return np.stack([stage.coefficients for stage in self.stages])
 
-    def evaluate(self, X: np.ndarray, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> np.ndarray:
-        """f̂ at the rows of X, shape (m, k)."""
+    def evaluate(
+        self,
+        X: np.ndarray,
+        *,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        device: str | None = None,
+    ) -> np.ndarray:
+        """f̂ at the rows of X, shape (m, k); with a `device`, computed there by torch."""
         total = cross_product(
             X,
             self.X,
@@ -164,12 +170,17 @@ class Path:
             self.bandwidths,
             self.coefficients,
             memory_budget=memory_budget,
+            device=device,
         )
         total += self.offset
         return total
 
     def evaluate_staged(
-        self, X: np.ndarray, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
+        self,
+        X: np.ndarray,
+        *,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        device: str | None = None,
     ) -> np.ndarray:
         """f̂ after each stage, shape (S, m, k)."""
         sums = cross_product(
@@ -180,11 +191,18 @@ class Path:
             self.coefficients,
             memory_budget=memory_budget,
             cumulative=True,
+            device=device,
         )
         sums += self.offset
         return sums
 
-    def gradient(self, X: np.ndarray, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> np.ndarray:
+    def gradient(
+        self,
+        X: np.ndarray,
+        *,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        device: str | None = None,
+    ) -> np.ndarray:
         """∂f̂/∂x at the rows of X, shape (m, d, k)."""
         return cross_gradient(
             X,
@@ -193,9 +211,12 @@ class Path:
             self.bandwidths,
             self.coefficients,
             memory_budget=memory_budget,
+            device=device,
         )
 
-    def truncate(self, *, time: float | None = None, r2: float | None = None) -> Path:
+    def truncate(
+        self, *, time: float | None = None, r2: float | None = None, device: str | None = None
+    ) -> Path:
         """The path as it was at a training time, or when training R² first reached `r2`.
 
         Equal to a fit stopped there. A stage that is cut is integrated again from its start.
@@ -205,10 +226,12 @@ class Path:
         time : float, optional
         r2 : float, optional
             Exactly one of the two.
+        device : str, optional
+            Where to compute; see `bandfall.operators.check_device`.
         """
         from bandfall.descent.fit import truncate_path
 
-        return truncate_path(self, time=time, r2=r2)
+        return truncate_path(self, time=time, r2=r2, device=device)
 
     def compress(
         self, tolerance: float = 1e-3, *, memory_budget: int = DEFAULT_MEMORY_BUDGET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
+from bandfall.estimators._arrays import in_kind
 from bandfall.estimators._base import KernelRegressor, check_flag, check_number
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator, cross_product
@@ -56,16 +57,15 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
         total = cross_product(
-            X,
+            self._new_rows(X),
             self.X_fit_,
             get_kernel(self.kernel),
             [float(self.bandwidth)],
             self.coefficients_[None],
             memory_budget=self.memory_budget,
         )
-        return self._shaped(total + self.offset_)
+        return in_kind(self._shaped(total + self.offset_), X)
 
     def _check_parameters(self):
         get_kernel(self.kernel)

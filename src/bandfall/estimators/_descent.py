@@ -18,9 +18,11 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
+from bandfall.estimators._arrays import in_kind
 from bandfall.estimators._base import KernelRegressor, check_flag, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.kernels import get_kernel
+from bandfall.operators import check_device
 from bandfall.schedules import MIN_SHRINK, MinimumSpeed
 
 
@@ -72,6 +74,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         `max_time` or lowering `min_bandwidth`; equal to one longer fit.
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
+    device : {None, "auto", "cpu", "cuda", "cuda:N"}, default=None
+        Where to train and predict: None with NumPy, "cpu" or "cuda" with torch there, "auto" on
+        a GPU if there is one and with NumPy otherwise.
 
     Attributes
     ----------
@@ -116,6 +121,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         random_state=None,
         warm_start=False,
         memory_budget=2**30,
+        device=None,
     ):
         self.kernel = kernel
         self.min_speed = min_speed
@@ -131,6 +137,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.random_state = random_state
         self.warm_start = warm_start
         self.memory_budget = memory_budget
+        self.device = device
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -179,15 +186,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         previous = self._continued(data) if self.warm_start else None
         if previous is not None:
             if previous.r2 > stopping.max_r2:
-                previous = previous.truncate(r2=stopping.max_r2)
+                previous = previous.truncate(r2=stopping.max_r2, device=self.device)
             if previous.time > max_time:
-                previous = previous.truncate(time=max_time)
+                previous = previous.truncate(time=max_time, device=self.device)
             return resume_path(
                 previous,
                 schedule=schedule,
                 stopping=stopping,
                 memory_budget=budget,
                 watcher=watcher,
+                device=self.device,
             )
         return fit_path(
             data.X,
@@ -200,6 +208,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             weights=data.weights,
             memory_budget=budget,
             watcher=watcher,
+            device=self.device,
         )
 
     def _continued(self, data):
@@ -207,7 +216,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         path = getattr(self, "path_", None)
         if path is None:
             return None
-        targets = path.evaluate(path.X, memory_budget=self.memory_budget) + path.residual
+        targets = path.evaluate(path.X, **self._evaluation) + path.residual
         tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
         same = (
             np.array_equal(path.X, data.X)
@@ -240,11 +249,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """The path up to the stage that predicts the held-out rows best."""
         if not path.stages:
             return path
-        staged = path.evaluate_staged(held_out.X, memory_budget=self.memory_budget)
+        staged = path.evaluate_staged(held_out.X, **self._evaluation)
         errors = ((staged - held_out.y) / np.where(path.scale > 0, path.scale, 1.0)) ** 2
         weights = 1.0 if held_out.weights is None else held_out.weights[None, :, None]
         self.validation_errors_ = (errors * weights).sum(axis=(1, 2))
-        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1)
+        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, self.device)
 
     def predict(self, X):
         """Predict.
@@ -257,8 +266,8 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
-        return self._shaped(self.path_.evaluate(X, memory_budget=self.memory_budget))
+        rows = self._new_rows(X)
+        return in_kind(self._shaped(self.path_.evaluate(rows, **self._evaluation)), X)
 
     def staged_predict(self, X):
         """Predictions after each stage of training, from simple to interpolating.
@@ -271,9 +280,14 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         ------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
-        for predictions in self.path_.evaluate_staged(X, memory_budget=self.memory_budget):
-            yield self._shaped(predictions)
+        rows = self._new_rows(X)
+        for predictions in self.path_.evaluate_staged(rows, **self._evaluation):
+            yield in_kind(self._shaped(predictions), X)
+
+    @property
+    def _evaluation(self):
+        """How paths are evaluated."""
+        return {"memory_budget": int(self.memory_budget), "device": self.device}
 
     def _check_parameters(self):
         get_kernel(self.kernel)
@@ -295,6 +309,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         )
         check_flag("warm_start", self.warm_start)
         check_number("memory_budget", self.memory_budget, low=1, integer=True)
+        check_device(self.device)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "

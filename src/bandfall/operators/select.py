@@ -13,8 +13,8 @@ from bandfall.operators.base import (
     group_rows,
 )
 from bandfall.operators.blocked import BlockedOperator
-from bandfall.operators.device import check_device
 from bandfall.operators.dense import DenseOperator, dense_bytes
+from bandfall.operators.device import check_device
 
 _WORTH_A_LOOK = 500  # rows: below, looking for repeats costs more than they do
 _DISTINCT_SHARE = 0.98

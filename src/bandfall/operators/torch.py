@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,10 +22,11 @@ _BYTES_PER_ENTRY = 40
 
 
 class TorchOperator:
-    """Products with K(σ) on a torch device; K(σ) is never stored.
+    """Products with K(σ) on a torch device.
 
-    On a GPU distance, profile and sum are one fused pass in the operator's dtype. Without
-    Triton, on the host, or for a user's own profile, rows are taken in chunks.
+    On a GPU distance, profile and sum are one fused pass, and nothing n² is stored. Without
+    Triton, on the host, or for a user's own profile, distances and one K(σ) are kept while they
+    fit the budget, and rows are taken in chunks beyond. K is evaluated over distinct rows only.
 
     Parameters
     ----------
@@ -34,7 +36,7 @@ class TorchOperator:
     device : str
         What torch calls it.
     memory_budget : int
-        Bytes for temporaries on the device.
+        Bytes for temporaries and kept matrices on the device.
     """
 
     def __init__(
@@ -50,13 +52,15 @@ class TorchOperator:
         self.n_rows = len(X)
         self.trace = float(self.n_rows)
         self.device = torch.device(device)
-        rows = self.array(X)
-        _check_profile(kernel, rows)
+        # Rows that are to be rounded are centred first; others are exact as they are.
+        rows = self.array(X if X.dtype == self.dtype else X - X.mean(axis=0))
+        self._zero = rows.new_zeros(())
+        _check_profile(kernel, self._zero)
         distinct, self._labels = torch.unique(rows + 0.0, dim=0, return_inverse=True)
-        self._repeats = len(distinct) < self.n_rows
-        engine = FusedProduct if fused_available(kernel, self.device) else _ChunkedProduct
-        self._engine = engine(distinct if self._repeats else rows, kernel, memory_budget)
-        self._torch_dtype, self._n_distinct = rows.dtype, len(distinct)
+        self._n_distinct = len(distinct)
+        if self._n_distinct == self.n_rows:
+            distinct = rows
+        self._engine = _engine(distinct, kernel, memory_budget)
 
     def array(self, values: np.ndarray) -> Tensor:
         """A new tensor on the device, in the operator's dtype."""
@@ -68,11 +72,11 @@ class TorchOperator:
 
     def zeros(self, shape: tuple[int, ...]) -> Tensor:
         """Zeros on the device."""
-        return torch.zeros(shape, dtype=self._torch_dtype, device=self.device)
+        return self._zero.new_zeros(shape)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        """K(bandwidth) @ block; K is evaluated over the distinct rows only."""
-        if not self._repeats:
+        """K(bandwidth) @ block."""
+        if self._n_distinct == self.n_rows:
             return block.clone() if bandwidth == 0.0 else self._engine.product(bandwidth, block)
         # In float64 the order in which a GPU adds does not show.
         sums = block.new_zeros((self._n_distinct, block.shape[1]), dtype=torch.float64)
@@ -86,12 +90,21 @@ class TorchOperator:
         return self._engine.max_distance()
 
 
+def _engine(rows: Tensor, kernel: Kernel, memory_budget: int) -> Any:
+    """What multiplies with K over distinct rows."""
+    if fused_available(kernel, rows.device):
+        return FusedProduct(rows, kernel, memory_budget)
+    if 2 * len(rows) ** 2 * rows.element_size() <= memory_budget:
+        return _KeptProduct(rows, kernel, memory_budget)
+    return _ChunkedProduct(rows, kernel, memory_budget)
+
+
 class _ChunkedProduct:
-    """K(σ) @ block over chunks of rows, with plain torch."""
+    """K(σ) @ block over chunks of rows."""
 
     def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
         self.kernel = kernel
-        self.chunks = _Chunks(X, X, memory_budget)
+        self._chunks = _Chunks(X, X, memory_budget)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         result = torch.empty_like(block)
@@ -99,7 +112,7 @@ class _ChunkedProduct:
         def multiply(rows: slice, distances: Tensor) -> None:
             result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
 
-        self.chunks.for_each(self.kernel, multiply)
+        self._chunks.for_each(self.kernel, multiply)
         return result
 
     def max_distance(self) -> float:
@@ -109,8 +122,26 @@ class _ChunkedProduct:
             nonlocal largest
             largest = max(largest, float(distances.max()))
 
-        self.chunks.for_each(self.kernel, compare)
+        self._chunks.for_each(self.kernel, compare)
         return largest ** (1.0 / self.kernel.power)
+
+
+class _KeptProduct(_ChunkedProduct):
+    """K(σ) @ block with distances and the last K(σ) in memory."""
+
+    def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
+        super().__init__(X, kernel, memory_budget)
+        self._distances = X.new_empty((len(X), len(X)))
+        self._matrix = torch.empty_like(self._distances)
+        self._bandwidth = math.nan
+        self._chunks.for_each(kernel, self._distances.__setitem__)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        if bandwidth != self._bandwidth:
+            self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
+            kernel_matrix(self.kernel, self._distances, bandwidth, torch, out=self._matrix)
+            self._bandwidth = bandwidth
+        return self._matrix @ block
 
 
 class _Chunks:

@@ -4,9 +4,10 @@ Triton cannot call array functions, so the five profiles of `bandfall.kernels` s
 more, in `_profile`; the tests compare them.
 
 Rows are padded to whole blocks with copies of a real row and weight zero: no masks. Points are
-stored block by block, ``points[block, feature, row in block]``. Squared distances come from differences, exact to rounding
-at any bandwidth (DEPTH 0), or for many features from tensor cores with operands split into
-two half-precision parts (DEPTH features, zeros added); a tile in which that cancels is taken
+stored block by block, ``points[block, feature, row in block]``. Squared distances come from
+differences, exact to rounding at any bandwidth, of features held in registers (HELD of them) or
+read one by one; or, for many features, from tensor cores with operands split into two
+half-precision parts (DEPTH features, zeros added), where a tile in which that cancels is taken
 from differences.
 """
 
@@ -65,7 +66,7 @@ def _load_each(address, stride, COUNT: tl.constexpr):
     """A tuple of COUNT tensors that lie `stride` apart, to be kept in registers."""
     tensors = ()
     for k in tl.static_range(COUNT):
-        tensors = tensors + (tl.load(address + k * stride),)
+        tensors += (tl.load(address + k * stride),)
     return tensors
 
 
@@ -190,7 +191,7 @@ def symmetric_product(
         row_values = _load_each(values + rows, stride, OUTPUTS)
         sums = ()
         for _ in tl.static_range(OUTPUTS):
-            sums = sums + (tl.zeros([ROWS, COLUMNS], scratch.dtype.element_ty),)
+            sums += (tl.zeros([ROWS, COLUMNS], scratch.dtype.element_ty),)
         begin, end = _strip_span(first, last, length, strip)
         step = (begin * leap % length).to(tl.int32)
         column = _first_column(strip, step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
@@ -211,7 +212,7 @@ def symmetric_product(
             K = _profile(squared * scale, KERNEL)
             updated = ()
             for k in tl.static_range(OUTPUTS):
-                updated = updated + (tl.fma(K, column_values[k][None, :], sums[k]),)
+                updated += (tl.fma(K, column_values[k][None, :], sums[k]),)
                 mirrored = tl.sum(K * row_values[k][:, None], 0)
                 mirrored = tl.where(step < BLOCK // COLUMNS, 0.0, mirrored)  # the own block
                 tl.store(scratch + k * stride + columns, column_sums[k] + mirrored)
@@ -242,7 +243,7 @@ def cross_product(
     held = _load_each(_address(new_points, start, D, ROWS, BLOCK), BLOCK, HELD)
     sums = ()
     for _ in tl.static_range(OUTPUTS):
-        sums = sums + (tl.zeros([ROWS, COLUMNS], scales.dtype.element_ty),)
+        sums += (tl.zeros([ROWS, COLUMNS], scales.dtype.element_ty),)
     end = tl.minimum((part + 1) * blocks_per_program, n_blocks) * (BLOCK // COLUMNS)
     for block in range(part * blocks_per_program * (BLOCK // COLUMNS), end):
         others = _load_each(_address(points, block * COLUMNS, D, COLUMNS, BLOCK), BLOCK, HELD)
@@ -256,7 +257,7 @@ def cross_product(
             K = _profile(squared * tl.load(scales + stage), KERNEL)
             updated = ()
             for k in tl.static_range(OUTPUTS):
-                updated = updated + (tl.fma(K, tl.load(address)[None, :], sums[k]),)
+                updated += (tl.fma(K, tl.load(address)[None, :], sums[k]),)
                 address += stride
             sums = updated
     partial += part.to(tl.int64) * OUTPUTS * new_stride + start + tl.arange(0, ROWS)

@@ -1,0 +1,167 @@
+"""The fused GPU products in small blocks: on a GPU, or else in Triton's interpreter."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import reference
+from bandfall.kernels import KERNELS, get_kernel
+from tolerances import rounding
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("triton")
+from bandfall.operators import fused as fused_module  # noqa: E402
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _small_blocks():
+    """Tiles that are parts of small blocks in both directions."""
+
+    def launch(rows, n_outputs, direct=False):
+        return (
+            fused_module.Launch(rows=64, columns=16) if rows.depth else fused_module.Launch(16, 32)
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fused_module, "_BLOCK", 64)
+        patch.setattr(fused_module, "_launch", launch)
+        yield
+
+
+def tensor(values):
+    return torch.as_tensor(values, device=DEVICE)
+
+
+def rows(n=70, d=3, dtype=np.float32):
+    """Rows of which some are near each other and none repeats."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    X[1] = X[0] + 1e-3
+    return X.astype(dtype)
+
+
+def product(X, name, bandwidth, V):
+    engine = fused_module.FusedProduct(tensor(X), get_kernel(name), 2**30)
+    return engine.product(bandwidth, tensor(V)).cpu().numpy()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("d", "bandwidth"), [(3, 0.7), (20, 3.0), (20, 0.05)])
+def test_product(name, d, bandwidth):
+    X = rows(d=d)
+    V = np.random.default_rng(1).normal(size=(len(X), 3)).astype(np.float32)
+    truth = reference.kernel(name, X.astype(float), X.astype(float), bandwidth) @ V
+    assert_allclose(
+        product(X, name, bandwidth, V),
+        truth,
+        atol=rounding(np.float32, 20) * np.abs(V).sum(0).max(),
+    )
+
+
+@pytest.mark.parametrize("d", [2, 20])
+def test_product_in_float64(d):
+    X = rows(n=40, d=d, dtype=np.float64)
+    V = np.ones((40, 1))
+    truth = reference.kernel("matern52", X, X, 1.0) @ V
+    assert_allclose(product(X, "matern52", 1.0, V), truth, rtol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+@pytest.mark.parametrize("d", [2, 20])
+def test_any_scale_of_the_data(scale, d):
+    X, V = rows(n=20, d=d), np.ones((20, 1), np.float32)
+    assert_allclose(
+        product(X * np.float32(scale), "gaussian", scale, V),
+        product(X, "gaussian", 1.0, V),
+        rtol=1e-5,
+    )
+
+
+@pytest.mark.parametrize("n", [1, 65, 150])
+def test_any_number_of_rows(n):
+    X = rows(n=max(2, n))[:n]
+    V = np.ones((n, 1), np.float32)
+    truth = reference.kernel("gaussian", X.astype(float), X.astype(float), 1.0) @ V
+    assert_allclose(product(X, "gaussian", 1.0, V), truth, rtol=1e-5)
+
+
+def test_rows_that_span_too_far_for_two_parts_take_differences():
+    X = rows(n=20, d=20)
+    X[0] *= 1e9
+    X[1] = -X[0]
+    engine = fused_module.FusedProduct(tensor(X), get_kernel("gaussian"), 2**30)
+    assert engine.rows.depth == 0
+    V = np.ones((20, 1), np.float32)
+    truth = reference.kernel("gaussian", X.astype(float), X.astype(float), 3.0) @ V
+    assert_allclose(engine.product(3.0, tensor(V)).cpu().numpy(), truth, rtol=1e-5)
+
+
+@pytest.mark.parametrize("d", [3, 20])
+def test_largest_distance(d):
+    X = rows(d=d)
+    engine = fused_module.FusedProduct(tensor(X), get_kernel("gaussian"), 2**30)
+    assert_allclose(engine.max_distance(), reference.distances(X, X).max(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern12", "cauchy"])
+@pytest.mark.parametrize("d", [3, 20])
+def test_cross_product_sums_stages(name, d):
+    rng = np.random.default_rng(0)
+    X, X_new = rows(n=40, d=d), rng.normal(size=(17, d)).astype(np.float32)
+    X_new[3] = X[5]
+    bandwidths, C = [3.0, 0.4, 0.0, np.inf], rng.normal(size=(4, 40, 3)).astype(np.float32)
+    truth = sum(
+        reference.kernel(name, X_new.astype(float), X.astype(float), s) @ c
+        for s, c in zip(bandwidths, C, strict=True)
+    )
+    tensors = [tensor(a) for a in (X_new, X)]
+    total = fused_module.fused_cross_product(*tensors, get_kernel(name), bandwidths, tensor(C))
+    assert_allclose(total.cpu().numpy(), truth, atol=rounding(np.float32, 400))
+
+
+def test_budget_too_small_for_one_plane():
+    engine = fused_module.FusedProduct(tensor(rows()), get_kernel("gaussian"), 100)
+    with pytest.raises(MemoryError, match="memory_budget"):
+        engine.product(1.0, tensor(np.ones((70, 1), np.float32)))
+
+
+def test_fewer_programs_when_memory_runs_out(monkeypatch):
+    engine = fused_module.FusedProduct(tensor(rows()), get_kernel("gaussian"), 2**30)
+    V = tensor(np.ones((70, 1), np.float32))
+    expected, refused = engine.product(1.0, V), []
+    new_zeros = torch.Tensor.new_zeros
+
+    def small_memory(self, size, **options):
+        if len(size) == 3 and size[0] > 1:
+            refused.append(size)
+            raise torch.OutOfMemoryError("full")
+        return new_zeros(self, size, **options)
+
+    monkeypatch.setattr(torch.Tensor, "new_zeros", small_memory)
+    assert_allclose(engine.product(1.0, V).cpu(), expected.cpu(), rtol=1e-6)
+    assert refused
+
+
+@given(n=st.integers(1, 900), seed=st.integers(0, 99))
+def test_nearby_order_is_a_permutation(n, seed):
+    X = torch.as_tensor(np.random.default_rng(seed).normal(size=(n, 3)))
+    assert sorted(fused_module._nearby_order(X).tolist()) == list(range(n))
+
+
+@given(length=st.integers(1, 10_000))
+def test_leaps_visit_every_step(length):
+    assert math.gcd(fused_module._coprime(length), length) == 1
+
+
+@given(n_outputs=st.integers(1, 40))
+def test_passes_cover_all_outputs(n_outputs):
+    covered = [
+        i for first, count in fused_module._passes(n_outputs) for i in range(first, first + count)
+    ]
+    assert covered == list(range(n_outputs))

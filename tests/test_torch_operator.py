@@ -1,0 +1,187 @@
+"""Training and predicting with torch: the same numbers, clear refusals, answers in kind."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bandfall import KernelDescentRegressor, KernelRidgeRegressor
+from bandfall.kernels import get_kernel
+from bandfall.operators import check_device, cross_gradient, cross_product, make_operator
+
+torch = pytest.importorskip("torch")
+from bandfall.operators import torch as torch_operators  # noqa: E402
+
+needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+
+
+def problem(n=70, dtype=np.float64):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)])
+    return X.astype(dtype), y.astype(dtype)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"kernel": "matern12", "max_r2": 0.9},
+        {"solver": "euler", "max_iter": 40, "max_time": 0.2},
+        {"validation_fraction": 0.2, "random_state": 0},
+        {"memory_budget": 40_000, "max_r2": 0.8},
+    ],
+)
+def test_same_model_on_torch_as_on_numpy(options):
+    X, y = problem()
+    weights = np.linspace(0.5, 2.0, len(X))
+    models = [
+        KernelDescentRegressor(device=device, **options).fit(X, y, sample_weight=weights)
+        for device in (None, "cpu")
+    ]
+    host, tensor = models
+    assert host.path_.status is tensor.path_.status
+    assert_allclose(tensor.path_.bandwidths, host.path_.bandwidths, rtol=1e-7)
+    assert_allclose(tensor.predict(X[:30] + 0.1), host.predict(X[:30] + 0.1), atol=1e-6)
+    staged = [list(model.staged_predict(X[:5])) for model in models]
+    assert_allclose(staged[1], staged[0], atol=1e-6)
+
+
+def test_going_on_and_cutting_on_torch():
+    X, y = problem()
+    at_once = KernelDescentRegressor(max_r2=0.95, device="cpu").fit(X, y)
+    patient = KernelDescentRegressor(max_r2=0.8, device="cpu", warm_start=True).fit(X, y)
+    patient.set_params(max_r2=0.95).fit(X, y)
+    assert_allclose(patient.predict(X), at_once.predict(X), atol=1e-6)
+    cut = at_once.path_.truncate(r2=0.8, device="cpu")
+    assert_allclose(cut.evaluate(X), at_once.path_.truncate(r2=0.8).evaluate(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "matern12", "matern52"])
+@pytest.mark.parametrize("budget", [3_000, 2**30])
+def test_cross_products_and_gradients_as_on_numpy(name, budget):
+    rng = np.random.default_rng(0)
+    X, X_new, C = rng.normal(size=(30, 2)), rng.normal(size=(17, 2)), rng.normal(size=(3, 30, 2))
+    X_new[4] = X[2]
+    arguments = (X_new, X, get_kernel(name), [2.0, 0.3, 0.0], C)
+    options = {"device": "cpu", "memory_budget": budget}
+    for staged in (False, True):
+        assert_allclose(
+            cross_product(*arguments, cumulative=staged, **options),
+            cross_product(*arguments, cumulative=staged),
+            atol=1e-12,
+        )
+    assert_allclose(cross_gradient(*arguments, **options), cross_gradient(*arguments), atol=1e-11)
+
+
+@pytest.mark.parametrize("estimator", [KernelDescentRegressor, KernelRidgeRegressor])
+def test_tensors_in_tensors_out(estimator):
+    X, y = problem(dtype=np.float32)
+    tensors = torch.as_tensor(X), torch.as_tensor(y)
+    model = estimator().fit(*tensors)
+    predictions = model.predict(tensors[0])
+    assert isinstance(predictions, torch.Tensor)
+    assert predictions.dtype == torch.float32
+    assert_array_equal(predictions.numpy(), estimator().fit(X, y).predict(X))
+    assert model.score(*tensors) == estimator().fit(X, y).score(X, y)
+
+
+class Foreign:
+    """An array of some other library that follows the array API."""
+
+    device = "cpu"
+
+    def __init__(self, values):
+        self.values = np.asarray(values)
+
+    def __array_namespace__(self):
+        return Foreign
+
+    @staticmethod
+    def asarray(values, device):
+        assert device == "cpu"
+        return Foreign(values)
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+def test_other_arrays_in_kind():
+    X, y = problem()
+    model = KernelDescentRegressor(max_r2=0.9).fit(Foreign(X), Foreign(y))
+    predictions = model.predict(Foreign(X))
+    assert isinstance(predictions, Foreign)
+    assert_array_equal(predictions.values, model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("device", "error", "message"),
+    [
+        ("gpu", ValueError, "'gpu' is unknown; allowed"),
+        ("cuda:x", ValueError, "unknown; allowed"),
+        ("cuda:99", ValueError, "not there"),
+        (0, TypeError, "must be None, 'auto'"),
+    ],
+)
+def test_devices_that_are_refused(device, error, message):
+    with pytest.raises(error, match=message):
+        check_device(device)
+    with pytest.raises(error, match=message):
+        KernelDescentRegressor(device=device).fit(*problem(10))
+
+
+@needs_no_gpu
+def test_without_a_gpu():
+    assert check_device("auto") is None
+    with pytest.raises(ValueError, match="torch sees 0 CUDA"):
+        check_device("cuda")
+
+
+def test_without_torch(monkeypatch):
+    monkeypatch.setattr("bandfall.operators.device.find_spec", lambda name: None)
+    assert check_device("auto") is None
+    assert check_device(None) is None
+    with pytest.raises(ImportError, match=r"bandfall\[torch\]"):
+        check_device("cpu")
+    assert importlib.util.find_spec("torch") is not None
+
+
+def test_profiles_of_users():
+    X, y = problem()
+    expected = KernelDescentRegressor(kernel=rational).fit(X, y)
+    model = KernelDescentRegressor(kernel=rational, device="cpu").fit(X, y)
+    assert_allclose(model.predict(X), expected.predict(X), atol=1e-6)
+    with pytest.raises(ValueError, match="cannot be evaluated on torch tensors"):
+        KernelDescentRegressor(kernel=numpy_only, device="cpu").fit(X, y)
+
+
+def rational(u):
+    return (1 + u**2) ** -2.0
+
+
+def numpy_only(u):
+    return np.interp(u, [0.0, 1.0, 2.0], [1.0, 0.3, 0.0])
+
+
+def test_smaller_chunks_when_memory_runs_out(monkeypatch):
+    X, _ = problem()
+    operator = make_operator(X, get_kernel("gaussian"), device="cpu", memory_budget=2**16)
+    V = torch.ones((len(X), 1), dtype=torch.float64)
+    expected = operator.product(1.0, V)
+    squared_distances = torch_operators.squared_distances
+    limit = 8
+
+    def small_memory(A, B, xp):
+        if len(A) > limit:
+            raise torch.OutOfMemoryError("full")
+        return squared_distances(A, B, xp)
+
+    monkeypatch.setattr(torch_operators, "squared_distances", small_memory)
+    assert_allclose(operator.product(1.0, V), expected)
+    limit = 0
+    with pytest.raises(MemoryError, match="no room for one row of distances to 70 rows"):
+        operator.product(1.0, V)

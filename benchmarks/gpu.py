@@ -156,7 +156,7 @@ def real(name: str, data_home: str | None):
     X, y = load(data_home=data_home, return_X_y=True)
     order = np.random.default_rng(0).permutation(len(X))
     X, y = X[order], y[order]
-    n = len(X) * 4 // 5 if name == "power" else 17_011
+    n = {"power": 41_933, "superconductors": 17_011}[name]
     X = (X - X[:n].mean(axis=0)) / X[:n].std(axis=0)
     X, y = X.astype(np.float32), y.astype(np.float32)
     return X[:n], y[:n], X[n:], y[n:]

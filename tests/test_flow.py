@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
+from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, flow, resume_path
 from bandfall.descent.front import TrainingFront
 from bandfall.descent.krylov import KrylovSpace, first_time_below
 from bandfall.kernels import KERNELS, get_kernel
@@ -262,3 +262,38 @@ def test_thousand_rows_need_few_products():
         watcher=lambda progress: products.append(progress.n_products) or False,
     )
     assert products[-1] < 800
+
+
+@pytest.mark.parametrize(
+    ("allowed", "low", "high"), [(flow._MAX_DRIFT, 0.0, 2e-3), (np.inf, 1e-2, 1.0)]
+)
+def test_rounded_products_do_not_part_residual_and_coefficients(monkeypatch, allowed, low, high):
+    """Products as a GPU rounds them with a million rows: relative to their own norm."""
+    monkeypatch.setattr(flow, "_MAX_DRIFT", allowed)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 2))
+    y = np.sin(2 * X[:, :1]) + X[:, 1:]
+    kernel = get_kernel("gaussian")
+    operator = DenseOperator(X, kernel)
+    operator.dtype = np.dtype(np.float32)
+    exact = operator.product
+
+    def rounded(bandwidth, block):
+        image = exact(bandwidth, block)
+        noise = rng.normal(size=image.shape) / np.sqrt(len(image))
+        return image + 1e-6 * np.linalg.norm(image) * noise
+
+    operator.product = rounded
+    path = fit_path(
+        X,
+        y,
+        kernel,
+        solver=Flow(),
+        schedule=MinimumSpeed(0.1, 0.1),
+        stopping=Stopping(max_r2=0.99),
+        weights=np.full(150, 6000.0),
+        operator=operator,
+    )
+    drift = np.linalg.norm(y - path.evaluate(X) - path.residual) / np.linalg.norm(y - y.mean(0))
+    assert low <= drift < high
+    assert path.r2 >= 0.99 - 1e-5

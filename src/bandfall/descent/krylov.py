@@ -137,6 +137,14 @@ class KrylovSpace:
         defect = np.abs((decay * self._defects).sum(axis=2)).mean(axis=0) * time
         return float(np.sqrt((defect * defect).sum()))
 
+    def rounding(self, time: float) -> float:
+        """By how much rounded products may part r − K c from the residual of `advance`.
+
+        Products are rounded relative to the largest eigenvalue, and the basis vectors along
+        it, of which hardly anything is left in c, enter with weights up to t‖r‖.
+        """
+        return self._eps * time * float((self._norms * self._eigenvalues[:, -1]).max())
+
     def longest_accurate(self, time: float, tolerance: float) -> float:
         """The longest time up to `time` whose error stays below `tolerance`."""
         low = time

@@ -12,7 +12,13 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bandfall import KernelDescentRegressor, KernelRidgeRegressor, ModelFileError, load_model
+from bandfall import (
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelRidgeRegressor,
+    ModelFileError,
+    load_model,
+)
 from bandfall.persistence import dump_bytes, load_bytes
 from bandfall.persistence.container import MAX_HEADER_BYTES
 from model_files import put_together, table, taken_apart
@@ -252,12 +258,17 @@ def load_or_refuse(mutant, X):
 def test_fuzz(kind, data):
     """More than 10,000 mutants: no other exception, no hang, no large allocation."""
     X, _ = table(n=2, d=2)
-    parts = taken_apart(data)
+    flagship = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*table(n=8, d=2))
+    files = [data, dump_bytes(flagship)]
+    parts = [taken_apart(file) for file in files]
     random = np.random.default_rng(20)
     n_mutants = RAW_MUTANTS if kind == "raw" else STRUCTURED_MUTANTS
     n_loaded, slowest = 0, 0.0
-    for _ in range(n_mutants):
-        mutant = mutated_bytes(data, random) if kind == "raw" else mutated_structure(parts, random)
+    for i in range(n_mutants):
+        if kind == "raw":
+            mutant = mutated_bytes(files[i % 2], random)
+        else:
+            mutant = mutated_structure(parts[i % 2], random)
         tracemalloc.start()
         start = time.perf_counter()
         n_loaded += load_or_refuse(mutant, X)

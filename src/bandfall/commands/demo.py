@@ -17,5 +17,9 @@ def demo(
     with one_line_errors():
         from bandfall import demo as demonstration
 
+        try:
+            import matplotlib  # noqa: F401
+        except ImportError:
+            fail("the picture needs matplotlib: pip install 'bandfall[plot]'")
         if demonstration.main(["--out", str(out)]):
             fail("the demonstration failed", 1)

@@ -15,7 +15,7 @@ from bandfall.report.findings import Findings
 MAX_DOTS = 600
 MAX_IMPORTANCES = 15
 HISTOGRAM_BINS = 12
-N_SCALES = 24
+MAX_SCALES = 24
 MAX_TRIALS = 12
 
 
@@ -205,10 +205,11 @@ def scale_section(findings: Findings) -> str:
     # Stages are as long as the solver needs; equal steps in bandwidth are what compares.
     bandwidth = _positive(stages.bandwidth)[first:]
     low, high = float(bandwidth.min()) / 1.01, float(bandwidth.max()) * 1.01
-    edges = np.geomspace(high, low, N_SCALES + 1)
+    n_scales = max(3, min(MAX_SCALES, len(bandwidth) // 2))
+    edges = np.geomspace(high, low, n_scales + 1)
     places = np.searchsorted(-edges, -bandwidth) - 1
     moved, gain = (
-        np.bincount(places, weights=values[first:], minlength=N_SCALES)
+        np.bincount(places, weights=values[first:], minlength=n_scales)
         for values in (stages.moved, stages.gain)
     )
     x = Axis("bandwidth, from wide to narrow", high, low, log=True)
@@ -223,7 +224,7 @@ def scale_section(findings: Findings) -> str:
     share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
     change = Axis.around("change of R²", gain, [0.0])
     body = figure(
-        bars("share of all movement", share, moved, ["a"] * N_SCALES),
+        bars("share of all movement", share, moved, ["a"] * n_scales),
         "How much each scale moved the predictions",
         "Root-mean-square change of predictions in each range of bandwidths, as a share of all.",
     ) + figure(

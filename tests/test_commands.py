@@ -304,6 +304,18 @@ def test_device():
     with pytest.raises(terminal.InputError, match="--device cuda: KernelRidgeCV"):
         training.make_estimator(training.ModelChoice.KRR_CV, training.Device.CUDA)
     training.make_estimator(training.ModelChoice.KRR_CV, training.Device.CPU)
+    for device, expected in ((training.Device.CPU, None), (training.Device.AUTO, "auto")):
+        model = training.make_estimator(training.ModelChoice.KGDD, device)
+        assert model[-1].device == expected
+
+
+def test_device_that_is_not_there(csv, tmp_path, monkeypatch):
+    def no_gpu(device):
+        raise ValueError("torch sees no GPU")
+
+    monkeypatch.setattr(training, "check_device", no_gpu)
+    done = call("fit", csv, *Y, "--device", "cuda", "--out", tmp_path / "m")
+    assert "--device cuda: torch sees no GPU" in one_line(done)
 
 
 class TestTerminal:

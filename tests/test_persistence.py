@@ -141,6 +141,15 @@ def test_compressed_path():
     np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-10)
 
 
+def test_device_stays_behind():
+    """A model trained on a GPU loads where there is none."""
+    X, y = table()
+    model = KernelDescentRegressor().fit(X, y)
+    model.set_params(device="cuda")
+    assert load_bytes(dump_bytes(model)).estimator.device == "auto"
+    assert model.device == "cuda"
+
+
 def test_constant_target():
     X, _ = table()
     model = KernelDescentRegressor().fit(X, np.full(len(X), 3.0))

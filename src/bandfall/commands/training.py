@@ -20,6 +20,7 @@ import bandfall
 from bandfall.commands.tables import read_table, require_columns, to_numbers
 from bandfall.commands.terminal import Bar, GentleInterrupt, InputError, note
 from bandfall.estimators import KernelDescentRegressor, KernelRidgeCV
+from bandfall.operators import check_device
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
@@ -164,13 +165,18 @@ def make_estimator(choice: ModelChoice, device: Device = Device.AUTO) -> BaseEst
 
 
 def _on_device(estimator: Any, device: Device) -> Any:
-    if device is Device.AUTO:
-        return estimator
     last = last_step(estimator)
-    if "device" in last.get_params():
-        return last.set_params(device=device.value) and estimator
+    if "device" not in last.get_params():
+        if device is Device.CUDA:
+            raise InputError(f"--device cuda: {type(last).__name__} computes on the CPU only")
+        return estimator
     if device is Device.CUDA:
-        raise InputError(f"--device cuda: {type(last).__name__} computes on the CPU only")
+        try:
+            check_device(device.value)
+        except (ValueError, ImportError) as error:
+            raise InputError(f"--device cuda: {error}") from None
+    # Without a GPU, NumPy is meant: torch on the CPU is not needed.
+    last.set_params(device=None if device is Device.CPU else device.value)
     return estimator
 
 

@@ -39,7 +39,7 @@ def estimator_component(
     required = {name for name, always in fitted.items() if always}
 
     def to_state(estimator: BaseEstimator) -> dict[str, Any]:
-        parameters = estimator.get_params(deep=False)
+        parameters = _portable(estimator.get_params(deep=False))
         attributes = {
             name: value
             for name, value in vars(estimator).items()
@@ -55,7 +55,7 @@ def estimator_component(
         known = set(cls._get_param_names())
         check_names(cls.__name__, state["parameters"], known, set())
         check_names(cls.__name__, state["fitted"], set(fitted), required)
-        estimator = cls(**state["parameters"])
+        estimator = cls(**_portable(state["parameters"]))
         if hasattr(estimator, "_check_parameters"):
             estimator._check_parameters()
         elif getattr(estimator, "_parameter_constraints", None):
@@ -66,6 +66,13 @@ def estimator_component(
         return estimator
 
     return Component(cls, to_state, from_state)
+
+
+def _portable(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters for any machine: a model trained on a GPU must load where there is none."""
+    if parameters.get("device") is None:
+        return parameters
+    return {**parameters, "device": "auto"}
 
 
 def _check_features(estimator: Any) -> None:

@@ -185,3 +185,18 @@ def test_smaller_chunks_when_memory_runs_out(monkeypatch):
     limit = 0
     with pytest.raises(MemoryError, match="no room for one row of distances to 70 rows"):
         operator.product(1.0, V)
+
+
+@pytest.mark.parametrize("broken", ["product", "cross_product"])
+def test_a_device_that_computes_wrongly_is_refused(monkeypatch, broken):
+    X, y = problem()
+    owner = torch_operators.TorchOperator if broken == "product" else torch_operators
+    right, calls = getattr(owner, broken), []
+
+    def wrong_once(*arguments, **options):
+        calls.append(arguments)
+        return right(*arguments, **options) * (2.0 if len(calls) in (1, 40) else 1.0)
+
+    monkeypatch.setattr(owner, broken, wrong_once)
+    with pytest.raises(RuntimeError, match="do not agree with each other"):
+        KernelDescentRegressor(max_r2=0.95, device="cpu").fit(X, y)

@@ -18,6 +18,9 @@ from bandfall.operators import KernelOperator, WeightedOperator, make_operator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.schedules import Constant, Schedule
 
+# Standard deviations of the target; float32 rounding stays far below.
+_DEVICE_GAP = 0.05
+
 
 class Solver(Protocol):
     """Moves a front along a schedule until a limit is reached."""
@@ -107,7 +110,12 @@ def fit_path(
     if not np.any(scale > 0):
         return start.replace(residual=np.zeros_like(centred), r2=1.0)
     return resume_path(
-        start, schedule=schedule, stopping=stopping, operator=operator, watcher=watcher
+        start,
+        schedule=schedule,
+        stopping=stopping,
+        operator=operator,
+        watcher=watcher,
+        device=device,
     )
 
 
@@ -154,7 +162,33 @@ def resume_path(
 
     recorder = Recorder(operator, watcher, assemble)
     status = solver.run(front, schedule, stopping, recorder)
-    return assemble(recorder, status)
+    trained = assemble(recorder, status)
+    if device is not None:
+        _check_device_sums(path, trained, device)
+    return trained
+
+
+def _check_device_sums(before: Path, after: Path, device: str, n_rows: int = 256) -> None:
+    """Refuse a path whose stages do not explain how its residual changed.
+
+    Products and predictions are computed differently; a device on which either went wrong is
+    caught at a few rows, at the price of a few rows of predictions.
+    """
+    n = len(after.X)
+    rows = np.linspace(0, n - 1, min(n, n_rows)).astype(int)
+    new = after.replace(
+        stages=after.stages[len(before.stages) :], offset=np.zeros_like(after.offset)
+    )
+    explained = new.evaluate(after.X[rows], device=device)
+    changed = before.residual[rows] - after.residual[rows]
+    total_weight = float(n if after.weights is None else after.weights.sum())
+    unit = np.where(after.scale > 0, after.scale, np.inf) / math.sqrt(total_weight)
+    gap = float(np.sqrt((((explained - changed) / unit) ** 2).mean(axis=0)).max())
+    if not gap <= _DEVICE_GAP:
+        raise RuntimeError(
+            f"device={device!r} returned sums that do not agree with each other (they differ by "
+            f"{gap:.2g} standard deviations of the target); fit again, or use device=None"
+        )
 
 
 def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:

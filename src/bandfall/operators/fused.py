@@ -129,22 +129,21 @@ class FusedProduct:
         values[:, : rows.n_rows] = block.T if self._order is None else block[self._order].T
         result = torch.empty_like(values)
         scale = _scale(self.kernel, bandwidth, self.unit, values.dtype)
-        scales = torch.tensor([scale, *_limits(self.kernel, [scale])], dtype=values.dtype)
-        scales = scales.to(values.device, non_blocking=True)
         for first, count in _passes(len(values)):
             part = slice(first, first + count)
-            result[part] = self._pass(scales, values[part])
+            result[part] = self._pass(scale, values[part])
         product = result[:, : rows.n_rows].T
         if self._order is None:
             return product
         return torch.empty_like(product).index_copy_(0, self._order, product)
 
-    def _pass(self, scales: Tensor, values: Tensor) -> Tensor:
+    def _pass(self, scale: float, values: Tensor) -> Tensor:
         rows, launch = self.rows, _launch(self.rows, len(values))
         planes, tiles = self._planes(launch, values)
         leap = _coprime(_steps(rows, launch)) if rows.depth else 1
         _kernels().symmetric_product[(len(planes),)](
-            *rows.arguments, values, planes, scales, rows.n_blocks, rows.stride, tiles, leap,
+            *rows.arguments, values, planes, values.new_full((1,), scale),
+            *_limits(self.kernel, [scale]), rows.n_blocks, rows.stride, tiles, leap,
             rows.n_features, **_constants(self.kernel, rows, launch, len(values)),
         )  # fmt: skip
         return planes.sum(0)

@@ -168,7 +168,7 @@ def _first_column(
 
 @triton.jit(do_not_specialize=["n_blocks", "tiles_per_program", "leap", "D"])
 def symmetric_product(
-    points, high, low, norms, values, scratch, scales,
+    points, high, low, norms, values, scratch, scale, harmless, vanished,
     n_blocks, stride, tiles_per_program, leap, D,
     KERNEL: tl.constexpr, HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
@@ -180,7 +180,7 @@ def symmetric_product(
     product: the same bits in every run. A strip takes every `leap`-th step round the circle, so
     that costly tiles, which lie together, are shared by all programs.
     """
-    scale, harmless, vanished = _load_each(scales, 1, 3)
+    scale = tl.load(scale)  # an array: a number would be passed as float32
     scratch += tl.program_id(0).to(tl.int64) * OUTPUTS * stride
     n_strips = n_blocks * (BLOCK // ROWS)
     first, last, length = _share(n_blocks, tiles_per_program, n_strips, BLOCK // COLUMNS)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
 
 from bandfall.closed_form import flow_filter
 from bandfall.operators import KernelOperator
@@ -183,8 +184,7 @@ def first_time_below(
         return np.inf
     if float(function(np.array([0.0]))[0]) <= level:
         return 0.0
-    high = min(limit, 1e-12)
-    low = 0.0
+    low, high = 0.0, min(limit, 1e-12)
     while high < limit:  # a geometric bracket …
         grid = np.minimum(high * np.array([10.0, 100.0, 1e3, 1e4]), limit)
         below = function(grid) <= level
@@ -194,13 +194,14 @@ def first_time_below(
             high = grid[first]
             break
         high = grid[-1]
-    for _ in range(12):  # … refined sixteenfold each time
-        grid = np.linspace(low, high, 17)[1:]
-        first = int(np.argmax(function(grid) <= level))
-        low, high = (grid[first - 1] if first else low), grid[first]
-        if high - low <= 1e-13 * high:
-            break
-    return float(high)
+
+    def excess(time: float) -> float:
+        return float(function(np.array([time]))[0]) - level
+
+    if excess(low) <= 0.0 or excess(high) >= 0.0:  # apart by rounding only
+        return float(high)
+    root = brentq(excess, low, high, xtol=1e-30, rtol=1e-13)  # … and the root in it,
+    return float(min(root * (1.0 + 2e-13), high))  # from the far side
 
 
 def _reciprocal(values: np.ndarray) -> np.ndarray:

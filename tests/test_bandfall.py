@@ -10,7 +10,7 @@ from sklearn.model_selection import cross_val_score
 from bandfall import BandfallRegressor, KernelDescentRegressor
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
-from bandfall.metric import feature_scales, gradient_outer_product, metric_root
+from bandfall.metric import gradient_outer_product, metric_root, scaled, slopes
 from bandfall.schedules import MinimumSpeed
 from problems import problem
 
@@ -60,6 +60,22 @@ def test_the_same_seed_gives_the_same_model(friedman, fitted):
     X, y, X_test, _ = friedman
     again = clone(fitted).fit(X, y)
     assert_array_equal(again.predict(X_test), fitted.predict(X_test))
+
+
+def test_jobs_do_not_change_the_model(friedman, fitted):
+    X, y, X_test, _ = friedman
+    again = clone(fitted).set_params(n_jobs=2).fit(X, y)
+    assert_array_equal(again.predict(X_test), fitted.predict(X_test))
+
+
+def test_a_torch_device_gives_the_same_model(friedman, fitted):
+    pytest.importorskip("torch")
+    X, y, X_test, _ = friedman
+    again = clone(fitted).set_params(device="cpu").fit(X, y)
+    assert again.best_params_.keys() == fitted.best_params_.keys()
+    assert_allclose(again.best_score_, fitted.best_score_, rtol=1e-4)
+    assert_allclose(again.predict(X_test), fitted.predict(X_test), rtol=1e-3)
+    assert_allclose(again.gradient(X_test), fitted.gradient(X_test), rtol=1e-2, atol=1e-3)
 
 
 def test_units_of_features_do_not_matter(friedman, fitted):
@@ -168,7 +184,15 @@ def test_degenerate_data_predict_the_mean(X, y):
 
 
 @pytest.mark.parametrize(
-    "bad", [{"max_seconds": 0}, {"max_rounds": -1}, {"kernels": ("rbf",)}, {"memory_budget": 0}]
+    "bad",
+    [
+        {"max_seconds": 0},
+        {"max_rounds": -1},
+        {"kernels": ("rbf",)},
+        {"memory_budget": 0},
+        {"device": "tpu"},
+        {"device": 0},
+    ],
 )
 def test_bad_parameters_are_named(bad):
     name = next(iter(bad)).removesuffix("s")
@@ -194,15 +218,39 @@ def test_metric_from_a_function_of_one_feature():
         stopping=Stopping(),
     )
     product = gradient_outer_product(path)
-    scales = feature_scales(product, np.ones(4))
-    assert scales[0] == 1.0
-    assert scales[1:].max() < 0.5
-    root = metric_root(product, np.eye(4))
-    assert_allclose(root, root.T)
+    assert_allclose(product, np.einsum("mik,mjk->ij", *2 * [path.gradient(X) / path.scale]) / 200)
+    steep = slopes(product, np.ones(4))
+    assert steep[1:].max() < 0.5 * steep[0]
+    root = metric_root(product, np.ones(4))
+    assert_allclose(root, root.T, atol=1e-12)
+    assert_allclose(np.linalg.eigvalsh(root).max(), 1.0)
     assert np.argmax(np.diag(root)) == 0
 
 
+def test_metric_in_the_coordinates_of_the_one_before():
+    """A linear function has the same metric in whichever coordinates its gradient was taken."""
+    rng = np.random.default_rng(0)
+    slope, A = rng.normal(size=3), rng.normal(size=(3, 3))
+    root = A @ A.T
+    inner = np.linalg.solve(root, slope)  # f = slopeᵀx = innerᵀ(root x)
+    assert_allclose(scaled(np.eye(3), root) @ inner, slope)
+    assert_allclose(slopes(np.outer(inner, inner), root), np.abs(slope))
+    product = np.outer(inner, inner)
+    full = metric_root(product, root, shrinkage=0.0, floor=0.0)
+    assert_allclose(full, np.outer(slope, slope) / (slope @ slope), atol=1e-7)
+    alone = metric_root(product, root, shrinkage=1.0, floor=0.0)
+    assert_allclose(alone, np.diag(np.abs(slope)) / np.abs(slope).max(), atol=1e-7)
+
+
 def test_metric_of_a_constant_function_is_flat():
-    assert_array_equal(feature_scales(np.zeros((3, 3)), np.ones(3)), np.ones(3))
-    assert_array_equal(metric_root(np.zeros((3, 3)), np.eye(3)), np.eye(3))
-    assert feature_scales(np.diag([1.0, 0.0]), np.ones(2))[1] == 1e-3
+    assert_allclose(metric_root(np.zeros((3, 3)), np.eye(3)), np.eye(3))
+    assert_allclose(metric_root(np.diag([1.0, 0.0]), np.ones(2)), np.diag([1.0, 1e-3]))
+
+
+def test_metric_of_very_many_features_scales_each_alone():
+    squares = np.linspace(0.0, 1.0, 1001)
+    root = metric_root(np.diag(squares), np.ones(1001))
+    assert_allclose(root, np.maximum(np.sqrt(squares), 1e-3))
+    X = np.ones((2, 1001), np.float32)
+    assert_allclose(scaled(X, root), [root, root], rtol=1e-6)
+    assert scaled(X, root).dtype == np.float32

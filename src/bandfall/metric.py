@@ -1,8 +1,10 @@
-"""The learned metric: features weighted by how much the fitted function varies along them.
+"""The learned metric: directions weighted by how much the fitted function varies along them.
 
 The mean outer product of gradients, G = E[∇f ∇fᵀ], tells which directions matter. Measuring
 distances in coordinates scaled by its root and fitting again carries "changing the kernel
 during training" from the bandwidth to the metric.
+
+A root is a symmetric matrix (d, d), or a vector (d,) of scales where that is enough.
 """
 
 from __future__ import annotations
@@ -11,12 +13,17 @@ import numpy as np
 
 from bandfall.descent import Path
 
-__all__ = ["feature_scales", "gradient_outer_product", "metric_root"]
+__all__ = ["gradient_outer_product", "metric_root", "scaled", "slopes"]
 
 _MAX_ROWS = 2000
+_WIDE = 1000  # features: beyond, each is scaled on its own
+_FLOOR = 1e-3  # no direction fades further, so that it can come back
+_SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
 
-def gradient_outer_product(path: Path, X: np.ndarray | None = None) -> np.ndarray:
+def gradient_outer_product(
+    path: Path, X: np.ndarray | None = None, *, device: str | None = None
+) -> np.ndarray:
     """E[∇f ∇fᵀ] over rows, averaged over targets of unit norm, shape (d, d).
 
     Parameters
@@ -24,49 +31,59 @@ def gradient_outer_product(path: Path, X: np.ndarray | None = None) -> np.ndarra
     path : Path
     X : ndarray of shape (m, d), optional
         Rows to average over; by default training rows, at most 2,000 of them.
+    device : str, optional
+        Where to compute; see `bandfall.operators.check_device`.
     """
     if X is None:
         X = path.X[:: max(1, -(-len(path.X) // _MAX_ROWS))]
-    gradient = path.gradient(X).astype(np.float64)  # (m, d, k)
+    gradient = path.gradient(X, device=device).astype(np.float64)  # (m, d, k)
     gradient /= np.where(path.scale > 0, path.scale, np.inf)
-    return np.einsum("mik,mjk->ij", gradient, gradient) / len(X)
+    return np.tensordot(gradient, gradient, ((0, 2), (0, 2))) / len(X)
 
 
-def feature_scales(product: np.ndarray, scales: np.ndarray, floor: float = 1e-3) -> np.ndarray:
-    """New scales of features from the mean squared gradient in coordinates scaled before.
+def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Rows in the coordinates in which distances are measured, in the dtype of X."""
+    root = root.astype(X.dtype)
+    return X * root if root.ndim == 1 else X @ root
 
-    With z = scales · x, ∂f/∂x_k = scales_k ∂f/∂z_k, hence scales_k ← scales_k √G_kk: the root
-    mean square of ∂f/∂x_k. The largest becomes 1; none falls below `floor`, so that a feature
-    that seems irrelevant fades but can come back.
+
+def slopes(product: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Root mean square of ∂f/∂x_k, from G in coordinates `scaled` by `root`."""
+    return np.sqrt(np.maximum(np.diag(_in_features(product, root)), 0.0))
+
+
+def metric_root(
+    product: np.ndarray, root: np.ndarray, *, shrinkage: float = _SHRINKAGE, floor: float = _FLOOR
+) -> np.ndarray:
+    """The next root, from G in coordinates scaled by the one before.
+
+    The metric is G in the features' own coordinates, its off-diagonal part shrunk. Its root's
+    largest eigenvalue becomes 1, and none falls below `floor`. A vector beyond 1,000 features.
 
     Parameters
     ----------
-    product : ndarray of shape (d, d) or (d,)
-        `gradient_outer_product` in scaled coordinates, or its diagonal.
-    scales : ndarray of shape (d,)
-
-    Returns
-    -------
-    ndarray of shape (d,)
+    product : ndarray of shape (d, d)
+    root : ndarray of shape (d, d) or (d,)
+    shrinkage : float in [0, 1]
+        1 scales features one by one.
+    floor : float
     """
-    diagonal = np.diag(product) if product.ndim == 2 else product
-    new = scales * np.sqrt(np.maximum(diagonal, 0.0))
-    largest = new.max(initial=0.0)
-    if not 0.0 < largest < np.inf:  # a constant function prefers no feature
-        return np.ones_like(scales)
-    return np.maximum(new / largest, floor)
+    metric = _in_features(product, root)
+    if len(metric) > _WIDE:
+        return _normalised(np.sqrt(np.maximum(np.diag(metric), 0.0)), floor)
+    diagonal = np.diag(np.diag(metric))
+    eigenvalues, vectors = np.linalg.eigh(diagonal + (1.0 - shrinkage) * (metric - diagonal))
+    sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
+    return (vectors * sizes) @ vectors.T
 
 
-def metric_root(product: np.ndarray, root: np.ndarray, floor: float = 1e-3) -> np.ndarray:
-    """The same for a full metric: a matrix A so that distances are those of X A.
+def _in_features(product: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """With z = root x, ∇_x f = root ∇_z f."""
+    return product * np.outer(root, root) if root.ndim == 1 else root @ product @ root
 
-    With Z = X A, the gradient in X is A ∇_z f, hence the new metric is A G Aᵀ; its symmetric
-    root is taken, eigenvalues not below `floor` times the largest.
-    """
-    metric = root @ product @ root.T
-    eigenvalues, vectors = np.linalg.eigh(0.5 * (metric + metric.T))
-    sizes = np.sqrt(np.maximum(eigenvalues, 0.0))
+
+def _normalised(sizes: np.ndarray, floor: float) -> np.ndarray:
     largest = sizes.max(initial=0.0)
-    if not 0.0 < largest < np.inf:
-        return np.eye(len(product))
-    return (vectors * np.maximum(sizes / largest, floor)) @ vectors.T
+    if not 0.0 < largest < np.inf:  # a constant function prefers no direction
+        return np.ones_like(sizes)
+    return np.maximum(sizes / largest, floor)

@@ -14,7 +14,8 @@ from bandfall.estimators._base import KernelRegressor, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._front import FeatureFront, heavy_tailed
 from bandfall.kernels import get_kernel
-from bandfall.metric import feature_scales, gradient_outer_product
+from bandfall.metric import gradient_outer_product, scaled, slopes
+from bandfall.operators import check_device
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.tuning import KERNELS, Candidate, HeldOut, Search, Trial, search
 
@@ -43,7 +44,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     ----------
     kernels : sequence of str, optional
         Kernels to choose from; all five by default.
-    max_rounds : int >= 0, default=3
+    max_rounds : int >= 0, default=10
         Most rounds of learning the metric; 0 counts all features alike.
     max_seconds : float > 0, optional
         Time after which the best configuration so far is taken. One final fit comes on top.
@@ -51,11 +52,19 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         Chooses the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30
         Bytes for kernel matrices.
+    device : {"auto", None, "cpu", "cuda", "cuda:N"}, default="auto"
+        Where to compute: None for NumPy, else torch there. "auto" takes a GPU, if there is one,
+        for more than 2,000 rows.
+    n_jobs : int, optional
+        Parts that are held out in turn (below 1,500 rows) to work on at a time.
 
     Attributes
     ----------
     path_ : Path
         The fitted model over the encoded, scaled features.
+    metric_ : ndarray of shape (n_columns, n_columns) or (n_columns,)
+        Symmetric matrix, or scales, that the encoded columns are multiplied with before
+        distances are taken.
     best_params_ : dict
         Chosen kernel, min_speed, n_rounds, transform and max_r2.
     best_score_ : float
@@ -82,16 +91,20 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         self,
         *,
         kernels=None,
-        max_rounds=3,
+        max_rounds=10,
         max_seconds=None,
         random_state=0,
         memory_budget=2**30,
+        device="auto",
+        n_jobs=None,
     ):
         self.kernels = kernels
         self.max_rounds = max_rounds
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.memory_budget = memory_budget
+        self.device = device
+        self.n_jobs = n_jobs
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -144,13 +157,13 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         rows = self._encoded(X)
-        predictions = self.path_.evaluate(rows, memory_budget=self.memory_budget)
+        predictions = self.path_.evaluate(rows, **self._resources(len(self.path_.X)))
         return self._shaped(predictions.astype(self._dtype, copy=False))
 
     def staged_predict(self, X):
         """Predictions after each stage of training, from simple to final."""
         rows = self._encoded(X)
-        for staged in self.path_.evaluate_staged(rows, memory_budget=self.memory_budget):
+        for staged in self.path_.evaluate_staged(rows, **self._resources(len(self.path_.X))):
             yield self._shaped(staged.astype(self._dtype, copy=False))
 
     def gradient(self, X):
@@ -162,11 +175,12 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         -------
         ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
         """
-        inner = self.path_.gradient(self._encoded(X), memory_budget=self.memory_budget)
-        slopes = self._front.numeric_slopes(self.n_features_in_) * self.scales_
+        inner = self.path_.gradient(self._encoded(X), **self._resources(len(self.path_.X)))
+        inner = scaled(inner.swapaxes(1, 2), self.metric_).swapaxes(1, 2)
+        units = self._front.numeric_slopes(self.n_features_in_)
         gradient = np.full((len(inner), self.n_features_in_, inner.shape[2]), np.nan)
-        numeric = np.flatnonzero(np.isfinite(slopes))
-        gradient[:, self._front.sources[numeric]] = inner[:, numeric] * slopes[numeric, None]
+        numeric = np.flatnonzero(np.isfinite(units))
+        gradient[:, self._front.sources[numeric]] = inner[:, numeric] * units[numeric, None]
         return gradient[..., 0] if self._y_ndim == 1 else gradient
 
     def _table(self, X, y, sample_weight):
@@ -208,7 +222,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 self, X, reset=False, dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
             )
             _refuse_infinity(X)
-        return self._front.transform(X) * self.scales_.astype(self._front.dtype)
+        return scaled(self._front.transform(X), self.metric_)
 
     def _fit_fronts(self, X):
         """Encoded features under each transform worth a trial."""
@@ -229,17 +243,18 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             "max_rounds": self.max_rounds if views["standard"].shape[1] > 1 else 0,
             "transforms": tuple(views),
             "out_of_time": out_of_time,
+            "n_jobs": self.n_jobs,
         }
         splits = _splits(n, random, _FIRST_RUNG)
         tried = search(
-            [_held_out(views, y, weights, *split) for split in splits], trials, **options
+            [self._held_out(views, y, weights, *split) for split in splits], trials, **options
         )
         if n * 5 // 6 > _FIRST_RUNG and not out_of_time():
             train, held_out = splits[0]
             more = np.setdiff1d(random.permutation(n), held_out)
             more = more[: _SECOND_RUNG - len(train)] if len(more) > _SECOND_RUNG else more
             tried = self._second_rung(
-                tried, _held_out(views, y, weights, more, held_out), trials, out_of_time
+                tried, self._held_out(views, y, weights, more, held_out), trials, out_of_time
             )
         best, first = tried.best, tried.first
         thin = best.score - first.score < best.standard_error
@@ -247,10 +262,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _second_rung(self, tried: Search, split: HeldOut, trials, out_of_time) -> Search:
         """The winners on more rows, where slower falls of the bandwidth may pay."""
-        ranked = sorted(tried._known.values(), key=lambda trial: -trial.score)
         again = Search([split], trials, out_of_time)
         again.scout = tried.scout
-        for trial in ranked[:3]:
+        for trial in tried.ranked[:3]:
             again.run(trial.candidate)
         slower = again.best.candidate
         for speed in (slower.min_speed / 2, slower.min_speed / 4):
@@ -261,27 +275,45 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         """Fit the chosen configuration to all rows."""
         candidate = chosen.candidate
         everything = np.arange(len(y))
-        rows = _held_out(views, y, weights, everything, everything[:0])
+        rows = self._held_out(views, y, weights, everything, everything[:0])
         self._front = self._fronts[candidate.transform]
         del self._fronts
-        self.scales_ = rows.scales(candidate.transform, candidate.n_rounds, scout)
-        X = views[candidate.transform]
+        self.metric_ = rows.root(candidate.transform, candidate.n_rounds, scout)
         self._max_r2 = min(max(chosen.max_r2, 1e-3), 0.999)
         self.path_ = fit_path(
-            X * self.scales_.astype(X.dtype),
+            scaled(views[candidate.transform], self.metric_),
             rows.y,
             get_kernel(candidate.kernel),
             solver=Flow(),
             schedule=MinimumSpeed(candidate.min_speed, 0.1),
             stopping=Stopping(max_r2=self._max_r2),
             weights=rows.weights,
-            memory_budget=int(self.memory_budget),
+            **self._resources(len(y)),
         )
-        product = gradient_outer_product(self.path_)
-        slopes = feature_scales(product, self.scales_, floor=0.0)
-        shares = np.bincount(self._front.sources, weights=slopes**2, minlength=self.n_features_in_)
+        product = gradient_outer_product(self.path_, device=rows.device)
+        squares = slopes(product, self.metric_) ** 2
+        shares = np.bincount(self._front.sources, weights=squares, minlength=self.n_features_in_)
         total = np.sqrt(shares).sum()
         self.feature_importances_ = np.sqrt(shares) / total if total > 0 else shares
+
+    def _held_out(self, views, y, weights, train, held_out) -> HeldOut:
+        dtype = views["standard"].dtype
+        return HeldOut(
+            {name: (X[train], X[held_out]) for name, X in views.items()},
+            y[train].astype(dtype),
+            y[held_out].astype(dtype),
+            None if weights is None else weights[train].astype(dtype),
+            None if weights is None else weights[held_out].astype(dtype),
+            **self._resources(len(y)),
+        )
+
+    def _resources(self, n_rows):
+        """Where to compute on a model of so many rows, and in how much memory."""
+        host = self.device == "auto" and n_rows <= _FLOAT32_ROWS
+        return {
+            "device": None if host else check_device(self.device),
+            "memory_budget": int(self.memory_budget),
+        }
 
     def _fitted_state(self):
         """What makes a copy of the estimator predict, for callbacks."""
@@ -294,6 +326,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         check_number("max_rounds", self.max_rounds, low=0)
         check_number("max_seconds", self.max_seconds, low=0, low_open=True, allow_none=True)
         check_number("memory_budget", self.memory_budget, low=1)
+        self._resources(0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -316,17 +349,6 @@ def _splits(n, random, max_rows):
             for i, part in enumerate(parts)
         ]
     return splits
-
-
-def _held_out(views, y, weights, train, held_out) -> HeldOut:
-    dtype = views["standard"].dtype
-    return HeldOut(
-        {name: (X[train], X[held_out]) for name, X in views.items()},
-        y[train].astype(dtype),
-        y[held_out].astype(dtype),
-        None if weights is None else weights[train].astype(dtype),
-        None if weights is None else weights[held_out].astype(dtype),
-    )
 
 
 def _table_of(trials: list[Trial]) -> dict[str, np.ndarray]:

@@ -64,7 +64,7 @@ def _check_bandfall(model: BandfallRegressor) -> None:
     check_instance("path_", model.path_, Path)
     check_instance("_front", model._front, FeatureFront)
     front, shapes = model._front, ShapeChecker(d=model.path_.X.shape[1])
-    shapes("scales_", model.scales_, "d")
+    shapes("metric_", model.metric_, "d" if np.ndim(model.metric_) == 1 else "d d")
     if int(front.used.sum()) != shapes.sizes["d"] or front.dtype != model.path_.X.dtype:
         raise ValueError("its columns do not fit its path")
     positions = sorted([*front.numeric, *front.other])
@@ -162,7 +162,7 @@ _FITTED = [
         BandfallRegressor,
         {
             **dict.fromkeys(
-                ("path_", "_front", "scales_", "_max_r2", "feature_importances_"), True
+                ("path_", "_front", "metric_", "_max_r2", "feature_importances_"), True
             ),
             **dict.fromkeys(("best_score_", "best_params_", "selection_"), True),
         },

@@ -127,7 +127,7 @@ def _predictions(graph: Graph, rows: str, model: KernelSum, last: Any) -> str:
         same = 0.0 if last._front.quantiles is None else SAME_ROW**2
 
         def prepare(inner: Graph, block: str) -> str:
-            return add_front(inner, block, last._front, last.scales_)
+            return add_front(inner, block, last._front, last.metric_)
 
         rows = graph.cast(rows, np.float64)
     else:

@@ -76,7 +76,7 @@ _STEPS = {
 }
 
 
-def add_front(graph: Graph, rows: str, front: FeatureFront, scales: np.ndarray) -> str:
+def add_front(graph: Graph, rows: str, front: FeatureFront, metric: np.ndarray) -> str:
     """The columns that BandfallRegressor measures distances in, from float64 rows."""
     if front.other:
         raise ValueError(
@@ -95,7 +95,8 @@ def add_front(graph: Graph, rows: str, front: FeatureFront, scales: np.ndarray) 
         columns = _add_normal_scores(graph, columns, front.quantiles)
     used = graph.constant(np.flatnonzero(front.used), np.int64)
     columns = graph.cast(graph.op("Gather", columns, used, axis=1), front.dtype)
-    scaled = graph.op("Mul", columns, graph.constant(scales, front.dtype))
+    operation = "Mul" if metric.ndim == 1 else "MatMul"
+    scaled = graph.op(operation, columns, graph.constant(metric, front.dtype))
     return graph.cast(scaled, np.float64)
 
 

@@ -8,15 +8,17 @@ then speed again together with the kernel. Everything that was tried is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+import joblib
 import numpy as np
 
 from bandfall.descent import Flow, Path, Stopping, fit_path
 from bandfall.kernels import get_kernel
-from bandfall.metric import feature_scales, gradient_outer_product
+from bandfall.metric import gradient_outer_product, metric_root, scaled
 from bandfall.operators import KernelOperator, make_operator
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.schedules import MinimumSpeed
 
 SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
@@ -68,6 +70,10 @@ class HeldOut:
         Training and held-out features under each transform.
     y, y_held_out : ndarray of shape (n, k), (m, k)
     weights, weights_held_out : ndarray or None
+    device : str or None
+        Where to compute; see `bandfall.operators.check_device`.
+    memory_budget : int
+        Bytes for kernel matrices.
     """
 
     views: dict[str, tuple[np.ndarray, np.ndarray]]
@@ -75,31 +81,40 @@ class HeldOut:
     y_held_out: np.ndarray
     weights: np.ndarray | None = None
     weights_held_out: np.ndarray | None = None
-    _scales: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
-    _operators: dict[tuple, KernelOperator] = field(default_factory=dict)
+    device: str | None = None
+    memory_budget: int = DEFAULT_MEMORY_BUDGET
+    _roots: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    _operator: tuple[object, KernelOperator] | None = None
+    _last: tuple[Candidate, Path] | None = None
 
-    def scales(self, transform: str, n_rounds: int, scout: Candidate) -> np.ndarray:
-        """Feature scales after some rounds, learned with the scout's kernel and speed."""
+    def root(self, transform: str, n_rounds: int, scout: Candidate) -> np.ndarray:
+        """The metric after some rounds, learned with the scout's kernel and speed."""
         key = (transform, n_rounds)
-        if key not in self._scales:
-            X = self.views[transform][0]
+        if key not in self._roots:
             if n_rounds == 0:
-                self._scales[key] = np.ones(X.shape[1])
+                self._roots[key] = np.ones(self.views[transform][0].shape[1])
             else:
-                before = self.scales(transform, n_rounds - 1, scout)
+                before = self.root(transform, n_rounds - 1, scout)
                 path = self.train(replace(scout, n_rounds=n_rounds - 1, transform=transform), scout)
-                self._scales[key] = feature_scales(gradient_outer_product(path), before)
-        return self._scales[key]
+                product = gradient_outer_product(path, device=self.device)
+                self._roots[key] = metric_root(product, before)
+        return self._roots[key]
 
     def train(self, candidate: Candidate, scout: Candidate) -> Path:
-        """The candidate's path on the training rows."""
-        scales = self.scales(candidate.transform, candidate.n_rounds, scout)
-        X = self.views[candidate.transform][0]
-        X = X * scales.astype(X.dtype)
+        """The candidate's path on the training rows; the last one is kept."""
+        if self._last is None or self._last[0] != candidate:
+            root = self.root(candidate.transform, candidate.n_rounds, scout)
+            self._last = candidate, self._fit(candidate, root)
+        return self._last[1]
+
+    def _fit(self, candidate: Candidate, root: np.ndarray) -> Path:
+        X = scaled(self.views[candidate.transform][0], root)
         kernel = get_kernel(candidate.kernel)
         key = (candidate.transform, candidate.n_rounds, candidate.kernel)
-        if key not in self._operators:
-            self._operators = {key: make_operator(X, kernel, X.dtype)}  # one at a time
+        if self._operator is None or self._operator[0] != key:
+            self._operator = None  # one at a time
+            operator = make_operator(X, kernel, X.dtype, self.memory_budget, self.device)
+            self._operator = key, operator
         return fit_path(
             X,
             self.y,
@@ -108,7 +123,8 @@ class HeldOut:
             schedule=MinimumSpeed(candidate.min_speed, SEARCH_RESOLUTION),
             stopping=Stopping(max_iter=2000),
             weights=self.weights,
-            operator=self._operators[key],
+            operator=self._operator[1],
+            device=self.device,
         )
 
     def errors(self, candidate: Candidate, scout: Candidate) -> tuple[np.ndarray, np.ndarray]:
@@ -117,11 +133,11 @@ class HeldOut:
         Targets count with their variance over the training rows, weights with theirs.
         """
         path = self.train(candidate, scout)
-        scales = self.scales(candidate.transform, candidate.n_rounds, scout)
-        X = self.views[candidate.transform][1]
-        X = X * scales.astype(X.dtype)
+        root = self.root(candidate.transform, candidate.n_rounds, scout)
+        X = scaled(self.views[candidate.transform][1], root)
         start = np.broadcast_to(path.offset, (1, *self.y_held_out.shape))
-        staged = np.concatenate([start, path.evaluate_staged(X)])
+        staged = path.evaluate_staged(X, memory_budget=self.memory_budget, device=self.device)
+        staged = np.concatenate([start, staged])
         unit = np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(len(self.y))
         squares = (((staged - self.y_held_out) / unit) ** 2).mean(axis=2)
         if self.weights_held_out is not None:
@@ -141,6 +157,8 @@ class Search:
         Where trials are appended.
     out_of_time : callable () -> bool
         Asked before every trial but the first.
+    n_jobs : int, optional
+        Splits at a time, each on a thread of its own.
     """
 
     def __init__(
@@ -148,11 +166,13 @@ class Search:
         splits: Sequence[HeldOut],
         trials: list[Trial],
         out_of_time: Callable[[], bool] = lambda: False,
+        n_jobs: int | None = None,
     ):
         self.splits = splits
         self.trials = trials
         self.scout = Candidate()
         self._out_of_time = out_of_time
+        self._parallel = joblib.Parallel(n_jobs=n_jobs, require="sharedmem")
         self._known: dict[Candidate, Trial] = {}
         self._reference: np.ndarray | None = None
 
@@ -162,7 +182,9 @@ class Search:
             return self._known[candidate]
         if self._known and self._out_of_time():
             return None
-        curves = [split.errors(candidate, self.scout) for split in self.splits]
+        curves = self._parallel(
+            joblib.delayed(split.errors)(candidate, self.scout) for split in self.splits
+        )
         goal, errors = _best_stop(curves)
         variance = np.concatenate([curve[0][0] for curve in curves]).mean()
         score = 1.0 - errors.mean() / variance if variance > 0 else 0.0
@@ -181,16 +203,15 @@ class Search:
         self.trials.append(trial)
         return trial
 
-    def best_of(self, candidates: Iterable[Candidate]) -> Trial:
-        """The best trial among these and all before."""
-        for candidate in candidates:
-            self.run(candidate)
-        return self.best
+    @property
+    def ranked(self) -> list[Trial]:
+        """All trials, best first."""
+        return sorted(self._known.values(), key=lambda trial: -trial.score)
 
     @property
     def best(self) -> Trial:
         """The best trial so far."""
-        return max(self._known.values(), key=lambda trial: trial.score)
+        return self.ranked[0]
 
     @property
     def first(self) -> Trial:
@@ -215,13 +236,14 @@ class Search:
     def rounds(self, around: Candidate, max_rounds: int) -> Trial:
         """Learn the metric round by round until held-out rows say it helps no more."""
         self.scout = replace(around, n_rounds=0, transform="standard")
-        best = self.run(around) or self.best
+        best, misses = self.run(around) or self.best, 0
         for n_rounds in range(1, max_rounds + 1):
             trial = self.run(replace(around, n_rounds=n_rounds))
-            if trial is None or trial.score < best.score - 0.02:
+            if trial is None:
                 break
+            misses = 0 if trial.score > best.score else misses + 1
             best = max(best, trial, key=lambda t: t.score)
-            if trial.score < best.score:
+            if misses == 2:
                 break
         return best
 
@@ -231,12 +253,13 @@ def search(
     trials: list[Trial],
     *,
     kernels: Sequence[str] = KERNELS,
-    max_rounds: int = 3,
+    max_rounds: int = 10,
     transforms: Sequence[str] = ("standard",),
     out_of_time: Callable[[], bool] = lambda: False,
+    n_jobs: int | None = None,
 ) -> Search:
     """Speed, then metric, then kernel and speed again, then the feature transform."""
-    tried = Search(splits, trials, out_of_time)
+    tried = Search(splits, trials, out_of_time, n_jobs)
     tried.run(Candidate())  # the paper's rule: what everything is measured against
     best = tried.ladder(Candidate())
     best = tried.rounds(best.candidate, max_rounds)

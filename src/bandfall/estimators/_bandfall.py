@@ -129,7 +129,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         views = self._fit_fronts(X)
         trials: list[Trial] = []
         if len(y) >= 4 and np.any(np.ptp(y, axis=0) > 0):
-            chosen, scout = self._choose(
+            chosen, tried = self._choose(
                 views,
                 y,
                 weights,
@@ -137,8 +137,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 lambda: reports.task("trial") or time.monotonic() > deadline,
             )
         else:
-            chosen, scout = Trial(Candidate(), np.nan, np.nan, 0.999, len(y)), Candidate()
-        self._refit(chosen, scout, views, y, weights)
+            chosen, tried = Trial(Candidate(), np.nan, np.nan, 0.999, len(y)), None
+        self._refit(chosen, tried, views, y, weights)
         self.best_score_ = chosen.score
         self.best_params_ = {**asdict(chosen.candidate), "max_r2": self._max_r2}
         self.selection_ = _table_of(trials)
@@ -235,7 +235,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         return views
 
     def _choose(self, views, y, weights, trials, out_of_time):
-        """The trial to trust and the candidate its metric was learned with."""
+        """The trial to trust, and the search that led to it."""
         n = len(y)
         random = check_random_state(self.random_state)
         options = {
@@ -250,34 +250,40 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             [self._held_out(views, y, weights, *split) for split in splits], trials, **options
         )
         if n * 5 // 6 > _FIRST_RUNG and not out_of_time():
-            train, held_out = splits[0]
-            more = np.setdiff1d(random.permutation(n), held_out)
-            more = more[: _SECOND_RUNG - len(train)] if len(more) > _SECOND_RUNG else more
-            tried = self._second_rung(
-                tried, self._held_out(views, y, weights, more, held_out), trials, out_of_time
-            )
+            _, held_out = splits[0]
+            others = np.setdiff1d(np.arange(n), held_out)
+            more = random.choice(others, min(len(others), _SECOND_RUNG), replace=False)
+            rows = self._held_out(views, y, weights, more, held_out)
+            tried = self._second_rung(tried, rows, trials, out_of_time)
         best, first = tried.best, tried.first
         thin = best.score - first.score < best.standard_error
-        return (first if thin and n < _CROSS_VALIDATION_ROWS else best), tried.scout
+        return (first if thin and n < _CROSS_VALIDATION_ROWS else best), tried
 
     def _second_rung(self, tried: Search, split: HeldOut, trials, out_of_time) -> Search:
-        """The winners on more rows, where slower falls of the bandwidth may pay."""
+        """The winners on more rows, where a better metric and slower speeds may pay."""
+        winners = [trial.candidate for trial in tried.ranked[:3]]
         again = Search([split], trials, out_of_time)
         again.scout = tried.scout
-        for trial in tried.ranked[:3]:
-            again.run(trial.candidate)
+        learn = {candidate.n_rounds for candidate in winners}  # anew: their last round only
+        known = tried.splits[0].roots
+        split.roots.update({key: root for key, root in known.items() if key[1] not in learn})
+        for candidate in winners:
+            again.run(candidate)
         slower = again.best.candidate
         for speed in (slower.min_speed / 2, slower.min_speed / 4):
             again.run(replace(slower, min_speed=speed))
         return again
 
-    def _refit(self, chosen: Trial, scout: Candidate, views, y, weights):
+    def _refit(self, chosen: Trial, tried: Search | None, views, y, weights):
         """Fit the chosen configuration to all rows."""
         candidate = chosen.candidate
         everything = np.arange(len(y))
         rows = self._held_out(views, y, weights, everything, everything[:0])
+        if tried is not None and len(tried.splits) == 1:  # the metric needs no more rows
+            rows.roots.update(tried.splits[0].roots)
         self._front = self._fronts[candidate.transform]
         del self._fronts
+        scout = candidate if tried is None else tried.scout
         self.metric_ = rows.root(candidate.transform, candidate.n_rounds, scout)
         self._max_r2 = min(max(chosen.max_r2, 1e-3), 0.999)
         self.path_ = fit_path(

@@ -1,8 +1,8 @@
 """Choosing kernel, speed, metric and stop by evidence: the search behind `BandfallRegressor`.
 
-One path serves every stop, one set of distances every speed. The search goes one question at a
-time, because the answers hardly interact: which speed, how many rounds of the learned metric,
-then speed again together with the kernel. Everything that was tried is kept.
+One path serves every stop, one set of distances every speed. How many rounds of the learned
+metric pay depends on kernel and speed, so each round is judged by a few of both; then speed,
+kernel and feature transform are asked for one after the other. Everything that was tried is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from bandfall.schedules import MinimumSpeed
 
 SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
 KERNELS = ("gaussian", "matern52", "matern32", "matern12", "cauchy")
+# What judges a round of the metric, and its gradients teach the next: the last.
+PROBES = (("gaussian", 0.05), ("matern12", 0.02), ("matern32", 0.02))
 SEARCH_RESOLUTION = 0.2  # coarser than a final fit: errors of 0.2 % do not change a ranking
 
 
@@ -62,7 +64,7 @@ class Trial:
 
 @dataclass
 class HeldOut:
-    """Rows to train on and rows to judge by; remembers metrics and operators.
+    """Rows to train on and rows to judge by; remembers metrics, and what it used last.
 
     Attributes
     ----------
@@ -74,6 +76,8 @@ class HeldOut:
         Where to compute; see `bandfall.operators.check_device`.
     memory_budget : int
         Bytes for kernel matrices.
+    roots : dict of (str, int) to ndarray
+        Metrics known for a transform and a number of rounds; further ones are learned here.
     """
 
     views: dict[str, tuple[np.ndarray, np.ndarray]]
@@ -83,22 +87,22 @@ class HeldOut:
     weights_held_out: np.ndarray | None = None
     device: str | None = None
     memory_budget: int = DEFAULT_MEMORY_BUDGET
-    _roots: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
+    roots: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     _operator: tuple[object, KernelOperator] | None = None
     _last: tuple[Candidate, Path] | None = None
 
     def root(self, transform: str, n_rounds: int, scout: Candidate) -> np.ndarray:
         """The metric after some rounds, learned with the scout's kernel and speed."""
         key = (transform, n_rounds)
-        if key not in self._roots:
+        if key not in self.roots:
             if n_rounds == 0:
-                self._roots[key] = np.ones(self.views[transform][0].shape[1])
+                self.roots[key] = np.ones(self.views[transform][0].shape[1])
             else:
                 before = self.root(transform, n_rounds - 1, scout)
                 path = self.train(replace(scout, n_rounds=n_rounds - 1, transform=transform), scout)
                 product = gradient_outer_product(path, device=self.device)
-                self._roots[key] = metric_root(product, before)
-        return self._roots[key]
+                self.roots[key] = metric_root(product, before)
+        return self.roots[key]
 
     def train(self, candidate: Candidate, scout: Candidate) -> Path:
         """The candidate's path on the training rows; the last one is kept."""
@@ -218,34 +222,30 @@ class Search:
         """The first trial: what the others are measured against."""
         return next(iter(self._known.values()))
 
-    def ladder(self, around: Candidate, speeds: Sequence[float] = SPEEDS) -> Trial:
-        """Climb down from faster to slower speeds while that helps, then up if it did not."""
-        start = min(range(len(speeds)), key=lambda i: abs(math.log(speeds[i] / around.min_speed)))
-        best = self.run(replace(around, min_speed=speeds[start])) or self.best
-        for direction in (1, -1):
-            index, misses = start + direction, 0
-            while 0 <= index < len(speeds) and misses < 2:
-                trial = self.run(replace(around, min_speed=speeds[index]))
-                if trial is None:
-                    return self.best
-                misses = 0 if trial.score > best.score else misses + 1
-                best = max(best, trial, key=lambda t: t.score)
-                index += direction
-        return best
+    def ladder(self, around: Candidate, speeds: Sequence[float] = SPEEDS) -> None:
+        """Climb down from a speed to slower ones while that helps, then up to faster ones."""
+        start = speeds.index(around.min_speed)
+        for rungs in (speeds[start + 1 :], speeds[:start][::-1]):
+            misses = 0
+            for speed in rungs:
+                best = self.best
+                if self.run(replace(around, min_speed=speed)) is None:
+                    return
+                misses = misses + 1 if self.best is best else 0
+                if misses == 2:
+                    break
 
-    def rounds(self, around: Candidate, max_rounds: int) -> Trial:
-        """Learn the metric round by round until held-out rows say it helps no more."""
-        self.scout = replace(around, n_rounds=0, transform="standard")
-        best, misses = self.run(around) or self.best, 0
-        for n_rounds in range(1, max_rounds + 1):
-            trial = self.run(replace(around, n_rounds=n_rounds))
-            if trial is None:
-                break
-            misses = 0 if trial.score > best.score else misses + 1
-            best = max(best, trial, key=lambda t: t.score)
+    def rounds(self, probes: Sequence[Candidate], max_rounds: int) -> None:
+        """Learn the metric round by round while that helps any of the probes."""
+        self.scout, misses = probes[-1], 0
+        for n_rounds in range(max_rounds + 1):
+            best = self.best
+            for probe in probes:
+                if self.run(replace(probe, n_rounds=n_rounds)) is None:
+                    return
+            misses = misses + 1 if self.best is best else 0
             if misses == 2:
-                break
-        return best
+                return
 
 
 def search(
@@ -258,15 +258,15 @@ def search(
     out_of_time: Callable[[], bool] = lambda: False,
     n_jobs: int | None = None,
 ) -> Search:
-    """Speed, then metric, then kernel and speed again, then the feature transform."""
+    """Rounds of the metric, then speed, kernel and speed again, then the feature transform."""
     tried = Search(splits, trials, out_of_time, n_jobs)
     tried.run(Candidate())  # the paper's rule: what everything is measured against
-    best = tried.ladder(Candidate())
-    best = tried.rounds(best.candidate, max_rounds)
-    best = tried.ladder(best.candidate)
+    probes = [Candidate(kernel, speed) for kernel, speed in PROBES if kernel in kernels]
+    tried.rounds(probes or [Candidate(kernels[0], 0.02)], max_rounds)
+    tried.ladder(tried.best.candidate)
     for kernel in kernels:
-        tried.run(replace(best.candidate, kernel=kernel))
-    best = tried.ladder(tried.best.candidate)
+        tried.run(replace(tried.best.candidate, kernel=kernel))
+    tried.ladder(tried.best.candidate)
     for transform in transforms:
         tried.run(replace(tried.best.candidate, transform=transform))
     return tried

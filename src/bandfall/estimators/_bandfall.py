@@ -70,8 +70,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     best_score_ : float
         R² on held-out rows.
     selection_ : dict of str to ndarray
-        Everything tried, one entry a trial: kernel, min_speed, n_rounds, transform, score,
-        standard_error, max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
+        Everything tried, one entry a trial: kernel, min_speed, n_rounds, transform; loss (mean
+        of |error|^1.5 in standard deviations, which decides), its standard_error against the
+        first trial, score (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each (standardised) feature; sums
         to 1. The columns of a category count together.
@@ -137,7 +138,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 lambda: reports.task("trial") or time.monotonic() > deadline,
             )
         else:
-            chosen, tried = Trial(Candidate(), np.nan, np.nan, 0.999, len(y)), None
+            chosen, tried = Trial(Candidate(), *3 * [np.nan], 0.999, len(y)), None
         self._refit(chosen, tried, views, y, weights)
         self.best_score_ = chosen.score
         self.best_params_ = {**asdict(chosen.candidate), "max_r2": self._max_r2}
@@ -256,7 +257,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             rows = self._held_out(views, y, weights, more, held_out)
             tried = self._second_rung(tried, rows, trials, out_of_time)
         best, first = tried.best, tried.first
-        thin = best.score - first.score < best.standard_error
+        thin = first.loss - best.loss < best.standard_error
         return (first if thin and n < _CROSS_VALIDATION_ROWS else best), tried
 
     def _second_rung(self, tried: Search, split: HeldOut, trials, out_of_time) -> Search:
@@ -358,7 +359,7 @@ def _splits(n, random, max_rows):
 
 
 def _table_of(trials: list[Trial]) -> dict[str, np.ndarray]:
-    names = ("score", "standard_error", "max_r2", "n_rows")
+    names = ("loss", "standard_error", "score", "max_r2", "n_rows")
     columns = {name: np.array([getattr(trial, name) for trial in trials]) for name in names}
     parts = [asdict(trial.candidate) for trial in trials]
     keys = ("kernel", "min_speed", "n_rounds", "transform")

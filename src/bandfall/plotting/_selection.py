@@ -90,7 +90,7 @@ class SelectionDisplay:
                 linewidth=1.2,
                 label=label,
             )
-        best = int(np.argmax(np.where(largest, table["score"], -np.inf)))
+        best = int(np.argmin(np.where(largest, table["loss"], np.inf)))
         self.ax_.scatter(
             table["min_speed"][best],
             table["score"][best],

@@ -248,7 +248,7 @@ def trial_section(selection: dict[str, np.ndarray] | None) -> str:
     """What a model that tunes itself has tried, best first."""
     if not selection or not len(selection.get("score", ())):
         return ""
-    order = np.argsort(-selection["score"])
+    order = np.argsort(selection["loss"])
     names = ("kernel", "min_speed", "n_rounds", "transform", "n_rows", "score")
     shown = ("kernel", "speed", "metric rounds", "features", "rows", "R² on held-out folds")
     heads = "".join(f'<th data-sort="">{name}</th>' for name in shown)

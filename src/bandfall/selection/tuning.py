@@ -25,6 +25,7 @@ SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
 KERNELS = ("gaussian", "matern52", "matern32", "matern12", "cauchy")
 # What judges a round of the metric, and its gradients teach the next: the last.
 PROBES = (("gaussian", 0.05), ("matern12", 0.02), ("matern32", 0.02))
+_LOSS = 0.75  # power of squared errors
 SEARCH_RESOLUTION = 0.2  # coarser than a final fit: errors of 0.2 % do not change a ranking
 
 
@@ -45,10 +46,13 @@ class Trial:
     Attributes
     ----------
     candidate : Candidate
-    score : float
-        R² on held-out rows at the best stop, all splits together.
+    loss : float
+        Mean of |error|^1.5 on held-out rows at the best stop, all splits together, errors in
+        standard deviations of the target: what decides. Squares would let a few rows decide.
     standard_error : float
-        Of `score` minus the first trial's score, over held-out rows; NaN for the first.
+        Of `loss` minus the first trial's, over held-out rows; NaN for the first.
+    score : float
+        R² on the same rows.
     max_r2 : float
         Training R² at that stop.
     n_rows : int
@@ -56,10 +60,25 @@ class Trial:
     """
 
     candidate: Candidate
-    score: float
+    loss: float
     standard_error: float
+    score: float
     max_r2: float
     n_rows: int
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Squared errors (S+1, m) at held-out rows before and after every stage, and training R²."""
+
+    squares: np.ndarray
+    r2: np.ndarray
+    weights: np.ndarray
+
+    def at(self, level: float) -> np.ndarray:
+        """Squared errors after the first stage that reaches a training R²."""
+        stage = int(np.searchsorted(self.r2, level - 1e-12))
+        return self.squares[min(max(stage, 1), len(self.squares) - 1)]
 
 
 @dataclass
@@ -131,11 +150,8 @@ class HeldOut:
             device=self.device,
         )
 
-    def errors(self, candidate: Candidate, scout: Candidate) -> tuple[np.ndarray, np.ndarray]:
-        """Squared errors (S+1, m) at held-out rows before and after every stage, and their R².
-
-        Targets count with their variance over the training rows, weights with theirs.
-        """
+    def errors(self, candidate: Candidate, scout: Candidate) -> Curve:
+        """The candidate's errors; targets count with their variance over the training rows."""
         path = self.train(candidate, scout)
         root = self.root(candidate.transform, candidate.n_rounds, scout)
         X = scaled(self.views[candidate.transform][1], root)
@@ -144,11 +160,11 @@ class HeldOut:
         staged = np.concatenate([start, staged])
         unit = np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(len(self.y))
         squares = (((staged - self.y_held_out) / unit) ** 2).mean(axis=2)
-        if self.weights_held_out is not None:
-            squares = squares * self.weights_held_out
         starts = {stage.time for stage in path.stages}
         r2 = [r for t, r in zip(path.log.time, path.log.r2, strict=True) if t in starts]
-        return squares, np.append(r2, path.r2)
+        weights = self.weights_held_out
+        weights = np.ones(len(X)) if weights is None else weights
+        return Curve(squares, np.append(r2, path.r2), weights)
 
 
 class Search:
@@ -189,19 +205,21 @@ class Search:
         curves = self._parallel(
             joblib.delayed(split.errors)(candidate, self.scout) for split in self.splits
         )
-        goal, errors = _best_stop(curves)
-        variance = np.concatenate([curve[0][0] for curve in curves]).mean()
-        score = 1.0 - errors.mean() / variance if variance > 0 else 0.0
+        level, squares = _best_stop(curves)
+        weights = np.concatenate([curve.weights for curve in curves])
+        start = np.concatenate([curve.squares[0] for curve in curves])
+        variance = np.average(start, weights=weights)
+        losses = weights / weights.mean() * squares**_LOSS
         if self._reference is None:
-            self._reference = errors
-        difference = (errors - self._reference) / max(variance, 1e-300)
-        standard_error = float(difference.std() / math.sqrt(len(errors)))
+            self._reference = losses
+        difference = float((losses - self._reference).std()) / math.sqrt(len(losses))
         trial = Trial(
             candidate,
-            float(score),
-            standard_error if len(self._known) else math.nan,
-            goal,
-            len(self.splits[0].y),
+            loss=float(losses.mean()),
+            standard_error=difference if self._known else math.nan,
+            score=float(1.0 - np.average(squares, weights=weights) / variance) if variance else 0.0,
+            max_r2=level,
+            n_rows=len(self.splits[0].y),
         )
         self._known[candidate] = trial
         self.trials.append(trial)
@@ -210,7 +228,7 @@ class Search:
     @property
     def ranked(self) -> list[Trial]:
         """All trials, best first."""
-        return sorted(self._known.values(), key=lambda trial: -trial.score)
+        return sorted(self._known.values(), key=lambda trial: trial.loss)
 
     @property
     def best(self) -> Trial:
@@ -272,20 +290,13 @@ def search(
     return tried
 
 
-def _best_stop(curves: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, np.ndarray]:
+def _best_stop(curves: Sequence[Curve]) -> tuple[float, np.ndarray]:
     """The training R² at which to stop, the same on all splits, and squared errors there."""
-    levels = np.unique(np.concatenate([r2 for _, r2 in curves]))
-    if len(curves) == 1:
-        squares, r2 = curves[0]
-        stop = int(np.argmin(squares[1:].mean(axis=1))) + 1 if len(squares) > 1 else 0
-        return float(r2[min(stop, len(r2) - 1)]), squares[stop]
+    levels = np.unique(np.concatenate([curve.r2[1:] for curve in curves]))
+    if not len(levels):
+        return 0.0, np.concatenate([curve.squares[-1] for curve in curves])
     levels = levels[np.linspace(0, len(levels) - 1, min(len(levels), 60)).astype(int)]
-    totals = [np.concatenate([_at(curve, level) for curve in curves]) for level in levels]
-    best = int(np.argmin([total.mean() for total in totals]))
+    weights = np.concatenate([curve.weights for curve in curves])
+    totals = [np.concatenate([curve.at(level) for curve in curves]) for level in levels]
+    best = int(np.argmin([np.average(total**_LOSS, weights=weights) for total in totals]))
     return float(levels[best]), totals[best]
-
-
-def _at(curve: tuple[np.ndarray, np.ndarray], level: float) -> np.ndarray:
-    """Squared errors after the first stage that reaches a training R²."""
-    squares, r2 = curve
-    return squares[min(int(np.searchsorted(r2, level - 1e-12)), len(squares) - 1)]

@@ -179,7 +179,7 @@ METHODS = {
     "GP": gaussian_process,
     **{name: make for name, (make, _) in BOOSTERS.items()},
     "xRFM": lambda: importlib.import_module("xrfm") and scaled(XRFM()),
-    "MLP": lambda: scaled(MLPRegressor(max_iter=500, early_stopping=True, random_state=0)),
+    "MLP": lambda: scaled(MLPRegressor(max_iter=1000, random_state=0)),
 }
 TUNED = {f"{name}, tuned": name for name in BOOSTERS}
 

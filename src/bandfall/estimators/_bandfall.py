@@ -9,15 +9,21 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.estimators._base import KernelRegressor, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._front import FeatureFront, heavy_tailed
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.operators import check_device
-from bandfall.schedules import MinimumSpeed
-from bandfall.selection.tuning import KERNELS, Candidate, HeldOut, Search, Trial, search
+from bandfall.selection.tuning import (
+    KERNELS,
+    Candidate,
+    HeldOut,
+    Search,
+    Trial,
+    fit_candidate,
+    search,
+)
 
 # Beyond this many rows everything is computed in float32.
 _FLOAT32_ROWS = 2000
@@ -287,13 +293,11 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         scout = candidate if tried is None else tried.scout
         self.metric_ = rows.root(candidate.transform, candidate.n_rounds, scout)
         self._max_r2 = min(max(chosen.max_r2, 1e-3), 0.999)
-        self.path_ = fit_path(
+        self.path_ = fit_candidate(
             scaled(views[candidate.transform], self.metric_),
             rows.y,
-            get_kernel(candidate.kernel),
-            solver=Flow(),
-            schedule=MinimumSpeed(candidate.min_speed, 0.1),
-            stopping=Stopping(max_r2=self._max_r2),
+            candidate,
+            max_r2=self._max_r2,
             weights=rows.weights,
             **self._resources(len(y)),
         )

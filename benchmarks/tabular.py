@@ -225,6 +225,9 @@ def run(arguments, record):
     ]
     for name, n, seed in cases:
         X, y = (np.asarray(a, dtype=np.float64) for a in SETS[name](arguments.data))
+        if arguments.noise:
+            noise = np.random.default_rng(1).normal(size=(len(X), arguments.noise))
+            X, name = np.hstack([X, noise]), f"{name} + {arguments.noise} noise columns"
         if n > 0.8 * len(X):
             continue
         rows = split(X, y, n, seed)
@@ -332,6 +335,7 @@ if __name__ == "__main__":
     parser.add_argument("--sets", nargs="+", choices=SETS)
     parser.add_argument("--methods", nargs="+", choices=(*METHODS, *TUNED))
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--noise", type=int, default=0, help="columns of noise to add")
     parser.add_argument("--out", default="out", type=Path)
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)

@@ -18,5 +18,5 @@ X, y = load_uk_temperature(data_home=arguments.data, return_X_y=True)
 rows = paper_splits(X, y, size=1000, n_splits=1, n_train=800)[0]
 model = BandfallRegressor().fit(rows.X_train, rows.y_train)
 display = SelectionDisplay.from_estimator(model)
-display.ax_.set_title("U.K. temperature, 800 rows")
+display.figure_.suptitle("U.K. temperature, 800 rows", fontsize=11)
 display.figure_.savefig(Path(__file__).parent / "images" / "selection.png", dpi=100)

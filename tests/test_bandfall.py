@@ -56,6 +56,20 @@ def test_everything_tried_is_kept(fitted):
     assert fitted.best_score_ == table["score"][np.argmin(table["loss"])]
 
 
+def test_the_selection_can_be_drawn(fitted):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from bandfall.plotting import SelectionDisplay
+
+    display = SelectionDisplay.from_estimator(fitted)
+    (rounds,) = display.axes_[0].lines
+    assert_array_equal(rounds.get_xdata(), np.unique(fitted.selection_["n_rounds"]))
+    chosen = display.axes_[1].collections[0].get_offsets()[0]
+    assert_allclose(chosen, [fitted.best_params_["min_speed"], fitted.best_score_])
+    with pytest.raises(ValueError, match="two"):
+        SelectionDisplay.from_estimator(fitted, axes=display.axes_[0])
+    pyplot.close(display.figure_)
+
+
 def test_the_same_seed_gives_the_same_model(friedman, fitted):
     X, y, X_test, _ = friedman
     again = clone(fitted).fit(X, y)

@@ -12,7 +12,7 @@ from bandfall.plotting._style import (
     PURPLE,
     VERMILION,
     last_step,
-    single_axes,
+    pyplot,
 )
 
 _COLOURS = dict(
@@ -22,24 +22,24 @@ _COLOURS = dict(
         strict=True,
     )
 )
-_MARKERS = "os^Dv"
 
 
 class SelectionDisplay:
-    """R² on held-out rows against speed, by kernel and rounds of the learned metric.
+    """R² on held-out rows against rounds of the learned metric, and against speed.
 
-    Build it with `from_estimator`.
+    Left: the best speed of each kernel after every round. Right: the speeds at the chosen number
+    of rounds; dashed where more rows were used, hollow for the other feature transform. Build it
+    with `from_estimator`.
 
     Parameters
     ----------
     selection : dict of str to ndarray
         ``selection_`` of a `BandfallRegressor`.
-    chosen : dict
-        ``best_params_``.
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib Figure and Axes
+    figure_ : matplotlib Figure
+    axes_ : array of two matplotlib Axes
 
     Examples
     --------
@@ -49,49 +49,76 @@ class SelectionDisplay:
     >>> from bandfall.plotting import SelectionDisplay
     >>> X, y = make_friedman1(60, random_state=0)
     >>> model = BandfallRegressor(kernels=("gaussian",), max_rounds=1).fit(X, y)
-    >>> SelectionDisplay.from_estimator(model).ax_.get_ylabel()
+    >>> SelectionDisplay.from_estimator(model).axes_[0].get_ylabel()
     'R² on held-out rows'
     """
 
-    def __init__(self, *, selection, chosen):
+    def __init__(self, *, selection):
         self.selection = selection
-        self.chosen = chosen
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator, *, axes=None):
         """From a fitted `BandfallRegressor`, or a pipeline that ends with one."""
         model, _ = last_step(estimator)
-        return cls(selection=model.selection_, chosen=model.best_params_).plot(ax=ax)
+        return cls(selection=model.selection_).plot(axes=axes)
 
-    def plot(self, *, ax=None):
-        """Draw."""
-        self.figure_, self.ax_ = single_axes(ax, figsize=(7.0, 4.0))
+    def plot(self, *, axes=None):
+        """Draw, on two axes of the caller's or on new ones."""
+        if axes is None:
+            _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.4), sharey=True, layout="constrained")
+        self.axes_ = np.asarray(axes, dtype=object).ravel()
+        if len(self.axes_) != 2:
+            raise ValueError(f"axes must be two; got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        table = self.selection
+        if len(table["loss"]):
+            self._draw_rounds(self.axes_[0])
+            self._draw_speeds(self.axes_[1])
+            scores = np.sort(table["score"])
+            floor = scores[len(scores) // 20]
+            self.axes_[0].set_ylim(bottom=floor - 0.05 * (scores[-1] - floor + 1e-9))
+        self.axes_[0].set(xlabel="rounds of the learned metric", ylabel="R² on held-out rows")
+        self.axes_[1].set(xlabel="slowest accepted R² speed")
+        for ax in self.axes_:
+            ax.spines[["top", "right"]].set_visible(False)
+        return self
+
+    def _draw_rounds(self, ax):
+        table = self.selection
+        first = (table["n_rows"] == table["n_rows"][0]) & (table["transform"] == "standard")
+        for kernel in dict.fromkeys(table["kernel"][first]):
+            ours = first & (table["kernel"] == kernel)
+            rounds = np.unique(table["n_rounds"][ours])
+            best = [table["score"][ours & (table["n_rounds"] == r)].max() for r in rounds]
+            if len(rounds) > 1:
+                ax.plot(rounds, best, "o-", color=_COLOURS.get(kernel, GREY), markersize=4)
+        ax.xaxis.get_major_locator().set_params(integer=True)
+
+    def _draw_speeds(self, ax):
         table = self.selection
         largest = table["n_rows"] == table["n_rows"].max()
-        for kernel, n_rounds, transform in dict.fromkeys(
-            zip(table["kernel"], table["n_rounds"], table["transform"], strict=True)
-        ):
-            rows = (
-                (table["kernel"] == kernel)
-                & (table["n_rounds"] == n_rounds)
-                & (table["transform"] == transform)
-            )
-            order = np.argsort(table["min_speed"][rows])
-            label = f"{kernel}, {n_rounds} round{'' if n_rounds == 1 else 's'}"
-            label += "" if transform == "standard" else f", {transform}"
-            self.ax_.plot(
-                table["min_speed"][rows][order],
-                table["score"][rows][order],
-                marker=_MARKERS[min(n_rounds, len(_MARKERS) - 1)],
-                color=_COLOURS.get(kernel, GREY),
-                linestyle="-" if transform == "standard" else ":",
-                alpha=0.4 + 0.15 * min(n_rounds, 4),
-                markersize=5,
-                linewidth=1.2,
-                label=label,
-            )
         best = int(np.argmin(np.where(largest, table["loss"], np.inf)))
-        self.ax_.scatter(
+        shown = table["n_rounds"] == table["n_rounds"][best]
+        groups = zip(table["kernel"], table["n_rows"], table["transform"], strict=True)
+        labelled = set()
+        for kernel, n_rows, transform in dict.fromkeys(groups):
+            ours = shown & (table["kernel"] == kernel)
+            ours &= (table["n_rows"] == n_rows) & (table["transform"] == transform)
+            order = np.flatnonzero(ours)[np.argsort(table["min_speed"][ours])]
+            if not len(order):
+                continue
+            ax.plot(
+                table["min_speed"][order],
+                table["score"][order],
+                linestyle="-" if n_rows == table["n_rows"][0] else "--",
+                marker="o",
+                markersize=4,
+                markerfacecolor=None if transform == "standard" else "none",
+                color=_COLOURS.get(kernel, GREY),
+                label=None if kernel in labelled else kernel,
+            )
+            labelled.add(kernel)
+        ax.scatter(
             table["min_speed"][best],
             table["score"][best],
             s=150,
@@ -99,12 +126,7 @@ class SelectionDisplay:
             edgecolors="black",
             linewidths=1.4,
             zorder=5,
-            label="best on held-out rows",
+            label="chosen",
         )
-        self.ax_.set_xscale("log")
-        self.ax_.set(xlabel="slowest accepted R² speed", ylabel="R² on held-out rows")
-        floor = np.quantile(table["score"], 0.05)
-        self.ax_.set_ylim(bottom=floor - 0.05 * (table["score"].max() - floor + 1e-9))
-        self.ax_.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
-        self.ax_.spines[["top", "right"]].set_visible(False)
-        return self
+        ax.set_xscale("log")
+        ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -27,6 +27,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import loguniform, randint, studentized_range, uniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -179,7 +180,9 @@ METHODS = {
     "GP": gaussian_process,
     **{name: make for name, (make, _) in BOOSTERS.items()},
     "xRFM": lambda: importlib.import_module("xrfm") and scaled(XRFM()),
-    "MLP": lambda: scaled(MLPRegressor(max_iter=1000, random_state=0)),
+    "MLP": lambda: TransformedTargetRegressor(
+        scaled(MLPRegressor(max_iter=1000, random_state=0)), transformer=StandardScaler()
+    ),
 }
 TUNED = {f"{name}, tuned": name for name in BOOSTERS}
 

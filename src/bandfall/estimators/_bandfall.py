@@ -136,7 +136,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         views = self._fit_fronts(X)
         trials: list[Trial] = []
         if len(y) >= 4 and np.any(np.ptp(y, axis=0) > 0):
-            chosen, tried = self._choose(
+            chosen, scout, roots = self._choose(
                 views,
                 y,
                 weights,
@@ -144,8 +144,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 lambda: reports.task("trial") or time.monotonic() > deadline,
             )
         else:
-            chosen, tried = Trial(Candidate(), *3 * [np.nan], 0.999, len(y)), None
-        self._refit(chosen, tried, views, y, weights)
+            chosen = Trial(Candidate(), *3 * [np.nan], 0.999, len(y))
+            scout, roots = chosen.candidate, {}
+        self._refit(chosen, scout, roots, views, y, weights)
         self.best_score_ = chosen.score
         self.best_params_ = {**asdict(chosen.candidate), "max_r2": self._max_r2}
         self.selection_ = _table_of(trials)
@@ -242,7 +243,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         return views
 
     def _choose(self, views, y, weights, trials, out_of_time):
-        """The trial to trust, and the search that led to it."""
+        """The trial to trust, what its metric was learned with, and metrics to be used again."""
         n = len(y)
         random = check_random_state(self.random_state)
         options = {
@@ -264,7 +265,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             tried = self._second_rung(tried, rows, trials, out_of_time)
         best, first = tried.best, tried.first
         thin = first.loss - best.loss < best.standard_error
-        return (first if thin and n < _CROSS_VALIDATION_ROWS else best), tried
+        chosen = first if thin and n < _CROSS_VALIDATION_ROWS else best
+        # Learned on a part of many rows, a metric needs no more; on folds, it is learned anew.
+        return chosen, tried.scout, tried.splits[0].roots if len(tried.splits) == 1 else {}
 
     def _second_rung(self, tried: Search, split: HeldOut, trials, out_of_time) -> Search:
         """The winners on more rows, where a better metric and slower speeds may pay."""
@@ -281,16 +284,14 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             again.run(replace(slower, min_speed=speed))
         return again
 
-    def _refit(self, chosen: Trial, tried: Search | None, views, y, weights):
+    def _refit(self, chosen: Trial, scout: Candidate, roots, views, y, weights):
         """Fit the chosen configuration to all rows."""
         candidate = chosen.candidate
         everything = np.arange(len(y))
         rows = self._held_out(views, y, weights, everything, everything[:0])
-        if tried is not None and len(tried.splits) == 1:  # the metric needs no more rows
-            rows.roots.update(tried.splits[0].roots)
+        rows.roots.update(roots)
         self._front = self._fronts[candidate.transform]
         del self._fronts
-        scout = candidate if tried is None else tried.scout
         self.metric_ = rows.root(candidate.transform, candidate.n_rounds, scout)
         self._max_r2 = min(max(chosen.max_r2, 1e-3), 0.999)
         self.path_ = fit_candidate(

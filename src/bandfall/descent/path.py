@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -163,15 +163,7 @@ class Path:
         device: str | None = None,
     ) -> np.ndarray:
         """f̂ at the rows of X, shape (m, k); with a `device`, computed there by torch."""
-        total = cross_product(
-            X,
-            self.X,
-            self.kernel,
-            self.bandwidths,
-            self.coefficients,
-            memory_budget=memory_budget,
-            device=device,
-        )
+        total = self._over_stages(cross_product, X, memory_budget=memory_budget, device=device)
         total += self.offset
         return total
 
@@ -183,15 +175,8 @@ class Path:
         device: str | None = None,
     ) -> np.ndarray:
         """f̂ after each stage, shape (S, m, k)."""
-        sums = cross_product(
-            X,
-            self.X,
-            self.kernel,
-            self.bandwidths,
-            self.coefficients,
-            memory_budget=memory_budget,
-            cumulative=True,
-            device=device,
+        sums = self._over_stages(
+            cross_product, X, memory_budget=memory_budget, device=device, cumulative=True
         )
         sums += self.offset
         return sums
@@ -204,15 +189,12 @@ class Path:
         device: str | None = None,
     ) -> np.ndarray:
         """∂f̂/∂x at the rows of X, shape (m, d, k)."""
-        return cross_gradient(
-            X,
-            self.X,
-            self.kernel,
-            self.bandwidths,
-            self.coefficients,
-            memory_budget=memory_budget,
-            device=device,
-        )
+        return self._over_stages(cross_gradient, X, memory_budget=memory_budget, device=device)
+
+    def _over_stages(
+        self, function: Callable[..., np.ndarray], X: np.ndarray, **options: object
+    ) -> np.ndarray:
+        return function(X, self.X, self.kernel, self.bandwidths, self.coefficients, **options)
 
     def truncate(
         self, *, time: float | None = None, r2: float | None = None, device: str | None = None

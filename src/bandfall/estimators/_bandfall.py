@@ -279,9 +279,11 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         split.roots.update({key: root for key, root in known.items() if key[1] not in learn})
         for candidate in winners:
             again.run(candidate)
-        slower = again.best.candidate
-        for speed in (slower.min_speed / 2, slower.min_speed / 4):
-            again.run(replace(slower, min_speed=speed))
+        for _ in range(2):
+            best = again.best
+            again.run(replace(best.candidate, min_speed=best.candidate.min_speed / 2))
+            if not again.improved(best):
+                break
         return again
 
     def _refit(self, chosen: Trial, scout: Candidate, roots, views, y, weights):

@@ -27,6 +27,7 @@ KERNELS = ("gaussian", "matern52", "matern32", "matern12", "cauchy")
 # What judges a round of the metric, and its gradients teach the next: the last.
 PROBES = (("gaussian", 0.05), ("matern12", 0.02), ("matern32", 0.02))
 _LOSS = 0.75  # power of squared errors
+_WORTH = 0.005  # what the loss must fall by to be worth slower speeds and further rounds
 _SHRINK = 0.2  # of the bandwidth from stage to stage: errors of 0.2 % of a standard deviation
 
 
@@ -261,6 +262,10 @@ class Search:
         """The first trial: what the others are measured against."""
         return next(iter(self._known.values()))
 
+    def improved(self, before: Trial) -> bool:
+        """Whether the best trial is better than one before by enough to go on."""
+        return self.best.loss < (1.0 - _WORTH) * before.loss
+
     def ladder(self, around: Candidate, speeds: Sequence[float] = SPEEDS) -> None:
         """Climb down from a speed to slower ones while that helps, then up to faster ones."""
         start = speeds.index(around.min_speed)
@@ -270,7 +275,7 @@ class Search:
                 best = self.best
                 if self.run(replace(around, min_speed=speed)) is None:
                     return
-                misses = misses + 1 if self.best is best else 0
+                misses = 0 if self.improved(best) else misses + 1
                 if misses == 2:
                     break
 
@@ -282,7 +287,7 @@ class Search:
             for probe in probes:
                 if self.run(replace(probe, n_rounds=n_rounds)) is None:
                     return
-            misses = misses + 1 if self.best is best else 0
+            misses = 0 if self.improved(best) else misses + 1
             if misses == 2:
                 return
 

@@ -77,7 +77,8 @@ def compare_seeds(name, n_seeds):
         (record,) = figure3(seed, names=(name,))
         print(
             f"network {name} seed {seed}: {record.epochs} epochs, train R² "
-            f"{record.train_r2:.4f}, test R² {record.test_r2:.3f}"
+            f"{record.train_r2:.4f}, test R² {record.test_r2:.3f}",
+            flush=True,
         )
 
 

@@ -225,6 +225,20 @@ def test_cross_product_sums_stages(name, budget, dtype):
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("bandwidth", [1e-6, 1e-14, 1e-20, 1e-40, 1e-160])
+def test_gradient_at_training_rows_ignores_what_has_become_a_spike(name, bandwidth, dtype):
+    """k′ at a row itself is zero, and far rows are out of reach, at whatever bandwidth."""
+    X = rows(d=2).astype(dtype)
+    C = np.random.default_rng(1).normal(size=(2, len(X), 1)).astype(dtype)
+    both = cross_gradient(X, X, get_kernel(name), [1.0, bandwidth], C)
+    alone = cross_gradient(X, X, get_kernel(name), [1.0], C[:1])
+    if name == "cauchy":  # heavy tails: 2σ²/d³ is small, not nothing
+        assert_allclose(both, alone, atol=1e-3 * np.abs(alone).max())
+    else:
+        assert_allclose(both, alone, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_cross_gradient_against_finite_differences(name):
     rng = np.random.default_rng(0)
     X, X_new = rng.normal(size=(25, 3)), rng.normal(size=(6, 3))

@@ -15,6 +15,7 @@ from bandfall.parameters import check_number
 __all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
 
 MIN_SHRINK = 1e-8  # a relative shrink below this would search all but forever
+_ROUNDING = 1e-5  # relative, of speeds in float32
 
 
 class Front(Protocol):
@@ -134,9 +135,11 @@ class MinimumSpeed:
             return bandwidth
         if math.isinf(bandwidth):
             raise ValueError("bandwidth=inf cannot be shrunk; start from a finite one")
-        ends_at_floor = front.limit_speed() < self.min_speed
+        # The flow ends a stage where the speed *is* min_speed: rounding must not look like more.
+        enough = self.min_speed * (1.0 + _ROUNDING)
+        ends_at_floor = front.limit_speed() < enough
         while bandwidth > self.floor:  # lines 6–8
-            if ends_at_floor and front.speed_ceiling(bandwidth) < self.min_speed:
+            if ends_at_floor and front.speed_ceiling(bandwidth) < enough:
                 return self.floor
             bandwidth = max(bandwidth / (1.0 + self.shrink), self.floor)
             if front.speed(bandwidth) >= self.min_speed:

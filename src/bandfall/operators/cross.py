@@ -144,14 +144,19 @@ def gradient_block(
     """One block's share of `cross_gradient`, shape (m, d, k), with NumPy or torch."""
     if kernel.slope is None:
         raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
+    limits = xp.finfo(distances.dtype)
+    smallest = float(limits.tiny) ** 0.4  # below, 1/bandwidth² might overflow: as good as 0
+    largest = float(limits.max) / 4.0  # finite, and slopes vanish long before
     parts = []
     for output in range(coefficients.shape[2]):
         W = xp.zeros_like(distances)
         for s, bandwidth in enumerate(bandwidths):
-            if 0.0 < bandwidth < np.inf:
-                W += kernel.slope(distances * bandwidth**-kernel.power, xp) * (
-                    coefficients[s, :, output] / bandwidth**2
-                )
+            if smallest < bandwidth < np.inf:
+                with np.errstate(over="ignore"):
+                    q = xp.clip(distances * bandwidth**-kernel.power, 0.0, largest)
+                    W += kernel.slope(q, xp) * (coefficients[s, :, output] / bandwidth**2)
+        # A row's own term is zero; as a difference of large numbers it would be noise.
+        W = xp.where(distances == 0, xp.zeros_like(W), W)
         parts.append(new * W.sum(1)[:, None] - W @ train)
     return xp.stack(parts, -1)
 

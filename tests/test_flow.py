@@ -297,22 +297,3 @@ def test_rounded_products_do_not_part_residual_and_coefficients(monkeypatch, all
     drift = np.linalg.norm(y - path.evaluate(X) - path.residual) / np.linalg.norm(y - y.mean(0))
     assert low <= drift < high
     assert path.r2 >= 0.99 - 1e-5
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("min_speed", [0.2, 0.02])
-def test_it_does_not_creep_where_the_kernel_is_the_identity_already(dtype, min_speed):
-    """There the speed is 2(1 − R²) at every smaller bandwidth, and a stage ends where it is v."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 6)).astype(dtype), rng.normal(size=(400, 1)).astype(dtype)
-    path = fit_path(
-        X,
-        y,
-        get_kernel("matern32"),
-        solver=Flow(tolerance=1e-5),
-        schedule=MinimumSpeed(min_speed, 0.2),
-        stopping=Stopping(),
-    )
-    assert path.status is Status.R2_REACHED
-    assert path.bandwidth == 0.0
-    assert len(path) < 60

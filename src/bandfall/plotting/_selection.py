@@ -27,7 +27,7 @@ _COLOURS = dict(
 class SelectionDisplay:
     """R² on held-out rows against rounds of the learned metric, and against speed.
 
-    Left: the best speed of each kernel after every round. Right: the speeds at the chosen number
+    Left: the best speed of each kernel after every round. Right: the speeds at the best number
     of rounds; dashed where more rows were used, hollow for the other feature transform. Build it
     with `from_estimator`.
 
@@ -126,7 +126,7 @@ class SelectionDisplay:
             edgecolors="black",
             linewidths=1.4,
             zorder=5,
-            label="chosen",
+            label="best on held-out rows",
         )
         ax.set_xscale("log")
         ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -246,7 +246,7 @@ def _positive(bandwidths: np.ndarray) -> np.ndarray:
 
 def trial_section(selection: dict[str, np.ndarray] | None) -> str:
     """What a model that tunes itself has tried, best first."""
-    if not selection or not len(selection.get("score", ())):
+    if not selection or not len(selection.get("loss", ())):
         return ""
     order = np.argsort(selection["loss"])
     names = ("kernel", "min_speed", "n_rounds", "transform", "n_rows", "score")

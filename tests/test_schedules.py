@@ -91,26 +91,9 @@ def test_infinite_bandwidth_is_not_searched_from():
         MinimumSpeed(0.1).next_bandwidth(front)
 
 
-class IdentityFront:
-    """K is the identity already, and the speed is `min_speed` but for rounding."""
-
-    bandwidth = 1e-3
-
-    def __init__(self, min_speed, rounding):
-        self._here, self._beyond = min_speed * (1 - rounding), min_speed * (1 + rounding)
-
-    def speed(self, bandwidth):
-        return self._here if bandwidth == self.bandwidth else self._beyond
-
-    def limit_speed(self):
-        return self._beyond
-
-    def speed_ceiling(self, bandwidth):
-        return self._beyond
-
-
-def test_rounding_does_not_make_ever_smaller_bandwidths_look_fast_enough():
-    schedule = MinimumSpeed(0.02, 0.2)
-    assert schedule.next_bandwidth(IdentityFront(0.02, 1e-7)) == 0.0
-    # What is more than rounding is fast enough.
-    assert schedule.next_bandwidth(IdentityFront(0.02, 1e-3)) == 1e-3 / 1.2
+@pytest.mark.parametrize(("rounding", "expected"), [(1e-7, 0.0), (1e-3, 1.0 / 1.2)])
+def test_rounding_does_not_make_ever_smaller_bandwidths_look_fast_enough(rounding, expected):
+    """Where K is the identity the speed is the same everywhere, and a stage ends where it is v."""
+    here, beyond = 0.02 * (1 - rounding), 0.02 * (1 + rounding)
+    front = FakeFront(lambda s: here if s == 1.0 else beyond, limit=beyond, ceiling=beyond)
+    assert MinimumSpeed(0.02, 0.2).next_bandwidth(front) == expected

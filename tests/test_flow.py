@@ -297,3 +297,27 @@ def test_rounded_products_do_not_part_residual_and_coefficients(monkeypatch, all
     drift = np.linalg.norm(y - path.evaluate(X) - path.residual) / np.linalg.norm(y - y.mean(0))
     assert low <= drift < high
     assert path.r2 >= 0.99 - 1e-5
+
+
+class _RoundedOperator(DenseOperator):
+    """Rounds so that directions K does not reach look trainable, as products on a GPU did."""
+
+    def product(self, bandwidth, block):
+        return super().product(bandwidth, block) + np.float32(1e-6) * block
+
+
+def test_rounding_does_not_train_what_repeated_rows_contradict():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(10, 2)), 20, axis=0).astype(np.float32)
+    y = rng.normal(size=(200, 1)).astype(np.float32)
+    path = train(
+        X,
+        y,
+        Flow(),
+        MinimumSpeed(0.1),
+        operator=_RoundedOperator(X, GAUSSIAN, np.float32),
+    )
+    means = y.reshape(10, 20).mean(axis=1)
+    assert path.status is Status.STALLED
+    assert path.time < 100.0
+    assert_allclose(path.evaluate(X[::20])[:, 0], means, atol=1e-3)

@@ -163,6 +163,11 @@ def _horizon(
         end = plan.start + min((2.0 if plan.centred else 1.0) * lead, schedule.span(front))
     duration: float = end - front.time
     reached = None
+    if front.bandwidth <= schedule.floor:
+        resolution = float(np.finfo(front.operator.dtype).eps)
+        standstill = first_time_below(space.gain, resolution, HORIZON)
+        if standstill < duration:
+            duration, reached = standstill, Status.STALLED
     if front.time + duration >= stopping.max_time:
         duration, reached = stopping.max_time - front.time, Status.TIME_REACHED
     enough = first_time_below(space.squared_norm, 1.0 - stopping.r2_goal, duration)

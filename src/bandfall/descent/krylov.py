@@ -14,6 +14,7 @@ from bandfall.operators import KernelOperator
 Array = Any
 
 _QUADRATURE = np.linspace(0.0, 1.0, 17)[1:]
+_UNRESOLVED = 10.0  # rounding units of the largest eigenvalue: what is smaller may be zero
 
 
 class KrylovSpace:
@@ -125,6 +126,15 @@ class KrylovSpace:
     def speed(self, times: np.ndarray) -> np.ndarray:
         """∂R²/∂t = 2 r(t)ᵀ K r(t), at each of `times`."""
         return self._exponentials(2.0 * times, 2.0 * self._weights * self._eigenvalues)
+
+    def gain(self, times: np.ndarray) -> np.ndarray:
+        """What R² can still gain at each of `times`, from directions that K reaches for sure.
+
+        The others, such as differences of targets at repeated rows, look trainable by rounding,
+        over times and with coefficients as large as its inverse.
+        """
+        smallest = _UNRESOLVED * self._eps * self._eigenvalues[:, -1:]
+        return self._exponentials(2.0 * times, self._weights * (self._eigenvalues > smallest))
 
     def _exponentials(self, times: np.ndarray, weights: np.ndarray) -> np.ndarray:
         rates = self._eigenvalues.reshape(-1)

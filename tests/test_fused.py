@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall.kernels import KERNELS, get_kernel
+from bandfall.operators import cross_gradient
 from tolerances import rounding
 
 torch = pytest.importorskip("torch")
@@ -121,8 +122,39 @@ def test_cross_product_sums_stages(name, d):
         for s, c in zip(bandwidths, C, strict=True)
     )
     tensors = [tensor(a) for a in (X_new, X)]
-    total = fused_module.fused_cross_product(*tensors, get_kernel(name), bandwidths, tensor(C))
+    cross = fused_module.FusedCross(*tensors, get_kernel(name))
+    total = cross.product(bandwidths, tensor(C))
     assert_allclose(total.cpu().numpy(), truth, atol=rounding(np.float32, 400))
+    parts = sum(cross.product([s], tensor(c[None])) for s, c in zip(bandwidths, C, strict=True))
+    assert_allclose(parts.cpu().numpy(), truth, atol=rounding(np.float32, 400))
+
+
+@pytest.mark.parametrize("d", [20, 100])
+@pytest.mark.parametrize("bandwidth", [0.0, 1e-5, 1e-3, 1e-2])
+def test_coinciding_rows_far_from_the_origin_at_tiny_bandwidths(d, bandwidth):
+    rng = np.random.default_rng(0)
+    X = (5.0 * rng.normal(size=(60, d))).astype(np.float32)
+    C = rng.normal(size=(1, 60, 1)).astype(np.float32)
+    cross = fused_module.FusedCross(tensor(X), tensor(X), get_kernel("gaussian"))
+    assert_allclose(cross.product([bandwidth], tensor(C)).cpu(), C[0], rtol=1e-6)
+    if bandwidth > 0:
+        assert_allclose(product(X, "gaussian", bandwidth, C[0]), C[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("d", [3, 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gradient(name, d, dtype):
+    rng = np.random.default_rng(0)
+    X, X_new = rows(n=80, d=d, dtype=dtype), rng.normal(size=(17, d)).astype(dtype)
+    X_new[3] = X[5]
+    bandwidths, C = [3.0, 0.4, 40.0], rng.normal(size=(3, 80, 2)).astype(dtype)
+    truth = cross_gradient(
+        X_new.astype(float), X.astype(float), get_kernel(name), bandwidths, C.astype(float)
+    )
+    cross = fused_module.FusedCross(tensor(X_new), tensor(X), get_kernel(name))
+    gradient = cross.gradient(bandwidths, tensor(C))
+    assert_allclose(gradient.cpu().numpy(), truth, atol=rounding(dtype, 400))
 
 
 def test_budget_too_small_for_one_plane():

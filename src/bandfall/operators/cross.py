@@ -145,20 +145,28 @@ def gradient_block(
     if kernel.slope is None:
         raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
     limits = xp.finfo(distances.dtype)
-    smallest = float(limits.tiny) ** 0.4  # below, 1/bandwidth² might overflow: as good as 0
     largest = float(limits.max) / 4.0  # finite, and slopes vanish long before
     parts = []
     for output in range(coefficients.shape[2]):
         W = xp.zeros_like(distances)
-        for s, bandwidth in enumerate(bandwidths):
-            if smallest < bandwidth < np.inf:
-                with np.errstate(over="ignore"):
-                    q = xp.clip(distances * bandwidth**-kernel.power, 0.0, largest)
-                    W += kernel.slope(q, xp) * (coefficients[s, :, output] / bandwidth**2)
+        for s in usable_bandwidths(bandwidths, limits):
+            bandwidth = float(bandwidths[s])
+            with np.errstate(over="ignore"):
+                q = xp.clip(distances * bandwidth**-kernel.power, 0.0, largest)
+                W += kernel.slope(q, xp) * (coefficients[s, :, output] / bandwidth**2)
         # A row's own term is zero; as a difference of large numbers it would be noise.
         W = xp.where(distances == 0, xp.zeros_like(W), W)
         parts.append(new * W.sum(1)[:, None] - W @ train)
     return xp.stack(parts, -1)
+
+
+def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> np.ndarray:
+    """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0.
+
+    Below, 1/bandwidth² might overflow in the dtype that `limits`, a finfo, describes.
+    """
+    values = np.asarray(bandwidths, dtype=float)
+    return np.flatnonzero((values > float(limits.tiny) ** 0.4) & np.isfinite(values))
 
 
 class _BlockPlan:

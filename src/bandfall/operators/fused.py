@@ -186,45 +186,77 @@ class FusedProduct:
                 n_programs, tiles = _shares(self.rows, launch, n_programs // 2)
 
 
-def fused_cross_product(
-    X_new: Tensor, X: Tensor, kernel: Kernel, bandwidths: Any, coefficients: Tensor
-) -> Tensor:
-    """Σ_s K_new(σ_s) C_s, shape (m, k), for coefficients of shape (S, n, k)."""
-    unit = max(_unit(X), _unit(X_new))
-    wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
-    centre = X.mean(0)
-    new = FusedRows(X_new, unit, centre, split=wide, odd=False)
-    rows = FusedRows(X, unit, centre, split=wide, odd=False)
-    n_stages, n_rows, n_outputs = coefficients.shape
-    values = X.new_zeros((n_stages, n_outputs, rows.stride))
-    values[:, :, :n_rows] = coefficients.swapaxes(1, 2)
-    scales = [_scale(kernel, float(b), unit, X.dtype) for b in bandwidths]
-    result = X.new_empty((n_outputs, new.stride))
-    for first, count in _passes(n_outputs):
-        part = slice(first, first + count)
-        result[part] = _cross_pass(new, rows, kernel, scales, values[:, part].contiguous())
-    return result[:, : new.n_rows].T
+class FusedCross:
+    """Sums over stages at new rows, f(x) = Σ_s k_{σ_s}(x, X) c_s, and their gradients."""
 
+    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel):
+        self.kernel = kernel
+        self.unit = max(_unit(X), _unit(X_new))
+        wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
+        centre = X.mean(0)
+        self.new = FusedRows(X_new, self.unit, centre, split=wide, odd=False)
+        self.rows = FusedRows(X, self.unit, centre, split=wide, odd=False)
+        if min(self.new.depth, self.rows.depth) == 0:
+            self.new.depth = self.rows.depth = 0
 
-def _cross_pass(
-    new: FusedRows, rows: FusedRows, kernel: Kernel, scales: list[float], values: Tensor
-) -> Tensor:
-    n_stages, n_outputs, _ = values.shape
-    if min(new.depth, rows.depth) == 0:
-        new.depth = rows.depth = 0
-    launch = _launch(rows, n_outputs)
-    n_strips = new.stride // launch.rows
-    wanted = 8 * launch.programs_per_core * _n_cores(values.device)
-    blocks_per_part = max(1, rows.n_blocks * n_strips // wanted)
-    n_parts = -(-rows.n_blocks // blocks_per_part)
-    partial = values.new_empty((n_parts, n_outputs, new.stride))
-    _kernels().cross_product[(n_strips, n_parts)](
-        *new.arguments, new.stride, *rows.arguments, rows.stride,
-        values, values.new_tensor(scales), partial, *_limits(kernel, scales), n_stages,
-        rows.n_blocks, blocks_per_part, rows.n_features,
-        **_constants(kernel, rows, launch, n_outputs),
-    )  # fmt: skip
-    return partial.sum(0)
+    def product(self, bandwidths: Any, coefficients: Tensor) -> Tensor:
+        """f at the new rows, shape (m, k), for coefficients of shape (S, n, k)."""
+        values, scales = self._values(coefficients), self._scales(bandwidths, coefficients)
+        result = values.new_empty((values.shape[1], self.new.stride))
+        for first, count in _passes(len(result)):
+            part = slice(first, first + count)
+            result[part] = self._pass(scales, values[:, part].contiguous())
+        return result[:, : self.new.n_rows].T
+
+    def gradient(self, bandwidths: Any, coefficients: Tensor) -> Tensor:
+        """∂f/∂x at the new rows, shape (m, d, k)."""
+        scales = self._scales(bandwidths, coefficients)
+        factors = coefficients.new_tensor([self.unit / float(b) ** 2 for b in bandwidths])
+        values = self._values(coefficients * factors[:, None, None])
+        parts = [self._gradient_pass(scales, v.contiguous()) for v in values.unbind(1)]
+        return torch.stack(parts, -1)
+
+    def _values(self, coefficients: Tensor) -> Tensor:
+        n_stages, n_rows, n_outputs = coefficients.shape
+        values = coefficients.new_zeros((n_stages, n_outputs, self.rows.stride))
+        values[:, :, :n_rows] = coefficients.swapaxes(1, 2)
+        return values
+
+    def _scales(self, bandwidths: Any, like: Tensor) -> list[float]:
+        return [_scale(self.kernel, float(b), self.unit, like.dtype) for b in bandwidths]
+
+    def _grid(self, launch: Launch, device: torch.device) -> tuple[tuple[int, int], int]:
+        """Strips of new rows times parts of the training rows; blocks in a part."""
+        n_strips = self.new.stride // launch.rows
+        wanted = 8 * launch.programs_per_core * _n_cores(device)
+        blocks = max(1, self.rows.n_blocks * n_strips // wanted)
+        return (n_strips, -(-self.rows.n_blocks // blocks)), blocks
+
+    def _pass(self, scales: list[float], values: Tensor) -> Tensor:
+        new, rows = self.new, self.rows
+        n_stages, n_outputs, _ = values.shape
+        launch = _launch(rows, n_outputs)
+        grid, blocks = self._grid(launch, values.device)
+        partial = values.new_empty((grid[1], n_outputs, new.stride))
+        _kernels().cross_product[grid](
+            *new.arguments, new.stride, *rows.arguments, rows.stride,
+            values, values.new_tensor(scales), partial, *_limits(self.kernel, scales), n_stages,
+            rows.n_blocks, blocks, rows.n_features,
+            **_constants(self.kernel, rows, launch, n_outputs),
+        )  # fmt: skip
+        return partial.sum(0)
+
+    def _gradient_pass(self, scales: list[float], values: Tensor) -> Tensor:
+        new, rows, launch = self.new, self.rows, _launch(self.rows, 1, direct=True)
+        grid, blocks = self._grid(launch, values.device)
+        partial = values.new_zeros((grid[1], new.n_features, new.stride))
+        _kernels().cross_gradient[grid](
+            new.points, new.stride, rows.points, rows.stride, values, values.new_tensor(scales),
+            partial, len(scales), rows.n_blocks, blocks, rows.n_features,
+            KERNEL=self.kernel.name, BLOCK=_BLOCK, ROWS=launch.rows, COLUMNS=launch.columns,
+            **launch.options,
+        )  # fmt: skip
+        return partial.sum(0)[:, : new.n_rows].T
 
 
 def _kernels() -> Any:

@@ -11,9 +11,9 @@ import torch
 
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, GIBIBYTE
-from bandfall.operators.cross import gradient_block
+from bandfall.operators.cross import gradient_block, usable_bandwidths
 from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.fused import FusedProduct, fused_available, fused_cross_product
+from bandfall.operators.fused import FusedCross, FusedProduct, fused_available
 
 Tensor = Any
 
@@ -190,11 +190,11 @@ def cross_product(
     n_stages, _, n_outputs = weights.shape
     sums = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
     if fused_available(kernel, train.device):
+        fused = FusedCross(new, train, kernel)
         step = 1 if cumulative else max(1, n_stages)
         for s in range(0, n_stages, step):
             part = slice(s, s + step)
-            fused = fused_cross_product(new, train, kernel, bandwidths[part], weights[part])
-            sums[s if cumulative else 0] += fused
+            sums[s if cumulative else 0] += fused.product(bandwidths[part], weights[part])
     else:
 
         def accumulate(rows: slice, distances: Tensor) -> None:
@@ -220,6 +220,12 @@ def cross_gradient(
     """See `bandfall.operators.cross.cross_gradient`: the same on a torch device."""
     new, train, weights = _on_device(device, coefficients.dtype, X_new, X, coefficients)
     gradient = weights.new_zeros((len(new), train.shape[1], weights.shape[2]))
+    if fused_available(kernel, train.device):
+        used = usable_bandwidths(bandwidths, np.finfo(coefficients.dtype))
+        if len(used):
+            fused = FusedCross(new, train, kernel)
+            gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
+        return gradient.cpu().numpy()
     chunks = _Chunks(new, train, memory_budget)
     new, train = chunks.new.to(weights.dtype), chunks.train.to(weights.dtype)
 

@@ -29,6 +29,8 @@ VANISHED = {
     "matern52": 36.0**2,
     "cauchy": float("inf"),
 }
+# By which share of ‖x‖² + ‖z‖² a squared distance from tensor cores may be wrong, at most.
+BLUR = tl.constexpr(2.0**-16)
 # Half-precision parts are 2¹⁴ times the points, which lie in [−1, 1]: −2aᵀb = −2⁻²⁷ dot.
 SPLIT_SCALE = 2.0**14
 
@@ -59,6 +61,25 @@ def _profile(q, KERNEL: tl.constexpr):
     else:
         tl.static_assert(KERNEL == "cauchy")
         return 1.0 / (1.0 + q)
+
+
+@triton.jit
+def _slope(q, KERNEL: tl.constexpr):
+    """k′(u)/u from q = fold · u² > 0."""
+    if KERNEL == "gaussian":
+        return -tl.exp2(-q)
+    elif KERNEL == "matern12":
+        a = tl.sqrt(tl.maximum(q, 1e-36))
+        return -tl.exp2(-a) * LOG2E / a
+    elif KERNEL == "matern32":
+        return -3.0 * tl.exp2(tl.sqrt(q) * -LOG2E)
+    elif KERNEL == "matern52":
+        a = tl.sqrt(tl.minimum(q, 1e30))
+        return (1.0 + a) * tl.exp2(a * -LOG2E) * (-5.0 / 3.0)
+    else:
+        tl.static_assert(KERNEL == "cauchy")
+        k = 1.0 / (1.0 + q)
+        return -2.0 * k * k
 
 
 @triton.jit
@@ -131,7 +152,7 @@ def _squared_distances(
             dot = tl.dot(high, other_high, dot)
         norms = tl.load(a_norms + a_start + i)[:, None] + tl.load(b_norms + b_start + j)[None, :]
         squared = tl.maximum(norms - dot * 2.0**-27, 0.0)
-        near = tl.minimum((norms - harmless) * NEAR, vanished)
+        near = tl.minimum((norms - harmless) * NEAR, vanished + norms * BLUR)
         if tl.min(squared - near) < 0.0:
             squared = _differences(rows, columns, D, BLOCK)
     return squared
@@ -263,6 +284,41 @@ def cross_product(
     partial += part.to(tl.int64) * OUTPUTS * new_stride + start + tl.arange(0, ROWS)
     for k in tl.static_range(OUTPUTS):
         tl.store(partial + k * new_stride, tl.sum(sums[k], 1))
+
+
+@triton.jit(do_not_specialize=["n_blocks", "blocks_per_program", "D"])
+def cross_gradient(
+    new_points, new_stride, points, stride, values, scales, partial,
+    n_stages, n_blocks, blocks_per_program, D,
+    KERNEL: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """partial[part, feature, new row] += Σ_j W_j (x − x_j), W = Σ_stages k′(u)/u values[stage].
+
+    From differences: nothing cancels, and a row's own term is zero.
+    """
+    start = tl.program_id(0) * ROWS
+    part = tl.program_id(1)
+    rows = _address(new_points, start, D, ROWS, BLOCK)
+    partial += part.to(tl.int64) * D * new_stride + start + tl.arange(0, ROWS)
+    end = tl.minimum((part + 1) * blocks_per_program, n_blocks) * (BLOCK // COLUMNS)
+    for block in range(part * blocks_per_program * (BLOCK // COLUMNS), end):
+        columns = _address(points, block * COLUMNS, D, COLUMNS, BLOCK)
+        squared = _differences(rows, columns, D, BLOCK)
+        W = tl.zeros([ROWS, COLUMNS], scales.dtype.element_ty)
+        address = values + block * COLUMNS + tl.arange(0, COLUMNS)
+        for stage in range(n_stages):
+            slope = _slope(squared * tl.load(scales + stage), KERNEL)
+            W = tl.fma(slope, tl.load(address)[None, :], W)
+            address += stride
+        W = tl.where(squared > 0.0, W, 0.0)
+        a, b, sums = rows, columns, partial
+        for _ in range(D):
+            gap = tl.load(a)[:, None] - tl.load(b)[None, :]
+            tl.store(sums, tl.load(sums) + tl.sum(W * gap, 1))
+            a += BLOCK
+            b += BLOCK
+            sums += new_stride
+        tl.debug_barrier()
 
 
 @triton.jit(do_not_specialize=["n_blocks", "tiles_per_program", "D"])

@@ -17,6 +17,7 @@ from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.operators import check_device
 from bandfall.selection.tuning import (
     KERNELS,
+    MAX_R2,
     Candidate,
     HeldOut,
     Search,
@@ -33,6 +34,8 @@ _FOLDS = 5
 _SMALL = 300  # rows: below, two rounds of folds, because one is a coin toss
 _FIRST_RUNG = 2500  # rows the whole search runs on; its winners then meet on more
 _SECOND_RUNG = 8000
+_DEVICE_RUNG = 50_000  # the same on a GPU
+_MAX_HALVINGS = 5  # of the speed, there
 
 
 class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
@@ -144,7 +147,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 lambda: reports.task("trial") or time.monotonic() > deadline,
             )
         else:
-            chosen = Trial(Candidate(), *3 * [np.nan], 0.999, len(y))
+            chosen = Trial(Candidate(), *3 * [np.nan], MAX_R2, len(y))
             scout, roots = chosen.candidate, {}
         self._refit(chosen, scout, roots, views, y, weights)
         self.best_score_ = chosen.score
@@ -260,7 +263,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         if n * 5 // 6 > _FIRST_RUNG and not out_of_time():
             _, held_out = splits[0]
             others = np.setdiff1d(np.arange(n), held_out)
-            more = random.choice(others, min(len(others), _SECOND_RUNG), replace=False)
+            on_host = self._resources(n)["device"] in (None, "cpu")
+            most = _SECOND_RUNG if on_host else _DEVICE_RUNG
+            more = random.choice(others, min(len(others), most), replace=False)
             rows = self._held_out(views, y, weights, more, held_out)
             tried = self._second_rung(tried, rows, trials, out_of_time)
         best, first = tried.best, tried.first
@@ -279,7 +284,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         split.roots.update({key: root for key, root in known.items() if key[1] not in learn})
         for candidate in winners:
             again.run(candidate)
-        for _ in range(2):
+        for _ in range(_MAX_HALVINGS):
             best = again.best
             again.run(replace(best.candidate, min_speed=best.candidate.min_speed / 2))
             if not again.improved(best):
@@ -295,7 +300,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         self._front = self._fronts[candidate.transform]
         del self._fronts
         self.metric_ = rows.root(candidate.transform, candidate.n_rounds, scout)
-        self._max_r2 = min(max(chosen.max_r2, 1e-3), 0.999)
+        self._max_r2 = min(max(chosen.max_r2, 1e-3), MAX_R2)
         self.path_ = fit_candidate(
             scaled(views[candidate.transform], self.metric_),
             rows.y,

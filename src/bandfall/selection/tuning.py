@@ -26,6 +26,7 @@ SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
 KERNELS = ("gaussian", "matern52", "matern32", "matern12", "cauchy")
 # What judges a round of the metric, and its gradients teach the next: the last.
 PROBES = (("gaussian", 0.05), ("matern12", 0.02), ("matern32", 0.02))
+MAX_R2 = 0.9999  # on training rows, where no earlier stop is better
 _LOSS = 0.75  # power of squared errors
 _WORTH = 0.005  # what the loss must fall by to be worth slower speeds and further rounds
 _SHRINK = 0.2  # of the bandwidth from stage to stage: errors of 0.2 % of a standard deviation
@@ -171,7 +172,7 @@ def fit_candidate(
     y: np.ndarray,
     candidate: Candidate,
     *,
-    max_r2: float = 0.999,
+    max_r2: float = MAX_R2,
     **resources: Any,
 ) -> Path:
     """Train on scaled rows; `resources` as for `fit_path`.

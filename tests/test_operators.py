@@ -20,6 +20,7 @@ from bandfall.operators import (
     largest_eigenvalue,
     make_operator,
 )
+from bandfall.operators import torch as torch_operators
 from bandfall.operators.base import RepeatedRowsOperator, group_rows
 from bandfall.operators.torch import TorchOperator
 from problems import seeds
@@ -52,10 +53,15 @@ FACTORIES = {
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
-@pytest.fixture(params=[*FACTORIES, pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])])
-def build(request):
+ON_A_GPU = [pytest.param(name, marks=[pytest.mark.gpu, needs_gpu]) for name in ("cuda", "fused")]
+
+
+@pytest.fixture(params=[*FACTORIES, *ON_A_GPU])
+def build(request, monkeypatch):
     """(X, kernel, dtype) -> operator."""
-    if request.param == "cuda":
+    if request.param == "fused":
+        monkeypatch.setattr(torch_operators, "_KEPT_ROWS", 0)
+    if request.param in ("cuda", "fused"):
         return lambda X, k, dtype: TorchOperator(X, k, dtype, "cuda")
     return FACTORIES[request.param]
 

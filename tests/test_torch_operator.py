@@ -48,6 +48,27 @@ def test_same_model_on_torch_as_on_numpy(options):
     assert_allclose(staged[1], staged[0], atol=1e-6)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("n_features", [3, 30])
+def test_same_model_on_a_gpu(monkeypatch, fused, n_features):
+    if fused:
+        monkeypatch.setattr(torch_operators, "_KEPT_ROWS", 0)
+        monkeypatch.setattr(torch_operators, "_FUSED_ENTRIES", 0)
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(150, n_features)), 2, axis=0).astype(np.float32)
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300)).astype(np.float32)
+    host, gpu = (KernelDescentRegressor(device=device).fit(X, y) for device in (None, "cuda"))
+    X_new = X[::3] + np.float32(0.1) * (np.arange(100) % 2)[:, None].astype(np.float32)
+    assert host.path_.status is gpu.path_.status
+    assert_allclose(gpu.predict(X_new), host.predict(X_new), atol=1e-3)
+    staged = [np.array(list(model.staged_predict(X_new))) for model in (gpu, host)]
+    assert_allclose(*staged, atol=1e-3)
+    gradients = [model.path_.gradient(X_new, device=model.device) for model in (gpu, host)]
+    assert_allclose(*gradients, atol=1e-3 * np.abs(gradients[1]).max())
+
+
 def test_going_on_and_cutting_on_torch():
     X, y = problem()
     at_once = KernelDescentRegressor(max_r2=0.95, device="cpu").fit(X, y)

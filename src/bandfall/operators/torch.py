@@ -17,6 +17,11 @@ from bandfall.operators.fused import FusedCross, FusedProduct, fused_available
 
 Tensor = Any
 
+# Up to so many rows a kept K is multiplied faster than a fused one is evaluated, and nothing
+# needs to be compiled first.
+_KEPT_ROWS = 8192
+# From so many kernel entries on, sums at new rows are worth fusing (and compiling).
+_FUSED_ENTRIES = 1 << 33
 # float64 distances, their comparison mask, the cast copy, the kernel block and its scratch.
 _BYTES_PER_ENTRY = 40
 
@@ -24,9 +29,10 @@ _BYTES_PER_ENTRY = 40
 class TorchOperator:
     """Products with K(σ) on a torch device.
 
-    On a GPU distance, profile and sum are one fused pass, and nothing n² is stored. Without
-    Triton, on the host, or for a user's own profile, distances and one K(σ) are kept while they
-    fit the budget, and rows are taken in chunks beyond. K is evaluated over distinct rows only.
+    Distances and one K(σ) are kept for few rows. For many, distance, profile and sum are one
+    fused pass on a GPU, and nothing n² is stored; without Triton, on the host, or for a user's
+    own profile, both are kept while they fit the budget, and rows are taken in chunks beyond.
+    K is evaluated over distinct rows only.
 
     Parameters
     ----------
@@ -92,9 +98,12 @@ class TorchOperator:
 
 def _engine(rows: Tensor, kernel: Kernel, memory_budget: int) -> Any:
     """What multiplies with K over distinct rows."""
+    fits = 2 * len(rows) ** 2 * rows.element_size() <= memory_budget
+    if fits and len(rows) <= _KEPT_ROWS:
+        return _KeptProduct(rows, kernel, memory_budget)
     if fused_available(kernel, rows.device):
         return FusedProduct(rows, kernel, memory_budget)
-    if 2 * len(rows) ** 2 * rows.element_size() <= memory_budget:
+    if fits:
         return _KeptProduct(rows, kernel, memory_budget)
     return _ChunkedProduct(rows, kernel, memory_budget)
 
@@ -189,7 +198,7 @@ def cross_product(
     _check_profile(kernel, train)
     n_stages, _, n_outputs = weights.shape
     sums = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
-    if fused_available(kernel, train.device):
+    if _worth_fusing(kernel, new, train, n_stages):
         fused = FusedCross(new, train, kernel)
         step = 1 if cumulative else max(1, n_stages)
         for s in range(0, n_stages, step):
@@ -220,7 +229,7 @@ def cross_gradient(
     """See `bandfall.operators.cross.cross_gradient`: the same on a torch device."""
     new, train, weights = _on_device(device, coefficients.dtype, X_new, X, coefficients)
     gradient = weights.new_zeros((len(new), train.shape[1], weights.shape[2]))
-    if fused_available(kernel, train.device):
+    if _worth_fusing(kernel, new, train, len(weights)):
         used = usable_bandwidths(bandwidths, np.finfo(coefficients.dtype))
         if len(used):
             fused = FusedCross(new, train, kernel)
@@ -236,6 +245,11 @@ def cross_gradient(
 
     chunks.for_each(kernel, accumulate)
     return gradient.cpu().numpy()
+
+
+def _worth_fusing(kernel: Kernel, new: Tensor, train: Tensor, n_stages: int) -> bool:
+    entries = len(new) * len(train) * n_stages
+    return entries >= _FUSED_ENTRIES and fused_available(kernel, train.device)
 
 
 def _on_device(device: str, dtype: np.dtype, *arrays: np.ndarray) -> list[Tensor]:

@@ -35,7 +35,9 @@ _SMALL = 300  # rows: below, two rounds of folds, because one is a coin toss
 _FIRST_RUNG = 2500  # rows the whole search runs on; its winners then meet on more
 _SECOND_RUNG = 8000
 _DEVICE_RUNG = 50_000  # the same on a GPU
-_MAX_HALVINGS = 5  # of the speed, there
+# There, of the best: most further rounds of the metric, and most halvings of the speed.
+_MAX_FURTHER = 2
+_MAX_HALVINGS = 5
 
 
 class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
@@ -284,12 +286,14 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         split.roots.update({key: root for key, root in known.items() if key[1] not in learn})
         for candidate in winners:
             again.run(candidate)
-        for _ in range(_MAX_HALVINGS):
-            best = again.best
-            again.run(replace(best.candidate, min_speed=best.candidate.min_speed / 2))
-            if not again.improved(best):
-                break
+        again.climb(lambda c: replace(c, n_rounds=c.n_rounds + 1), self._more_rounds(again))
+        again.climb(lambda c: replace(c, min_speed=c.min_speed / 2), _MAX_HALVINGS)
         return again
+
+    def _more_rounds(self, tried: Search) -> int:
+        """How many rounds may follow those of the best trial."""
+        n_rounds = tried.best.candidate.n_rounds
+        return min(_MAX_FURTHER, self.max_rounds - n_rounds) if n_rounds else 0
 
     def _refit(self, chosen: Trial, scout: Candidate, roots, views, y, weights):
         """Fit the chosen configuration to all rows."""

@@ -267,6 +267,13 @@ class Search:
         """Whether the best trial is better than one before by enough to go on."""
         return self.best.loss < (1.0 - _WORTH) * before.loss
 
+    def climb(self, step: Callable[[Candidate], Candidate], most: int) -> None:
+        """Go on from the best candidate, a step at a time, while that helps."""
+        for _ in range(most):
+            best = self.best
+            if self.run(step(best.candidate)) is None or not self.improved(best):
+                return
+
     def ladder(self, around: Candidate, speeds: Sequence[float] = SPEEDS) -> None:
         """Climb down from a speed to slower ones while that helps, then up to faster ones."""
         start = speeds.index(around.min_speed)

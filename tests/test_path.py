@@ -11,8 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.descent import Status, Stopping, resume_path, rewind_path
+from bandfall.descent import Flow, Status, Stopping, fit_path, resume_path, rewind_path
 from bandfall.descent.euler import StepSizeWarning
+from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
 from problems import problem, problems
 
@@ -221,3 +222,20 @@ def test_resuming_a_constant_target_changes_nothing():
     X, y, _ = problem()
     path = descend(X, np.ones_like(y))
     assert resume_path(path, schedule=MinimumSpeed(0.1), stopping=Stopping()) is path
+
+
+def test_the_mean_of_a_million_rows_in_float32():
+    """NumPy adds along columns one by one: 0.101 in place of 0.1."""
+    y = np.full((1_000_000, 2), 0.1, np.float32)
+    path = fit_path(
+        np.zeros((1_000_000, 1), np.float32),
+        y,
+        get_kernel("gaussian"),
+        solver=Flow(),
+        schedule=MinimumSpeed(0.1),
+        stopping=Stopping(),
+        bandwidth=1.0,
+        operator=object(),
+    )
+    assert path.status is Status.CONSTANT_TARGET
+    assert_array_equal(path.offset, y[0])

@@ -82,7 +82,8 @@ def fit_path(
     -------
     Path
     """
-    offset = np.average(y, axis=0, weights=weights).astype(y.dtype)
+    # Along columns NumPy adds float32 numbers one by one: a million of them lose digits.
+    offset = np.average(y.astype(np.float64), axis=0, weights=weights).astype(y.dtype)
     centred = y - offset
     scale = _column_norms(centred, weights, reference=np.abs(y).max(axis=0))
     if operator is None:

@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose
 import reference
 from bandfall import KernelDescentRegressor
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, flow, resume_path
+from bandfall.descent.decay import Decay
 from bandfall.descent.front import TrainingFront
-from bandfall.descent.krylov import KrylovSpace, first_time_below
+from bandfall.descent.krylov import KrylovSpace
 from bandfall.kernels import KERNELS, get_kernel
 from bandfall.operators import BlockedOperator, DenseOperator
 from bandfall.schedules import Constant, Geometric, MinimumSpeed
@@ -113,7 +114,7 @@ def test_krylov_error_bound_holds(data, seed, bandwidth, time):
         # The coefficients leave exactly the residual that is reported.
         left = r - reference.kernel("gaussian", X, X, bandwidth) @ coefficients
         assert_allclose(residual, left, atol=1e-9 * max(1.0, time))
-        small = np.sqrt(max(0.0, float(space.squared_norm(np.array([time]))[0])))
+        small = np.sqrt(max(0.0, space.squared_norm.at(time)))
         assert abs(small - np.linalg.norm(exact)) <= 1.5 * space.error(time) + 1e-10
         if space.exhausted:
             break
@@ -121,11 +122,24 @@ def test_krylov_error_bound_holds(data, seed, bandwidth, time):
 
 
 def test_events_are_located():
-    decay = lambda t: 3 * np.exp(-2 * t) + np.exp(-0.01 * t)  # noqa: E731
-    t = first_time_below(decay, 1.5, 1e6)
-    assert_allclose(decay(np.array([t]))[0], 1.5, rtol=1e-9)
-    assert first_time_below(decay, 5.0, 1e6) == 0.0
-    assert first_time_below(decay, 0.5, 1.0) == np.inf
+    decay = Decay(np.array([2.0, 0.01]), np.array([3.0, 1.0]))
+    t = decay.first_below(1.5, 1e6)
+    assert_allclose(3 * np.exp(-2 * t) + np.exp(-0.01 * t), 1.5, rtol=1e-9)
+    assert decay.first_below(5.0, 1e6) == 0.0
+    assert decay.first_below(0.5, 1.0) == np.inf
+    assert decay.first_below(0.0, 1e6) == np.inf
+
+
+@given(seeds, st.floats(0.0, 1.0))
+def test_events_among_rates_of_all_scales(seed, share):
+    """The far side of the crossing, and no more than rounding beyond it."""
+    rng = np.random.default_rng(seed)
+    decay = Decay(10.0 ** rng.uniform(-9, 9, size=30), 10.0 ** rng.uniform(-12, 0, size=30))
+    start = decay.at(0.0)
+    level = start * 10.0 ** (-12 * share)
+    t = decay.first_below(level, 1e12)
+    assert decay.at(t) <= level * (1 + 1e-9)
+    assert decay.at(t * (1 - 1e-11)) >= level * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("max_r2", [0.3, 0.9, 0.999, 1.0])

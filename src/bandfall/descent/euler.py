@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from bandfall.closed_form import euler_filter
+from bandfall.descent.decay import Decay
 from bandfall.descent.front import TrainingFront
-from bandfall.descent.hold import Hold, first_decay, first_end
+from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
@@ -101,12 +102,13 @@ class Euler:
         step = self._stable_step(operator, bandwidth)
         if step < self.step_size:
             self._warn(bandwidth, step)
-        rates = -np.log(np.maximum(np.abs(1.0 - step * eigenvalues), 1e-300))
-        speeds = 2.0 * eigenvalues * weights
+        factors = np.clip(np.abs(1.0 - step * eigenvalues), 1e-300, 1.0)
+        rates = -2.0 * np.log(factors)
+        speeds = 2.0 * np.maximum(eigenvalues, 0.0) * weights
         status, end = first_end(  # in steps
-            r2=np.ceil(first_decay(rates, weights, 1.0 - stopping.r2_goal)),
+            r2=np.ceil(Decay(rates, weights).first_below(1.0 - stopping.r2_goal, HORIZON)),
             time=(stopping.max_time - time) / step,
-            stalled=np.ceil(first_decay(rates, speeds, STALL_SPEED)),
+            stalled=np.ceil(Decay(rates, speeds).first_below(STALL_SPEED, HORIZON)),
         )
         n_steps = math.floor(end * (1.0 + 1e-12))
         filters = euler_filter(eigenvalues, step, n_steps)

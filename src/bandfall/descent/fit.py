@@ -16,6 +16,7 @@ from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator, make_operator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.rows import blas_threads_for
 from bandfall.schedules import Constant, Schedule
 
 # Standard deviations of the target; float32 rounding stays far below.
@@ -162,7 +163,8 @@ def resume_path(
         )
 
     recorder = Recorder(operator, watcher, assemble)
-    status = solver.run(front, schedule, stopping, recorder)
+    with blas_threads_for(len(path.X)):
+        status = solver.run(front, schedule, stopping, recorder)
     trained = assemble(recorder, status)
     if device is not None:
         _check_device_sums(path, trained, device)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bandfall.closed_form import flow_filter
+from bandfall.descent.decay import Decay
 from bandfall.descent.front import Plan, TrainingFront
-from bandfall.descent.hold import HORIZON, Hold, first_decay, first_end
-from bandfall.descent.krylov import KrylovSpace, first_time_below
+from bandfall.descent.hold import HORIZON, Hold, first_end
+from bandfall.descent.krylov import KrylovSpace
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator
@@ -82,7 +83,7 @@ class Flow:
                 residual,
                 stopping.max_time if reached is Status.TIME_REACHED else front.time + duration,
             )
-            front.know_speed(front.bandwidth, float(space.speed(np.array([duration]))[0]))
+            front.know_speed(front.bandwidth, space.speed.at(duration))
             if reached is Status.R2_REACHED and front.r2 < stopping.r2_goal - tolerance:
                 reached = None  # rounding promised too much
             if reached is not None:
@@ -102,12 +103,13 @@ class Flow:
 
         After a time t the residual is U e^{−tλ} Uᵀr.
         """
-        speeds = 2.0 * eigenvalues * weights
+        rates = 2.0 * np.maximum(eigenvalues, 0.0)
+        speeds = Decay(rates, rates * weights)
         stalled = 0.0
-        if speeds.sum() >= STALL_SPEED:
-            stalled = first_decay(eigenvalues, speeds, 0.5 * STALL_SPEED)
+        if speeds.at(0.0) >= STALL_SPEED:
+            stalled = speeds.first_below(0.5 * STALL_SPEED, HORIZON)
         status, duration = first_end(
-            r2=first_decay(eigenvalues, weights, 1.0 - stopping.r2_goal),
+            r2=Decay(rates, weights).first_below(1.0 - stopping.r2_goal, HORIZON),
             time=stopping.max_time - time,
             stalled=stalled,
         )
@@ -159,18 +161,18 @@ def _horizon(
     plan, end = front.plan, front.plan.end
     if not math.isfinite(end):
         threshold = max(schedule.threshold(front.bandwidth), 0.5 * STALL_SPEED)
-        lead = front.time - plan.start + first_time_below(space.speed, threshold, HORIZON)
+        lead = front.time - plan.start + space.speed.first_below(threshold, HORIZON)
         end = plan.start + min((2.0 if plan.centred else 1.0) * lead, schedule.span(front))
     duration: float = end - front.time
     reached = None
     if front.bandwidth <= schedule.floor:
         resolution = float(np.finfo(front.operator.dtype).eps)
-        standstill = first_time_below(space.gain, resolution, HORIZON)
+        standstill = space.gain.first_below(resolution, HORIZON)
         if standstill < duration:
             duration, reached = standstill, Status.STALLED
     if front.time + duration >= stopping.max_time:
         duration, reached = stopping.max_time - front.time, Status.TIME_REACHED
-    enough = first_time_below(space.squared_norm, 1.0 - stopping.r2_goal, duration)
+    enough = space.squared_norm.first_below(1.0 - stopping.r2_goal, duration)
     if enough < math.inf:
         duration, reached = enough, Status.R2_REACHED
     return duration, reached, end

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandfall.descent.krylov import first_time_below
 from bandfall.descent.stopping import Status
 
 # Later than anything that still moves at a speed that counts.
@@ -44,12 +43,3 @@ def first_end(*, r2: float, time: float, stalled: float) -> tuple[Status, float]
     }
     status = min(ends, key=lambda limit: ends[limit])  # the first one of equals
     return status, ends[status]
-
-
-def first_decay(rates: np.ndarray, weights: np.ndarray, level: float) -> float:
-    """The first t at which Σ weights · e^{−2·t·rates} falls to `level`; ∞ if it never does."""
-
-    def total(times: np.ndarray) -> np.ndarray:
-        return np.exp(-2.0 * np.multiply.outer(times, rates)) @ weights
-
-    return first_time_below(total, level, HORIZON)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from bandfall.closed_form import flow_filter
+from bandfall.descent.decay import Decay
 from bandfall.operators import KernelOperator
 
 Array = Any
@@ -119,26 +118,28 @@ class KrylovSpace:
             self._vectors[:, -1, :] * self._vectors[:, 0, :]
         )
 
-    def squared_norm(self, times: np.ndarray) -> np.ndarray:
-        """‖r(t)‖² summed over columns, at each of `times`."""
-        return self._exponentials(2.0 * times, self._weights)
+    @property
+    def squared_norm(self) -> Decay:
+        """‖r(t)‖² summed over columns."""
+        return self._decay(self._weights)
 
-    def speed(self, times: np.ndarray) -> np.ndarray:
-        """∂R²/∂t = 2 r(t)ᵀ K r(t), at each of `times`."""
-        return self._exponentials(2.0 * times, 2.0 * self._weights * self._eigenvalues)
+    @property
+    def speed(self) -> Decay:
+        """∂R²/∂t = 2 r(t)ᵀ K r(t)."""
+        return self._decay(2.0 * self._weights * self._eigenvalues)
 
-    def gain(self, times: np.ndarray) -> np.ndarray:
-        """What R² can still gain at each of `times`, from directions that K reaches for sure.
+    @property
+    def gain(self) -> Decay:
+        """What R² can still gain, from directions that K reaches for sure.
 
         The others, such as differences of targets at repeated rows, look trainable by rounding,
         over times and with coefficients as large as its inverse.
         """
         smallest = _UNRESOLVED * self._eps * self._eigenvalues[:, -1:]
-        return self._exponentials(2.0 * times, self._weights * (self._eigenvalues > smallest))
+        return self._decay(self._weights * (self._eigenvalues > smallest))
 
-    def _exponentials(self, times: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        rates = self._eigenvalues.reshape(-1)
-        return np.exp(-np.multiply.outer(times, rates)) @ weights.reshape(-1)
+    def _decay(self, weights: np.ndarray) -> Decay:
+        return Decay(2.0 * self._eigenvalues.reshape(-1), weights.reshape(-1))
 
     def error(self, time: float) -> float:
         """Bound on the error of r(time), from the defect."""
@@ -184,34 +185,6 @@ class KrylovSpace:
         small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
         combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
-
-
-def first_time_below(
-    function: Callable[[np.ndarray], np.ndarray], level: float, limit: float
-) -> float:
-    """When a decreasing function of time first falls to `level`; ∞ if not before `limit`."""
-    if float(function(np.array([limit]))[0]) > level:
-        return np.inf
-    if float(function(np.array([0.0]))[0]) <= level:
-        return 0.0
-    low, high = 0.0, min(limit, 1e-12)
-    while high < limit:  # a geometric bracket …
-        grid = np.minimum(high * np.array([10.0, 100.0, 1e3, 1e4]), limit)
-        below = function(grid) <= level
-        if below.any():
-            first = int(np.argmax(below))
-            low = grid[first - 1] if first else high
-            high = grid[first]
-            break
-        high = grid[-1]
-
-    def excess(time: float) -> float:
-        return float(function(np.array([time]))[0]) - level
-
-    if excess(low) <= 0.0 or excess(high) >= 0.0:  # apart by rounding only
-        return float(high)
-    root = brentq(excess, low, high, xtol=1e-30, rtol=1e-13)  # … and the root in it,
-    return float(min(root * (1.0 + 2e-13), high))  # from the far side
 
 
 def _reciprocal(values: np.ndarray) -> np.ndarray:

@@ -26,8 +26,9 @@ from bandfall.selection.tuning import (
     search,
 )
 
-# Beyond this many rows everything is computed in float32.
+# Beyond this many rows everything is computed in float32; the search from fewer on.
 _FLOAT32_ROWS = 2000
+_FLOAT32_SEARCH = 500
 # Below this many rows each is held out once (cross-validation); above, one part is enough.
 _CROSS_VALIDATION_ROWS = 1500
 _FOLDS = 5
@@ -250,6 +251,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     def _choose(self, views, y, weights, trials, out_of_time):
         """The trial to trust, what its metric was learned with, and metrics to be used again."""
         n = len(y)
+        if n >= _FLOAT32_SEARCH:
+            views = {name: X.astype(np.float32, copy=False) for name, X in views.items()}
         random = check_random_state(self.random_state)
         options = {
             "kernels": KERNELS if self.kernels is None else tuple(self.kernels),

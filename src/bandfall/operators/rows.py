@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -14,6 +15,8 @@ from threadpoolctl import ThreadpoolController
 
 # Large enough that starting a block costs little, small enough for the caches.
 CACHE_ENTRIES = 1 << 18
+
+_FEW_ROWS = 4000
 
 Task = TypeVar("Task")
 _local = threading.local()
@@ -62,7 +65,7 @@ def _pool(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads(), thread_name_prefix="bandfall")
 
 
-class _SingleThreadedBlas:
+class _SingleThreadedBlas(AbstractContextManager[None]):
     """Holds BLAS to one thread while any caller is inside; safe from several threads."""
 
     def __init__(self) -> None:
@@ -89,3 +92,11 @@ def _controller() -> ThreadpoolController:
 
 
 _single_threaded_blas = _SingleThreadedBlas()
+
+
+def blas_threads_for(n_rows: int) -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for few rows: many short products cost more to share than to do.
+
+    NumPy and SciPy bring a pool each, and while one works the other spins.
+    """
+    return _single_threaded_blas if n_rows <= _FEW_ROWS else nullcontext()

@@ -18,8 +18,12 @@ class Decay:
     rates: np.ndarray
     weights: np.ndarray
 
+    def __call__(self, times: np.ndarray) -> np.ndarray:
+        """f at each of `times`."""
+        return np.exp(-np.multiply.outer(times, self.rates)) @ self.weights
+
     def at(self, time: float) -> float:
-        """f(time)."""
+        """f at one time."""
         return float(self.weights @ np.exp(-time * self.rates))
 
     def first_below(self, level: float, limit: float) -> float:

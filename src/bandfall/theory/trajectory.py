@@ -162,8 +162,7 @@ def _resolved(operator: KernelOperator, residual: Any, columns: np.ndarray) -> n
             continue
         space = _covering_space(operator, bandwidth, residual, duration)
         # log ‖r‖ falls fastest at the start, at the rate rᵀKr/rᵀr.
-        zero = np.zeros(1)
-        rate = 0.5 * float(space.speed(zero)[0] / space.squared_norm(zero)[0])
+        rate = 0.5 * space.speed.at(0.0) / space.squared_norm.at(0.0)
         first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
         times = np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
         parts.append(

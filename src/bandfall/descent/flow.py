@@ -166,10 +166,13 @@ def _horizon(
     duration: float = end - front.time
     reached = None
     if front.bandwidth <= schedule.floor:
-        resolution = float(np.finfo(front.operator.dtype).eps)
-        standstill = space.gain.first_below(resolution, HORIZON)
-        if standstill < duration:
-            duration, reached = standstill, Status.STALLED
+        gain = space.gain
+        out_of_reach = space.squared_norm.at(0.0) - gain.at(0.0)
+        if out_of_reach > 1.0 - stopping.r2_goal:
+            resolution = float(np.finfo(front.operator.dtype).eps)
+            standstill = gain.first_below(resolution, HORIZON)
+            if standstill < duration:
+                duration, reached = standstill, Status.STALLED
     if front.time + duration >= stopping.max_time:
         duration, reached = stopping.max_time - front.time, Status.TIME_REACHED
     enough = space.squared_norm.first_below(1.0 - stopping.r2_goal, duration)

@@ -141,6 +141,17 @@ def test_coinciding_rows_far_from_the_origin_at_tiny_bandwidths(d, bandwidth):
         assert_allclose(product(X, "gaussian", bandwidth, C[0]), C[0], rtol=1e-6)
 
 
+def test_sums_over_many_blocks_are_split(monkeypatch):
+    monkeypatch.setattr(fused_module, "_LONGEST_SUM", 1)
+    X = rows(n=300)
+    C = np.random.default_rng(1).normal(size=(1, 300, 1)).astype(np.float32)
+    cross = fused_module.FusedCross(tensor(X[:40]), tensor(X), get_kernel("gaussian"))
+    launch = fused_module.Launch(16, 32)
+    assert cross._grid(launch, torch.device(DEVICE)) == ((4, 5), 1)
+    truth = reference.kernel("gaussian", X[:40].astype(float), X.astype(float), 1.0) @ C[0]
+    assert_allclose(cross.product([1.0], tensor(C)).cpu(), truth, atol=rounding(np.float32, 400))
+
+
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("d", [3, 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

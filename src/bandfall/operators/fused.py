@@ -17,6 +17,7 @@ _BLOCK = 128  # rows; a program's tile is a part of a block in each direction
 _DIRECT_FEATURES = 12  # up to here differences in registers serve, beyond tensor cores
 _OUTPUTS = (4, 2, 1)  # right-hand sides per pass
 _SPLIT_ERROR = 2.0**-21
+_LONGEST_SUM = 256  # blocks of rows that one program adds up at new rows: more would round more
 
 
 def fused_available(kernel: Kernel, device: torch.device) -> bool:
@@ -229,7 +230,7 @@ class FusedCross:
         """Strips of new rows times parts of the training rows; blocks in a part."""
         n_strips = self.new.stride // launch.rows
         wanted = 8 * launch.programs_per_core * _n_cores(device)
-        blocks = max(1, self.rows.n_blocks * n_strips // wanted)
+        blocks = min(max(1, self.rows.n_blocks * n_strips // wanted), _LONGEST_SUM)
         return (n_strips, -(-self.rows.n_blocks // blocks)), blocks
 
     def _pass(self, scales: list[float], values: Tensor) -> Tensor:

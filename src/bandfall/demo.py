@@ -2,8 +2,8 @@
 
     python -m bandfall.demo --out out
 
-Everything it needs ships inside: the sine data of the paper's Figure 1 and Friedman's function of five
-features out of ten, made by code, and scikit-learn's diabetes data.
+Everything it needs ships inside: the sine data of the paper's Figure 1 and Friedman's function of
+five features out of ten, made by code, and scikit-learn's diabetes data.
 """
 
 from __future__ import annotations
@@ -263,8 +263,8 @@ def main(argv: list[str] | None = None) -> int:
     figure.savefig(folder / "demo.png")
     print(table(scores))
     print(
-        "\nHalf of Friedman's features are noise: BandfallRegressor learns which. Diabetes is mostly\n"
-        "noise: a model that interpolates fits the noise too, unless held-out rows tell it to stop."
+        "\nHalf of Friedman's features are noise: BandfallRegressor learns which. Diabetes is\n"
+        "mostly noise: a model that interpolates fits it too, unless held-out rows tell it to stop."
     )
     print(f"\nPicture: {folder / 'demo.png'}")
     return 0

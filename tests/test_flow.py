@@ -335,3 +335,15 @@ def test_rounding_does_not_train_what_repeated_rows_contradict():
     assert path.status is Status.STALLED
     assert path.time < 100.0
     assert_allclose(path.evaluate(X[::20])[:, 0], means, atol=1e-3)
+
+
+def test_a_wide_floor_in_float32_ends():
+    """What float32 cannot resolve would be trained for as long as iterations last."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = (np.sin(2 * X[:, :1]) + X[:, 1:2] * X[:, 2:]).astype(np.float32)
+    y += 0.1 * rng.normal(size=y.shape).astype(np.float32)
+    stopping = Stopping(max_iter=1000)
+    path = train(X, y, Flow(), MinimumSpeed(0.1, 0.1, 1.0), stopping=stopping)
+    assert path.status is Status.STALLED
+    assert path.r2 > 0.99

@@ -122,7 +122,7 @@ def test_cross_product_sums_stages(name, d):
         for s, c in zip(bandwidths, C, strict=True)
     )
     tensors = [tensor(a) for a in (X_new, X)]
-    cross = fused_module.FusedCross(*tensors, get_kernel(name))
+    cross = fused_module.FusedCross(*tensors, get_kernel(name), 2**30)
     total = cross.product(bandwidths, tensor(C))
     assert_allclose(total.cpu().numpy(), truth, atol=rounding(np.float32, 400))
     parts = sum(cross.product([s], tensor(c[None])) for s, c in zip(bandwidths, C, strict=True))
@@ -135,20 +135,25 @@ def test_coinciding_rows_far_from_the_origin_at_tiny_bandwidths(d, bandwidth):
     rng = np.random.default_rng(0)
     X = (5.0 * rng.normal(size=(60, d))).astype(np.float32)
     C = rng.normal(size=(1, 60, 1)).astype(np.float32)
-    cross = fused_module.FusedCross(tensor(X), tensor(X), get_kernel("gaussian"))
+    cross = fused_module.FusedCross(tensor(X), tensor(X), get_kernel("gaussian"), 2**30)
     assert_allclose(cross.product([bandwidth], tensor(C)).cpu(), C[0], rtol=1e-6)
     if bandwidth > 0:
         assert_allclose(product(X, "gaussian", bandwidth, C[0]), C[0], rtol=1e-6)
 
 
-def test_sums_over_many_blocks_are_split(monkeypatch):
-    monkeypatch.setattr(fused_module, "_LONGEST_SUM", 1)
-    X = rows(n=300)
+@pytest.mark.parametrize(
+    ("longest", "budget", "n_parts"),
+    [(100, 2**30, 1), (2, 2**30, 3), (1, 2**30, 5), (1, 3 * 4 * 320, 3), (1, 0, 1)],
+)
+def test_long_sums_are_split_as_memory_allows(monkeypatch, longest, budget, n_parts):
+    monkeypatch.setattr(fused_module, "_LONGEST_SUM", longest)
+    monkeypatch.setattr(fused_module, "_n_cores", lambda device: 1)
+    X = rows(n=300)  # five blocks
     C = np.random.default_rng(1).normal(size=(1, 300, 1)).astype(np.float32)
-    cross = fused_module.FusedCross(tensor(X[:40]), tensor(X), get_kernel("gaussian"))
-    launch = fused_module.Launch(16, 32)
-    assert cross._grid(launch, torch.device(DEVICE)) == ((4, 5), 1)
-    truth = reference.kernel("gaussian", X[:40].astype(float), X.astype(float), 1.0) @ C[0]
+    cross = fused_module.FusedCross(tensor(X), tensor(X), get_kernel("gaussian"), budget)
+    (_, parts), _ = cross._grid(fused_module.Launch(16, 32), tensor(C), 1)
+    assert parts == n_parts
+    truth = reference.kernel("gaussian", X.astype(float), X.astype(float), 1.0) @ C[0]
     assert_allclose(cross.product([1.0], tensor(C)).cpu(), truth, atol=rounding(np.float32, 400))
 
 
@@ -163,7 +168,7 @@ def test_gradient(name, d, dtype):
     truth = cross_gradient(
         X_new.astype(float), X.astype(float), get_kernel(name), bandwidths, C.astype(float)
     )
-    cross = fused_module.FusedCross(tensor(X_new), tensor(X), get_kernel(name))
+    cross = fused_module.FusedCross(tensor(X_new), tensor(X), get_kernel(name), 2**30)
     gradient = cross.gradient(bandwidths, tensor(C))
     assert_allclose(gradient.cpu().numpy(), truth, atol=rounding(dtype, 400))
 

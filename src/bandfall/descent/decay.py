@@ -18,13 +18,13 @@ class Decay:
     rates: np.ndarray
     weights: np.ndarray
 
-    def __call__(self, times: np.ndarray) -> np.ndarray:
+    def __call__(self, times: np.ndarray | float) -> np.ndarray:
         """f at each of `times`."""
         return np.exp(-np.multiply.outer(times, self.rates)) @ self.weights
 
     def at(self, time: float) -> float:
         """f at one time."""
-        return float(self.weights @ np.exp(-time * self.rates))
+        return float(self(time))
 
     def first_below(self, level: float, limit: float) -> float:
         """When f first falls to `level`; ∞ if not before `limit`.

@@ -188,10 +188,14 @@ class FusedProduct:
 
 
 class FusedCross:
-    """Sums over stages at new rows, f(x) = Σ_s k_{σ_s}(x, X) c_s, and their gradients."""
+    """Sums over stages at new rows, f(x) = Σ_s k_{σ_s}(x, X) c_s, and their gradients.
 
-    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel):
+    `memory_budget` bounds the partial sums, of which there is always one at least.
+    """
+
+    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, memory_budget: int):
         self.kernel = kernel
+        self.memory_budget = memory_budget
         self.unit = max(_unit(X), _unit(X_new))
         wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
         centre = X.mean(0)
@@ -226,18 +230,23 @@ class FusedCross:
     def _scales(self, bandwidths: Any, like: Tensor) -> list[float]:
         return [_scale(self.kernel, float(b), self.unit, like.dtype) for b in bandwidths]
 
-    def _grid(self, launch: Launch, device: torch.device) -> tuple[tuple[int, int], int]:
-        """Strips of new rows times parts of the training rows; blocks in a part."""
-        n_strips = self.new.stride // launch.rows
-        wanted = 8 * launch.programs_per_core * _n_cores(device)
-        blocks = min(max(1, self.rows.n_blocks * n_strips // wanted), _LONGEST_SUM)
-        return (n_strips, -(-self.rows.n_blocks // blocks)), blocks
+    def _grid(self, launch: Launch, values: Tensor, width: int) -> tuple[tuple[int, int], int]:
+        """Strips of new rows times parts of the training rows; blocks in a part.
+
+        `width` numbers per new row are summed in each part.
+        """
+        n_strips, n_blocks = self.new.stride // launch.rows, self.rows.n_blocks
+        wanted = 8 * launch.programs_per_core * _n_cores(values.device)
+        fitting = self.memory_budget // (width * self.new.stride * values.element_size())
+        blocks = min(max(1, n_blocks * n_strips // wanted), _LONGEST_SUM)
+        blocks = max(blocks, -(-n_blocks // max(1, fitting)))
+        return (n_strips, -(-n_blocks // blocks)), blocks
 
     def _pass(self, scales: list[float], values: Tensor) -> Tensor:
         new, rows = self.new, self.rows
         n_stages, n_outputs, _ = values.shape
         launch = _launch(rows, n_outputs)
-        grid, blocks = self._grid(launch, values.device)
+        grid, blocks = self._grid(launch, values, n_outputs)
         partial = values.new_empty((grid[1], n_outputs, new.stride))
         _kernels().cross_product[grid](
             *new.arguments, new.stride, *rows.arguments, rows.stride,
@@ -249,7 +258,7 @@ class FusedCross:
 
     def _gradient_pass(self, scales: list[float], values: Tensor) -> Tensor:
         new, rows, launch = self.new, self.rows, _launch(self.rows, 1, direct=True)
-        grid, blocks = self._grid(launch, values.device)
+        grid, blocks = self._grid(launch, values, new.n_features)
         partial = values.new_zeros((grid[1], new.n_features, new.stride))
         _kernels().cross_gradient[grid](
             new.points, new.stride, rows.points, rows.stride, values, values.new_tensor(scales),

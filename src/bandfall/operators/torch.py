@@ -199,7 +199,7 @@ def cross_product(
     n_stages, _, n_outputs = weights.shape
     sums = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
     if _worth_fusing(kernel, new, train, n_stages):
-        fused = FusedCross(new, train, kernel)
+        fused = FusedCross(new, train, kernel, memory_budget)
         step = 1 if cumulative else max(1, n_stages)
         for s in range(0, n_stages, step):
             part = slice(s, s + step)
@@ -232,7 +232,7 @@ def cross_gradient(
     if _worth_fusing(kernel, new, train, len(weights)):
         used = usable_bandwidths(bandwidths, np.finfo(coefficients.dtype))
         if len(used):
-            fused = FusedCross(new, train, kernel)
+            fused = FusedCross(new, train, kernel, memory_budget)
             gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
         return gradient.cpu().numpy()
     chunks = _Chunks(new, train, memory_budget)

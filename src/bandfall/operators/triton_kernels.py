@@ -1,7 +1,7 @@
 """Fused kernel products for CUDA: distance, profile and sum in one pass, nothing n² stored.
 
-Triton cannot call array functions, so the five profiles of `bandfall.kernels` stand here once
-more, in `_profile`; the tests compare them.
+Triton cannot call array functions, so the five profiles and slopes of `bandfall.kernels` stand here
+once more, in `_profile` and `_slope`; the tests compare them.
 
 Rows are padded to whole blocks with copies of a real row and weight zero: no masks. Points are
 stored block by block, ``points[block, feature, row in block]``. Squared distances come from

@@ -1,57 +1,49 @@
-"""The captions of the paper's figures, to be read beside ours."""
+"""What each figure shows, in our words: the text that stands under it in the report."""
 
 CAPTIONS = {
     "figure1": (
-        "Top: Inferred models for different values of the minimum allowed bandwidth, σ_m, and a "
-        "fixed training time/regularization. With increasing model complexity (decreasing σ_m) the "
-        "generalization goes from poor, to good, to poor, to, for the decreasing bandwidth model, "
-        "good. Bottom: Mean and 90 % prediction intervals of training and generalization errors "
-        "(as 1 − R²) as a function of σ_m. The four vertical black lines correspond to the four "
-        "top panels."
+        "One draw of 20 noisy points from a sine on top: what KGD-D and KRR learn when the "
+        "bandwidth may not fall below σ_m. A large floor gives curves that are too flat, a medium "
+        "one finds the sine, a smaller one overshoots between the points; at the smallest KRR "
+        "shrinks to spikes while KGD-D is close to the sine again. Below: 1 − R² against the "
+        "floor, averaged over all draws, on training points (dashed) and test points (solid); "
+        "bands hold the middle 90 % of the draws, black lines mark the floors drawn on top."
     ),
     "figure2": (
-        "Δk₂ as a function of σ. We used the Gaussian kernel, with the data standardized to zero "
-        "mean and unit variance, and split into 100 random, non-overlapping splits, each "
-        "containing 30 observations. The solid and dotted lines mark the median and first and "
-        "fourth quartile across the 100 splits. As σ goes to 0 and ∞, Δk₂ becomes "
-        "deterministically 1 and 0, while for intermediate values of σ, Δk₂ exhibits randomness "
-        "and is significantly larger than 1."
+        "How the kernel shift Δk₂ depends on the bandwidth, on standardised samples of 30 rows "
+        "from each real data set: the median over the samples (solid) between its quartiles "
+        "(dotted). Tiny bandwidths give 1 for every sample and huge ones 0; in between the shift "
+        "is several times larger and differs from sample to sample."
     ),
     "figure3": (
-        "Inferred functions of neural networks of increasing complexity, trained until R² on "
-        "training data exceeds 0.999, or at most for 10⁷ epochs, N_e. R²_te denotes R² on test "
-        "data. In the fifth panel, we have used preconditioned gradient descent to make the NTK "
-        "evolve as if its bandwidth decreased to zero during training."
+        "Five neural networks fitted to the same noisy sine, each with its number of parameters p, "
+        "epochs N_e and test R². The first four grow from left to right and train by plain "
+        "gradient descent; the gradients of the fifth, a small one, are preconditioned so that its "
+        "tangent kernel acts like one whose bandwidth falls. Training ends at a training R² of "
+        "0.999 or at the limit on epochs."
     ),
     "figure4": (
-        "Training and test errors (as 1 − R²) as functions of model complexity (in terms of σ_m), "
-        "for kernel regression with constant and decreasing bandwidths. The plots show the means, "
-        "together with the 90 % prediction intervals. For simple models, both the training and "
-        "test errors are large, but they all decrease with increasing model complexity. While the "
-        "training errors decrease toward zero, the test errors start to increase again as the "
-        "models become even more complex. When using a decreasing bandwidth, a second descent in "
-        "the error results in good generalization for very complex models, something that is not "
-        "the case for the constant bandwidth model."
+        "Error 1 − R² against the smallest bandwidth allowed, for the Gaussian kernel: training "
+        "(dashed) and test rows (solid), averaged over the splits of each real data set, with "
+        "bands for the middle 90 % of the splits. From left to right both test curves fall, rise "
+        "and fall again; past that KRR loses all it had learned, and KGD-D keeps its low error."
     ),
     "figure5": (
-        "Inferred models at different training times, increasing with the row number. Training "
-        "time/regularization is selected to obtain the same R² on training data for both models. "
-        "KGD-D first captures the linear parts of the data, and performs well both on the linear "
-        "and sinusoidal parts, in combination with perfectly interpolating the data at "
-        "convergence. In contrast, the constant bandwidth (selected by 10-fold cross-validation) "
-        "is too small to perform well on the linear parts and too large to generalize well when "
-        "the training error goes to zero."
+        "A line interrupted by a fast sine, learned by KGD-D (left) and by KRR with one "
+        "cross-validated bandwidth (right); rows go from little training to much, both sides at "
+        "about equal training R². KGD-D picks up the line first and the sine later, and passes "
+        "through the points without going astray between them. KRR's bandwidth, which fits the "
+        "sine, leaves gaps along the line, and near interpolation its curve swings far beyond the "
+        "data."
     ),
     "figure6": (
-        "Analogue of Figure 1, for the four kernels in Table 3. Except for ν = 1/2, for which the "
-        "kernel and inferred functions tend to linearly interpolate the data, the results agree "
-        "with those of Figure 4."
+        "The panels and curves of Figure 1 for four other kernels. With Matérn 3/2, Matérn 5/2 and "
+        "the Cauchy kernel the test error of KGD-D comes down twice; with Matérn 1/2, whose fits "
+        "are close to straight lines between the points, there is no peak to come down from."
     ),
     "figure7": (
-        "Training and test errors (as 1 − R²) as functions of model complexity (in terms of σ_m), "
-        "for kernel regression with constant and decreasing bandwidths. The plots show the means, "
-        "together with the 90 % prediction intervals. Except for ν = 1/2, for which the kernel and "
-        "inferred functions tend to linearly interpolate the data, the results agree with those "
-        "of Figure 4."
+        "The curves of Figure 4 for four other kernels, one per row. Three of them repeat the two "
+        "descents of KGD-D; Matérn 1/2, in the first row, has one, and its test error stays low "
+        "where that of KRR climbs."
     ),
 }

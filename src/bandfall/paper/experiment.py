@@ -196,7 +196,7 @@ class Experiment:
     requires : tuple of str
         Modules beyond the package's own dependencies.
     caption : str
-        The paper's.
+        What it shows, for the report.
     seeded : bool
         Whether the size of a run changes it; if not, any run of it is complete.
     """

@@ -87,7 +87,7 @@ def _claims(networks: list[Result], judge: bool) -> list[Claim]:
     epochs = [network["epochs"] for network in networks]
     return [
         Claim(
-            "Plain networks: generalisation goes from poor to good to poor to better",
+            "Plain networks: with their size test R² rises, falls and rises again",
             "test R² " + ", ".join(f"{value:.2f}" for value in r2[:4]),
             (r2[0] < r2[1] > r2[2] < r2[3]) if judge else None,
         ),

@@ -15,7 +15,7 @@ from bandfall.paper.choices import CHOICES
 from bandfall.paper.experiment import AGREES, DIFFERS, NOT_JUDGED
 from bandfall.paper.layout import Table
 
-AUTHOR_HOURS = 30  # "The total run time, for all experiments, was approximately 30 hours."
+AUTHOR_HOURS = 30  # what the paper says all its experiments took
 _IMAGE_WIDTH = 1000  # pixels, in Markdown
 _COLOURS = 64
 
@@ -87,7 +87,7 @@ def write_markdown(
             _compress(figures / f"{summary.name}.png", images / f"{summary.name}.png")
             parts.append(f"![{_label(summary.name)}]({images.name}/{summary.name}.png)")
         if summary.caption:
-            parts.append(f"> The paper's caption: {summary.caption}")
+            parts.append(f"> {summary.caption}")
         if summary.claims:
             parts.append(_claims(summary).markdown())
         parts += summary.notes
@@ -174,7 +174,7 @@ def _html_section(summary: Summary, figures: Path) -> Iterator[str]:
         data = base64.b64encode((figures / f"{summary.name}.png").read_bytes()).decode()
         yield f'<img alt="{_label(summary.name)}" src="data:image/png;base64,{data}">'
     if summary.caption:
-        yield f"<blockquote>The paper's caption: {escape(summary.caption)}</blockquote>"
+        yield f"<blockquote>{escape(summary.caption)}</blockquote>"
     if summary.claims:
         yield "<ul>"
         for claim in summary.claims:

@@ -56,8 +56,8 @@ def _summarise(results: Results, size: Size) -> Outcome:
     }
     claims = [claim for dataset, shift in shifts.items() for claim in _claims(dataset, shift, size)]
     note = (
-        "The caption's dotted lines (“first and fourth quartile”) are drawn as first and third "
-        "quartile; the range of bandwidths, which the paper does not state, is 0.01 to 1000."
+        "Where the paper's caption speaks of a “fourth quartile”, the third is drawn; the range "
+        "of bandwidths, which the paper does not state, is 0.01 to 1000."
     )
     return Outcome(figure=_draw(shifts), claims=claims, notes=[note])
 

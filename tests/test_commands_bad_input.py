@@ -1,6 +1,8 @@
 """Whatever is wrong with the input: one line, exit code 2, no traceback, nothing overwritten."""
 
 import gzip
+import json
+import os
 
 import numpy as np
 import pytest
@@ -223,6 +225,30 @@ class TestNothingIsOverwritten:
         one_line(call("predict", model, data, "--out", model, "--force"))
         assert data.read_bytes() == before
 
+    @pytest.mark.parametrize("command", ["fit", "report", "predict"])
+    def test_a_place_that_cannot_be_written_is_found_out_first(
+        self, model, data, tmp_path, command, monkeypatch
+    ):
+        """Here, because the name of the temporary file is too long for the system."""
+
+        def never(*_, **__):
+            raise AssertionError("the work has begun")
+
+        monkeypatch.setattr(f"bandfall.commands.{command}.read_model_file", never, raising=False)
+        monkeypatch.setattr(f"bandfall.commands.{command}.load_table", never, raising=False)
+        arguments = (model, data) if command == "predict" else (data, *Y)
+        before = sorted(tmp_path.iterdir())
+        done = call(command, *arguments, "--out", tmp_path / ("m" * 250))
+        assert "cannot be written: File name too long" in one_line(done)
+        assert sorted(tmp_path.iterdir()) == before
+
+    @pytest.mark.parametrize("command", ["fit", "report", "predict"])
+    def test_devices_and_pipes(self, model, data, tmp_path, command):
+        os.mkfifo(tmp_path / "pipe")
+        arguments = (model, data) if command == "predict" else (data, *Y)
+        done = call(command, *arguments, "--out", tmp_path / "pipe", "--force")
+        assert "is not a regular file" in one_line(done)
+
     def test_missing_or_wrong_directory(self, data, tmp_path):
         done = call("fit", data, *Y, "--out", tmp_path / "no" / "m")
         assert "does not exist" in one_line(done)
@@ -274,6 +300,53 @@ class TestPredict:
         model.write_bytes(model.read_bytes()[:-9])
         line = one_line(call("predict", model, tmp_path / "d.csv"))
         assert "truncated" in line
+
+
+def test_a_very_long_name_in_the_header(fit):
+    assert "the header of" in fit(b"a" * 200_000 + b",y\n1,2\n")
+
+
+def test_inspecting_a_pipe_does_not_block(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    assert "not a regular file" in one_line(call("inspect", tmp_path / "pipe"))
+
+
+class TestHostileNames:
+    """Names from strangers' files are shown as they are, and never steer the terminal."""
+
+    NAMES = ("power [kw]", "[/x]", "[bold red]", "\x1b[2J", "ab\u202egnp", "\x9b31m", "\\[b]")
+
+    @pytest.fixture
+    def model(self, tmp_path):
+        table = frame()
+        table.columns = [*self.NAMES[:2], "y"]
+        for name in self.NAMES[2:]:
+            table[name] = np.random.default_rng(len(name)).normal(size=len(table))
+        target, out = "goal [/y] \x1b]0;", tmp_path / "m [b]"
+        table.rename(columns={"y": target}).to_csv(tmp_path / "d.csv", index=False)
+        arguments = ("--target", target, *Y[2:], "--out", out)
+        self.fitted = call("fit", tmp_path / "d.csv", *arguments)
+        assert self.fitted.exit_code == 0, self.fitted.output
+        return out
+
+    def test_fit_and_inspect(self, model):
+        shown = " ".join(call("inspect", model).stdout.split())
+        for text in ("power [kw], [/x], [bold red]", "\\x1b[2J, ab\\u202egnp, \\x9b31m, \\[b]"):
+            assert text in shown
+        for output in (shown, self.fitted.stdout):
+            assert "goal [/y] \\x1b]0;" in output
+            assert not set("\x1b\x9b\u202e") & set(output)
+
+    def test_errors(self, model, tmp_path):
+        frame().to_csv(tmp_path / "new.csv", index=False)
+        line = one_line(call("predict", model, tmp_path / "new.csv"))
+        assert "'power [kw]'" in line
+        assert not set("\x1b\x9b\u202e") & set(line)
+
+    def test_json(self, model):
+        text = call("inspect", model, "--json").stdout
+        assert not set("\x1b\x9b\u202e") & set(text)
+        assert json.loads(text)["features"] == list(self.NAMES)
 
 
 def test_report_needs_a_target(tmp_path):

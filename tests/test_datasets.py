@@ -3,6 +3,7 @@
 import dataclasses
 import gzip
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from bandfall.datasets.files import read_table, values_checksum, weighted_means
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
 from shared_files import data_directory
-from toy_source import CONTENT, HEADER, TABLE, TOY, as_csv, zipped
+from toy_source import CONTENT, HEADER, TABLE, TOY, as_csv, encrypted, packed_as, zipped
 
 LOADERS = {
     "cpu": load_cpu,
@@ -126,8 +127,16 @@ def test_wrong_files_are_named_and_refused(tmp_path, content, complaint):
         ("toy.csv.gz", b"not gzip", "cannot be unpacked"),
         ("toy.zip", zipped(CONTENT)[:-30], "cannot be unpacked"),
         ("toy.zip", zipped(CONTENT, member="other.csv"), "no file 'inner.csv'"),
+        ("toy.zip", encrypted(zipped(CONTENT)), "cannot be unpacked .*encrypted"),
+        ("toy.zip", packed_as(zipped(CONTENT), 99), "cannot be unpacked .*compression"),
+        ("toy.csv.gz", gzip.compress(bytes(10**7)), "more than 1,024 bytes"),
+        ("toy.zip", zipped(bytes(10**7), deflated=True), "more than 1,024 bytes"),
+        ("toy.csv", bytes(2000), "more than 1,024 bytes"),
     ],
-    ids=["cut gzip", "not gzip", "cut zip", "another member"],  # gzip writes the time
+    ids=[  # gzip writes the time
+        *("cut gzip", "not gzip", "cut zip", "another member", "encrypted", "unknown method"),
+        *("gzip bomb", "zip bomb", "large"),
+    ],
 )
 def test_damaged_archives_are_refused(tmp_path, filename, content, complaint):
     source = dataclasses.replace(TOY, archive_member="inner.csv")
@@ -135,6 +144,26 @@ def test_damaged_archives_are_refused(tmp_path, filename, content, complaint):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=complaint):
         read_table(path, source)
+
+
+def test_a_very_long_header_field_is_refused(tmp_path):
+    source = dataclasses.replace(TOY, rows=10_000)
+    (tmp_path / "toy.csv").write_bytes(b"a" * 200_000 + CONTENT)
+    with pytest.raises(ValueError, match="its header cannot be read"):
+        read_table(tmp_path / "toy.csv", source)
+
+
+@pytest.mark.parametrize("packing", [gzip.compress, lambda content: content])
+def test_reading_stops_at_the_limit(tmp_path, packing):
+    """However much a small file unpacks to, little memory is taken."""
+    path = tmp_path / ("toy.csv.gz" if packing is gzip.compress else "toy.csv")
+    path.write_bytes(packing(bytes(5 * 10**7)))
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="more than"):
+        read_table(path, TOY)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6
 
 
 @given(position=st.tuples(st.integers(0, 2), st.integers(0, 2)), size=st.floats(1e-6, 1e3))

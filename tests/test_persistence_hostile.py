@@ -21,6 +21,7 @@ from bandfall import (
 )
 from bandfall.persistence import dump_bytes, load_bytes
 from bandfall.persistence.container import MAX_HEADER_BYTES
+from bandfall.persistence.paths import MAX_STAGES
 from model_files import put_together, table, taken_apart
 
 RAW_MUTANTS = 10_000
@@ -84,6 +85,11 @@ class TestNotAModelFile:
         if os.path.exists("/dev/zero"):
             with pytest.raises(ModelFileError, match="not a regular file"):
                 load_model("/dev/zero")
+
+    def test_pipe_does_not_block(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(ModelFileError, match="not a regular file"):
+            load_model(tmp_path / "pipe")
 
 
 class TestDamaged:
@@ -176,6 +182,14 @@ class TestHostile:
             deep = [deep]
         document["notes"] = {"deep": deep}
         refused(put_together(document, entries, raw), "nested too deeply")
+
+    def test_more_stages_than_anyone_can_wait_for(self):
+        """Each costs a prediction some microseconds, however few rows there are."""
+        model = KernelDescentRegressor(resolution=1.0).fit(*table(n=2, d=1))
+        path = model.path_
+        model.path_ = path.replace(stages=path.stages[:1] * (MAX_STAGES + 1))
+        with pytest.raises(ModelFileError, match="65,537 stages, over 65,536"):
+            dump_bytes(model)
 
     def test_bare_path_is_no_estimator(self, parts):
         document, entries, raw = parts

@@ -1,8 +1,10 @@
 """The report: complete, self-contained, safe with any names, and alive in a real browser."""
 
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 from html.parser import HTMLParser
 
@@ -12,10 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor, save_model
-from bandfall.commands import rivals
+from bandfall.commands import rivals, terminal
 from bandfall.report import Rows, render_page, study
 from bandfall.report.charts import Axis, Chart, number
-from shell import call, frame
+from shell import Y, call, frame, one_line
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
 
@@ -177,6 +179,21 @@ class TestCommand:
         done = call("report", tmp_path / "d.csv", "--target", "y", "--model", "kgdd", "--out", out)
         assert done.exit_code == 0, done.output
         assert "bandfall (this model)" in out.read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("choice", ["auto", "kgdd"])
+    def test_ctrl_c_while_training_writes_nothing(self, tmp_path, monkeypatch, choice):
+        presses = iter([signal.SIGINT])
+
+        def press_ctrl_c(bar, done):
+            for press in presses:
+                os.kill(os.getpid(), press)
+
+        monkeypatch.setattr(terminal.Bar, "update", press_ctrl_c)
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html")
+        done = call("report", tmp_path / "d.csv", *arguments)
+        assert "nothing was written" in one_line(done, 130)
+        assert not (tmp_path / "r.html").exists()
 
     def test_model_without_rows(self, tmp_path):
         save_model(KernelRidgeRegressor().fit(*rows()), tmp_path / "m")

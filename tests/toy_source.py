@@ -35,8 +35,25 @@ TOY = Source(
 )
 
 
-def zipped(content, member="inner.csv"):
+def zipped(content, member="inner.csv", deflated=False):
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    method = zipfile.ZIP_DEFLATED if deflated else zipfile.ZIP_STORED
+    with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr(member, content)
     return buffer.getvalue()
+
+
+def encrypted(archive):
+    """A zip file that claims to need a password: bit 0 of the flags, in both headers."""
+    return _with_field(archive, 6, 8, 1)
+
+
+def packed_as(archive, method):
+    """A zip file that claims another compression method, in both headers."""
+    return _with_field(archive, 8, 10, method)
+
+
+def _with_field(archive, local, central, value):
+    data, directory = bytearray(archive), archive.index(b"PK\1\2")
+    data[local] = data[directory + central] = value
+    return bytes(data)

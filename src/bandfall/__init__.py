@@ -1,5 +1,6 @@
 """Bandfall: kernel regression whose bandwidth falls to zero while it trains."""
 
+from bandfall import startup as _startup  # noqa: F401  (first: all else takes seconds)
 from bandfall.descent import floor_sweep
 from bandfall.estimators import (
     BandfallRegressor,

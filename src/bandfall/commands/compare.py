@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table as RichTable
+from rich.text import Text
 
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
 from bandfall.commands.terminal import (
@@ -12,7 +12,7 @@ from bandfall.commands.terminal import (
     JsonOption,
     one_line_errors,
     print_json,
-    stdout,
+    print_table,
 )
 from bandfall.commands.training import (
     MAX_ROWS,
@@ -79,14 +79,14 @@ def _ours(device: Device) -> dict[str, Any]:
 
 
 def _show(results: list[RivalScore], n_train: int, n_test: int) -> None:
-    table = RichTable(title=f"trained on {n_train:,} rows, scored on {n_test:,}")
-    table.add_column("model")
-    for name in ("R²", "mean abs. error", "fit time"):
-        table.add_column(name, justify="right")
+    rows = []
     for one in results:
-        mark = "bold" if one.name.startswith("bandfall") else ""
-        rows = "" if one.n_rows == n_train else f" ({one.n_rows:,} rows)"
-        table.add_row(
-            one.name + rows, f"{one.r2:.4f}", f"{one.mae:.4g}", f"{one.seconds:.2f} s", style=mark
-        )
-    stdout().print(table)
+        style = "bold" if one.name.startswith("bandfall") else ""
+        sample = "" if one.n_rows == n_train else f" ({one.n_rows:,} rows)"
+        cells = (one.name + sample, f"{one.r2:.4f}", f"{one.mae:.4g}", f"{one.seconds:.2f} s")
+        rows.append([Text(content, style) for content in cells])
+    print_table(
+        f"trained on {n_train:,} rows, scored on {n_test:,}",
+        ("model", "R²", "mean abs. error", "fit time"),
+        rows,
+    )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table as RichTable
+from rich.text import Text
 
 from bandfall.commands.outputs import ForceOption, check_out, is_model
 from bandfall.commands.terminal import (
@@ -15,7 +15,7 @@ from bandfall.commands.terminal import (
     note,
     one_line_errors,
     print_json,
-    stdout,
+    print_pairs,
 )
 from bandfall.commands.training import (
     MAX_ROWS,
@@ -90,19 +90,16 @@ def fit(
 
 
 def _show(result: dict[str, Any], target: str) -> None:
-    table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("target", target)
-    table.add_row("trained on", f"{result['n_train']:,} rows × {result['n_features']} features")
-    table.add_row("estimator", result["estimator"])
+    pairs: list[tuple[str, str | Text]] = [
+        ("target", target),
+        ("trained on", f"{result['n_train']:,} rows × {result['n_features']} features"),
+        ("estimator", result["estimator"]),
+    ]
     if "train_r2" in result:
-        table.add_row("training R²", f"{result['train_r2']:.4f} ({result['status']})")
+        pairs.append(("training R²", f"{result['train_r2']:.4f} ({result['status']})"))
     if "test" in result:
         test = result["test"]
-        table.add_row(
-            "held-out R²",
-            f"[bold]{test['r2']:.4f}[/bold] on {result['n_test']:,} rows "
-            f"(mean absolute error {test['mae']:.4g})",
-        )
-    table.add_row("time", f"{result['seconds']:.1f} s")
-    table.add_row("model", result["model"])
-    stdout().print(table)
+        rest = f" on {result['n_test']:,} rows (mean absolute error {test['mae']:.4g})"
+        pairs.append(("held-out R²", Text.assemble((f"{test['r2']:.4f}", "bold"), rest)))
+    pairs += [("time", f"{result['seconds']:.1f} s"), ("model", result["model"])]
+    print_pairs(pairs)

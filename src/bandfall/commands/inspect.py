@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table as RichTable
 
 from bandfall.commands.predict import ModelArgument
-from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, stdout
+from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, print_pairs
 from bandfall.commands.training import last_step, scores
 from bandfall.persistence import read_model_document, read_model_file
 
@@ -78,33 +78,35 @@ def _test_scores(estimator: Any, test: dict[str, np.ndarray]) -> dict[str, float
 
 
 def _show(summary: dict[str, Any]) -> None:
-    table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
-    table.add_row("file", f"{summary['file']} ({_size(summary['bytes'])})")
-    table.add_row("estimator", " → ".join(summary["steps"]))
+    print_pairs(_pairs(summary))
+
+
+def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
+    yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
-        table.add_row("target", f"{summary['target']} (trained from {summary['source']})")
+        yield "target", f"{summary['target']} (trained from {summary['source']})"
     features = summary["features"]
     listed = "without names" if features is None else ", ".join(features)
-    table.add_row("features", f"{summary['n_features']}: {listed}")
+    yield "features", f"{summary['n_features']}: {listed}"
     if "path" in summary:
         path = summary["path"]
-        table.add_row("trained on", f"{path['n_rows']:,} rows")
+        yield "trained on", f"{path['n_rows']:,} rows"
         if path["n_stages"]:
-            table.add_row(
+            yield (
                 "path",
                 f"{path['n_stages']} stages of kernel {path['kernel']}, bandwidth "
                 f"{path['first_bandwidth']:.3g} → {path['last_bandwidth']:.3g}",
             )
-        table.add_row("training R²", f"{path['r2']:.4f}")
-        table.add_row("ended because", path["explanation"])
+        yield "training R²", f"{path['r2']:.4f}"
+        yield "ended because", path["explanation"]
     if "test" in summary:
         test = summary["test"]
-        table.add_row("held-out R²", f"{test['r2']:.4f} on {test['n_rows']:,} rows")
+        yield "held-out R²", f"{test['r2']:.4f} on {test['n_rows']:,} rows"
     parameters = ", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items())
-    table.add_row("parameters", parameters)
+    yield "parameters", parameters
     versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    table.add_row("written by", f"{versions} (format {summary['format_version']})")
-    stdout().print(table)
+    yield "written by", f"{versions} (format {summary['format_version']})"
 
 
 def _size(n_bytes: float) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from bandfall.commands.terminal import InputError
 from bandfall.persistence import ModelFileError, read_model_document
+from bandfall.persistence.atomic import check_writable
 
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace whatever --out names.")]
 
@@ -20,13 +21,27 @@ PAGE_MARK = '<meta name="generator" content="bandfall'
 def check_out(
     file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...] = ()
 ) -> None:
-    """Refuse to write over an input, a directory, or a file that this command did not write."""
+    """Refuse what cannot be written, an input, or a file that this command did not write.
+
+    Called before the work starts; leaves nothing behind.
+    """
     if file.is_dir():
         raise InputError(f"--out {file} is a directory")
     if not file.resolve().parent.is_dir():
         raise InputError(f"--out {file}: the directory {file.resolve().parent} does not exist")
-    if not file.exists():
-        return
+    if file.exists():
+        _check_replaceable(file, is_ours, force=force, inputs=inputs)
+    try:
+        check_writable(file)
+    except OSError as error:
+        raise InputError(f"--out {file} cannot be written: {error.strerror or error}") from None
+
+
+def _check_replaceable(
+    file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...]
+) -> None:
+    if not file.is_file():  # a device or pipe: reading it may block, replacing it does harm
+        raise InputError(f"--out {file} is not a regular file")
     for given in inputs:
         if given != "-" and Path(given).exists() and file.samefile(given):
             raise InputError(f"--out {file} would overwrite the input {given}")

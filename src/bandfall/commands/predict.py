@@ -28,7 +28,7 @@ from bandfall.commands.terminal import (
 )
 from bandfall.commands.training import DataArgument, scores
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.persistence.container import write_atomically
+from bandfall.persistence.atomic import write_atomically
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 

@@ -31,7 +31,7 @@ from bandfall.commands.training import (
     train,
 )
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.persistence.container import write_atomically
+from bandfall.persistence.atomic import write_atomically
 from bandfall.report import Findings, Rows, render_page, study
 
 OURS = "bandfall (this model)"
@@ -102,6 +102,8 @@ def _rows(
 
 def _trained_now(estimator: Any, rows: Table, held_out: Table | None) -> ModelFile:
     trained = train(estimator, rows)
+    if trained.interrupted:  # a page about half a search would pass for a whole one
+        raise KeyboardInterrupt
     return ModelFile(trained.estimator, model_notes(rows, held_out, trained.seconds))
 
 

@@ -198,7 +198,10 @@ def _csv(stream: io.BufferedReader, start: bytes, name: str) -> Iterator[pd.Data
             raise InputError(f"{name} is neither CSV nor Parquet")
         header_line = next((line for line in head.splitlines() if line.strip()), "")
         separator = max(_SEPARATORS, key=header_line.count)
-        header = next(csv.reader([header_line], delimiter=separator), [])
+        try:
+            header = next(csv.reader([header_line], delimiter=separator), [])
+        except csv.Error as error:
+            raise InputError(f"the header of {name} cannot be read: {error}") from None
         if not header:
             raise InputError(f"{name} is empty")
         _check_header(header, name)

@@ -6,13 +6,15 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
+from rich.text import Text
 
 # What exit codes mean; `docs/cli.md` repeats it.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -27,23 +29,68 @@ class InputError(ValueError):
 
 def fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
     """One line on standard error, then the exit code."""
-    sys.stderr.write(" ".join(f"bandfall: {message}".split()) + "\n")
+    note(message)
     raise typer.Exit(code)
 
 
 def note(message: str) -> None:
     """Something worth knowing that is not the result, on standard error."""
-    sys.stderr.write(" ".join(f"bandfall: {message}".split()) + "\n")
+    sys.stderr.write(printable(" ".join(f"bandfall: {message}".split())) + "\n")
 
 
-def stdout() -> Console:
+def printable(text: str) -> str:
+    """Text as it may reach a terminal: whatever would steer it instead is written out.
+
+    Column and file names come from strangers' files, and may hold escape sequences, characters
+    that turn the direction of writing, or halves of characters that cannot be encoded.
+
+    Examples
+    --------
+    >>> printable("power \x1b[31m")
+    'power \\\\x1b[31m'
+    """
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def cell(content: str | Text) -> Text:
+    """Content of a table, taken literally: brackets in it are no markup.
+
+    A `Text` keeps its styles, which only this program gives.
+    """
+    if isinstance(content, Text):
+        return Text(printable(content.plain), content.style, spans=content.spans)
+    return Text(printable(content))
+
+
+def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
+    """Names and values below each other, on standard output."""
+    table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in pairs:
+        table.add_row(cell(name), cell(value))
+    _stdout().print(table)
+
+
+def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """A table on standard output: names on the left, numbers on the right."""
+    table = RichTable(title=cell(title))
+    for j, name in enumerate(header):
+        table.add_column(cell(name), justify="right" if j else "left")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    _stdout().print(table)
+
+
+def _stdout() -> Console:
     """For results; wide where nobody's window limits it."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 
 
 def print_json(value: dict[str, Any]) -> None:
     """One line of JSON; NaN and infinity, which JSON lacks, as null."""
-    sys.stdout.write(json.dumps(_without_nan(value), ensure_ascii=False) + "\n")
+    text = json.dumps(_without_nan(value), ensure_ascii=False)
+    # Outside of strings JSON has printable characters only.
+    escaped = (c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write("".join(escaped) + "\n")
 
 
 def _without_nan(value: Any) -> Any:

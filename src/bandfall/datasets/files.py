@@ -9,15 +9,20 @@ import csv
 import gzip
 import hashlib
 import io
+import lzma
 import os
 import zipfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from bandfall.datasets.sources import FINGERPRINT_RTOL, Source
+
+# More than any way of printing a number takes: what is larger is not the expected file.
+MAX_FIELD_BYTES = 64
 
 
 def data_directory(value: str | os.PathLike[str], setting: str) -> Path:
@@ -78,17 +83,37 @@ def read_table(path: Path, source: Source) -> np.ndarray:
 
 
 def _unpack(path: Path, source: Source) -> bytes:
+    """The csv file, as long as it is no larger than such a table can be."""
+    with path.open("rb") as file:
+        if path.suffix not in (".gz", ".zip"):
+            return _bounded(file, source)
+        packed = io.BytesIO(_bounded(file, source))
     try:
         if path.suffix == ".gz":
-            return gzip.decompress(path.read_bytes())
-        if path.suffix == ".zip":
-            with zipfile.ZipFile(path) as archive:
-                return archive.read(source.archive_member or "")
-    except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"it cannot be unpacked ({error})") from error
+            with gzip.GzipFile(fileobj=packed) as stream:
+                return _bounded(stream, source)
+        with (
+            zipfile.ZipFile(packed) as archive,
+            archive.open(source.archive_member or "") as member,
+        ):
+            return _bounded(member, source)
     except KeyError as error:
         raise ValueError(f"the archive has no file {source.archive_member!r}") from error
-    return path.read_bytes()
+    # RuntimeError: encrypted; NotImplementedError: packed by an unknown method.
+    except (*_DAMAGED, RuntimeError, NotImplementedError) as error:
+        raise ValueError(f"it cannot be unpacked ({error})") from error
+
+
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
+
+
+def _bounded(stream: IO[bytes] | gzip.GzipFile, source: Source) -> bytes:
+    """All of a stream, read no further than any file of this table goes."""
+    limit = MAX_FIELD_BYTES * len(source.columns) * (source.rows + 1)
+    content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise ValueError(f"it holds more than {limit:,} bytes")
+    return content
 
 
 def _parse(content: bytes, source: Source) -> np.ndarray:
@@ -96,7 +121,10 @@ def _parse(content: bytes, source: Source) -> np.ndarray:
         header_line, _, body = content.decode("utf-8-sig").partition("\n")
     except UnicodeDecodeError as error:
         raise ValueError("it is not a text file") from error
-    header = tuple(next(csv.reader([header_line.rstrip("\r")]), []))
+    try:
+        header = tuple(next(csv.reader([header_line.rstrip("\r")]), []))
+    except csv.Error as error:
+        raise ValueError(f"its header cannot be read ({error})") from error
     if header != source.columns:
         raise ValueError(_header_complaint(header, source.columns))
     kept = [source.columns.index(column) for column in source.value_columns]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -209,42 +208,6 @@ def _check_coverage(entries: dict[str, Entry], length: int) -> None:
         raise ModelFileError(
             f"it should hold {end} bytes of arrays and holds {length}: truncated or extended"
         )
-
-
-def write_atomically(file: str | os.PathLike[str], data: bytes) -> None:
-    """Write `data` so that `file` holds either its old or its new content, never a part.
-
-    A temporary file beside it is written, flushed to disk and renamed; it is removed when
-    anything fails.
-    """
-    target = os.path.realpath(os.fspath(file))
-    temporary = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
-    try:
-        with open(temporary, "xb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        if os.path.exists(target):
-            os.chmod(temporary, os.stat(target).st_mode & 0o7777)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
-    _flush_directory(os.path.dirname(target))
-
-
-def _flush_directory(directory: str) -> None:
-    """Make a rename survive a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass  # some network file systems cannot; the rename itself has happened
-    finally:
-        os.close(descriptor)
 
 
 def _canonical(value: Any) -> bytes:

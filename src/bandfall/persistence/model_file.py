@@ -16,6 +16,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from bandfall.persistence.atomic import write_atomically
 from bandfall.persistence.codec import decode, encode
 from bandfall.persistence.container import (
     Arrays,
@@ -23,7 +24,6 @@ from bandfall.persistence.container import (
     pack,
     read_document,
     unpack,
-    write_atomically,
 )
 from bandfall.persistence.errors import ModelFileError
 from bandfall.version import __version__
@@ -144,7 +144,7 @@ def load_bytes(data: bytes) -> ModelFile:
 
 def _named(file: PathLike, read: Callable[[BinaryIO, int], T]) -> T:
     """Call ``read(stream, size)``; its errors name the file."""
-    with open(file, "rb") as stream:
+    with open(file, "rb", opener=_open_at_once) as stream:
         status = os.fstat(stream.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise ModelFileError(f"{os.fspath(file)} is not a regular file")
@@ -154,6 +154,11 @@ def _named(file: PathLike, read: Callable[[BinaryIO, int], T]) -> T:
             raise ModelFileError(
                 f"{os.fspath(file)} cannot be read as a bandfall model: {error}"
             ) from None
+
+
+def _open_at_once(file: str, flags: int) -> int:
+    """Open without waiting: a pipe, which is refused next, waits for someone to write to it."""
+    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _read(stream: BinaryIO, size: int) -> ModelFile:

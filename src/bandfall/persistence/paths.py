@@ -16,6 +16,8 @@ from bandfall.schedules import Constant, Geometric, MinimumSpeed
 
 _SCHEDULES = (Constant, Geometric, MinimumSpeed)
 _STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
+# Predicting takes some 8 µs a stage, whatever the number of rows.
+MAX_STAGES = 1 << 16
 _ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_size": "finite"}
 
 
@@ -66,6 +68,11 @@ def _path_from_state(state: dict[str, Any]) -> Path:
     shapes("X", state.get("X"), "n d")
     for name, allowed in _ALLOWED.items():
         shapes(name, columns[name], "stages", allowed=allowed)
+    if shapes.sizes["stages"] > MAX_STAGES:
+        raise ValueError(
+            f"it has {shapes.sizes['stages']:,} stages, over {MAX_STAGES:,}; Path.compress makes "
+            "few of many"
+        )
     shapes("coefficients", columns["coefficients"], "stages n k")
     stages = tuple(
         Stage(float(bandwidth), coefficients, float(time), float(duration), float(step) or None)

@@ -1,0 +1,46 @@
+"""Ctrl-C while the command is still being imported."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+# Presses Ctrl-C as soon as NumPy is asked for, which is among the first imports.
+PRESS = """
+import importlib.abc, os, runpy, signal, sys
+
+class Press(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background shells
+sys.meta_path.insert(0, Press())
+"""
+AS_MODULE = 'sys.argv[0] = "-m"; sys.orig_argv[:] = ["python", "-m", "bandfall"]; import bandfall'
+AS_SCRIPT = 'sys.argv[0] = "/usr/bin/bandfall"; import bandfall.cli'
+AS_LIBRARY = "import bandfall"
+
+
+def interrupted(statement):
+    return subprocess.run(
+        [sys.executable, "-c", PRESS + statement],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+@pytest.mark.parametrize("statement", [AS_MODULE, AS_SCRIPT])
+def test_a_command_ends_in_one_line(statement):
+    done = interrupted(statement)
+    assert done.stderr == "bandfall: interrupted; nothing was written\n"
+    assert done.returncode == 130
+
+
+def test_a_library_leaves_interrupts_to_its_user():
+    done = interrupted(AS_LIBRARY)
+    assert "KeyboardInterrupt" in done.stderr
+    assert done.returncode != 130

@@ -67,8 +67,8 @@ def run(out, experiments, **options):
 
 
 def results(out, name):
-    records = ResultFile(out / "results" / f"{name}.jsonl").read()
-    return {key: record.result for key, record in records.items()}
+    records = ResultFile(out / "results" / f"{name}.jsonl").read().values()
+    return {record.key: record.result for record in records}
 
 
 def test_everything_is_there():

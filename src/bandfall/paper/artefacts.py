@@ -10,6 +10,7 @@ from typing import Any
 
 from bandfall.paper.engine import Finished
 from bandfall.paper.experiment import FULL, Claim, Comparison, Size
+from bandfall.paper.fingerprint import code_digest
 from bandfall.paper.layout import Table
 
 _DPI = 200
@@ -21,9 +22,13 @@ class SummaryError(Exception):
 
 @dataclass(frozen=True)
 class Summary:
-    """What is kept of a finished experiment, see `Outcome` and `Finished`."""
+    """What is kept of a finished experiment, see `Outcome` and `Finished`.
+
+    `code` is the digest of the code that computed it, see `bandfall.paper.fingerprint`.
+    """
 
     name: str
+    code: str
     title: str
     caption: str
     seconds: float
@@ -53,6 +58,7 @@ def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
         write_table(table, _made(out / "tables"))
     summary = Summary(
         name=name,
+        code=code_digest(finished.experiment.tasks),
         title=finished.experiment.title,
         caption=finished.experiment.caption,
         seconds=round(finished.seconds, 2),
@@ -94,10 +100,10 @@ def _read(path: Path) -> Summary:
         return Summary(
             **entry | {name: [kind(**part) for part in entry[name]] for name, kind in parts.items()}
         )
-    except (json.JSONDecodeError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise SummaryError(
-            f"{path} is damaged or of another version; run {path.stem} again, which will only "
-            "sum up what is done"
+            f"{path} is damaged or of another version; run {path.stem} again, which computes only "
+            "what is missing"
         ) from error
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from joblib import cpu_count
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
 from bandfall.paper.artefacts import Summary, SummaryError, read_summaries, write_outcome
 from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
 from bandfall.paper.experiment import FULL, QUICK, Data, DataError, Experiment
+from bandfall.paper.lock import BusyError
 from bandfall.paper.registry import EXPERIMENTS, select
 from bandfall.paper.report import write_html, write_markdown
 
@@ -70,18 +74,12 @@ def run(
         size=size,
         out=out,
         n_jobs=jobs or cpu_count(),
-        watcher=_ProgressBar() if sys.stderr.isatty() else None,
+        watcher=_ProgressBar() if sys.stderr.isatty() else _Notes(),
     )
-    try:
+    with _one_line_errors(out), closing(finished):
         for one in finished:
             _show(write_outcome(one, size, out), console)
-    except DataError as error:
-        _fail(str(error))
-    except TaskError as error:
-        _fail(str(error), code=1)
-    except KeyboardInterrupt:
-        _fail("stopped; what was finished is kept, the same command goes on", code=INTERRUPTED)
-    console.print(f"Figures, tables and summaries are in {out}")
+    console.print(f"Figures, tables and summaries are in {escape(str(out))}")
 
 
 @app.command()
@@ -96,23 +94,28 @@ def report(
     ] = None,
 ) -> None:
     """Put everything that was run on one page: published against ours, claims, run time."""
-    try:
-        summaries = read_summaries(out, EXPERIMENTS)
-    except SummaryError as error:
-        _fail(str(error))
-    if not summaries:
-        _fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
-    runs = read_runs(out)
-    page = html or out / "report.html"
-    write_html(summaries, runs, out / "figures", page)
     console = _stdout()
-    console.print(f"Wrote {page}")
-    if markdown is not None:
-        write_markdown(summaries, runs, out / "figures", markdown)
-        console.print(f"Wrote {markdown}")
+    page = html or out / "report.html"
+    with _one_line_errors(out):
+        summaries = read_summaries(out, EXPERIMENTS)
+        if not summaries:
+            _fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
+        runs = read_runs(out, _note)
+        write_html(summaries, runs, out / "figures", page)
+        console.print(f"Wrote {escape(str(page))}")
+        if markdown is not None:
+            write_markdown(summaries, runs, out / "figures", markdown)
+            console.print(f"Wrote {escape(str(markdown))}")
 
 
-class _ProgressBar(Watcher):
+class _Notes(Watcher):
+    """Notes on standard error, and nothing else."""
+
+    def note(self, message: str) -> None:
+        _note(message)
+
+
+class _ProgressBar(_Notes):
     """A bar with the time left on standard error."""
 
     def __init__(self) -> None:
@@ -175,6 +178,30 @@ def _stdout() -> Console:
     return Console(width=None if sys.stdout.isatty() else 160)
 
 
-def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
+@contextmanager
+def _one_line_errors(out: Path) -> Iterator[None]:
+    """Turn what users can cause into one line and an exit code; bugs keep their traceback."""
+    try:
+        yield
+    except (DataError, SummaryError, BusyError) as error:
+        _fail(str(error))
+    except TaskError as error:
+        _fail(str(error), code=1)
+    except BrokenPipeError:  # standard output, not the results: the shell's way of saying enough
+        raise
+    except OSError as error:
+        # A full disk is noticed when a file is closed, and then names no file.
+        taken = isinstance(error, FileExistsError)  # by something else, where a directory is due
+        reason = "not a directory" if taken else error.strerror or str(error)
+        _fail(f"'{error.filename or out}' cannot be used: {reason}")
+    except KeyboardInterrupt:
+        _fail("stopped; what was finished is kept, the same command goes on", code=INTERRUPTED)
+
+
+def _note(message: str) -> None:
     sys.stderr.write(" ".join(f"bandfall: {message}".split()) + "\n")
+
+
+def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
+    _note(message)
     raise typer.Exit(code)

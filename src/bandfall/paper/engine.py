@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,11 +15,29 @@ from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
 from bandfall.paper.environment import environment_record
-from bandfall.paper.experiment import Data, Experiment, Outcome, Size, Task
+from bandfall.paper.experiment import Data, Experiment, Outcome, Result, Size, Task
+from bandfall.paper.fingerprint import code_digest, task_digest
+from bandfall.paper.json_lines import Fields, Note, append_json_line, ignore, read_json_lines
+from bandfall.paper.lock import exclusive
 from bandfall.paper.store import Record, ResultFile
 
 # A task this long (seconds) goes first, so that it does not run alone at the end.
 _LONG = 30.0
+
+# What the report says of a run.
+_RUN_FIELDS: Fields = {
+    "date": str,
+    "machine": str,
+    "processor": str,
+    "cores": (int, type(None)),
+    "memory_gib": (int, float, type(None)),
+    "python": str,
+    "versions": dict,
+    "experiments": list,
+    "jobs": int,
+    "tasks_done": int,
+    "seconds": (int, float),
+}
 
 
 class TaskError(RuntimeError):
@@ -29,6 +46,9 @@ class TaskError(RuntimeError):
 
 class Watcher:
     """Told how far a run is; this one does nothing."""
+
+    def note(self, message: str) -> None:
+        """Something the user should know."""
 
     def start(self, total: float, done: float) -> None:
         """Work in all and already done, in seconds of one core."""
@@ -65,12 +85,20 @@ class _Job:
 
     experiment: Experiment
     tasks: Sequence[Task]
+    digests: dict[str, str]
     file: ResultFile
     records: dict[str, Record] = field(default_factory=dict)
 
     @property
     def pending(self) -> list[Task]:
         return [task for task in self.tasks if task.key not in self.records]
+
+    def resume(self, note: Note) -> None:
+        """Take over what an earlier run finished with the same code and arguments."""
+        known = self.file.read(note)
+        for key, digest in self.digests.items():
+            if (key, digest) in known:
+                self.records[key] = known[key, digest]
 
     def finish(self, size: Size) -> Finished:
         # Results are handed over in the order of the tasks, whatever order they came in.
@@ -99,7 +127,7 @@ def run_experiments(
     out: Path,
     n_jobs: int = 1,
     watcher: Watcher | None = None,
-) -> Iterator[Finished]:
+) -> Generator[Finished, None, None]:
     """Run what is not done yet and yield each experiment when its last task is done.
 
     Parameters
@@ -108,7 +136,8 @@ def run_experiments(
     data : Data
     size : Size
     out : Path
-        Results go to ``out/results``, a line per run to ``out/runs.jsonl``.
+        Results go to ``out/results``, a line per run to ``out/runs.jsonl``. One run at a time
+        works there; it is locked from the first result asked for until the last is given.
     n_jobs : int
         joblib workers; the backend is joblib's choice or that of `joblib.parallel_config`. The
         numbers do not depend on it: every task runs on one thread.
@@ -117,9 +146,28 @@ def run_experiments(
     Yields
     ------
     Finished
+
+    Raises
+    ------
+    TaskError
+        If a task fails.
+    bandfall.paper.lock.BusyError
+        If another run works in `out`.
+    OSError
+        If `out` cannot be written to.
     """
     watcher = watcher or Watcher()
     jobs = {e.name: _job(e, data, size, out) for e in experiments}
+    with exclusive(out):
+        # Read under the lock: a run that has just ended may have done all of it.
+        for job in jobs.values():
+            job.resume(watcher.note)
+        yield from _run_jobs(jobs, size=size, out=out, n_jobs=n_jobs, watcher=watcher)
+
+
+def _run_jobs(
+    jobs: dict[str, _Job], *, size: Size, out: Path, n_jobs: int, watcher: Watcher
+) -> Generator[Finished, None, None]:
     pending = [(name, task) for name, job in jobs.items() for task in job.pending]
     pending.sort(key=lambda pair: -pair[1].cost if pair[1].cost >= _LONG else 0.0)
     total = sum(task.cost for job in jobs.values() for task in job.tasks)
@@ -132,12 +180,13 @@ def run_experiments(
                 yield job.finish(size)
         costs = {(name, task.key): task.cost for name, task in pending}
         with closing(_computed(pending, n_jobs)) as computed:
-            for name, record in computed:
+            for name, key, seconds, result in computed:
                 job = jobs[name]
+                record = Record(key, job.digests[key], seconds, result)
                 job.file.append(record)
-                job.records[record.key] = record
+                job.records[key] = record
                 n_done += 1
-                watcher.advance(costs[name, record.key])
+                watcher.advance(costs[name, key])
                 if not job.pending:
                     yield job.finish(size)
     finally:
@@ -147,27 +196,29 @@ def run_experiments(
 
 def _job(experiment: Experiment, data: Data, size: Size, out: Path) -> _Job:
     tasks = experiment.tasks(data, size)
-    file = ResultFile(results_path(out, experiment.name))
-    known = file.read()
-    records = {task.key: known[task.key] for task in tasks if task.key in known}
-    return _Job(experiment, tasks, file, records)
+    code = code_digest(experiment.tasks)
+    digests = {task.key: task_digest(code, task) for task in tasks}
+    return _Job(experiment, tasks, digests, ResultFile(results_path(out, experiment.name)))
 
 
 def _computed(pending: Sequence[tuple[str, Task]], n_jobs: int) -> Any:
-    """A generator of (experiment's name, record), in the order of completion."""
+    """A generator of what `_compute` returns, in the order of completion."""
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
     return parallel(delayed(_compute)(name, task) for name, task in pending)
 
 
-def _compute(name: str, task: Task) -> tuple[str, Record]:
-    """Run one task on one thread: the number of workers must not change a sum's order."""
+def _compute(name: str, task: Task) -> tuple[str, str, float, Result]:
+    """Run one task on one thread: the number of workers must not change a sum's order.
+
+    Returns the experiment's name, the task's key, seconds and result.
+    """
     started = time.perf_counter()
     try:
         with _thread_pools().limit(limits=1):
             result = task.function(**task.arguments)
     except Exception as error:
         raise TaskError(f"{name}, task {task.key}: {type(error).__name__}: {error}") from error
-    return name, Record(task.key, time.perf_counter() - started, result)
+    return name, task.key, time.perf_counter() - started, result
 
 
 @cache
@@ -185,14 +236,9 @@ def _log_run(
         "tasks_done": n_tasks,
         "seconds": round(seconds, 2),
     }
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "runs.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
+    append_json_line(out / "runs.jsonl", entry)
 
 
-def read_runs(out: Path) -> list[dict[str, Any]]:
-    """The runs that made the results in `out`, oldest first."""
-    path = out / "runs.jsonl"
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+def read_runs(out: Path, note: Note = ignore) -> list[dict[str, Any]]:
+    """The runs that made the results in `out`, oldest first; `note` is told of damaged lines."""
+    return read_json_lines(out / "runs.jsonl", _RUN_FIELDS, note)

@@ -13,7 +13,9 @@ from typing import Any
 from bandfall.paper.artefacts import Summary
 from bandfall.paper.choices import CHOICES
 from bandfall.paper.experiment import AGREES, DIFFERS, NOT_JUDGED
+from bandfall.paper.fingerprint import code_digest
 from bandfall.paper.layout import Table
+from bandfall.paper.registry import EXPERIMENTS
 
 AUTHOR_HOURS = 30  # what the paper says all its experiments took
 _IMAGE_WIDTH = 1000  # pixels, in Markdown
@@ -114,6 +116,9 @@ def _introduction(summaries: Sequence[Summary], runs: Sequence[dict[str, Any]]) 
     partial = [s.name for s in summaries if not s.complete]
     if partial:
         yield f"Run with a part of the seeds only, and not judged: {', '.join(partial)}."
+    outdated = [s.name for s in summaries if s.code != code_digest(EXPERIMENTS[s.name].tasks)]
+    if outdated:
+        yield f"The code has changed since these were run: {', '.join(outdated)}."
     yield from _effort(summaries, runs)
 
 
@@ -204,7 +209,7 @@ def _timing(summary: Summary) -> str:
 
 
 def _label(name: str) -> str:
-    return f"{name[:-1].capitalize()} {name[-1]}"
+    return f"{name[:-1].capitalize()} {name[-1:]}"
 
 
 def _duration(seconds: float) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bandfall import __version__
+from bandfall.paper.json_lines import Fields, Note, append_json_line, ignore, read_json_lines
+
+_FIELDS: Fields = {"key": str, "seconds": (int, float), "result": dict}
 
 
 @dataclass(frozen=True)
@@ -18,12 +19,15 @@ class Record:
     ----------
     key : str
         Of the task.
+    digest : str
+        Of code and arguments, see `bandfall.paper.fingerprint.task_digest`.
     seconds : float
         Time it took.
     result : dict
     """
 
     key: str
+    digest: str
     seconds: float
     result: dict[str, Any]
 
@@ -32,8 +36,7 @@ class ResultFile:
     """The finished tasks of one experiment.
 
     Every line is written whole and flushed, so that a run that is stopped loses nothing it had
-    finished; half a line, left by a crash, is ignored and overwritten by the next run. Lines of
-    other versions of the package are not read: their numbers may differ.
+    finished. A result is asked for by key and digest: one of other code or other data is not found.
 
     Parameters
     ----------
@@ -46,43 +49,35 @@ class ResultFile:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as directory:
     ...     file = ResultFile(Path(directory) / "table2.jsonl")
-    ...     file.append(Record("cpu/0", 0.1, {"r2": 0.75}))
-    ...     file.read()["cpu/0"].result
+    ...     file.append(Record("cpu/0", "5e1f", 0.1, {"r2": 0.75}))
+    ...     file.read()["cpu/0", "5e1f"].result
     {'r2': 0.75}
     """
 
     def __init__(self, path: Path):
         self.path = path
 
-    def read(self) -> dict[str, Record]:
-        """Finished tasks by key; of equal keys the last."""
-        if not self.path.exists():
-            return {}
+    def read(self, note: Note = ignore) -> dict[tuple[str, str], Record]:
+        """Finished tasks by key and digest; of equal ones the last.
+
+        Parameters
+        ----------
+        note : callable
+            Told of damaged lines.
+        """
         records = {}
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                entry = json.loads(line)
-                if entry["version"] == __version__:
-                    records[entry["key"]] = Record(entry["key"], entry["seconds"], entry["result"])
-            except (json.JSONDecodeError, KeyError, TypeError):
-                continue  # half a line
+        for entry in read_json_lines(self.path, _FIELDS, note):
+            # Lines from before there were digests have none: nothing asks for them.
+            key, digest = entry["key"], str(entry.get("digest"))
+            records[key, digest] = Record(key, digest, entry["seconds"], entry["result"])
         return records
 
     def append(self, record: Record) -> None:
         """Write one finished task."""
         entry = {
             "key": record.key,
-            "version": __version__,
+            "digest": record.digest,
             "seconds": round(record.seconds, 4),
             "result": record.result,
         }
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
-            if file.tell() and not self._ends_whole(file):
-                file.write(b"\n")
-            file.write(json.dumps(entry, allow_nan=False).encode() + b"\n")
-
-    @staticmethod
-    def _ends_whole(file: Any) -> bool:
-        file.seek(-1, 2)
-        return file.read(1) == b"\n"
+        append_json_line(self.path, entry)

@@ -1,0 +1,121 @@
+"""What a result depends on, as a digest: the code that computes it and what it is given."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from bandfall.paper.experiment import Task
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+# They draw and print what is computed elsewhere: a new colour must not cost hours of computing.
+_PRESENTATION = frozenset(f"bandfall.paper.{name}" for name in ("captions", "drawing", "layout"))
+
+
+def code_digest(function: Callable[..., Any]) -> str:
+    """A digest of the code that a function can reach inside the package.
+
+    It covers the source of the function's module and of every module of the package that this one
+    imports, directly or through others, at the top or inside a function; not libraries.
+
+    Parameters
+    ----------
+    function : callable
+        Defined in a file, not in an interactive session.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bandfall.paper.descriptions import describe_kernel
+    >>> from bandfall.paper.methods import score_split
+    >>> code_digest(score_split) == code_digest(describe_kernel)
+    False
+    """
+    while isinstance(function, partial):
+        function = function.func
+    module = sys.modules[function.__module__]
+    if module.__file__ is None:
+        raise ValueError(f"{function.__module__} has no source file that could tell its state")
+    return source_digest(Path(module.__file__), _PACKAGE, leave_out=_PRESENTATION)
+
+
+def source_digest(file: Path, package: Path, leave_out: frozenset[str] = frozenset()) -> str:
+    """A digest of a source file and of all that it imports from a package.
+
+    Parameters
+    ----------
+    file : Path
+    package : Path
+        The package's directory.
+    leave_out : frozenset of str
+        Modules that do not count, nor what only they import.
+
+    Returns
+    -------
+    str
+    """
+    sources = {"": file.read_bytes()}
+    waiting = [""]
+    while waiting:
+        for name in _imported(sources[waiting.pop()]):
+            path = _file_of(name, package)
+            if path is not None and name not in sources and name not in leave_out:
+                sources[name] = path.read_bytes()
+                waiting.append(name)
+    digest = hashlib.sha256()
+    for name, source in sorted(sources.items()):
+        digest.update(f"{name}\0{len(source)}\0".encode() + source)
+    return digest.hexdigest()[:40]
+
+
+def task_digest(code: str, task: Task) -> str:
+    """A digest of everything that decides a task's result.
+
+    Parameters
+    ----------
+    code : str
+        See `code_digest`.
+    task : Task
+        Its arguments count by value, arrays bit by bit.
+
+    Returns
+    -------
+    str
+    """
+    digest: str = joblib.hash((code, dict(task.arguments)), hash_name="sha1")
+    return digest
+
+
+def _file_of(name: str, package: Path) -> Path | None:
+    """Where a module of the package is; None for anything else."""
+    first, *rest = name.split(".")
+    if first != package.name:
+        return None
+    place = package.joinpath(*rest)
+    candidates = (place / "__init__.py", place.with_name(f"{place.name}.py"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+@cache
+def _imported(source: bytes) -> tuple[str, ...]:
+    """Names that may be modules, of all import statements wherever they stand."""
+    return tuple(dict.fromkeys(_import_names(ast.parse(source))))
+
+
+def _import_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -1,0 +1,82 @@
+"""Files of one JSON object per line that survive being cut off at any byte.
+
+A line counts once its newline is written. What follows the last newline is the torn line of a run
+that was killed: reading leaves it out, and the next line takes its place. A damaged line elsewhere
+is no trace of a kill; it is left out too, and named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+Note = Callable[[str], object]  # told what the user should know
+
+Fields = Mapping[str, type | tuple[type, ...]]  # what every line must have
+
+
+def ignore(message: str) -> None:
+    """A note that nobody wants."""
+
+
+def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[dict[str, Any]]:
+    """The whole lines of a file, oldest first.
+
+    Parameters
+    ----------
+    path : Path
+        A file that does not exist has no lines.
+    fields : mapping of str to type
+        A line that lacks one of them is damaged.
+    note : callable
+        Told of damaged lines.
+
+    Returns
+    -------
+    list of dict
+    """
+    if not path.exists():
+        return []
+    entries, damaged = [], []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        entry = _parsed(line, fields)
+        if entry is None:
+            damaged.append(str(number))
+        else:
+            entries.append(entry)
+    if damaged:
+        lines = "line" if len(damaged) == 1 else "lines"
+        note(f"{path}: damaged and left out: {lines} {', '.join(damaged)}")
+    return entries
+
+
+def append_json_line(path: Path, entry: dict[str, Any]) -> None:
+    """Add a line to a file, which is made with its directory where it does not exist."""
+    line = json.dumps(entry, allow_nan=False).encode() + b"\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        _drop_torn_line(file)
+        file.write(line)
+
+
+def _parsed(line: bytes, fields: Fields) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(entry, dict) and all(
+        isinstance(entry.get(name), kind) for name, kind in fields.items()
+    )
+    return entry if whole else None
+
+
+def _drop_torn_line(file: BinaryIO) -> None:
+    size = file.seek(0, 2)
+    if size == 0:
+        return
+    file.seek(size - 1)
+    if file.read(1) != b"\n":
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)

@@ -14,7 +14,7 @@ from bandfall.plotting._style import (
     single_axes,
 )
 from bandfall.theory import generalization_bound
-from bandfall.theory.inputs import as_path
+from bandfall.theory.inputs import as_path, path_rows
 
 # How the two factors of the bound are written, by what is known of the residual.
 _LABELS = {
@@ -85,7 +85,8 @@ class BoundDisplay:
         BoundDisplay
         """
         model, X_new = last_step(estimator, X_new)
-        return cls.from_path(as_path(model), X_new, y_new, ax=ax, time_scale=time_scale, **settings)
+        path, rows = as_path(model), path_rows(model, X_new)
+        return cls.from_path(path, rows, y_new, ax=ax, time_scale=time_scale, **settings)
 
     @classmethod
     def from_path(cls, path, X_new, y_new=None, *, ax=None, time_scale="linear", **settings):

@@ -16,7 +16,7 @@ from bandfall.plotting._style import (
     single_axes,
 )
 from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
-from bandfall.theory.inputs import as_path, rows
+from bandfall.theory.inputs import as_path, path_rows, rows
 from bandfall.theory.trajectory import Trajectory
 
 _N_BANDWIDTHS = 120
@@ -74,8 +74,9 @@ class KernelShiftDisplay:
 
         Parameters
         ----------
-        estimator : fitted `KernelDescentRegressor`, or a pipeline ending in one
+        estimator : fitted estimator with a ``path_``, or a pipeline ending in one
         X_new : array-like of shape (m, d)
+            Rows of features.
         bandwidths : array-like, optional
             By default a decade and more around what the data and the path span.
         ax : matplotlib Axes, optional
@@ -85,7 +86,7 @@ class KernelShiftDisplay:
         KernelShiftDisplay
         """
         model, X_new = last_step(estimator, X_new)
-        path = as_path(model)
+        path, X_new = as_path(model), path_rows(model, X_new)
         trajectory = Trajectory.from_path(path)
         weights = np.zeros(len(trajectory.bandwidths))
         np.add.at(weights, trajectory.bandwidth_index, trajectory.residual_integral)

@@ -11,7 +11,7 @@ import numpy as np
 from bandfall.closed_form import flow_filter
 from bandfall.descent import Path
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.theory.inputs import non_negative, row_weights, rows, trained_path
+from bandfall.theory.inputs import non_negative, path_rows, row_weights, trained_path
 from bandfall.theory.shift import kernel_shift, point_distances
 from bandfall.theory.spectrum import path_smallest_eigenvalue
 from bandfall.theory.trajectory import Trajectory
@@ -102,6 +102,7 @@ def mean_kernel_shift(
     ----------
     path : Path or estimator with ``path_``
     X_new : array-like of shape (m, d)
+        Rows of features for an estimator, rows in its own columns for a Path.
     n_times : int
         At most so many steps of the log are reported, the first and the end among them.
     memory_budget : int
@@ -113,10 +114,10 @@ def mean_kernel_shift(
     mean : ndarray of shape (T, m)
         At time 0 the value of the first step.
     """
-    path = trained_path(path)
+    path, new = trained_path(path), path_rows(path, X_new)
     trajectory = Trajectory.from_path(path, memory_budget)
     at = trajectory.thinned(n_times)
-    return trajectory.time[at], _mean_shift(path, trajectory, at, X_new, memory_budget)
+    return trajectory.time[at], _mean_shift(path, trajectory, at, new, memory_budget)
 
 
 def generalization_bound(
@@ -140,9 +141,10 @@ def generalization_bound(
     ----------
     path : Path or estimator with ``path_``
     X_new : array-like of shape (m, d)
-        The points x*.
+        The points x*: rows of features for an estimator, which encodes them as it did in
+        training; rows in its own columns for a Path.
     derivative_bound : float, optional
-        L with ‖∂f/∂x‖ ≤ L between x* and the training rows.
+        L with ‖∂f/∂x‖ ≤ L between x* and the training rows, per unit of the path's columns.
     noise : float, optional
         E|ε|; for normal noise of standard deviation s it is s·√(2/π).
         With both given, C = L (1/n) Σ ‖x* − xᵢ‖ + E|ε|; otherwise C is NaN.
@@ -177,7 +179,7 @@ def generalization_bound(
     >>> bool(error[0] <= bound.total[-1, 0])
     True
     """
-    path = trained_path(path)
+    path, new = trained_path(path), path_rows(path, X_new)
     if residual not in ("bound", "measured"):
         raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
     trajectory = Trajectory.from_path(path, memory_budget)
@@ -190,7 +192,7 @@ def generalization_bound(
         # ∫ e^{−s τ} dτ over one step is duration · φ₁(−s · duration).
         growth = np.diff(exponent)
         integrals = norm[:-1] * trajectory.duration * flow_filter(growth, 1.0)
-    mean_shift = _mean_shift(path, trajectory, at, X_new, memory_budget)
+    mean_shift = _mean_shift(path, trajectory, at, new, memory_budget)
     scale = _target_scale(path)
     time = trajectory.time[at]
     first_rate = exponent[1] / trajectory.time[1] if len(exponent) > 1 else 0.0
@@ -198,7 +200,7 @@ def generalization_bound(
         time=time,
         training=scale * norm[at],
         shift=scale * mean_shift * trajectory.cumulative(integrals)[at, None],
-        constant=_constant(path, X_new, derivative_bound, noise),
+        constant=_constant(path, new, derivative_bound, noise),
         mean_smallest_eigenvalue=np.append(first_rate, exponent[at][1:] / time[1:]),
         mean_kernel_shift=mean_shift,
         scale=scale,
@@ -212,10 +214,9 @@ def _exponent(path: Path, trajectory: Trajectory, memory_budget: int) -> np.ndar
 
 
 def _mean_shift(
-    path: Path, trajectory: Trajectory, at: np.ndarray, X_new: Any, memory_budget: int
+    path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndarray, memory_budget: int
 ) -> np.ndarray:
     """Δk̄₂ at the times `at`, shape (len(at), m)."""
-    new = rows(X_new, "X_new", path.X.shape[1])
     if len(trajectory.duration) == 0:  # a constant target: no step was taken
         return np.zeros((len(at), len(new)))
     shift = kernel_shift(
@@ -239,10 +240,9 @@ def _target_scale(path: Path) -> float:
 
 
 def _constant(
-    path: Path, X_new: Any, derivative_bound: float | None, noise: float | None
+    path: Path, new: np.ndarray, derivative_bound: float | None, noise: float | None
 ) -> np.ndarray:
     """C of Equation 5: L · mean distance + E|ε|, NaN where either is unknown."""
-    new = rows(X_new, "X_new", path.X.shape[1])
     if derivative_bound is None or noise is None:
         return np.full(len(new), np.nan)
     slope = non_negative(derivative_bound, "derivative_bound")

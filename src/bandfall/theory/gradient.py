@@ -72,6 +72,8 @@ def gradient_bound(
 def path_gradient_bound(path: Any) -> np.ndarray:
     """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n.
 
+    Per unit of the path's own columns: where an estimator encodes features, of those it makes.
+
     The step of Proposition 4's proof that bounds ∂k/∂x, stage by stage, with the coefficients
     that training arrived at. Stages of bandwidth 0 are flat almost everywhere and are left
     out, as in ``path.gradient``.

@@ -34,6 +34,25 @@ def trained_path(model: Any) -> Path:
     return path
 
 
+def path_rows(model: Any, X: Any, name: str = "X_new") -> np.ndarray:
+    """Rows of X as float64 in the columns of a model's path.
+
+    A Path takes rows in its own columns. An estimator says by its method ``_model_rows`` how
+    rows of features become rows of its path; one that does not say is refused, for between
+    rows in different columns every distance is wrong.
+    """
+    model = getattr(model, "best_estimator_", model)
+    n_columns = as_path(model).X.shape[1]
+    if isinstance(model, Path):
+        return rows(X, name, n_columns)
+    if not hasattr(model, "_model_rows"):
+        raise TypeError(
+            f"{type(model).__name__} does not say how rows of features become rows of its path_; "
+            f"pass the path_, and {name} in the columns that it was trained on"
+        )
+    return rows(model._model_rows(X), name, n_columns)
+
+
 def rows(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
     """`X` as finite float64 rows of shape (m, d)."""
     array = np.asarray(X, dtype=np.float64)

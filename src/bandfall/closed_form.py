@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import linalg
 
+from bandfall.operators.rows import decomposition_threads_for
+
 __all__ = ["Spectrum", "euler_filter", "flow_filter", "ridge_coefficients", "ridge_filter"]
 
 
@@ -95,7 +97,8 @@ class Spectrum:
             self.eigenvalues = np.take_along_axis(diagonal, order, axis=-1)
             self.eigenvectors = np.eye(K.shape[-1], dtype=K.dtype)[order].swapaxes(-1, -2)
         else:
-            self.eigenvalues, self.eigenvectors = np.linalg.eigh(K)
+            with decomposition_threads_for(K.shape[-1]):
+                self.eigenvalues, self.eigenvectors = np.linalg.eigh(K)
             _check_positive(self.eigenvalues)
         np.maximum(self.eigenvalues, 0.0, out=self.eigenvalues)
 
@@ -125,8 +128,11 @@ def ridge_coefficients(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarr
         shifted = K.copy()
         shifted.flat[:: len(K) + 1] += penalty
         try:
-            factor = linalg.cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
-            return linalg.cho_solve(factor, y, check_finite=False)
+            with decomposition_threads_for(len(K)):
+                factor = linalg.cho_factor(
+                    shifted, lower=True, overwrite_a=True, check_finite=False
+                )
+                return linalg.cho_solve(factor, y, check_finite=False)
         except linalg.LinAlgError:
             pass  # the penalty drowns in rounding: fall through to the spectrum
     spectrum = Spectrum(K)

@@ -16,7 +16,10 @@ from threadpoolctl import ThreadpoolController
 # Large enough that starting a block costs little, small enough for the caches.
 CACHE_ENTRIES = 1 << 18
 
-_FEW_ROWS = 4000
+# Up to so many rows BLAS gets one thread: in products with a kernel matrix, and in its
+# decompositions, where a second thread has more to do.
+FEW_ROWS = 4000
+FEW_DECOMPOSED_ROWS = 1000
 
 Task = TypeVar("Task")
 _local = threading.local()
@@ -66,24 +69,51 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 class _SingleThreadedBlas(AbstractContextManager[None]):
-    """Holds BLAS to one thread while any caller is inside; safe from several threads."""
+    """Holds BLAS to one thread while any caller is inside; safe from several threads.
+
+    Some libraries count threads for the process, others for the calling thread. The first are
+    set by the first caller and restored by the last, whichever threads these are; the second
+    by each thread that comes and goes.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._n_inside = 0
-        self._limit: Any = None
+        self._n_inside = 0  # threads
+        self._own = threading.local()
+        self._numbers: list[int] = []
 
     def __enter__(self) -> None:
-        with self._lock:
-            if self._n_inside == 0:
-                self._limit = _controller().limit(limits=1, user_api="blas")
-            self._n_inside += 1
+        depth = getattr(self._own, "depth", 0)
+        if depth == 0:
+            with self._lock:
+                self._come_in()
+        self._own.depth = depth + 1
 
     def __exit__(self, *exception: object) -> None:
+        self._own.depth -= 1
+        if self._own.depth > 0:
+            return
         with self._lock:
             self._n_inside -= 1
-            if self._n_inside == 0:
-                self._limit.restore_original_limits()
+            self._restore()
+
+    def _come_in(self) -> None:
+        if self._n_inside == 0:
+            self._numbers = [pool.num_threads for pool in _blas_pools()]
+        try:
+            for pool in _blas_pools():
+                pool.set_num_threads(1)
+            _release_control()
+            self._n_inside += 1
+        except BaseException:  # an interrupt: nobody will leave
+            self._restore()
+            raise
+
+    def _restore(self) -> None:
+        for pool, number in zip(_blas_pools(), self._numbers, strict=True):
+            if self._n_inside == 0 or _counts_by_thread(pool):
+                pool.set_num_threads(number)
+        _release_control()
 
 
 @lru_cache(maxsize=1)
@@ -91,12 +121,37 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def _blas_pools() -> list[Any]:
+    return _controller().select(user_api="blas").lib_controllers
+
+
+def _counts_by_thread(pool: Any) -> bool:
+    return pool.internal_api == "mkl" or getattr(pool, "threading_layer", "") == "openmp"
+
+
+def _release_control() -> None:
+    """Let any thread set the numbers of threads.
+
+    threadpoolctl (3.7 and later) listens only to the thread that set them first, until that
+    thread leaves a limit. An empty one will do; one that the user holds stays in force.
+    """
+    with _controller().limit(limits=None):
+        pass
+
+
 _single_threaded_blas = _SingleThreadedBlas()
 
 
-def blas_threads_for(n_rows: int) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for few rows: many short products cost more to share than to do.
+def blas_threads_for(n_rows: int, few: int = FEW_ROWS) -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for `few` rows: short tasks cost more to share than to do.
 
-    NumPy and SciPy bring a pool each, and while one works the other spins.
+    NumPy and SciPy bring a pool each, and while one works the other spins; where other
+    processes are busy, two threads wait for each other. Callers may nest and overlap: the last
+    one to leave restores what the first one found.
     """
-    return _single_threaded_blas if n_rows <= _FEW_ROWS else nullcontext()
+    return _single_threaded_blas if n_rows <= few else nullcontext()
+
+
+def decomposition_threads_for(n_rows: int) -> AbstractContextManager[None]:
+    """`blas_threads_for` around decompositions of an (n_rows, n_rows) matrix."""
+    return blas_threads_for(n_rows, FEW_DECOMPOSED_ROWS)

@@ -20,6 +20,7 @@ from joblib import Parallel, delayed
 from bandfall.closed_form import Spectrum, flow_filter, ridge_filter
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.rows import decomposition_threads_for
 from bandfall.selection.folds import Split, are_complements
 
 # Entries of the temporaries (penalties × held-out rows × rows) of the closed form.
@@ -93,7 +94,8 @@ def ridge_cv_mse(
         spectrum = Spectrum(kernel_matrix(kernel, distances, bandwidth))
         return _closed_form_mse(spectrum, y, penalties, folds, offsets)
 
-    columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
+    with decomposition_threads_for(len(X)):
+        columns = Parallel(n_jobs=n_jobs, prefer="threads")(delayed(errors)(b) for b in bandwidths)
     return np.stack(columns, axis=1)
 
 
@@ -156,9 +158,10 @@ def _foldwise_mse(
         return _batch_mse(K, y, values, filters, train, held_out, fit_intercept)
 
     cells = [(i, batch) for i in range(len(bandwidths)) for batch in batches]
-    tables = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(errors)(bandwidths[i], batch) for i, batch in cells
-    )
+    with decomposition_threads_for(len(distances)):
+        tables = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(errors)(bandwidths[i], batch) for i, batch in cells
+        )
     mse = np.empty((len(splits), len(bandwidths), len(values)))
     for (i, batch), table in zip(cells, tables, strict=True):
         mse[batch, i] = table

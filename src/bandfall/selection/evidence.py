@@ -23,6 +23,7 @@ from scipy import linalg, optimize
 
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.rows import decomposition_threads_for
 from bandfall.selection.cross_validation import distance_powers
 
 _DIFFERENCE = 1e-5  # of log σ, for profiles given without a derivative
@@ -144,10 +145,11 @@ def maximise_evidence(
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         return evidence(*np.exp(theta))
 
-    ends = [
-        optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
-        for start in starts
-    ]
+    with decomposition_threads_for(len(evidence.y)):
+        ends = [
+            optimize.minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
+            for start in starts
+        ]
     optima = np.array([[*np.exp(end.x), end.fun] for end in ends])
     best = optima[np.argmin(optima[:, 2])]
     return EvidenceOptimum(float(best[0]), float(best[1]), float(best[2]), optima)

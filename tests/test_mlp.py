@@ -79,6 +79,12 @@ def test_bad_parameters_are_named(parameters):
         PaperMLPRegressor(**parameters).fit(*problem())
 
 
+@pytest.mark.parametrize("parameters", [{"hidden_size": 2.5}, {"max_epochs": 10.0}])
+def test_counts_are_not_truncated(parameters):
+    with pytest.raises(TypeError, match=f"{next(iter(parameters))}.* integer"):
+        PaperMLPRegressor(**parameters).fit(*problem())
+
+
 def test_published_medians():
     """Table 4 over all splits: 0.31 and 0.54; docs/selection.md compares the whole table."""
     for name, median in {"power": 0.31, "superconductors": 0.54}.items():

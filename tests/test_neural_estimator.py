@@ -94,7 +94,10 @@ class TestWithTorch:
         [
             ({"hidden": 50}, TypeError, "hidden=50"),
             ({"hidden": (0,)}, ValueError, "hidden=0"),
-            ({"hidden": (2.5,)}, TypeError, "integers"),
+            ({"hidden": (2.5,)}, TypeError, "hidden.* integer"),
+            ({"max_iter": 2.7}, TypeError, "max_iter.* integer"),
+            ({"lr": np.inf}, ValueError, "lr=inf"),
+            ({"damping": np.inf}, ValueError, "damping=inf"),
             ({"lr": -1.0}, ValueError, "lr=-1.0"),
             ({"min_speed": "fast"}, TypeError, "min_speed='fast'"),
             ({"momentum": 2.0}, ValueError, r"momentum=2.0.*\[0, 1\]"),
@@ -109,3 +112,37 @@ class TestWithTorch:
     def test_bad_parameters(self, parameters, error, words):
         with pytest.raises(error, match=words):
             NeuralDescentRegressor(**parameters).fit(*rows())
+
+    def test_large_and_constant_targets_are_standardised_safely(self):
+        X, y = rows()
+        options = {"random_state": 0, "anchors": 20, "max_r2": 0.9}
+        plain = NeuralDescentRegressor(**options).fit(X, y).predict(X)
+        Y = np.stack([np.full(25, 1e200), y, np.full(25, 0.1)], axis=1)
+        several = NeuralDescentRegressor(**options).fit(X, Y)
+        assert several.status_ == "r2_reached"
+        np.testing.assert_allclose(several.predict(X)[:, 1], plain)
+        np.testing.assert_allclose(several.predict(X)[:, [0, 2]], Y[:, [0, 2]], rtol=1e-14)
+        large = NeuralDescentRegressor(**options).fit(X, 1e200 * y)
+        np.testing.assert_allclose(large.predict(X), 1e200 * plain)
+
+    def test_a_constant_target_needs_no_training(self):
+        X, _ = rows()
+        model = NeuralDescentRegressor(random_state=0, anchors=20).fit(X, np.full(25, 3e200))
+        assert model.status_ == "constant_target"
+        np.testing.assert_allclose(model.predict(X), 3e200, rtol=1e-14)
+        assert model.anchors_.shape == (20, 2)
+
+    @pytest.mark.parametrize(
+        ("factor", "words"),
+        [(1e200, "too large for distances"), (1e-200, "too little for distances")],
+    )
+    def test_rows_beyond_the_range_of_floats_are_refused(self, factor, words):
+        X, y = rows()
+        with pytest.raises(ValueError, match=words):
+            NeuralDescentRegressor(random_state=0).fit(factor * X, y)
+
+    def test_new_rows_beyond_the_range_of_floats_are_refused(self):
+        X, y = rows()
+        model = NeuralDescentRegressor(random_state=0, anchors=20, max_r2=0.5).fit(X, y)
+        with pytest.raises(ValueError, match="too large for distances"):
+            model.predict(1e200 * X)

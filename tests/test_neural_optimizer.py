@@ -257,7 +257,13 @@ def test_bad_input():
         TangentDescent(frozen)
     with pytest.raises(TypeError, match=r"torch\.nn\.Module"):
         TangentDescent("network")
-    for name, value in [("lr", 0.0), ("lr", math.nan), ("min_speed", -1.0), ("damping", -1.0)]:
+    for name, value in [
+        ("lr", 0.0),
+        ("lr", math.nan),
+        ("min_speed", -1.0),
+        ("damping", -1.0),
+        ("damping", math.inf),
+    ]:
         with pytest.raises(ValueError, match=name):
             TangentDescent(model, **{name: value})
     for name in ("engine", "reduction", "damping_filter"):

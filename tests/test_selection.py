@@ -244,6 +244,10 @@ def test_permutation_folds_partition():
         (KernelRidgeMML, {"penalty_bounds": 1.0}, ValueError),
         (KernelRidgeMML, {"penalty_bounds": (1e-6, np.inf)}, ValueError),
         (KernelRidgeMML, {"n_starts": 0}, ValueError),
+        (KernelRidgeMML, {"n_starts": 2.7}, TypeError),
+        (KernelRidgeMML, {"n_starts": np.inf}, TypeError),
+        (KernelRidgeMML, {"memory_budget": np.inf}, TypeError),
+        (KernelRidgeCV, {"memory_budget": np.inf}, TypeError),
         (KernelRidgeMML, {"fit_amplitude": "yes"}, TypeError),
     ],
 )

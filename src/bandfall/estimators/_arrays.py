@@ -1,8 +1,63 @@
-"""Arrays of other libraries at the edge: computed as NumPy arrays, answered in kind."""
+"""Arrays of other libraries at the edge: computed as NumPy arrays, answered in kind.
+
+The rule, for every estimator: whatever the caller's arrays are, they are computed with as NumPy
+arrays, and what is computed at rows of X comes back as the kind of array that this X is, on its
+device. What a fit stores (`path_`, `coefficients_`, …) is always NumPy's.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from functools import wraps
+
 import numpy as np
+
+
+class ArraysInKindMixin:
+    """Every public method that takes X takes any kind of array, and answers in the kind of X.
+
+    The methods of a subclass are wrapped where the class is made, as scikit-learn wraps those
+    of transformers for `set_output`, so that no estimator has to think of it.
+    """
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        for name, method in list(vars(cls).items()):
+            if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
+                setattr(cls, name, _in_kind_of_rows(method))
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """R² of the predictions at X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        return super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight))
+
+
+def _takes_rows(method) -> bool:
+    return list(inspect.signature(method).parameters)[1:2] == ["X"]
+
+
+def _in_kind_of_rows(method):
+    @wraps(method)
+    def wrapped(self, *arguments, **named):
+        rows = arguments[0] if arguments else named.get("X")
+        arrays = {name: as_numpy(value) for name, value in named.items()}
+        return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
+
+    return wrapped
+
+
+def _answer(result, rows):
+    """Arrays, and those that an iterator gives, in the kind of `rows`; all else as it is."""
+    if isinstance(result, Iterator):
+        return (_answer(part, rows) for part in result)
+    return in_kind(result, rows) if isinstance(result, np.ndarray) else result
 
 
 def as_numpy(array):

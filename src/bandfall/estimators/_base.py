@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall.estimators._arrays import as_numpy
+from bandfall.estimators._arrays import ArraysInKindMixin
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 
@@ -30,7 +30,7 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class KernelRegressor(RegressorMixin, BaseEstimator):
+class KernelRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
     """Base of the kernel estimators."""
 
     def save(self, file) -> None:
@@ -42,19 +42,7 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
         """
         save_model(self, file)
 
-    def score(self, X, y, sample_weight=None) -> float:
-        """R² of the predictions at X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-        """
-        return super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight))
-
     def _training_data(self, X, y, sample_weight=None) -> TrainingData:
-        X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
         check_magnitudes(X, y)
         self._y_ndim = y.ndim
@@ -70,7 +58,7 @@ class KernelRegressor(RegressorMixin, BaseEstimator):
 
     def _new_rows(self, X) -> np.ndarray:
         check_is_fitted(self)
-        X = self._validated(as_numpy(X), reset=False, dtype=self._dtype)
+        X = self._validated(X, reset=False, dtype=self._dtype)
         check_distances(X)
         return X
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
-from bandfall.estimators._arrays import in_kind
 from bandfall.estimators._base import KernelRegressor, check_flag, check_number
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator, cross_product
@@ -65,7 +64,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
             self.coefficients_[None],
             memory_budget=self.memory_budget,
         )
-        return in_kind(self._shaped(total + self.offset_), X)
+        return self._shaped(total + self.offset_)
 
     def _check_parameters(self):
         get_kernel(self.kernel)

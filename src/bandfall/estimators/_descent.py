@@ -18,7 +18,6 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
-from bandfall.estimators._arrays import in_kind
 from bandfall.estimators._base import KernelRegressor, check_flag, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.kernels import get_kernel
@@ -267,7 +266,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         rows = self._new_rows(X)
-        return in_kind(self._shaped(self.path_.evaluate(rows, **self._evaluation)), X)
+        return self._shaped(self.path_.evaluate(rows, **self._evaluation))
 
     def staged_predict(self, X):
         """Predictions after each stage of training, from simple to interpolating.
@@ -282,7 +281,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """
         rows = self._new_rows(X)
         for predictions in self.path_.evaluate_staged(rows, **self._evaluation):
-            yield in_kind(self._shaped(predictions), X)
+            yield self._shaped(predictions)
+
+    def _model_rows(self, X):
+        """Rows of features as rows of the path, for theory and displays: the same."""
+        return self._new_rows(X)
 
     @property
     def _evaluation(self):

@@ -127,7 +127,7 @@ class KernelRidgeMML(SelectedRegressor):
     def _check_parameters(self):
         super()._check_parameters()
         check_flag("fit_amplitude", self.fit_amplitude)
-        check_number("n_starts", self.n_starts, low=1)
+        check_number("n_starts", self.n_starts, low=1, integer=True)
         for name in ("bandwidth_bounds", "penalty_bounds"):
             _check_bounds(name, getattr(self, name))
 

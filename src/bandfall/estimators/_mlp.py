@@ -156,7 +156,7 @@ class PaperMLPRegressor(KernelRegressor):
             self.biases_[i] -= self.learning_rate * delta.sum(axis=0)
 
     def _check_parameters(self):
-        check_number("hidden_size", self.hidden_size, low=1)
-        check_number("learning_rate", self.learning_rate, low=0, low_open=True)
-        check_number("max_epochs", self.max_epochs, low=1)
+        check_number("hidden_size", self.hidden_size, low=1, integer=True)
+        check_number("learning_rate", self.learning_rate, low=0, low_open=True, finite=True)
+        check_number("max_epochs", self.max_epochs, low=1, integer=True)
         check_number("validation_fraction", self.validation_fraction, low=0, high=1, low_open=True)

@@ -11,10 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from bandfall.estimators._arrays import ArraysInKindMixin
+from bandfall.estimators._base import check_distances, check_magnitudes
 from bandfall.parameters import check_flag, check_number
 
 
-class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
+class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
     """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
 
     Training starts as plain gradient descent; whenever R² on training data rises slower than
@@ -54,11 +56,13 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
     Attributes
     ----------
     module_ : torch.nn.Module
-        The trained network; maps features to standardised targets.
+        The trained network; maps features to standardised targets, those that are constant
+        left out.
     log_ : bandfall.neural.TangentLog
         Epoch, blend, R², speed and kernel drift of every step.
     status_ : str
-        Why training ended: "r2_reached", "iteration_limit", "stalled" or "not_finite".
+        Why training ended: "r2_reached", "iteration_limit", "stalled", "not_finite", or
+        "constant_target", where there was nothing to train.
     n_iter_ : int
     anchors_ : ndarray of shape (n_anchors, n_features)
     n_features_in_, feature_names_in_
@@ -117,20 +121,21 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
 
         self._check_parameters()
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        check_magnitudes(X, y)
         self._y_ndim = y.ndim
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self._offset, self._scale = y.mean(axis=0), y.std(axis=0)
-        self._scale[self._scale == 0] = 1.0
+        self._offset, self._scale = _standardisation(y)
+        varying = self._scale > 0
         generator = neural.seeded_generator(
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         )
         self.module_ = neural.make_network(
-            X.shape[1], tuple(self.hidden), y.shape[1], generator=generator
+            X.shape[1], tuple(self.hidden), max(1, np.count_nonzero(varying)), generator=generator
         )
         self.log_, status, anchors = neural.fit_arrays(
             self.module_,
             X,
-            (y - self._offset) / self._scale,
+            (y - self._offset)[:, varying] / self._scale[varying],
             self._anchor_rows(X),
             tangent_control=self.tangent_control,
             anchor_sampling=self.anchor_sampling,
@@ -144,8 +149,8 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
         )
         self.anchors_ = anchors
         self.status_ = status.value
-        self.n_iter_ = len(self.log_)
-        if self.status_ != "r2_reached":
+        self.n_iter_ = max(1, len(self.log_))
+        if self.status_ not in ("r2_reached", "constant_target"):
             warnings.warn(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
                 f"R² = {self.log_[-1].r2:.4f}; raise max_iter, widen hidden or lower max_r2",
@@ -169,7 +174,11 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
 
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        outputs = neural.predict_arrays(self.module_, X) * self._scale + self._offset
+        check_distances(X)
+        varying = self._scale > 0
+        outputs = np.tile(self._offset, (len(X), 1))
+        if varying.any():
+            outputs[:, varying] += neural.predict_arrays(self.module_, X) * self._scale[varying]
         return outputs[:, 0] if self._y_ndim == 1 else outputs
 
     def __sklearn_tags__(self):
@@ -196,17 +205,25 @@ class NeuralDescentRegressor(RegressorMixin, BaseEstimator):
         if isinstance(widths, str) or not hasattr(widths, "__iter__"):
             raise TypeError(f"hidden={widths!r} must be a sequence of layer widths, e.g. (50,)")
         for width in widths:
-            check_number("hidden", width, low=1)
-            if not isinstance(width, numbers.Integral):
-                raise TypeError(f"hidden={widths!r} must hold integers")
+            check_number("hidden", width, low=1, integer=True)
         check_flag("tangent_control", self.tangent_control)
-        check_number("min_speed", self.min_speed, low=0)
-        check_number("lr", self.lr, low=0, low_open=True)
+        check_number("min_speed", self.min_speed, low=0, finite=True)
+        check_number("lr", self.lr, low=0, low_open=True, finite=True)
         check_number("momentum", self.momentum, low=0, high=1)
-        check_number("damping", self.damping, low=0)
+        check_number("damping", self.damping, low=0, finite=True)
         check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
-        check_number("max_iter", self.max_iter, low=1)
+        check_number("max_iter", self.max_iter, low=1, integer=True)
         if self.anchor_sampling not in ("uniform", "mixed"):
             raise ValueError(
                 f"anchor_sampling={self.anchor_sampling!r} is unknown; allowed: 'uniform', 'mixed'"
             )
+
+
+def _standardisation(y):
+    """Mean and standard deviation of each target; zero where centring left only rounding."""
+    offset = y.mean(axis=0)
+    centred = y - offset
+    peak = np.abs(centred).max(axis=0)
+    constant = peak <= 4.0 * np.finfo(y.dtype).eps * np.abs(y).max(axis=0)
+    unit = np.where(constant, 1.0, peak)  # squares of large targets overflow
+    return offset, np.where(constant, 0.0, unit * (centred / unit).std(axis=0))

@@ -19,6 +19,7 @@ class TangentStatus(Enum):
     R2_REACHED = "r2_reached"
     ITERATION_LIMIT = "iteration_limit"
     STALLED = "stalled"  # no step along the direction lowers the loss: lower lr, more units
+    CONSTANT_TARGET = "constant_target"  # no target varies: there is nothing to train
     NOT_FINITE = "not_finite"  # data or outputs are NaN or infinite: check X, y, the start
 
 

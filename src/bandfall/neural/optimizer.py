@@ -120,9 +120,9 @@ class TangentDescent(torch.optim.Optimizer):
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         generator: torch.Generator | None = None,
     ) -> None:
-        check_number("lr", lr, low=0, low_open=True)
-        check_number("min_speed", min_speed, low=0)
-        check_number("damping", damping, low=0)
+        check_number("lr", lr, low=0, low_open=True, finite=True)
+        check_number("min_speed", min_speed, low=0, finite=True)
+        check_number("damping", damping, low=0, finite=True)
         check_number("memory_budget", memory_budget, low=1, integer=True)
         check_flag("adapt_damping", adapt_damping)
         if isinstance(n_anchors, bool) or not isinstance(n_anchors, int) or n_anchors < 0:

@@ -126,6 +126,8 @@ def fit_arrays(
 ) -> tuple[TangentLog, TangentStatus, np.ndarray]:
     """Train `model` on arrays X (n, d), y (n, k); also return the anchors used, (n*, d).
 
+    Where k = 0, no target varies and the model stays as it is.
+
     `anchors` is an array of rows, or how many to draw by `anchor_sampling` ("uniform" or
     "mixed").
     """
@@ -135,6 +137,8 @@ def fit_arrays(
         points = draw(rows, anchors, generator)
     else:
         points = torch.tensor(anchors)
+    if targets.shape[1] == 0:
+        return TangentLog(), TangentStatus.CONSTANT_TARGET, points.numpy()
     optimizer: torch.optim.Optimizer
     if tangent_control:
         optimizer = TangentDescent(

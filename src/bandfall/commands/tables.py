@@ -214,7 +214,13 @@ def _parsed_csv(text: _Prefixed, separator: str, name: str) -> Iterator[pd.DataF
             warnings.simplefilter("error", pd.errors.ParserWarning)
             warnings.simplefilter("ignore", pd.errors.DtypeWarning)
             with pd.read_csv(
-                text, sep=separator, index_col=False, chunksize=CHUNK_ROWS, skipinitialspace=True
+                text,
+                sep=separator,
+                index_col=False,
+                chunksize=CHUNK_ROWS,
+                skipinitialspace=True,
+                # By default pandas before 3 misses the last digit, and with it training rows.
+                float_precision="round_trip",
             ) as pieces:
                 yield from pieces
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sklearn
 from onnx import TensorProto
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from bandfall.estimators._front import FARTHEST, FeatureFront
 from bandfall.onnx_export.builder import Graph
 from bandfall.onnx_export.normal import add_normal_quantile
+
+_SCIKIT_LEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 
 
 def add_transformer(graph: Graph, rows: str, transformer: Any, dtype: np.dtype) -> str:
@@ -43,9 +46,10 @@ Steps = list[tuple[str, np.ndarray]]
 
 
 def _standard(scaler: StandardScaler, dtype: np.dtype) -> Steps:
-    # The one scaler that rounds its own values first.
-    steps = [("Sub", scaler.mean_.astype(dtype))] if scaler.with_mean else []
-    return steps + ([("Div", scaler.scale_.astype(dtype))] if scaler.with_std else [])
+    # From scikit-learn 1.8 this is the one scaler that rounds its own values first.
+    values = dtype if _SCIKIT_LEARN >= (1, 8) else np.dtype(np.float64)
+    steps = [("Sub", scaler.mean_.astype(values))] if scaler.with_mean else []
+    return steps + ([("Div", scaler.scale_.astype(values))] if scaler.with_std else [])
 
 
 def _min_max(scaler: MinMaxScaler, dtype: np.dtype) -> Steps:

@@ -1,39 +1,102 @@
 # Two commands do all set-up on a machine with Python >= 3.11 and make:
 #   make demo   install into .venv and run the main job on data that ships inside
 #   make test   install into .venv and run linters, type checks and the whole test suite
+# The others are explained in docs/development.md.
 PYTHON ?= python3
+OLDEST_PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= auto
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# One thread a worker: the workers are the parallelism.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+# What one wheel in an environment with nothing but its own dependencies can be asked.
+CORE_TESTS := test_kernels.py test_schedules.py test_closed_form.py test_euler.py test_flow.py \
+	test_path.py test_estimators.py test_bad_input.py test_environment.py
 
-.PHONY: demo test lint format clean
+.PHONY: demo test test-oldest test-latest coverage lint format package sbom clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m bandfall.demo --out out
 
-# One thread a worker: the workers are the parallelism.
 test: $(VENV)/.test lint
-	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+	$(PYTEST)
+
+# The declared minima of all dependencies, on the oldest Python, in an environment of their own.
+test-oldest:
+	$(OLDEST_PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python $(PIP_INSTALL) --upgrade "pip>=25.1"
+	.venv-oldest/bin/python $(PIP_INSTALL) --editable ".[cli,data,onnx,plot,torch]" --group suite \
+		--constraint constraints-oldest.txt
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -n $(WORKERS)
+
+# The newest versions there are.
+test-latest:
+	$(PYTHON) -m venv .venv-latest
+	.venv-latest/bin/python $(PIP_INSTALL) --upgrade "pip>=25.1"
+	.venv-latest/bin/python $(PIP_INSTALL) --upgrade --upgrade-strategy eager \
+		--editable ".[cli,data,onnx,plot,torch]" --group suite
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv-latest/bin/python -m pytest -n $(WORKERS)
+
+# Fails below the floor in pyproject.toml; the second report is of the parts that choose for people.
+coverage: $(VENV)/.test
+	$(PYTEST) --cov --cov-branch --cov-report=
+	$(BIN)/coverage report --skip-covered
+	$(BIN)/coverage report --fail-under=0 \
+		--include='src/bandfall/selection/*,src/bandfall/encoding/*'
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline --quiet --no-progress .github
+	@if command -v actionlint >/dev/null; then actionlint; \
+	else echo "actionlint is not installed: workflows were checked by their schema and zizmor"; fi
 
 format: $(VENV)/.test
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# sdist and wheel, checked, installed and tried out the way a stranger would.
+package: $(VENV)/.test $(VENV)/.package
+	rm -rf dist build/package
+	$(BIN)/validate-pyproject pyproject.toml
+	$(BIN)/python -m build --quiet
+	$(BIN)/twine check --strict dist/*.tar.gz dist/*.whl
+	$(BIN)/check-wheel-contents dist/*.whl
+	# The wheel alone: no source tree beside the tests, no optional dependency.
+	mkdir -p build/package/wheel
+	cp -r pyproject.toml tests build/package/wheel
+	$(PYTHON) -m venv build/package/venv
+	build/package/venv/bin/python $(PIP_INSTALL) dist/*.whl pytest hypothesis
+	cd build/package/wheel && OMP_NUM_THREADS=1 ../venv/bin/python -m pytest -q $(CORE_TESTS:%=tests/%)
+	# The sdist with its own tests.
+	tar -xzf dist/*.tar.gz -C build/package
+	cd build/package/bandfall-* && PYTHONPATH=src:tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		../../../$(BIN)/python -m pytest -q -n $(WORKERS)
+	$(MAKE) sbom
+
+# What the wheel brings along, as a bill of materials in CycloneDX's format.
+sbom: $(VENV)/.package
+	$(PYTHON) -m venv build/package/sbom
+	build/package/sbom/bin/python $(PIP_INSTALL) dist/*.whl
+	build/package/sbom/bin/python -m pip uninstall --quiet --yes pip setuptools
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+		--output-reproducible --output-file dist/bandfall.cdx.json build/package/sbom
+
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "bandfall needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade "pip>=25.1"
+	$(BIN)/python $(PIP_INSTALL) --upgrade "pip>=25.1"
 
 $(VENV)/.%: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group $*
+	$(BIN)/python $(PIP_INSTALL) --editable . --group $*
 	@touch $@
 
 clean:
-	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-oldest .venv-latest out build dist .coverage \
+		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from bandfall import startup as _startup  # noqa: F401  (first: all else takes seconds)
 from bandfall.descent import floor_sweep
+from bandfall.environment import show_versions
 from bandfall.estimators import (
     BandfallRegressor,
     KernelDescentRegressor,
@@ -32,5 +33,6 @@ __all__ = [
     "floor_sweep",
     "load_model",
     "save_model",
+    "show_versions",
     "to_onnx",
 ]

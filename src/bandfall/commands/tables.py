@@ -208,6 +208,12 @@ def _csv(stream: io.BufferedReader, start: bytes, name: str) -> Iterator[pd.Data
         yield from _parsed_csv(_Prefixed(head, text), separator, name)
 
 
+# Before version 3.1 pandas misses the last digit unless asked, and with it training rows; asking is
+# deprecated since.
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_EXACT_NUMBERS: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+
+
 def _parsed_csv(text: _Prefixed, separator: str, name: str) -> Iterator[pd.DataFrame]:
     try:
         with warnings.catch_warnings():
@@ -219,8 +225,7 @@ def _parsed_csv(text: _Prefixed, separator: str, name: str) -> Iterator[pd.DataF
                 index_col=False,
                 chunksize=CHUNK_ROWS,
                 skipinitialspace=True,
-                # By default pandas before 3 misses the last digit, and with it training rows.
-                float_precision="round_trip",
+                **_EXACT_NUMBERS,
             ) as pieces:
                 yield from pieces
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from bandfall import __version__
+from bandfall.environment import package_versions
+from bandfall.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "matplotlib", "torch")
 
@@ -29,18 +29,8 @@ def environment_record() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gib": _memory(),
         "python": platform.python_version(),
-        "versions": {"bandfall": __version__} | _versions(),
+        "versions": {"bandfall": __version__} | package_versions(_PACKAGES),
     }
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _processor() -> str:

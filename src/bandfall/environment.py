@@ -1,0 +1,78 @@
+"""What is installed, and where it runs: for bug reports and for the record of a run."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+
+from threadpoolctl import threadpool_info
+
+from bandfall.version import __version__
+
+# As pip knows them; those that only some commands need come last.
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "joblib",
+    "threadpoolctl",
+    "matplotlib",
+    "torch",
+    "triton",
+    "pandas",
+    "pyarrow",
+    "onnx",
+    "typer",
+    "rich",
+    "pooch",
+)
+
+
+def package_versions(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of those `packages` that are installed; nothing is imported.
+
+    Examples
+    --------
+    >>> sorted(package_versions(["numpy", "no-such-package"]))
+    ['numpy']
+    """
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def show_versions() -> None:
+    """Print the versions of bandfall, Python and all packages it may use; put it in bug reports.
+
+    Examples
+    --------
+    >>> import bandfall
+    >>> bandfall.show_versions()  # doctest: +ELLIPSIS
+    system
+      python: ...
+    """
+    installed = package_versions(PACKAGES)
+    sections = {
+        "system": {
+            "python": sys.version.replace("\n", " "),
+            "machine": platform.platform(),
+            "cores": str(os.cpu_count()),
+        },
+        "packages": {"bandfall": __version__}
+        | {package: installed.get(package, "not installed") for package in PACKAGES},
+        "thread pools": {
+            str(pool["prefix"]): f"{pool['version'] or 'unknown version'}, "
+            f"{pool['num_threads']} threads"
+            for pool in threadpool_info()
+        },
+    }
+    for title, entries in sections.items():
+        lines = [title, *(f"  {name}: {value}" for name, value in entries.items())]
+        sys.stdout.write("\n".join(lines) + "\n")

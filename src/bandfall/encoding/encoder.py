@@ -1,0 +1,337 @@
+"""Tables to columns that distances make sense of."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bandfall.encoding.cycles import Cycles
+from bandfall.encoding.fitted import CategoryEncoding, FittedEncoding, Scaling
+from bandfall.encoding.missing import MissingValues
+from bandfall.encoding.onehot import OneHot
+from bandfall.encoding.quantiles import Quantiles
+from bandfall.encoding.reading import Reading, learn_reading, looks_like_id
+from bandfall.encoding.robust import Robust
+from bandfall.encoding.schema import Schema
+from bandfall.encoding.standard import Standard
+from bandfall.encoding.steps import Steps
+from bandfall.encoding.table import Table, read_table
+from bandfall.encoding.target_mean import TargetMean
+
+NUMBERS = ("standard", "quantile", "steps", "robust")
+CATEGORIES = ("onehot", "target")
+_TARGET_LEVELS = 3  # two levels are one contrast, which one-hot columns say as well
+_NAMED = 5  # unknown levels that a warning names
+
+
+@dataclass
+class TableEncoder:
+    """Encode tables: each column in the way of its kind, learned from training rows.
+
+    Numbers and durations: the median for missing values, with a mark; then by `numbers`. Dates: a
+    number, and sine and cosine of the time of day, of week and of year where the training rows
+    show them. Booleans: 0 and 1. Categories: by `categories`, missing values being a level of
+    their own. Text that is numbers or dates is read as such, ids are dropped, both with a
+    warning; so are columns without any value, and constant ones.
+
+    Parameters
+    ----------
+    numbers : {"standard", "quantile", "steps", "robust"}
+        Zero mean and unit variance; normal quantiles; ramps between quantiles, a unary code; or
+        robust scale with smooth clipping.
+    categories : {"onehot", "target"}
+        One column a level, the rarest sharing one; or the smoothed mean target of a level, for
+        categories of three levels and more.
+    n_steps : int, default=12
+        Most ramps a number, for "steps".
+    fitted : FittedEncoding, optional
+        What was learned.
+    suspicious : list of int
+        Columns of whole numbers that look like ids; they are kept.
+
+    Examples
+    --------
+    >>> table = read_table({"age": [30, 40, 50, None], "sex": ["f", "m", "f", "f"]})
+    >>> encoder = TableEncoder()
+    >>> encoder.fit_transform(table).round(2)
+    array([[-1.41, -0.58,  1.  ,  0.  ],
+           [ 0.  , -0.58,  0.  ,  1.  ],
+           [ 1.41, -0.58,  1.  ,  0.  ],
+           [ 0.  ,  1.73,  1.  ,  0.  ]])
+    >>> encoder.names_out
+    ['age', 'age_missing', 'sex_f', 'sex_m']
+    >>> encoder.describe()
+    ['age: number → 2 columns (missing)', 'sex: 2 levels → 2 columns']
+    """
+
+    numbers: str = "standard"
+    categories: str = "onehot"
+    n_steps: int = 12
+    fitted: FittedEncoding | None = None
+    suspicious: list[int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.numbers not in NUMBERS:
+            raise ValueError(f"numbers={self.numbers!r} must be one of {', '.join(NUMBERS)}")
+        if self.categories not in CATEGORIES:
+            raise ValueError(
+                f"categories={self.categories!r} must be one of {', '.join(CATEGORIES)}"
+            )
+        if isinstance(self.n_steps, bool) or not 1 <= self.n_steps <= 1000:
+            raise ValueError(f"n_steps={self.n_steps!r} must be in [1, 1000]")
+
+    def fit_transform(
+        self,
+        table: Any,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+        dtype: Any = np.float64,
+        *,
+        warn: bool = True,
+    ) -> np.ndarray:
+        """Learn the encoding, and encode the training rows.
+
+        Parameters
+        ----------
+        table : Table, or what `read_table` takes
+        y : ndarray of shape (n,) or (n, k), optional
+            Targets, which categories="target" needs. The mean targets of training rows are
+            learned from other rows than their own.
+        weights : ndarray of shape (n,), optional
+            Of rows, in mean targets.
+        dtype : dtype
+            Of encoded rows, now and later.
+        warn : bool
+            Whether to warn of text that is read as numbers, of ids that are dropped.
+
+        Returns
+        -------
+        ndarray of shape (n, width)
+        """
+        table = read_table(table)
+        readings = [learn_reading(column) for column in table.columns]
+        schema = _empty_schema(table, readings)
+        table = schema.check(table, warn=False)
+        if warn:
+            _warn_of_readings(schema)
+        numeric = _positions(readings, "number", "datetime", "duration")
+        boolean = _positions(readings, "boolean")
+        fitted, parts = _learn(self, schema, table, numeric, boolean, y, weights, np.dtype(dtype))
+        self.suspicious = [
+            int(j)
+            for j in numeric
+            if readings[j].kind == "number" and looks_like_id(table.columns[j].values)
+        ]
+        self.fitted = fitted
+        return fitted.kept(parts)
+
+    def transform(self, table: Any, *, warn: bool = True) -> np.ndarray:
+        """Encode rows, shape (m, width).
+
+        Values far outside the range of the training rows are taken as they are up to a million
+        standard deviations ("standard"), end at the last quantile ("quantile"), level off after
+        one more step ("steps") or at three robust standard deviations ("robust"). Levels never
+        seen are with the rare ones where there are such, else neutral: zeros.
+
+        Raises
+        ------
+        ValueError
+            Where a column is missing or of another kind, naming it.
+
+        Warns
+        -----
+        UserWarning
+            Once for levels never seen, once for values far outside, naming the columns.
+        """
+        fitted = self._known
+        checked = fitted.schema.check(read_table(table), warn=warn)
+        encoded, unseen = fitted.transform(checked)
+        if unseen and warn:
+            named = ", ".join(
+                f"{fitted.schema.label(j)} ({_some(levels)})" for j, levels in unseen.items()
+            )
+            warnings.warn(f"levels never seen in training: {named}", UserWarning, stacklevel=2)
+        return encoded
+
+    def jacobian(self, table: Any) -> np.ndarray:
+        """∂z/∂x at rows, of each encoded column by its own input column, shape (m, width).
+
+        Zero for marks of missing values, NaN for booleans and categories; dates by the second.
+        """
+        fitted = self._known
+        return fitted.jacobian(fitted.schema.check(read_table(table), warn=False))
+
+    def slopes(self) -> np.ndarray:
+        """∂z/∂x where it is the same at all rows, else NaN, shape (width,)."""
+        return self._known.slopes()
+
+    @property
+    def uses_target(self) -> bool:
+        """Whether the encoding depends on the targets."""
+        return any(isinstance(one, TargetMean) for one in self._known.categories)
+
+    @property
+    def schema(self) -> Schema:
+        """Names, kinds, levels and ranges of the training rows."""
+        return self._known.schema
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return len(self._known.outputs)
+
+    @property
+    def sources(self) -> np.ndarray:
+        """Input column of each encoded column, shape (width,)."""
+        return np.array([output.source for output in self._known.outputs], dtype=int)
+
+    @property
+    def blocks(self) -> np.ndarray:
+        """Number of the block each encoded column belongs to, shape (width,).
+
+        A block is one category's columns, one number's steps, one cycle's sine and cosine.
+        """
+        numbers: dict[tuple[int, str], int] = {}
+        keys = [(output.source, output.part) for output in self._known.outputs]
+        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int)
+
+    @property
+    def names_out(self) -> list[str]:
+        """Names of the encoded columns."""
+        return [output.name for output in self._known.outputs]
+
+    def describe(self) -> list[str]:
+        """One line for each input column."""
+        return self._known.describe()
+
+    @property
+    def _known(self) -> FittedEncoding:
+        if self.fitted is None:
+            raise ValueError("this TableEncoder has learned nothing yet: call fit_transform")
+        return self.fitted
+
+
+def _positions(readings: list[Reading], *kinds: str) -> np.ndarray:
+    found = [j for j, one in enumerate(readings) if one.kind in kinds and not one.dropped]
+    return np.array(found, dtype=int)
+
+
+def _empty_schema(table: Table, readings: list[Reading]) -> Schema:
+    """The schema before levels and ranges are known."""
+    nothing = np.full(table.width, np.nan)
+    return Schema(table.names, readings, nothing, nothing, [()] * table.width)
+
+
+def _warn_of_readings(schema: Schema) -> None:
+    """One warning for text that is read, one for columns that are dropped."""
+    read, dropped = [], []
+    for j, reading in enumerate(schema.readings):
+        if reading.style:
+            read.append(f"{schema.label(j)} as {reading.kind}s ({reading.style})")
+        if reading.dropped:
+            dropped.append(f"{schema.label(j)} ({reading.dropped})")
+    if read:
+        warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=3)
+    if dropped:
+        warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=3)
+
+
+def _learn(
+    encoder: TableEncoder,
+    schema: Schema,
+    table: Table,
+    numeric: np.ndarray,
+    boolean: np.ndarray,
+    y: np.ndarray | None,
+    weights: np.ndarray | None,
+    dtype: np.dtype,
+) -> tuple[FittedEncoding, list[np.ndarray]]:
+    """The encoding of a checked table, and the parts of its encoded rows."""
+    columns = table.columns
+    values = np.empty((len(table), len(numeric) + len(boolean)))
+    for i, j in enumerate([*numeric, *boolean]):
+        values[:, i] = columns[j].values
+    missing = MissingValues.learn(values)
+    filled, marks = missing.split(values)
+    scaled = np.concatenate([filled[:, : len(numeric)], marks], axis=1)
+    known = np.ones(scaled.shape, dtype=bool)
+    known[:, : len(numeric)] = ~np.isnan(values[:, : len(numeric)])
+    scaling = _learn_scaling(encoder, scaled, known)
+    parts = [scaling.transform(scaled), filled[:, len(numeric) :]]
+    cycles = []
+    for i, j in enumerate(numeric):
+        if schema.readings[j].kind == "datetime":
+            seconds = values[:, i]
+            cycles.append(Cycles.learn(int(j), seconds[~np.isnan(seconds)]))
+            parts.append(cycles[-1].transform(filled[:, i]))
+    categories, encoded = _learn_categories(encoder, table, schema.readings, y, weights)
+    parts += encoded
+    everything = np.concatenate(parts, axis=1)
+    fitted = FittedEncoding(
+        _with_values(schema, table, categories),
+        dtype,
+        numeric,
+        boolean,
+        missing,
+        scaling,
+        cycles,
+        categories,
+        np.ptp(everything, axis=0) > 0 if everything.size else np.zeros(0, dtype=bool),
+    )
+    return fitted, [everything]
+
+
+def _learn_scaling(encoder: TableEncoder, values: np.ndarray, known: np.ndarray) -> Scaling:
+    if encoder.numbers == "standard":
+        return Standard.learn(values)
+    if encoder.numbers == "quantile":
+        return Quantiles.learn(values)
+    if encoder.numbers == "steps":
+        return Steps.learn(values, known, encoder.n_steps)
+    return Robust.learn(values, known)
+
+
+def _learn_categories(
+    encoder: TableEncoder,
+    table: Table,
+    readings: list[Reading],
+    y: np.ndarray | None,
+    weights: np.ndarray | None,
+) -> tuple[list[CategoryEncoding], list[np.ndarray]]:
+    categories: list[CategoryEncoding] = []
+    parts = []
+    for j in _positions(readings, "category"):
+        column = table.columns[j]
+        onehot = OneHot.learn(int(j), column)
+        if encoder.categories == "onehot" or len(onehot.levels) < _TARGET_LEVELS:
+            categories.append(onehot)
+            parts.append(onehot.transform(column)[0])
+            continue
+        if y is None:
+            raise ValueError("categories='target' needs the targets y")
+        y = np.asarray(y, dtype=np.float64).reshape(len(table), -1)
+        mean, encoded = TargetMean.learn(int(j), column, y, weights)
+        categories.append(mean)
+        parts.append(encoded)
+    return categories, parts
+
+
+def _with_values(schema: Schema, table: Table, categories: list[CategoryEncoding]) -> Schema:
+    """The schema with levels and ranges."""
+    low, high = np.full((2, table.width), np.nan)
+    for j, column in enumerate(table.columns):
+        if column.kind != "category" and not column.missing.all():
+            low[j], high[j] = np.nanmin(column.values), np.nanmax(column.values)
+    levels: list[tuple[str | None, ...]] = [()] * table.width
+    for one in categories:
+        levels[one.position] = one.levels
+    return Schema(schema.names, schema.readings, low, high, levels)
+
+
+def _some(levels: list[str | None]) -> str:
+    names = ["missing" if level is None else repr(level) for level in levels[:_NAMED]]
+    more = len(levels) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

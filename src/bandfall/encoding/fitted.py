@@ -1,0 +1,188 @@
+"""A learned encoding of whole tables, put together from those of columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bandfall.encoding.cycles import Cycles
+from bandfall.encoding.missing import MissingValues
+from bandfall.encoding.onehot import OneHot
+from bandfall.encoding.quantiles import Quantiles
+from bandfall.encoding.robust import Robust
+from bandfall.encoding.schema import Schema
+from bandfall.encoding.standard import Standard
+from bandfall.encoding.steps import Steps
+from bandfall.encoding.table import Table
+from bandfall.encoding.target_mean import TargetMean
+
+Scaling = Standard | Quantiles | Steps | Robust
+CategoryEncoding = OneHot | TargetMean
+
+
+@dataclass(frozen=True)
+class Output:
+    """One encoded column: the input column, which part of its code, the name of its own."""
+
+    source: int
+    part: str
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class FittedEncoding:
+    """Encoded columns in this order: numbers, marks of missing values, booleans, cycles of
+    dates, categories; those that do not vary in training are left out.
+
+    Attributes
+    ----------
+    schema : Schema
+    dtype : dtype
+        Of encoded rows.
+    numeric, boolean : ndarray of int
+        Positions of numbers, datetimes and durations, and of booleans.
+    missing : MissingValues
+        Of the numeric columns, followed by the boolean ones.
+    scaling : Standard, Quantiles, Steps or Robust
+        Of the numeric columns, followed by the marks.
+    cycles : list of Cycles
+    categories : list of OneHot or TargetMean
+    used : ndarray of bool, shape (n_encoded,)
+        Which encoded columns are kept.
+    """
+
+    schema: Schema
+    dtype: np.dtype
+    numeric: np.ndarray
+    boolean: np.ndarray
+    missing: MissingValues
+    scaling: Scaling
+    cycles: list[Cycles]
+    categories: list[CategoryEncoding]
+    used: np.ndarray
+
+    def transform(self, table: Table) -> tuple[np.ndarray, dict[int, list[str | None]]]:
+        """Rows of a checked table, and the levels never seen by input column."""
+        filled, marks = self.missing.split(self.numbers(table))
+        unseen: dict[int, list[str | None]] = {}
+        parts = [self.scaling.transform(self.scaled_columns(filled, marks))]
+        if len(self.boolean):
+            parts.append(filled[:, len(self.numeric) :])
+        parts += [one.transform(filled[:, i]) for i, one in self._dates]
+        for one in self.categories:
+            column = table.columns[one.position]
+            encoded, rows = one.transform(column)
+            parts.append(encoded)
+            if len(rows):
+                names = (*column.levels, None)
+                unseen[one.position] = [names[code] for code in np.unique(column.values[rows])]
+        return self.kept(parts), unseen
+
+    def jacobian(self, table: Table) -> np.ndarray:
+        """∂z/∂x of each encoded column at rows, by its own input column, shape (m, width).
+
+        Zero for marks of missing values, NaN for booleans and categories; dates by the second.
+        """
+        filled, marks = self.missing.split(self.numbers(table))
+        slopes = self.scaling.jacobian(self.scaled_columns(filled, marks))
+        slopes = np.where(self.scaling.columns < len(self.numeric), slopes, 0.0)
+        parts = [slopes, np.full((len(filled), len(self.boolean)), np.nan)]
+        parts += [one.jacobian(filled[:, i]) for i, one in self._dates]
+        parts += [np.full((len(filled), one.width), np.nan) for one in self.categories]
+        return np.concatenate(parts, axis=1)[:, self.used]
+
+    def slopes(self) -> np.ndarray:
+        """∂z/∂x of each encoded column where it is the same everywhere, else NaN."""
+        slopes = np.full(len(self.used), np.nan)
+        numbers = self.scaling.columns < len(self.numeric)
+        slopes[: len(numbers)][numbers] = self.scaling.slopes[numbers]
+        slopes = slopes[self.used]
+        for _, one in self._dates:
+            slopes[[output.source == one.position for output in self.outputs]] = np.nan
+        return slopes
+
+    def numbers(self, table: Table) -> np.ndarray:
+        """Numeric and boolean columns of a checked table, NaN being missing."""
+        if table.matrix is not None:
+            everything = len(self.numeric) == table.matrix.shape[1]
+            return table.matrix if everything else table.matrix[:, self.numeric]
+        positions = [*self.numeric, *self.boolean]
+        values = np.empty((len(table), len(positions)))
+        for i, position in enumerate(positions):
+            values[:, i] = table.columns[position].values
+        return values
+
+    def scaled_columns(self, filled: np.ndarray, marks: np.ndarray) -> np.ndarray:
+        """What `scaling` takes: complete numbers, then marks."""
+        if not len(self.boolean) and not marks.shape[1]:
+            return filled
+        return np.concatenate([filled[:, : len(self.numeric)], marks], axis=1)
+
+    def kept(self, parts: list[np.ndarray]) -> np.ndarray:
+        """Encoded columns that vary, in the dtype of the encoding."""
+        encoded = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        if not self._all_used:
+            encoded = encoded[:, self.used]
+        return encoded.astype(self.dtype, copy=False)
+
+    @cached_property
+    def _all_used(self) -> bool:
+        return bool(self.used.all())
+
+    @cached_property
+    def _dates(self) -> list[tuple[int, Cycles]]:
+        """Cycles and where among the numeric columns theirs is."""
+        places = {int(position): i for i, position in enumerate(self.numeric)}
+        return [(places[one.position], one) for one in self.cycles]
+
+    @cached_property
+    def outputs(self) -> list[Output]:
+        """What each kept column is."""
+        return [one for one, used in zip(self.all_outputs, self.used, strict=True) if used]
+
+    @cached_property
+    def all_outputs(self) -> list[Output]:
+        """What each encoded column is, kept or not."""
+        names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
+        positions = [*self.numeric, *self.boolean]
+        marked = [positions[i] for i in self.missing.marked]
+        outputs, counts = [], np.zeros(len(self.numeric) + len(marked), dtype=int)
+        n_ramps = np.bincount(self.scaling.columns, minlength=len(counts))
+        for i in self.scaling.columns:
+            step = f"_step{counts[i] + 1}" if isinstance(self.scaling, Steps) else ""
+            counts[i] += 1
+            if i < len(self.numeric):
+                outputs.append(Output(positions[i], "number", names[positions[i]] + step))
+            else:
+                source = marked[i - len(self.numeric)]
+                step = step if n_ramps[i] > 1 else ""
+                outputs.append(Output(source, "missing", f"{names[source]}_missing{step}"))
+        outputs += [Output(j, "boolean", names[j]) for j in self.boolean]
+        for cycles in self.cycles:
+            for period in cycles.periods:
+                name = f"{names[cycles.position]}_{period}"
+                outputs += [Output(cycles.position, period, f"{name}_{f}") for f in ("sin", "cos")]
+        for one in self.categories:
+            name = names[one.position]
+            outputs += [Output(one.position, "category", f"{name}_{s}") for s in one.suffixes]
+        return outputs
+
+    def describe(self) -> list[str]:
+        """One line for each input column."""
+        return [self._line(j) for j in range(self.schema.width)]
+
+    def _line(self, position: int) -> str:
+        reading, levels = self.schema.readings[position], self.schema.levels[position]
+        name = self.schema.names[position] if self.schema.names else f"x{position}"
+        parts = [output.part for output in self.outputs if output.source == position]
+        kind = f"{len(levels)} levels" if levels else reading.kind
+        if reading.style:
+            kind += f" from text ({reading.style})"
+        if reading.dropped or not parts:
+            return f"{name}: {kind}, dropped: {reading.dropped or 'constant'}"
+        extras = [part for part in dict.fromkeys(parts) if part not in ("number", "category")]
+        extra = f" ({', '.join(extras)})" if extras and extras != ["boolean"] else ""
+        columns = "1 column" if len(parts) == 1 else f"{len(parts)} columns"
+        return f"{name}: {kind} → {columns}{extra}"

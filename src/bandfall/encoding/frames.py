@@ -1,0 +1,55 @@
+"""Columns of a frame of any library that narwhals reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bandfall.encoding.objects import categories, column_of_objects
+from bandfall.encoding.table import Column, label
+
+
+def columns_of_frame(X: Any) -> tuple[list[str], list[Column]]:
+    """Names and columns of a frame."""
+    import narwhals.stable.v2 as nw
+
+    try:
+        frame = nw.from_native(X)
+    except TypeError as error:
+        raise TypeError(f"X of type {type(X).__name__} is no table that is known") from error
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    names = [str(name) for name in frame.columns]
+    series = (frame[:, j] for j in range(frame.shape[1]))
+    return names, [_column(one, label(names, j)) for j, one in enumerate(series)]
+
+
+def _column(series: Any, where: str) -> Column:
+    import narwhals.stable.v2 as nw
+
+    dtype = series.dtype
+    if dtype.is_numeric():
+        return Column("number", _floats(series))
+    if dtype == nw.Boolean:
+        return Column("boolean", _floats(series))
+    if dtype in (nw.Categorical, nw.Enum):
+        return categories(series.to_list(), declared=True)
+    if dtype == nw.String:
+        return categories(series.to_list())
+    if dtype == nw.Date:
+        series, dtype = series.cast(nw.Datetime("us")), nw.Datetime("us")
+    if dtype == nw.Datetime:
+        if getattr(dtype, "time_zone", None) is not None:
+            series = series.dt.replace_time_zone(None)  # its own clock, for hours and weekdays
+        return Column("datetime", _floats(series.dt.timestamp("us")) / 1e6)
+    if dtype == nw.Duration:
+        return Column("duration", _floats(series.dt.total_microseconds()) / 1e6)
+    return column_of_objects(series.to_list(), where)
+
+
+def _floats(series: Any) -> np.ndarray:
+    """Float64 with NaN where the library marks a value as missing."""
+    import narwhals.stable.v2 as nw
+
+    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)

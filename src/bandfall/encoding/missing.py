@@ -1,0 +1,39 @@
+"""Missing numbers: the median in their place, and a column that says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class MissingValues:
+    """What stands for missing values of p columns, and which of them have a mark.
+
+    Attributes
+    ----------
+    fill : ndarray of shape (p,)
+        Medians.
+    marked : ndarray of int, shape (q,)
+        Columns that missed values in training.
+    """
+
+    fill: np.ndarray
+    marked: np.ndarray
+
+    @classmethod
+    def learn(cls, values: np.ndarray) -> MissingValues:
+        """Medians of the columns of `values`, NaN being missing; 0 for a column without values."""
+        missing = np.isnan(values)
+        known = ~missing.all(axis=0)
+        fill = np.zeros(values.shape[1])
+        if known.any():
+            fill[known] = np.nanmedian(values[:, known], axis=0)
+        return cls(fill, np.flatnonzero(missing.any(axis=0)))
+
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Complete values, shape (m, p), and the marks, shape (m, q)."""
+        missing = np.isnan(values)
+        filled = np.where(missing, self.fill, values)
+        return filled, missing[:, self.marked].astype(np.float64)

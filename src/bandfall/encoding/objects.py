@@ -1,0 +1,141 @@
+"""Columns of Python objects: which kind they are, and their values."""
+
+from __future__ import annotations
+
+import datetime
+import numbers
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from bandfall.encoding.table import Column, label
+
+_EPOCH = datetime.datetime(1970, 1, 1)
+_SECOND = datetime.timedelta(seconds=1)
+
+
+def columns_of_dict(X: dict[Any, Any]) -> list[Column]:
+    """The columns of a dict, each an array or a list."""
+    return [_column(X[key], label([str(key)], 0)) for key in X]
+
+
+def _column(values: Any, where: str) -> Column:
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
+        return Column("boolean" if values.dtype == bool else "number", values.astype(np.float64))
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"{where} must be a list or an array of values")
+    return column_of_objects(list(values), where)
+
+
+def column_of_objects(values: Sequence[Any], where: str) -> Column:
+    """A column of values of any type.
+
+    Numbers, truth values, times and durations are recognised where all values are such;
+    anything else is a category, its levels the text of the values.
+
+    Examples
+    --------
+    >>> column_of_objects(["b", None, "a", "b"], "x").values
+    array([ 0, -1,  1,  0])
+    >>> column_of_objects([True, None], "x").kind
+    'boolean'
+    """
+    kinds = {kind for value in values if (kind := _kind_of(value, where)) is not None}
+    if not kinds:
+        return Column("number", np.full(len(values), np.nan))
+    kind = kinds.pop() if len(kinds) == 1 else "category"
+    if kind == "category":
+        return categories(values)
+    convert = _CONVERTERS[kind]
+    found = (np.nan if is_missing(value) else convert(value) for value in values)
+    return Column(kind, np.fromiter(found, np.float64, len(values)))
+
+
+def categories(values: Iterable[Any], declared: bool = False) -> Column:
+    """A category column; the text of each value is its level."""
+    seen: dict[Any, int] = {}
+    codes = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
+    levels: dict[str, int] = {}
+    places = np.full(len(seen), -1, dtype=np.int64)
+    for value, code in seen.items():
+        text = level(value)
+        if text is not None:
+            places[code] = levels.setdefault(text, len(levels))
+    return Column("category", places[codes], tuple(levels), declared)
+
+
+def level(value: Any) -> str | None:
+    """The text of a category, None where it is missing.
+
+    Whole numbers are written without a point, for a missing value elsewhere in the column
+    turns integers into floats.
+
+    Examples
+    --------
+    >>> level(2.0), level("2"), level(None), level(" ")
+    ('2', '2', None, None)
+    """
+    if isinstance(value, str):
+        return value if value and not value.isspace() else None
+    if is_missing(value):
+        return None
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value says that there is none: None, NaN, NA, NaT, empty text."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, str):
+        return not value or value.isspace()
+    return isinstance(value, float | np.generic | Decimal) and bool(value != value)
+
+
+def _kind_of(value: Any, where: str) -> str | None:
+    if isinstance(value, str):
+        return "category" if value and not value.isspace() else None
+    if is_missing(value):
+        return None
+    if isinstance(value, bool | np.bool_):
+        return "boolean"
+    if isinstance(value, datetime.timedelta | np.timedelta64 | datetime.time):
+        return "duration"  # before numbers, among which NumPy counts timedelta64
+    if isinstance(value, numbers.Real | np.number | Decimal):
+        return "number"
+    if isinstance(value, datetime.date | np.datetime64):
+        return "datetime"
+    if isinstance(value, bytes | list | tuple | set | dict | np.ndarray):
+        raise ValueError(
+            f"{where} holds values of type {type(value).__name__}; "
+            "numbers, text, truth values and times are taken"
+        )
+    return "category"
+
+
+def _seconds(value: Any) -> float:
+    """Seconds since 1970 on the value's own clock."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]").item()
+    if not isinstance(value, datetime.datetime):
+        value = datetime.datetime(value.year, value.month, value.day)
+    return (value.replace(tzinfo=None) - _EPOCH) / _SECOND
+
+
+def _duration(value: Any) -> float:
+    if isinstance(value, datetime.time):
+        return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
+    if isinstance(value, np.timedelta64):
+        return float(value / np.timedelta64(1, "us")) / 1e6
+    return float(value / _SECOND)
+
+
+_CONVERTERS: dict[str, Callable[[Any], float]] = {
+    "number": float,
+    "boolean": float,
+    "datetime": _seconds,
+    "duration": _duration,
+}

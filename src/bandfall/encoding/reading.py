@@ -1,0 +1,146 @@
+"""How the columns of a table are read: decided on training rows, kept for all later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandfall.encoding import text
+from bandfall.encoding.objects import level
+from bandfall.encoding.table import Column
+
+_ID_ROWS = 20  # fewer rows may differ by chance
+_ID_SHARE = 0.9  # of values that differ
+_TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a column is taken for.
+
+    Attributes
+    ----------
+    kind : {"number", "category", "boolean", "datetime", "duration"}
+    style : str
+        How text is written that stands for numbers or dates; empty where none does.
+    dropped : str
+        Why the column is not used; empty where it is.
+    """
+
+    kind: str
+    style: str = ""
+    dropped: str = ""
+
+
+def learn_reading(column: Column) -> Reading:
+    """Decide what a column of training rows is."""
+    known = ~column.missing
+    if not known.any():
+        return Reading(column.kind, dropped="no value")
+    if column.kind != "category":
+        return Reading(column.kind)
+    codes = np.unique(column.values[known])
+    levels = [column.levels[code] for code in codes]
+    if not column.declared:
+        if style := text.number_style(levels):
+            return Reading("number", style)
+        if style := text.date_style(levels):
+            return Reading("datetime", style)
+    n_known = int(known.sum())
+    if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
+        ambiguous = not column.declared and text.is_ambiguous_date(levels)
+        why = "dates with day and month in doubt; write 2024-03-31" if ambiguous else _ID
+        return Reading("category", dropped=why)
+    return Reading("category")
+
+
+_ID = "nearly all values differ, as those of an id"
+
+
+def looks_like_id(values: np.ndarray) -> bool:
+    """Whether numbers may be ids: whole, all different, and one after the other or dense."""
+    values = values[~np.isnan(values)]
+    if len(values) < _ID_ROWS or np.any(values != np.round(values)):
+        return False
+    if len(np.unique(values)) < len(values):
+        return False
+    return bool(np.all(np.diff(values) > 0) or np.ptp(values) < 2 * len(values))
+
+
+def read_column(column: Column, reading: Reading, where: str, known: Callable | None) -> Column:
+    """A column as the kind that the training rows had.
+
+    Parameters
+    ----------
+    column : Column
+    reading : Reading
+    where : str
+        What messages call the column.
+    known : callable (str) -> bool or None
+        Of a category: whether a level was seen in training.
+
+    Raises
+    ------
+    ValueError
+        Naming the column, where it is of another kind.
+    """
+    if column.kind == reading.kind:
+        return column
+    if column.missing.all():
+        return _empty(reading.kind, len(column.values))
+    if reading.kind == "category":
+        converted = _as_levels(column)
+        if known is None or any(known(one) for one in converted.levels):
+            return converted
+        raise _other_kind(where, reading, column)
+    if column.kind == "category":
+        return _from_text(column, reading, where)
+    if reading.kind == "number" and column.kind == "boolean":
+        return Column("number", column.values)
+    if reading.kind == "boolean" and np.isin(column.values[~column.missing], (0, 1)).all():
+        return Column("boolean", column.values)
+    raise _other_kind(where, reading, column)
+
+
+def _empty(kind: str, n_rows: int) -> Column:
+    if kind == "category":
+        return Column(kind, np.full(n_rows, -1, dtype=np.int64))
+    return Column(kind, np.full(n_rows, np.nan))
+
+
+def _as_levels(column: Column) -> Column:
+    """Numbers and truth values as text, in the way objects are."""
+    unique, codes = np.unique(column.values, return_inverse=True)
+    if column.kind == "boolean":
+        names = ["True" if value else "False" for value in unique]
+    else:
+        names = [level(value) or "" for value in unique]
+    codes = np.where(column.missing, -1, codes.reshape(-1))
+    return Column("category", codes.astype(np.int64), tuple(names))
+
+
+def _from_text(column: Column, reading: Reading, where: str) -> Column:
+    used = np.unique(column.values[column.values >= 0])
+    levels = [column.levels[code] for code in used]
+    found = np.full(len(column.levels) + 1, np.nan)  # the last for missing values
+    try:
+        found[used] = _values(levels, reading)
+    except ValueError as error:
+        raise ValueError(f"{where} holds a {reading.kind} in training; {error}") from None
+    return Column(reading.kind, found[column.values])
+
+
+def _values(levels: list[str], reading: Reading) -> np.ndarray:
+    if reading.kind == "number":
+        return text.numbers(levels, reading.style or text.number_style(levels) or "point")
+    if reading.kind == "datetime":
+        return text.dates(levels, reading.style or text.date_style(levels) or "iso")
+    if reading.kind == "boolean" and all(one.lower() in _TRUTH for one in levels):
+        return np.array([_TRUTH[one.lower()] for one in levels])
+    raise ValueError(f"{levels[0]!r} is none")
+
+
+def _other_kind(where: str, reading: Reading, column: Column) -> ValueError:
+    return ValueError(f"{where} was a {reading.kind} in training and is a {column.kind} now")

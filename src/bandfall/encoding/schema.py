@@ -1,0 +1,144 @@
+"""What training rows looked like, and whether new rows look the same."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bandfall.encoding.reading import Reading, read_column
+from bandfall.encoding.table import Column, Table, label
+
+_FAR = 1.0  # times the range of training rows: farther beyond its ends, values are worth a word
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """Names, kinds, levels and ranges of a table.
+
+    Attributes
+    ----------
+    names : list of str or None
+        None for arrays.
+    readings : list of Reading
+        One a column.
+    low, high : ndarray of shape (d,)
+        Smallest and largest value seen; NaN for categories and columns without values.
+    levels : list of tuple
+        Levels of each category, None standing for missing values; empty for other columns.
+    """
+
+    names: list[str] | None
+    readings: list[Reading]
+    low: np.ndarray
+    high: np.ndarray
+    levels: list[tuple[str | None, ...]]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of each column."""
+        return [reading.kind for reading in self.readings]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.readings)
+
+    def label(self, position: int) -> str:
+        """How messages call a column."""
+        return label(self.names, position)
+
+    def check(self, table: Table, *, warn: bool = True) -> Table:
+        """The columns of `table` in the order, and of the kinds, of the training rows.
+
+        Columns are found by name where both have names, else by position. Further columns are
+        left out; one that is not used may be missing.
+
+        Raises
+        ------
+        ValueError
+            Where a column is missing or of another kind, naming it.
+
+        Warns
+        -----
+        UserWarning
+            Once, naming the columns with values far outside the range seen.
+        """
+        table = self._aligned(table)
+        if table.matrix is None or not self._plain:
+            columns = [self._read(column, j) for j, column in enumerate(table.columns)]
+            table = Table(self.names, None, columns)
+        if warn:
+            self._warn_of_range(table)
+        return table
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether each column is a number, or not used."""
+        return all(one.kind == "number" or one.dropped for one in self.readings)
+
+    @cached_property
+    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Values below the one or above the other are far outside; infinite where unknown."""
+        reach = _FAR * (self.high - self.low)
+        unused = np.array([bool(one.dropped) for one in self.readings]) | ~(reach > 0)
+        return (
+            np.where(unused, -np.inf, self.low - reach),
+            np.where(unused, np.inf, self.high + reach),
+        )
+
+    def _aligned(self, table: Table) -> Table:
+        if self.names is None or table.names is None or table.names == self.names:
+            if table.width != self.width:
+                raise ValueError(
+                    f"X has {table.width} features, but the model was fitted to {self.width}"
+                )
+            return table
+        places = {name: j for j, name in enumerate(table.names)}
+        missing = [
+            name
+            for name, reading in zip(self.names, self.readings, strict=True)
+            if name not in places and not reading.dropped
+        ]
+        if missing:
+            raise ValueError(f"X lacks the columns {', '.join(map(repr, missing))}")
+        if all(name in places for name in self.names):
+            return table.select([places[name] for name in self.names], self.names)
+        columns, empty = table.columns, Column("number", np.full(len(table), np.nan))
+        found = [columns[places[name]] if name in places else empty for name in self.names]
+        return Table(self.names, None, found)
+
+    def _read(self, column: Column, position: int) -> Column:
+        reading = self.readings[position]
+        if reading.dropped:
+            return column
+        levels = self.levels[position]
+        known = levels.__contains__ if levels else None
+        return read_column(column, reading, self.label(position), known)
+
+    def _warn_of_range(self, table: Table) -> None:
+        low, high = self._limits
+        if table.matrix is not None:
+            far = ((table.matrix < low) | (table.matrix > high)).any(axis=0)
+            if not far.any():
+                return
+            positions = [int(j) for j in np.flatnonzero(far)]
+        else:
+            columns = enumerate(table.columns)
+            positions = [j for j, column in columns if self._is_far(column, j)]
+        if positions:
+            named = ", ".join(
+                f"{self.label(j)} (seen: {self.low[j]:.6g} to {self.high[j]:.6g})"
+                for j in positions
+            )
+            warnings.warn(
+                f"values far outside those seen in training: {named}", UserWarning, stacklevel=5
+            )
+
+    def _is_far(self, column: Column, position: int) -> bool:
+        if self.readings[position].kind == "category" or self.readings[position].dropped:
+            return False
+        low, high = (limits[position] for limits in self._limits)
+        return bool(np.any((column.values < low) | (column.values > high)))

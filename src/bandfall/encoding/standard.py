@@ -1,0 +1,69 @@
+"""Zero mean and unit variance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+FARTHEST = 1e6  # standard deviations: where values out of range end, so that float32 holds them
+TINIEST = 1e-305  # what varies by less is constant: its reciprocal would overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """z = (x − centre) / scale.
+
+    Attributes
+    ----------
+    centre, scale : ndarray of shape (p,)
+    """
+
+    centre: np.ndarray
+    scale: np.ndarray
+
+    @classmethod
+    def learn(cls, values: np.ndarray) -> Standard:
+        """Means and standard deviations of the columns of `values`, which is complete.
+
+        A constant column gets scale 1 and is zero exactly.
+        """
+        centre, deviation = moments(values)
+        constant = deviation <= rounding(values, centre)
+        return cls(np.where(constant, values[0], centre), np.where(constant, 1.0, deviation))
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """Encoded rows, shape (m, p)."""
+        with np.errstate(over="ignore"):
+            z = (values - self.centre) / self.scale
+        return np.minimum(np.maximum(z, -FARTHEST), FARTHEST)
+
+    def jacobian(self, values: np.ndarray) -> np.ndarray:
+        """dz/dx at rows, shape (m, p)."""
+        return np.broadcast_to(self.slopes, values.shape)
+
+    @property
+    def slopes(self) -> np.ndarray:
+        """dz/dx, the same everywhere, shape (p,)."""
+        return 1.0 / self.scale
+
+    @property
+    def columns(self) -> np.ndarray:
+        """The input column of each encoded one."""
+        return np.arange(len(self.centre))
+
+
+def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of columns, whatever their magnitude.
+
+    Squares of 1e300 overflow and those of 1e-300 vanish; powers of two, taken out before and put
+    back after, change no digit.
+    """
+    exponent = np.frexp(np.abs(values).max(axis=0))[1]
+    unit = np.ldexp(values, -exponent)
+    return np.ldexp(unit.mean(axis=0), exponent), np.ldexp(unit.std(axis=0), exponent)
+
+
+def rounding(values: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """The deviation that rounding of the mean alone may give a constant column."""
+    return np.maximum(len(values) * np.finfo(np.float64).eps * np.abs(centre), TINIEST)

@@ -1,0 +1,109 @@
+"""Steps: a unary code, in which squared distances add up like differences of ranks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bandfall.encoding.standard import TINIEST
+
+_ROUNDING = 1e-13  # of the largest knot: gaps this small are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Each feature as ramps between its quantile knots q₀ < q₁ < …,
+
+        z_i = weight · clip((x − q_i) / (q_{i+1} − q_i), 0, 1).
+
+    The squared Euclidean distance of two codes is about the 1-norm of their ranks, so that a
+    Gaussian on them is about a product of Laplace kernels. The ramps of a feature weigh the
+    same, and their variances sum to 1.
+
+    Beyond its ends a feature does not stand still: the first and the last ramp go on and level
+    off after one more step, t / (1 + |t|). The order of values out of range is kept, they are
+    seen to be far, and never farther than a step.
+
+    Attributes
+    ----------
+    columns : ndarray of int, shape (width,)
+        Input column of each ramp; ramps of a column stand together, from low to high.
+    low, gap, weight : ndarray of shape (width,)
+        q_i, q_{i+1} − q_i, and the height of the ramp.
+    """
+
+    columns: np.ndarray
+    low: np.ndarray
+    gap: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def learn(cls, values: np.ndarray, known: np.ndarray, n_steps: int) -> Steps:
+        """Ramps for columns of `values`; knots are quantiles of the `known` values.
+
+        A column with no more distinct values than knots has one ramp a gap; equal knots are
+        merged, so that a constant column has none.
+        """
+        knots = [_knots(column[ok], n_steps) for column, ok in zip(values.T, known.T, strict=True)]
+        columns = np.repeat(np.arange(len(knots)), [len(q) - 1 for q in knots])
+        low = np.concatenate([np.empty(0), *(q[:-1] for q in knots)])
+        gap = np.concatenate([np.empty(0), *(np.diff(q) for q in knots)])
+        plain = cls(columns, low, gap, np.ones(len(low)))
+        variance = plain.transform(values).var(axis=0)
+        total = np.bincount(columns, weights=variance, minlength=len(knots))
+        weight = 1.0 / np.sqrt(np.where(total > 0, total, 1.0))
+        return cls(columns, low, gap, weight[columns])
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        """Encoded rows, shape (m, width)."""
+        place, beyond = self._places(values)
+        if beyond is not None:
+            place += beyond / (1.0 + np.abs(beyond))
+        place *= self.weight
+        return place
+
+    def jacobian(self, values: np.ndarray) -> np.ndarray:
+        """dz/dx at rows, shape (m, width); to the right at knots."""
+        inside = (values[:, self.columns] - self.low) / self.gap
+        rising = ((inside >= 0) | self._first) & ((inside < 1) | self._last)
+        beyond = inside - np.clip(inside, 0.0, 1.0)
+        return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
+
+    @property
+    def slopes(self) -> np.ndarray:
+        """NaN: the slope differs from row to row, shape (width,)."""
+        return np.full(len(self.low), np.nan)
+
+    def _places(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """How far along each ramp, and how far beyond its ends where any row is."""
+        along = values[:, self.columns]
+        along -= self.low
+        with np.errstate(over="ignore"):
+            along /= self.gap
+        place = np.minimum(along, 1.0)
+        np.maximum(place, 0.0, out=place)
+        outside = ((along < 0) & self._first) | ((along > 1) & self._last)
+        if not outside.any():
+            return place, None
+        return place, np.where(outside, np.clip(along - place, -1e9, 1e9), 0.0)
+
+    @cached_property
+    def _first(self) -> np.ndarray:
+        return np.diff(self.columns, prepend=-1) > 0
+
+    @cached_property
+    def _last(self) -> np.ndarray:
+        following = np.append(self.columns[1:], len(self.columns) and self.columns[-1] + 1)
+        return following[: len(self.columns)] > self.columns
+
+
+def _knots(values: np.ndarray, n_steps: int) -> np.ndarray:
+    """At most n_steps + 1 rising values from the smallest to the largest."""
+    knots = np.unique(values)
+    if len(knots) > n_steps + 1:
+        places = np.round(np.linspace(0, len(values) - 1, n_steps + 1)).astype(int)
+        knots = np.unique(np.sort(values)[places])
+    tiniest = max(_ROUNDING * np.abs(knots).max(initial=0.0), TINIEST)
+    return knots[np.append(True, np.diff(knots) > tiniest)] if len(knots) else np.zeros(1)

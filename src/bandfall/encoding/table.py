@@ -1,0 +1,219 @@
+"""A table as the encodings see it: columns of a few kinds, numbers in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+KINDS = ("number", "category", "boolean", "datetime", "duration")
+LARGEST = 1e300  # beyond, differences of two values may overflow
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """One column.
+
+    Attributes
+    ----------
+    kind : {"number", "category", "boolean", "datetime", "duration"}
+    values : ndarray of shape (n,)
+        Float64 with NaN where missing; booleans as 0 and 1, datetimes as seconds since 1970 on
+        the clock of their own time zone, durations as seconds. Categories: int64 positions in
+        `levels`, −1 where missing.
+    levels : tuple of str
+        Of a category; those that no row has may be among them.
+    declared : bool
+        Whether the type of the column says "category": its text is then not read as numbers.
+    """
+
+    kind: str
+    values: np.ndarray
+    levels: tuple[str, ...] = ()
+    declared: bool = False
+
+    def take(self, rows: Any) -> Column:
+        """The column at some rows."""
+        return Column(self.kind, self.values[rows], self.levels, self.declared)
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Which rows have no value."""
+        return self.values < 0 if self.kind == "category" else np.isnan(self.values)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Columns of equal length; see `read_table`.
+
+    Attributes
+    ----------
+    names : list of str or None
+        None for arrays.
+    matrix : ndarray of shape (n, d) or None
+        All columns at once where each is a number.
+    """
+
+    names: list[str] | None
+    matrix: np.ndarray | None = None
+    parts: list[Column] = field(default_factory=list)
+
+    @property
+    def columns(self) -> list[Column]:
+        """One `Column` each."""
+        if self.matrix is None:
+            return self.parts
+        return [Column("number", values) for values in self.matrix.T]
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.parts) if self.matrix is None else self.matrix.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.parts[0].values) if self.matrix is None else len(self.matrix)
+
+    def take(self, rows: Any) -> Table:
+        """The table of some rows: positions, a mask or a slice."""
+        if self.matrix is not None:
+            return Table(self.names, self.matrix[rows])
+        return Table(self.names, None, [column.take(rows) for column in self.parts])
+
+    def select(self, positions: Sequence[int], names: list[str] | None) -> Table:
+        """The table of some columns, under other names."""
+        if self.matrix is not None:
+            return Table(names, self.matrix[:, positions])
+        return Table(names, None, [self.parts[position] for position in positions])
+
+
+def label(names: Sequence[str] | None, position: int) -> str:
+    """How messages call a column.
+
+    Examples
+    --------
+    >>> label(["age"], 0), label(None, 0)
+    ("column 'age'", 'column 0')
+    """
+    return f"column {position}" if names is None else f"column {names[position]!r}"
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table with named columns: a frame of any library, or a dict of columns.
+
+    Examples
+    --------
+    >>> is_frame({"a": [1, 2]}), is_frame([[1, 2]]), is_frame(np.eye(2))
+    (True, False, False)
+    """
+    # On the class: reading the property of a lazy frame would run its query.
+    return isinstance(X, dict | Table) or hasattr(type(X), "columns")
+
+
+def read_table(X: Any) -> Table:
+    """Rows and columns of anything that holds them.
+
+    Parameters
+    ----------
+    X : ndarray, list of rows, frame that narwhals reads (pandas, polars, pyarrow, …) or dict
+        A dict has one entry a column. Missing values: NaN, None, NA, NaT, empty text.
+
+    Returns
+    -------
+    Table
+
+    Raises
+    ------
+    ValueError
+        Naming the column: for infinite values or magnitudes beyond 1e300, for values that are
+        neither numbers, text, truth values nor times.
+
+    Examples
+    --------
+    >>> table = read_table({"age": [31, None], "sex": ["f", "m"]})
+    >>> table.names, [column.kind for column in table.columns], len(table)
+    (['age', 'sex'], ['number', 'category'], 2)
+    >>> read_table(np.eye(3)).width
+    3
+    """
+    if isinstance(X, Table):
+        return X
+    if isinstance(X, np.ndarray):
+        return _read_array(X)
+    if isinstance(X, dict):
+        from bandfall.encoding.objects import columns_of_dict
+
+        return _of_columns([str(name) for name in X], columns_of_dict(X))
+    if is_frame(X):
+        from bandfall.encoding.frames import columns_of_frame
+
+        return _of_columns(*columns_of_frame(X))
+    if hasattr(X, "toarray"):
+        raise TypeError("sparse matrices are not taken; use X.toarray()")
+    return _read_array(_array_of_rows(X))
+
+
+def _array_of_rows(X: Any) -> np.ndarray:
+    try:
+        rows = np.asarray(X)
+    except ValueError as error:
+        raise ValueError(f"the rows of X have no common length: {error}") from None
+    # Numbers among text became text: take the rows again as they are.
+    return np.array(X, dtype=object) if rows.dtype.kind in "USO" else rows
+
+
+def _read_array(X: np.ndarray) -> Table:
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected 2D array, got {X.ndim}D array instead: X must have rows and columns; "
+            "X.reshape(-1, 1) makes one column, X.reshape(1, -1) one row"
+        )
+    if X.dtype.kind in "biuf":
+        matrix = np.asarray(X, dtype=np.float64)
+        _check_size(len(matrix), matrix.shape[1])
+        check_magnitudes(None, matrix)
+        return Table(None, matrix)
+    if X.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X must hold real numbers")
+    from bandfall.encoding.objects import column_of_objects
+
+    return _of_columns(
+        None, [column_of_objects(list(X[:, j]), label(None, j)) for j in range(X.shape[1])]
+    )
+
+
+def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
+    """A table, its numbers checked and side by side where there is nothing else."""
+    lengths = {len(column.values) for column in columns}
+    if len(lengths) > 1:
+        raise ValueError(f"the columns of X have different lengths: {sorted(lengths)}")
+    _check_size(max(lengths, default=0), len(columns))
+    if names is not None and len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"X has several columns of one name: {', '.join(map(repr, twice))}")
+    for position, column in enumerate(columns):
+        if column.kind != "category":
+            check_magnitudes(names, column.values[:, None], position)
+    if all(column.kind == "number" for column in columns):
+        return Table(names, np.column_stack([column.values for column in columns]))
+    return Table(names, None, columns)
+
+
+def _check_size(n_rows: int, n_columns: int) -> None:
+    if n_columns == 0:
+        raise ValueError("Found array with 0 feature(s) while a minimum of 1 is required.")
+    if n_rows == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+
+
+def check_magnitudes(names: list[str] | None, matrix: np.ndarray, first: int = 0) -> None:
+    """Raise ValueError naming a column of `matrix` that has infinite or huge values."""
+    wrong = np.abs(matrix) > LARGEST
+    if not wrong.any():
+        return
+    position = int(np.flatnonzero(wrong.any(axis=0))[0])
+    where = label(names, first + position)
+    if np.isinf(matrix[:, position]).any():
+        raise ValueError(f"Input X contains infinity: {where} holds infinite values")
+    raise ValueError(f"{where} holds values beyond ±{LARGEST:.0e}: measure it in a larger unit")

@@ -1,0 +1,102 @@
+"""Categories by the mean target of their rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bandfall.encoding.onehot import level_positions, levels_by_size
+from bandfall.encoding.table import Column
+
+_FOLDS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class TargetMean:
+    """One number a target: the smoothed mean of a level, less that of all rows.
+
+    In standard deviations of the target. A level of n rows keeps n / (n + m) of its deviation,
+    where m is the variance within levels over that between them: what n rows are worth.
+    Unknown levels are 0, the mean of all rows.
+
+    Attributes
+    ----------
+    position : int
+        The input column.
+    levels : tuple of str or None
+        None stands for missing values.
+    means : ndarray of shape (n_levels, n_targets)
+    """
+
+    position: int
+    levels: tuple[str | None, ...]
+    means: np.ndarray
+
+    @classmethod
+    def learn(
+        cls, position: int, column: Column, y: np.ndarray, weights: np.ndarray | None = None
+    ) -> tuple[TargetMean, np.ndarray]:
+        """The encoding, and the training rows in it, shape (n, n_targets).
+
+        These come from the other nine tenths of the rows: a row's own target is in no number
+        that stands for it. The tenths are random, the same for every call.
+        """
+        levels = levels_by_size(column)
+        fitted = cls(position, levels, np.zeros((len(levels), y.shape[1])))
+        places = level_positions(column, fitted.index)
+        places[places < 0] = len(levels)  # too many to remember: one level more, not kept
+        weights = np.ones(len(y)) if weights is None else weights
+        y = y / np.maximum(np.abs(y).max(axis=0), 1e-300)  # squares of 1e300 overflow
+        means = _smoothed(places, y, weights, len(levels) + 1)[:-1]
+        encoded = np.zeros(y.shape)
+        parts = np.random.default_rng(0).permutation(len(y)) % min(_FOLDS, len(y))
+        for part in range(min(_FOLDS, len(y))):
+            own, others = parts == part, parts != part
+            found = _smoothed(places[others], y[others], weights[others], len(levels) + 1)
+            encoded[own] = found[places[own]]
+        return cls(position, levels, means), encoded
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return self.means.shape[1]
+
+    def transform(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+        """Encoded rows, shape (m, n_targets), and the rows whose level is unknown."""
+        places = level_positions(column, self.index)
+        neutral = np.zeros((1, self.width))
+        return np.concatenate([self.means, neutral])[places], np.flatnonzero(places < 0)
+
+    @cached_property
+    def index(self) -> dict[str | None, int]:
+        """Position of each level."""
+        return {level: i for i, level in enumerate(self.levels)}
+
+    @property
+    def suffixes(self) -> list[str]:
+        """What is added to the name of the input column."""
+        return ["mean"] if self.width == 1 else [f"mean{i}" for i in range(self.width)]
+
+
+def _smoothed(places: np.ndarray, y: np.ndarray, weights: np.ndarray, n_levels: int) -> np.ndarray:
+    """Smoothed means of levels less the mean of all, in standard deviations, (n_levels, k)."""
+    means = np.zeros((n_levels, y.shape[1]))
+    if not len(y):
+        return means
+    sizes = np.bincount(places, weights=weights, minlength=n_levels)[:, None]
+    total = sizes.sum()
+    deviations = y - np.average(y, axis=0, weights=weights)
+    spread = np.sqrt(np.average(deviations**2, axis=0, weights=weights))
+    varied = spread > len(y) * np.finfo(np.float64).eps * np.abs(y).max(axis=0)
+    deviations = np.where(varied, deviations / np.where(varied, spread, 1.0), 0.0)
+    for k in range(y.shape[1]):
+        sums = np.bincount(places, weights=weights * deviations[:, k], minlength=n_levels)
+        means[:, k] = sums / np.maximum(sizes[:, 0], 1e-300)
+    # Of a total variance of 1: what is left inside levels, counted without bias.
+    inside = weights @ (deviations - means[places]) ** 2
+    freedom = total - np.count_nonzero(sizes) * total / len(y)
+    within = np.minimum(inside / freedom, 1.0) if freedom > 0 else np.ones(y.shape[1])
+    between = 1.0 - within
+    return means * sizes * between / (sizes * between + np.maximum(within, 1e-12))

@@ -1,0 +1,155 @@
+"""Numbers and dates that come as text.
+
+A style is how all values of a column are written: "point" (1,234.5), "comma" (1.234,5), "iso"
+(2024-03-31 12:00), "day first" (31.3.2024), "month first" (3/31/2024). It is learned from the
+training rows, where every value must agree with it, and used for all later ones.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+NUMBER_STYLES = ("point", "comma")
+DATE_STYLES = ("iso", "day first", "month first")
+# What people write where there is no number.
+_NO_NUMBER = {"na", "n/a", "nan", "null", "none", "?", "-", "."}
+_EPOCH = datetime.datetime(1970, 1, 1)
+
+_SPACES = " '’\u00a0\u2009\u202f"
+_NUMBERS = {
+    style: re.compile(
+        rf"[+-]?(?:(?:[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+|\d+)(?:{decimal}\d*)?|{decimal}\d+)"
+        r"(?:[eE][+-]?\d{1,3})?"
+    )
+    for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
+}
+_CODE = re.compile(r"[+-]?0\d+")  # digits that are no quantity: 01234
+
+_CLOCK = (
+    r"(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([AaPp][Mm])?"
+    r"\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?"
+)
+_DATES = {
+    "iso": re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}"),
+    "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}"),
+}
+_DATES["month first"] = _DATES["day first"]
+_ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
+
+
+def number_style(levels: Iterable[str]) -> str | None:
+    """The style in which all of these are numbers, None where there is none.
+
+    Digits with leading zeros are codes, and per cent stand with all values or with none.
+
+    Examples
+    --------
+    >>> number_style(["31,7", "1 234"]), number_style(["1,234", "999"]), number_style(["12 %"])
+    ('comma', 'point', 'point')
+    >>> number_style(["01234", "90210"]), number_style(["1", "one"])
+    (None, None)
+    """
+    known = [text.strip() for text in levels if text.strip().lower() not in _NO_NUMBER]
+    if not known or any(_CODE.fullmatch(text) for text in known):
+        return None
+    if len({text.endswith("%") for text in known}) > 1:
+        return None
+    for style in NUMBER_STYLES:
+        if all(_number(text, style) is not None for text in known):
+            return style
+    return None
+
+
+def numbers(levels: Sequence[str], style: str) -> np.ndarray:
+    """The numbers of levels, NaN where one stands for a missing value.
+
+    Raises
+    ------
+    ValueError
+        With the first level that is no number in this style.
+    """
+    found = np.full(len(levels), np.nan)
+    for i, text in enumerate(levels):
+        value = _number(text.strip(), style)
+        if value is not None:
+            found[i] = value
+        elif text.strip().lower() not in _NO_NUMBER:
+            raise ValueError(f"{text!r} is no number")
+    return found
+
+
+def _number(text: str, style: str) -> float | None:
+    text = text.removesuffix("%").rstrip().replace("−", "-")
+    if not _NUMBERS[style].fullmatch(text):
+        return None
+    group, decimal = (",", ".") if style == "point" else (".", ",")
+    for sign in (*_SPACES, group):
+        text = text.replace(sign, "")
+    value = float(text.replace(decimal, "."))
+    return value if math.isfinite(value) else None
+
+
+def date_style(levels: Iterable[str]) -> str | None:
+    """The one style in which all of these are dates, None where there is none or more.
+
+    Examples
+    --------
+    >>> date_style(["2024-03-31", "2024-04-01T12:00"]), date_style(["31/3/2024", "1/4/2024"])
+    ('iso', 'day first')
+    >>> date_style(["1.4.2024"]), date_style(["1/4/2024"])
+    ('day first', None)
+    """
+    known = list(levels)
+    fits = [style for style in DATE_STYLES if known and _all_dates(known, style)]
+    if len(fits) == 2 and all("." in text.split()[0] for text in known):
+        return "day first"  # with points nobody writes the month first
+    return fits[0] if len(fits) == 1 else None
+
+
+def is_ambiguous_date(levels: Iterable[str]) -> bool:
+    """Whether these are dates with the day first and with the month first alike."""
+    known = list(levels)
+    return bool(known) and date_style(known) is None and _all_dates(known, "month first")
+
+
+def _all_dates(levels: Iterable[str], style: str) -> bool:
+    return all(_date(text, style) is not None for text in levels)
+
+
+def dates(levels: Sequence[str], style: str) -> np.ndarray:
+    """Seconds since 1970 of levels.
+
+    Raises
+    ------
+    ValueError
+        With the first level that is no date in this style.
+    """
+    found = np.empty(len(levels))
+    for i, text in enumerate(levels):
+        value = _date(text, style)
+        if value is None:
+            raise ValueError(f"{text!r} is no date ({style})")
+        found[i] = value
+    return found
+
+
+def _date(text: str, style: str) -> float | None:
+    match = _DATES[style].fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day = (int(match[group]) for group in _ORDER[style])
+    hour, minute, second = (int(match[group] or 0) for group in (5, 6, 7))
+    if match[9]:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (match[9].lower() == "pm")
+    try:
+        moment = datetime.datetime(year, month, day, hour, minute, second)
+    except ValueError:
+        return None
+    return (moment - _EPOCH).total_seconds() + float(f"0.{match[8] or 0}")

@@ -13,7 +13,7 @@ from bandfall.encoding.fitted import CategoryEncoding, FittedEncoding, Scaling
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
-from bandfall.encoding.reading import Reading, learn_reading, looks_like_id
+from bandfall.encoding.reading import CONSTANT, Reading, learn_reading, looks_like_id
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.standard import Standard
@@ -231,7 +231,7 @@ def _warn_of_readings(schema: Schema) -> None:
     for j, reading in enumerate(schema.readings):
         if reading.style:
             read.append(f"{schema.label(j)} as {reading.kind}s ({reading.style})")
-        if reading.dropped:
+        if reading.dropped not in ("", CONSTANT):
             dropped.append(f"{schema.label(j)} ({reading.dropped})")
     if read:
         warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=3)

@@ -44,7 +44,8 @@ def _column(series: Any, where: str) -> Column:
             series = series.dt.replace_time_zone(None)  # its own clock, for hours and weekdays
         return Column("datetime", _floats(series.dt.timestamp("us")) / 1e6)
     if dtype == nw.Duration:
-        return Column("duration", _floats(series.dt.total_microseconds()) / 1e6)
+        # Some libraries count in floats: whole microseconds are meant.
+        return Column("duration", np.round(_floats(series.dt.total_microseconds())) / 1e6)
     return column_of_objects(series.to_list(), where)
 
 

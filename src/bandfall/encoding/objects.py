@@ -13,7 +13,7 @@ import numpy as np
 from bandfall.encoding.table import Column, label
 
 _EPOCH = datetime.datetime(1970, 1, 1)
-_SECOND = datetime.timedelta(seconds=1)
+_MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def columns_of_dict(X: dict[Any, Any]) -> list[Column]:
@@ -43,8 +43,6 @@ def column_of_objects(values: Sequence[Any], where: str) -> Column:
     'boolean'
     """
     kinds = {kind for value in values if (kind := _kind_of(value, where)) is not None}
-    if not kinds:
-        return Column("number", np.full(len(values), np.nan))
     kind = kinds.pop() if len(kinds) == 1 else "category"
     if kind == "category":
         return categories(values)
@@ -54,7 +52,10 @@ def column_of_objects(values: Sequence[Any], where: str) -> Column:
 
 
 def categories(values: Iterable[Any], declared: bool = False) -> Column:
-    """A category column; the text of each value is its level."""
+    """A category column; the text of each value is its level.
+
+    Where all values are missing, nothing says that they were text: numbers, all NaN.
+    """
     seen: dict[Any, int] = {}
     codes = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
     levels: dict[str, int] = {}
@@ -63,6 +64,8 @@ def categories(values: Iterable[Any], declared: bool = False) -> Column:
         text = level(value)
         if text is not None:
             places[code] = levels.setdefault(text, len(levels))
+    if not levels and not declared:
+        return Column("number", np.full(len(codes), np.nan))
     return Column("category", places[codes], tuple(levels), declared)
 
 
@@ -122,15 +125,16 @@ def _seconds(value: Any) -> float:
         value = value.astype("datetime64[us]").item()
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
-    return (value.replace(tzinfo=None) - _EPOCH) / _SECOND
+    return _duration(value.replace(tzinfo=None) - _EPOCH)
 
 
 def _duration(value: Any) -> float:
+    """Seconds, to the microsecond."""
     if isinstance(value, datetime.time):
         return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
     if isinstance(value, np.timedelta64):
-        return float(value / np.timedelta64(1, "us")) / 1e6
-    return float(value / _SECOND)
+        value = value.astype("timedelta64[us]").item()
+    return value // _MICROSECOND / 1e6
 
 
 _CONVERTERS: dict[str, Callable[[Any], float]] = {

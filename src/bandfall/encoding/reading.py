@@ -9,10 +9,13 @@ import numpy as np
 
 from bandfall.encoding import text
 from bandfall.encoding.objects import level
+from bandfall.encoding.standard import is_constant
 from bandfall.encoding.table import Column
 
 _ID_ROWS = 20  # fewer rows may differ by chance
 _ID_SHARE = 0.9  # of values that differ
+CONSTANT = "constant"
+_ID = "nearly all values differ, as those of an id"
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
@@ -40,9 +43,12 @@ def learn_reading(column: Column) -> Reading:
     if not known.any():
         return Reading(column.kind, dropped="no value")
     if column.kind != "category":
-        return Reading(column.kind)
+        constant = known.all() and is_constant(column.values)
+        return Reading(column.kind, dropped=CONSTANT if constant else "")
     codes = np.unique(column.values[known])
     levels = [column.levels[code] for code in codes]
+    if len(levels) == 1 and known.all():
+        return Reading("category", dropped=CONSTANT)
     if not column.declared:
         if style := text.number_style(levels):
             return Reading("number", style)
@@ -54,9 +60,6 @@ def learn_reading(column: Column) -> Reading:
         why = "dates with day and month in doubt; write 2024-03-31" if ambiguous else _ID
         return Reading("category", dropped=why)
     return Reading("category")
-
-
-_ID = "nearly all values differ, as those of an id"
 
 
 def looks_like_id(values: np.ndarray) -> bool:
@@ -111,10 +114,13 @@ def _empty(kind: str, n_rows: int) -> Column:
 
 
 def _as_levels(column: Column) -> Column:
-    """Numbers and truth values as text, in the way objects are."""
+    """Numbers, truth values and dates as text, in the way objects are."""
     unique, codes = np.unique(column.values, return_inverse=True)
+    unique = unique[~np.isnan(unique)]  # the last
     if column.kind == "boolean":
         names = ["True" if value else "False" for value in unique]
+    elif column.kind == "datetime":
+        names = [str(np.datetime64(round(value * 1e6), "us").item()) for value in unique]
     else:
         names = [level(value) or "" for value in unique]
     codes = np.where(column.missing, -1, codes.reshape(-1))

@@ -64,6 +64,12 @@ def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.ldexp(unit.mean(axis=0), exponent), np.ldexp(unit.std(axis=0), exponent)
 
 
+def is_constant(values: np.ndarray) -> bool:
+    """Whether a complete column varies by no more than rounding."""
+    centre, deviation = moments(values[:, None])
+    return bool(deviation[0] <= rounding(values, centre)[0])
+
+
 def rounding(values: np.ndarray, centre: np.ndarray) -> np.ndarray:
     """The deviation that rounding of the mean alone may give a constant column."""
     return np.maximum(len(values) * np.finfo(np.float64).eps * np.abs(centre), TINIEST)

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall.encoding.standard import TINIEST
+from bandfall.encoding.standard import FARTHEST, TINIEST
 
 _ROUNDING = 1e-13  # of the largest knot: gaps this small are rounding
 
@@ -58,17 +58,21 @@ class Steps:
 
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Encoded rows, shape (m, width)."""
-        place, beyond = self._places(values)
-        if beyond is not None:
+        along = self._along(values)
+        place = np.minimum(along, 1.0)
+        np.maximum(place, 0.0, out=place)
+        outside = ((along < 0) & self._first) | ((along > 1) & self._last)
+        if outside.any():
+            beyond = np.where(outside, along - place, 0.0)
             place += beyond / (1.0 + np.abs(beyond))
         place *= self.weight
         return place
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
         """dz/dx at rows, shape (m, width); to the right at knots."""
-        inside = (values[:, self.columns] - self.low) / self.gap
-        rising = ((inside >= 0) | self._first) & ((inside < 1) | self._last)
-        beyond = inside - np.clip(inside, 0.0, 1.0)
+        along = self._along(values)
+        rising = ((along >= 0) | self._first) & ((along < 1) | self._last)
+        beyond = along - np.clip(along, 0.0, 1.0)
         return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
 
     @property
@@ -76,18 +80,14 @@ class Steps:
         """NaN: the slope differs from row to row, shape (width,)."""
         return np.full(len(self.low), np.nan)
 
-    def _places(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """How far along each ramp, and how far beyond its ends where any row is."""
+    def _along(self, values: np.ndarray) -> np.ndarray:
+        """Where on each ramp: 0 at its low, 1 at its high end, shape (m, width)."""
         along = values[:, self.columns]
         along -= self.low
         with np.errstate(over="ignore"):
             along /= self.gap
-        place = np.minimum(along, 1.0)
-        np.maximum(place, 0.0, out=place)
-        outside = ((along < 0) & self._first) | ((along > 1) & self._last)
-        if not outside.any():
-            return place, None
-        return place, np.where(outside, np.clip(along - place, -1e9, 1e9), 0.0)
+        np.minimum(along, FARTHEST, out=along)
+        return np.maximum(along, -FARTHEST, out=along)
 
     @cached_property
     def _first(self) -> np.ndarray:

@@ -48,9 +48,12 @@ class Component:
 _REGISTRY: dict[str, Component] = {}
 
 
-def register(component: Component) -> None:
-    """Allow objects of a class in model files, under the name of the class."""
-    _REGISTRY[component.cls.__name__] = component
+def register(component: Component, name: str | None = None) -> None:
+    """Allow objects of a class in model files, under the name of the class.
+
+    Under another `name` they are read only: what older files call it.
+    """
+    _REGISTRY[name or component.cls.__name__] = component
 
 
 def registered_classes() -> tuple[str, ...]:

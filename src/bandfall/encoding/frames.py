@@ -44,9 +44,14 @@ def _column(series: Any, where: str) -> Column:
             series = series.dt.replace_time_zone(None)  # its own clock, for hours and weekdays
         return Column("datetime", _floats(series.dt.timestamp("us")) / 1e6)
     if dtype == nw.Duration:
-        # Some libraries count in floats: whole microseconds are meant.
-        return Column("duration", np.round(_floats(series.dt.total_microseconds())) / 1e6)
+        return Column("duration", _durations(series))
     return column_of_objects(series.to_list(), where)
+
+
+def _durations(series: Any) -> np.ndarray:
+    """Seconds, from whole microseconds: narwhals' own count goes through floats and cuts."""
+    values = np.asarray(series.to_numpy()).astype("timedelta64[us]")
+    return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
 
 
 def _floats(series: Any) -> np.ndarray:

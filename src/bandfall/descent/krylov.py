@@ -141,6 +141,25 @@ class KrylovSpace:
     def _decay(self, weights: np.ndarray) -> Decay:
         return Decay(2.0 * self._eigenvalues.reshape(-1), weights.reshape(-1))
 
+    @property
+    def eigenvalues(self) -> np.ndarray:
+        """Of T, one row a column of r, shape (k, m)."""
+        return self._eigenvalues
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Of e^{−2tλ} in ‖r(t)‖², shape (k, m)."""
+        return self._weights
+
+    def errors(self, times: np.ndarray) -> np.ndarray:
+        """Bound on the error of each column after its own time, shape (k,).
+
+        T's off-diagonal entries are positive, so that the defect keeps its sign: the integral
+        of its size is the size of its integral.
+        """
+        integral = _integrals(self._eigenvalues, times)
+        return np.abs((integral * self._defects).sum(axis=1))
+
     def error(self, time: float) -> float:
         """Bound on the error of r(time), from the defect."""
         if time == 0.0 or self.exhausted:
@@ -168,15 +187,21 @@ class KrylovSpace:
             low, high = (middle, high) if self.error(middle) <= tolerance else (low, middle)
         return low
 
-    def advance(self, time: float) -> tuple[Array, Array]:
+    def advance(self, time: float | np.ndarray) -> tuple[Array, Array]:
         """c = ∫₀ᵗ r ds and the residual r − K c that it leaves, both of shape (n, k).
 
         r − K c differs from ‖r‖ Q e^{−tT} e₁ by the known defect, a multiple of the vector q
         that comes next; adding it keeps residual and coefficients consistent to rounding.
+
+        Parameters
+        ----------
+        time : float, or ndarray of shape (k,)
+            The same for all columns, or one for each.
         """
         m = self.dimension
-        decay = np.exp(-time * self._eigenvalues)
-        integral = np.stack([flow_filter(row, time) for row in self._eigenvalues])
+        times = np.broadcast_to(np.asarray(time, dtype=float), self._norms.shape)
+        decay = np.exp(-times[:, None] * self._eigenvalues)
+        integral = _integrals(self._eigenvalues, times)
         start = self._norms[:, None] * self._vectors[:, 0, :]
         small = np.zeros((len(self._norms), 2, m + 1))
         small[:, :, :m] = np.einsum(
@@ -185,6 +210,11 @@ class KrylovSpace:
         small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
         combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
+
+
+def _integrals(eigenvalues: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """∫₀ᵗ e^{−sλ} ds, each row of eigenvalues (k, m) with its own time (k,)."""
+    return np.stack([flow_filter(row, t) for row, t in zip(eigenvalues, times, strict=True)])
 
 
 def _reciprocal(values: np.ndarray) -> np.ndarray:

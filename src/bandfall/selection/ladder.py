@@ -1,0 +1,250 @@
+"""Paths of many speeds at once.
+
+Paths that differ in their slowest speed alone pass through the same bandwidths. On a common
+grid each K(σ) is evaluated once for all of them, and their products are one matrix product:
+a whole ladder of speeds costs little more than its slowest path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bandfall.descent.krylov import KrylovSpace
+from bandfall.operators import KernelOperator
+
+Array = Any
+
+_MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the next one trains
+_STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
+_LATEST = 1e6  # training time a bandwidth may take
+_NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
+_NEWTON_STEPS = 60
+_CHECKED = 3  # dimensions of a space before its error is asked for, and from there every second
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Paths of several speeds over one grid of bandwidths.
+
+    Attributes
+    ----------
+    bandwidths : ndarray of shape (L,)
+        Falling; those at which some path trained.
+    coefficients : ndarray of shape (L, n, V, k)
+        What each path added there, zero where it passed by.
+    r2 : ndarray of shape (L + 1, V)
+        On training rows, before and after every bandwidth.
+    """
+
+    bandwidths: np.ndarray
+    coefficients: np.ndarray
+    r2: np.ndarray
+
+    def reached(self, speed: int, level: float) -> int:
+        """How many bandwidths a path needs to reach a training R², at least one."""
+        n_needed = int(np.searchsorted(self.r2[:, speed], level - 1e-9))
+        return min(max(n_needed, 1), len(self.bandwidths))
+
+
+def train_ladder(
+    operator: KernelOperator,
+    target: np.ndarray,
+    speeds: Sequence[float],
+    *,
+    shrink: float,
+    max_r2: float,
+    tolerance: float,
+    max_dimension: int = 12,
+) -> Ladder:
+    """Train a path for each speed: `Flow` along `MinimumSpeed`, all of them in step.
+
+    Parameters
+    ----------
+    operator : KernelOperator
+    target : ndarray of shape (n, k)
+        Centred, of unit norm in all.
+    speeds : sequence of V floats
+        Slowest speed of each path.
+    shrink : float
+        The grid: each bandwidth is the one before divided by 1 + shrink.
+    max_r2, tolerance, max_dimension
+        As in `Stopping` and `Flow`.
+    """
+    climb = _Climb(operator, target, np.asarray(speeds, dtype=float), max_r2, tolerance)
+    bandwidth = start = operator.max_distance()
+    while not climb.finished.all():
+        moved = climb.train(bandwidth, max_dimension, centred=bandwidth < start)
+        if bandwidth == 0.0:
+            break
+        bandwidth /= 1.0 + shrink
+        if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
+            bandwidth = 0.0
+    return climb.result()
+
+
+class _Climb:
+    """Residuals of all paths, each path the k columns of one speed."""
+
+    def __init__(
+        self,
+        operator: KernelOperator,
+        target: np.ndarray,
+        speeds: np.ndarray,
+        max_r2: float,
+        tolerance: float,
+    ):
+        self._operator = operator
+        self._speeds = speeds
+        self._n_outputs = target.shape[1]
+        self._max_r2 = max_r2
+        self._tolerance = max(tolerance, 20.0 * float(np.finfo(operator.dtype).eps))
+        self._residual = operator.array(np.tile(target, (1, len(speeds))))
+        self._squares = np.full(len(speeds), float((target.astype(np.float64) ** 2).sum()))
+        self._bandwidths: list[float] = []
+        self._blocks: list[np.ndarray] = []
+        self._r2 = [1.0 - self._squares]
+        self.finished = 1.0 - self._squares >= max_r2
+
+    def train(self, bandwidth: float, max_dimension: int, centred: bool) -> bool:
+        """Take every path that is fast enough as far as this bandwidth serves it."""
+        todo = np.flatnonzero(~self.finished)
+        clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
+        block = None
+        for _ in range(_MAX_PASSES):
+            residual = self._residual[:, self._columns(todo)]
+            velocity = self._operator.product(bandwidth, residual)
+            speed = 2.0 * self._per_path(self._operator.numpy((residual * velocity).sum(0)))
+            going = (speed >= self._thresholds(bandwidth)[todo]) | clock.located(todo)
+            if not going.all():
+                kept = self._columns(np.flatnonzero(going))
+                todo, residual, velocity = todo[going], residual[:, kept], velocity[:, kept]
+            if not len(todo):
+                break
+            space = KrylovSpace(self._operator, bandwidth, residual, velocity, max_dimension)
+            times, done = self._grow(space, todo, bandwidth, clock)
+            coefficients, residual = space.advance(np.repeat(times, self._n_outputs))
+            columns = self._columns(todo)
+            if block is None:
+                block = self._operator.zeros(self._residual.shape)
+            block[:, columns] += coefficients
+            self._residual[:, columns] = residual
+            if done.all():
+                break
+            todo = todo[~done]
+        if block is None:
+            return False
+        self._keep(bandwidth, block)
+        return True
+
+    def nothing_left(self, bandwidth: float) -> bool:
+        """Whether no narrower bandwidth is fast enough for any path (Front.speed_ceiling)."""
+        magnitude = abs(self._residual)
+        limit = self._operator.product(0.0, self._residual) * self._residual
+        excess = self._operator.product(bandwidth, magnitude)
+        excess = (excess - self._operator.product(0.0, magnitude)) * magnitude
+        ceiling = 2.0 * self._per_path(self._operator.numpy((limit + excess).sum(0)))
+        return bool(np.all(self.finished | (ceiling < self._speeds)))
+
+    def result(self) -> Ladder:
+        """The trained paths."""
+        shape = (len(self._blocks), self._residual.shape[0], len(self._speeds), self._n_outputs)
+        coefficients = np.array(self._blocks, dtype=self._operator.dtype).reshape(shape)
+        return Ladder(np.array(self._bandwidths), coefficients, np.stack(self._r2))
+
+    def _grow(
+        self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, clock: _Clock
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """How long each path trains now, and whether that is all this bandwidth gives it."""
+        while True:
+            full = space.exhausted or space.dimension >= space.max_dimension
+            if full or (space.dimension >= _CHECKED and space.dimension % 2):
+                space.diagonalise()
+                rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
+                weights = space.weights.reshape(len(paths), -1)
+                slow = _first_below(rates, rates * weights, self._thresholds(bandwidth)[paths])
+                enough = _first_below(rates, weights, np.full(len(paths), 1.0 - self._max_r2))
+                wanted = np.minimum(clock.remaining(paths, slow), enough)
+                done = self._errors(space, wanted) <= self._tolerance
+                if full or done.all():
+                    break
+            space.expand()
+        times = wanted
+        while not (accurate := self._errors(space, times) <= self._tolerance).all():
+            times = np.where(accurate, times, 0.5 * times)  # errors go to zero with the time
+        clock.pass_by(paths, times, slow)
+        return times, done
+
+    def _thresholds(self, bandwidth: float) -> np.ndarray:
+        """The speed below which a bandwidth is given up; nothing comes after bandwidth 0."""
+        return np.full_like(self._speeds, _STANDSTILL) if bandwidth == 0.0 else self._speeds
+
+    def _errors(self, space: KrylovSpace, times: np.ndarray) -> np.ndarray:
+        errors = space.errors(np.repeat(times, self._n_outputs))
+        return np.sqrt(self._per_path(errors**2))
+
+    def _keep(self, bandwidth: float, block: Array) -> None:
+        self._bandwidths.append(bandwidth)
+        self._blocks.append(self._operator.numpy(block))
+        squares = self._operator.numpy((self._residual * self._residual).sum(0))
+        self._squares = self._per_path(squares)
+        # What training cannot raise, rounding must not lower: levels are looked up in order.
+        self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
+        self.finished = 1.0 - self._squares >= self._max_r2 - 1e-6
+
+    def _columns(self, paths: np.ndarray) -> np.ndarray:
+        """Columns of the residual that belong to some paths."""
+        return (paths[:, None] * self._n_outputs + np.arange(self._n_outputs)).reshape(-1)
+
+    def _per_path(self, columns: np.ndarray) -> np.ndarray:
+        return np.asarray(columns, dtype=np.float64).reshape(-1, self._n_outputs).sum(axis=1)
+
+
+class _Clock:
+    """How long paths have trained at a bandwidth, and when they leave it.
+
+    A bandwidth belongs to the middle of its stage: a path stays `factor` times as long as its
+    speed is above the threshold. Once that moment has passed, the end is known.
+    """
+
+    def __init__(self, n_paths: int, factor: float):
+        self._factor = factor
+        self._elapsed = np.zeros(n_paths)
+        self._end = np.full(n_paths, math.inf)
+
+    def located(self, paths: np.ndarray) -> np.ndarray:
+        """Whether the end is known."""
+        return np.isfinite(self._end[paths])
+
+    def remaining(self, paths: np.ndarray, slow: np.ndarray) -> np.ndarray:
+        """Time left, where the speed falls to its threshold after another time `slow`."""
+        end = self._factor * (self._elapsed[paths] + slow)
+        return np.minimum(end, self._end[paths]) - self._elapsed[paths]
+
+    def pass_by(self, paths: np.ndarray, times: np.ndarray, slow: np.ndarray) -> None:
+        """Time passes; the threshold is crossed after a time `slow`."""
+        crossed = (slow <= times) & ~self.located(paths)
+        self._end[paths[crossed]] = self._factor * (self._elapsed[paths] + slow)[crossed]
+        self._elapsed[paths] += times
+
+
+def _first_below(rates: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """When each Σ weights e^{−t·rates} falls to its level, as `Decay.first_below`, row by row."""
+    times = np.zeros(len(levels))
+    terms = weights
+    values = terms.sum(axis=1)
+    for _ in range(_NEWTON_STEPS):
+        above = values > levels
+        slopes = (rates * terms).sum(axis=1)
+        steps = np.log(np.where(above, values / levels, 1.0)) * values
+        steps = np.divide(steps, slopes, out=np.full_like(steps, math.inf), where=slopes > 0)
+        times = np.minimum(times + np.where(above, steps, 0.0), _LATEST)
+        if np.all(~above | (steps <= 1e-6 * times) | (times >= _LATEST)):
+            break
+        terms = weights * np.exp(-times[:, None] * rates)
+        values = terms.sum(axis=1)
+    return times

@@ -13,7 +13,7 @@ import numpy as np
 
 from bandfall.descent import Path
 
-__all__ = ["gradient_outer_product", "metric_root", "scaled", "slopes"]
+__all__ = ["gradient_outer_product", "mean_outer_product", "metric_root", "scaled", "slopes"]
 
 _MAX_ROWS = 2000
 _WIDE = 1000  # features: beyond, each is scaled on its own
@@ -36,9 +36,13 @@ def gradient_outer_product(
     """
     if X is None:
         X = path.X[:: max(1, -(-len(path.X) // _MAX_ROWS))]
-    gradient = path.gradient(X, device=device).astype(np.float64)  # (m, d, k)
-    gradient /= np.where(path.scale > 0, path.scale, np.inf)
-    return np.tensordot(gradient, gradient, ((0, 2), (0, 2))) / len(X)
+    return mean_outer_product(path.gradient(X, device=device), path.scale)
+
+
+def mean_outer_product(gradient: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """E[∇f ∇fᵀ] from gradients (m, d, k) at rows, each target divided by its scale (k,)."""
+    units = gradient.astype(np.float64) / np.where(scale > 0, scale, np.inf)
+    return np.tensordot(units, units, ((0, 2), (0, 2))) / len(units)
 
 
 def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -1,336 +1,304 @@
-"""Choosing kernel, speed, metric and stop by evidence: the search behind `BandfallRegressor`.
+"""Choosing encoding, metric, kernel, speed and stop by evidence: the search behind Bandfall.
 
-One path serves every stop, one set of distances every speed. How many rounds of the learned
-metric pay depends on kernel and speed, so each round is judged by a few of both; then speed,
-kernel and feature transform are asked for one after the other. Everything that was tried is kept.
+Under every encoding the metric is learned round by round, each round judged by all kernels and
+speeds: one ladder of speeds costs little more than one path, and serves every stop. The best of
+all encodings then meet on more rows or folds, and the model is a weighted average of few of them.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import joblib
 import numpy as np
 
-from bandfall.descent import Flow, Path, Stopping, fit_path
-from bandfall.kernels import get_kernel
-from bandfall.metric import gradient_outer_product, metric_root, scaled
-from bandfall.operators import KernelOperator, make_operator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.schedules import MinimumSpeed
+from bandfall.selection.averaging import greedy_weights
+from bandfall.selection.candidates import KERNELS, SPEEDS, Budget, Candidate, Judge, PowerLoss, Trial
+from bandfall.selection.parts import Outcome, Part, Rows, split_rows
 
-SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
-KERNELS = ("gaussian", "matern52", "matern32", "matern12", "cauchy")
-# What judges a round of the metric, and its gradients teach the next: the last.
-PROBES = (("gaussian", 0.05), ("matern12", 0.02), ("matern32", 0.02))
-MAX_R2 = 0.9999  # on training rows, where no earlier stop is better
-_LOSS = 0.75  # power of squared errors
-_WORTH = 0.005  # what the loss must fall by to be worth slower speeds and further rounds
-_SHRINK = 0.2  # of the bandwidth from stage to stage: errors of 0.2 % of a standard deviation
+_N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
+_MAX_STOPS = 60
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """A configuration: kernel, slowest speed, rounds of the learned metric, feature transform."""
-
-    kernel: str = "gaussian"
-    min_speed: float = 0.1
-    n_rounds: int = 0
-    transform: str = "standard"
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What a candidate achieved on held-out rows.
+class Tuned:
+    """What a search has found.
 
     Attributes
     ----------
-    candidate : Candidate
-    loss : float
-        Mean of |error|^1.5 on held-out rows at the best stop, all splits together, errors in
-        standard deviations of the target: what decides. Squares would let a few rows decide.
-    standard_error : float
-        Of `loss` minus the first trial's, over held-out rows; NaN for the first.
-    score : float
-        R² on the same rows.
-    max_r2 : float
-        Training R² at that stop.
-    n_rows : int
-        Training rows of a split.
-    """
-
-    candidate: Candidate
-    loss: float
-    standard_error: float
-    score: float
-    max_r2: float
-    n_rows: int
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Squared errors (S+1, m) at held-out rows before and after every stage, and training R²."""
-
-    squares: np.ndarray
-    r2: np.ndarray
-    weights: np.ndarray
-
-    def at(self, level: float) -> np.ndarray:
-        """Squared errors after the first stage that reaches a training R²."""
-        stage = int(np.searchsorted(self.r2, level - 1e-12))
-        return self.squares[min(max(stage, 1), len(self.squares) - 1)]
-
-
-@dataclass
-class HeldOut:
-    """Rows to train on and rows to judge by; remembers metrics, and what it used last.
-
-    Attributes
-    ----------
-    views : dict of str to (ndarray (n, d), ndarray (m, d))
-        Training and held-out features under each transform.
-    y, y_held_out : ndarray of shape (n, k), (m, k)
-    weights, weights_held_out : ndarray or None
-    device : str or None
-        Where to compute; see `bandfall.operators.check_device`.
-    memory_budget : int
-        Bytes for kernel matrices.
+    members : list of (Trial, float)
+        What to average, with weights of sum one, heaviest first.
+    scouts : dict of (str, int) to Trial
+        With what the metric of an encoding and a number of rounds is learned further.
+    held_out : ndarray of shape (m,)
+        Row numbers of the evidence; a row may stand there more than once.
+    predictions : ndarray of shape (m, k)
+        Of the average for these rows, by models that have not seen them.
+    trials : list of Trial
+        Everything tried, in order.
     roots : dict of (str, int) to ndarray
-        Metrics known for a transform and a number of rounds; further ones are learned here.
+        Metrics learned from enough rows to be used as they are.
     """
 
-    views: dict[str, tuple[np.ndarray, np.ndarray]]
-    y: np.ndarray
-    y_held_out: np.ndarray
-    weights: np.ndarray | None = None
-    weights_held_out: np.ndarray | None = None
-    device: str | None = None
-    memory_budget: int = DEFAULT_MEMORY_BUDGET
-    roots: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
-    _operator: tuple[object, KernelOperator] | None = None
-    _last: tuple[Candidate, Path] | None = None
-
-    def root(self, transform: str, n_rounds: int, scout: Candidate) -> np.ndarray:
-        """The metric after some rounds, learned with the scout's kernel and speed."""
-        key = (transform, n_rounds)
-        if key not in self.roots:
-            if n_rounds == 0:
-                self.roots[key] = np.ones(self.views[transform][0].shape[1])
-            else:
-                before = self.root(transform, n_rounds - 1, scout)
-                path = self.train(replace(scout, n_rounds=n_rounds - 1, transform=transform), scout)
-                product = gradient_outer_product(path, device=self.device)
-                self.roots[key] = metric_root(product, before)
-        return self.roots[key]
-
-    def train(self, candidate: Candidate, scout: Candidate) -> Path:
-        """The candidate's path on the training rows; the last one is kept."""
-        if self._last is None or self._last[0] != candidate:
-            root = self.root(candidate.transform, candidate.n_rounds, scout)
-            self._last = candidate, self._fit(candidate, root)
-        return self._last[1]
-
-    def _fit(self, candidate: Candidate, root: np.ndarray) -> Path:
-        X = scaled(self.views[candidate.transform][0], root)
-        kernel = get_kernel(candidate.kernel)
-        key = (candidate.transform, candidate.n_rounds, candidate.kernel)
-        if self._operator is None or self._operator[0] != key:
-            self._operator = None  # one at a time
-            operator = make_operator(X, kernel, X.dtype, self.memory_budget, self.device)
-            self._operator = key, operator
-        return fit_candidate(
-            X,
-            self.y,
-            candidate,
-            weights=self.weights,
-            operator=self._operator[1],
-            device=self.device,
-        )
-
-    def errors(self, candidate: Candidate, scout: Candidate) -> Curve:
-        """The candidate's errors; targets count with their variance over the training rows."""
-        path = self.train(candidate, scout)
-        root = self.root(candidate.transform, candidate.n_rounds, scout)
-        X = scaled(self.views[candidate.transform][1], root)
-        start = np.broadcast_to(path.offset, (1, *self.y_held_out.shape))
-        staged = path.evaluate_staged(X, memory_budget=self.memory_budget, device=self.device)
-        staged = np.concatenate([start, staged])
-        unit = np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(len(self.y))
-        squares = (((staged - self.y_held_out) / unit) ** 2).mean(axis=2)
-        starts = {stage.time for stage in path.stages}
-        r2 = [r for t, r in zip(path.log.time, path.log.r2, strict=True) if t in starts]
-        weights = self.weights_held_out
-        weights = np.ones(len(X)) if weights is None else weights
-        return Curve(squares, np.append(r2, path.r2), weights)
+    members: list[tuple[Trial, float]]
+    scouts: Mapping[tuple[str, int], Trial]
+    held_out: np.ndarray
+    predictions: np.ndarray
+    trials: list[Trial]
+    roots: Mapping[tuple[str, int], np.ndarray]
 
 
-def fit_candidate(
-    X: np.ndarray,
-    y: np.ndarray,
-    candidate: Candidate,
+def tune(
+    rows: Rows,
     *,
-    max_r2: float = MAX_R2,
-    **resources: Any,
-) -> Path:
-    """Train on scaled rows; `resources` as for `fit_path`.
-
-    Coarser than `KernelDescentRegressor`: on held-out rows the difference does not show.
-    """
-    return fit_path(
-        X,
-        y,
-        get_kernel(candidate.kernel),
-        solver=Flow(tolerance=1e-5),
-        schedule=MinimumSpeed(candidate.min_speed, _SHRINK),
-        stopping=Stopping(max_r2=max_r2, max_iter=2000),
-        **resources,
-    )
-
-
-class Search:
-    """Tries candidates on all splits and keeps what happened.
+    budget: Budget | None = None,
+    judge: Judge | None = None,
+    kernels: Sequence[str] = KERNELS,
+    random: np.random.RandomState,
+    out_of_time: Callable[[], bool] = lambda: False,
+    n_jobs: int | None = None,
+) -> Tuned:
+    """Search.
 
     Parameters
     ----------
-    splits : sequence of HeldOut
-    trials : list of Trial
-        Where trials are appended.
+    rows : Rows
+        At least four.
+    budget : Budget, optional
+    judge : Judge, optional
+        `PowerLoss` by default.
+    kernels : sequence of str
+    random : RandomState
+        Draws the held-out rows.
     out_of_time : callable () -> bool
-        Asked before every trial but the first.
+        Asked after every trial; True ends the search with the best so far.
     n_jobs : int, optional
-        Splits at a time, each on a thread of its own.
+        Parts to work on at a time, each on a thread of its own. The result does not depend on it.
+    """
+    budget = budget or Budget()
+    judge = judge or PowerLoss()
+    first, second = _parts(rows, budget, random)
+    search = Search(first, judge, out_of_time, n_jobs)
+    for encoding in rows.views:
+        search.rounds(encoding, kernels, budget.max_rounds, budget.worth)
+        if search.over:
+            break
+    if second and not search.over:
+        search = search.finals(second, budget.n_finalists)
+    return search.tuned(budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
+
+
+class Search:
+    """Tries candidates on all its parts and keeps what happened.
+
+    Parameters
+    ----------
+    parts : list of Part
+    judge : Judge
+    out_of_time : callable () -> bool
+    n_jobs : int, optional
     """
 
     def __init__(
         self,
-        splits: Sequence[HeldOut],
-        trials: list[Trial],
+        parts: list[Part],
+        judge: Judge,
         out_of_time: Callable[[], bool] = lambda: False,
         n_jobs: int | None = None,
     ):
-        self.splits = splits
-        self.trials = trials
-        self.scout = Candidate()
+        self.parts = parts
+        self.trials: list[Trial] = []
+        self.scouts: dict[tuple[str, int], Trial] = {}
+        self.over = False
+        self._judge = judge
         self._out_of_time = out_of_time
+        self._n_jobs = n_jobs
         self._parallel = joblib.Parallel(n_jobs=n_jobs, require="sharedmem")
-        self._known: dict[Candidate, Trial] = {}
+        self._y = np.concatenate([part.y for part in parts])
+        self._weights = _joined_weights(parts)
+        self._predictions: dict[Candidate, np.ndarray] = {}
         self._reference: np.ndarray | None = None
 
-    def run(self, candidate: Candidate) -> Trial | None:
-        """The trial of a candidate, from memory where it was tried; None once time is up."""
-        if candidate in self._known:
-            return self._known[candidate]
-        if self._known and self._out_of_time():
-            return None
-        curves = self._parallel(
-            joblib.delayed(split.errors)(candidate, self.scout) for split in self.splits
-        )
-        level, squares = _best_stop(curves)
-        weights = np.concatenate([curve.weights for curve in curves])
-        start = np.concatenate([curve.squares[0] for curve in curves])
-        variance = np.average(start, weights=weights)
-        losses = weights / weights.mean() * squares**_LOSS
-        if self._reference is None:
-            self._reference = losses
-        difference = float((losses - self._reference).std()) / math.sqrt(len(losses))
-        trial = Trial(
-            candidate,
-            loss=float(losses.mean()),
-            standard_error=difference if self._known else math.nan,
-            score=float(1.0 - np.average(squares, weights=weights) / variance) if variance else 0.0,
-            max_r2=level,
-            n_rows=len(self.splits[0].y),
-        )
-        self._known[candidate] = trial
-        self.trials.append(trial)
-        return trial
-
     @property
-    def ranked(self) -> list[Trial]:
-        """All trials, best first."""
-        return sorted(self._known.values(), key=lambda trial: trial.loss)
+    def best(self) -> list[Trial]:
+        """The best speed of every encoding, metric and kernel, best first."""
+        kept = [trial for trial in self.trials if trial.candidate in self._predictions]
+        return sorted(kept, key=lambda trial: trial.loss)
 
-    @property
-    def best(self) -> Trial:
-        """The best trial so far."""
-        return self.ranked[0]
-
-    @property
-    def first(self) -> Trial:
-        """The first trial: what the others are measured against."""
-        return next(iter(self._known.values()))
-
-    def improved(self, before: Trial) -> bool:
-        """Whether the best trial is better than one before by enough to go on."""
-        return self.best.loss < (1.0 - _WORTH) * before.loss
-
-    def climb(self, step: Callable[[Candidate], Candidate], most: int) -> None:
-        """Go on from the best candidate, a step at a time, while that helps."""
-        for _ in range(most):
-            best = self.best
-            if self.run(step(best.candidate)) is None or not self.improved(best):
-                return
-
-    def ladder(self, around: Candidate, speeds: Sequence[float] = SPEEDS) -> None:
-        """Climb down from a speed to slower ones while that helps, then up to faster ones."""
-        start = speeds.index(around.min_speed)
-        for rungs in (speeds[start + 1 :], speeds[:start][::-1]):
-            misses = 0
-            for speed in rungs:
-                best = self.best
-                if self.run(replace(around, min_speed=speed)) is None:
-                    return
-                misses = 0 if self.improved(best) else misses + 1
-                if misses == 2:
-                    break
-
-    def rounds(self, probes: Sequence[Candidate], max_rounds: int) -> None:
-        """Learn the metric round by round while that helps any of the probes."""
-        self.scout, misses = probes[-1], 0
+    def rounds(self, encoding: str, kernels: Sequence[str], max_rounds: int, worth: float) -> None:
+        """Learn the metric round by round while that helps any kernel."""
+        speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])
+        least, misses = math.inf, 0
         for n_rounds in range(max_rounds + 1):
-            best = self.best
-            for probe in probes:
-                if self.run(replace(probe, n_rounds=n_rounds)) is None:
+            best: tuple[Trial, list[Outcome], int] | None = None
+            for kernel in kernels:
+                trial, outcomes, index = self.run(encoding, n_rounds, kernel, speeds[kernel])
+                if best is None or trial.loss < best[0].loss:
+                    best = trial, outcomes, index
+                speeds[kernel] = _neighbours(trial.candidate.min_speed)
+                if self.over:
                     return
-            misses = 0 if self.improved(best) else misses + 1
-            if misses == 2:
+            assert best is not None
+            scout, outcomes, index = best
+            self.scouts[encoding, n_rounds] = scout
+            misses = 0 if scout.loss < (1.0 - worth) * least else misses + 1
+            least = min(least, scout.loss)
+            flat = self.parts[0].root(encoding, n_rounds, {}).shape[0] < 2
+            if misses == 2 or flat or n_rounds == max_rounds:
                 return
+            self._parallel(
+                joblib.delayed(part.learn)(scout, outcome.ladder, index)
+                for part, outcome in zip(self.parts, outcomes, strict=True)
+            )
+
+    def run(
+        self, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+    ) -> tuple[Trial, list[Outcome], int]:
+        """Try some speeds; the best trial, what happened on each part, and which speed it was."""
+        outcomes = self._parallel(
+            joblib.delayed(self._run)(part, encoding, n_rounds, kernel, speeds)
+            for part in self.parts
+        )
+        trials = []
+        losses = [_losses(self._judge, part, o) for part, o in zip(self.parts, outcomes, strict=True)]
+        for i, speed in enumerate(speeds):
+            candidate = Candidate(encoding, n_rounds, kernel, speed)
+            trials.append(self._judged(candidate, outcomes, losses, i))
+        best = int(np.argmin([trial.loss for trial in trials]))
+        self.trials += trials
+        self._predictions[trials[best].candidate] = _at_stop(outcomes, best, trials[best].max_r2)
+        self.over = self._out_of_time()
+        return trials[best], outcomes, best
+
+    def finals(self, parts: list[Part], n_finalists: int) -> Search:
+        """A search in which only the best of this one meet, on other parts.
+
+        Parts of this search take part where they are among them: what they know is used again.
+        """
+        final = Search(parts, self._judge, self._out_of_time, self._n_jobs)
+        final.scouts = self.scouts
+        for trial in self.best[:n_finalists]:
+            candidate = trial.candidate
+            speeds = _neighbours(candidate.min_speed)
+            final.run(candidate.encoding, candidate.n_rounds, candidate.kernel, speeds)
+            if final.over:
+                break
+        final.trials = self.trials + final.trials
+        return final
+
+    def tuned(self, n_members: int, reuse_roots: bool) -> Tuned:
+        """The average to take, and the evidence for it."""
+        best = self.best
+        predictions = [self._predictions[trial.candidate] for trial in best]
+        weights = greedy_weights(
+            predictions, self._y, self._judge, n_members=n_members, weights=self._weights
+        )
+        members = [(best[i], float(weights[i])) for i in np.argsort(-weights) if weights[i] > 0]
+        return Tuned(
+            members,
+            self.scouts,
+            np.concatenate([part.held_out for part in self.parts]),
+            np.tensordot(weights, np.stack(predictions), 1),
+            self.trials,
+            self.parts[0].roots if reuse_roots else {},
+        )
+
+    def _run(
+        self, part: Part, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+    ) -> Outcome:
+        part.root(encoding, n_rounds, self.scouts)
+        return part.run(encoding, n_rounds, kernel, speeds)
+
+    def _judged(
+        self, candidate: Candidate, outcomes: list[Outcome], losses: list[np.ndarray], speed: int
+    ) -> Trial:
+        """The trial of one speed, at the stop that is best for all parts together."""
+        levels = np.unique(np.concatenate([outcome.ladder.r2[1:, speed] for outcome in outcomes]))
+        places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
+        best: tuple[float, float, np.ndarray] | None = None
+        for level in levels[places] if len(levels) else [0.0]:
+            rows = np.concatenate(
+                [
+                    loss[outcome.ladder.reached(speed, level) if len(loss) > 1 else 0, :, speed]
+                    for loss, outcome in zip(losses, outcomes, strict=True)
+                ]
+            )
+            mean = float(np.average(rows, weights=self._weights))
+            if best is None or mean < best[0]:
+                best = mean, float(level), rows
+        assert best is not None
+        loss, level, rows = best
+        standard_error = math.nan
+        if self._reference is None:
+            self._reference = rows
+        else:
+            weights = np.ones_like(rows) if self._weights is None else self._weights
+            difference = (rows - self._reference) * weights / weights.mean()
+            standard_error = float(difference.std()) / math.sqrt(len(rows))
+        score = _r2(_at_stop(outcomes, speed, level), self._y, self._weights)
+        return Trial(candidate, loss, standard_error, score, level, len(self.parts[0]))
 
 
-def search(
-    splits: Sequence[HeldOut],
-    trials: list[Trial],
-    *,
-    kernels: Sequence[str] = KERNELS,
-    max_rounds: int = 10,
-    transforms: Sequence[str] = ("standard",),
-    out_of_time: Callable[[], bool] = lambda: False,
-    n_jobs: int | None = None,
-) -> Search:
-    """Rounds of the metric, then speed, kernel and speed again, then the feature transform."""
-    tried = Search(splits, trials, out_of_time, n_jobs)
-    tried.run(Candidate())  # the paper's rule: what everything is measured against
-    probes = [Candidate(kernel, speed) for kernel, speed in PROBES if kernel in kernels]
-    tried.rounds(probes or [Candidate(kernels[0], 0.02)], max_rounds)
-    tried.ladder(tried.best.candidate)
-    for kernel in kernels:
-        tried.run(replace(tried.best.candidate, kernel=kernel))
-    tried.ladder(tried.best.candidate)
-    for transform in transforms:
-        tried.run(replace(tried.best.candidate, transform=transform))
-    return tried
+def _parts(
+    rows: Rows, budget: Budget, random: np.random.RandomState
+) -> tuple[list[Part], list[Part]]:
+    """Parts for the whole search, and those for its finalists (none: the same)."""
+    n = len(rows)
+    if n < budget.fold_rows:
+        folds = split_rows(n, random, budget.n_folds)
+        if n < budget.few_rows:
+            again = split_rows(n, random, budget.n_folds)
+            parts = [Part(rows, *split) for split in folds + again]
+            return parts[: len(folds)], parts
+        parts = [Part(rows, *split) for split in folds]
+        return parts[: budget.race_folds], parts
+    order = random.permutation(n)
+    n_held_out = min(n // 6, budget.held_out_rows)
+    held_out, others = order[:n_held_out], order[n_held_out:]
+    first = Part(rows, others[: budget.first_rows], held_out)
+    if len(others) <= budget.first_rows:
+        return [first], []
+    return [first], [Part(rows, others[: budget.second_rows], held_out)]
 
 
-def _best_stop(curves: Sequence[Curve]) -> tuple[float, np.ndarray]:
-    """The training R² at which to stop, the same on all splits, and squared errors there."""
-    levels = np.unique(np.concatenate([curve.r2[1:] for curve in curves]))
-    if not len(levels):
-        return 0.0, np.concatenate([curve.squares[-1] for curve in curves])
-    levels = levels[np.linspace(0, len(levels) - 1, min(len(levels), 60)).astype(int)]
-    weights = np.concatenate([curve.weights for curve in curves])
-    totals = [np.concatenate([curve.at(level) for curve in curves]) for level in levels]
-    best = int(np.argmin([np.average(total**_LOSS, weights=weights) for total in totals]))
-    return float(levels[best]), totals[best]
+def _neighbours(speed: float) -> tuple[float, ...]:
+    """A speed, the next faster and the next slower one."""
+    place = SPEEDS.index(speed)
+    return SPEEDS[max(0, place - 1) : place + 2]
+
+
+def _losses(judge: Judge, part: Part, outcome: Outcome) -> np.ndarray:
+    """Of every held-out row at every stop and speed, shape (L + 1, m, V)."""
+    y = part.y[:, None, :]
+    return np.stack([judge.losses(level, y) for level in outcome.predictions])
+
+
+def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarray:
+    """Predictions of one speed for all held-out rows, shape (m, k)."""
+    return np.concatenate(
+        [
+            outcome.predictions[
+                outcome.ladder.reached(speed, level) if len(outcome.predictions) > 1 else 0,
+                :,
+                speed,
+            ]
+            for outcome in outcomes
+        ]
+    )
+
+
+def _joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
+    weights = [part.weights for part in parts if part.weights is not None]
+    return np.concatenate(weights) if weights else None
+
+
+def _r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
+    """R² averaged over targets that vary; NaN where none does."""
+    mean = np.average(y, axis=0, weights=weights)
+    variance = np.average((y - mean) ** 2, axis=0, weights=weights)
+    error = np.average((predictions - y) ** 2, axis=0, weights=weights)
+    varies = variance > 0
+    return float(np.mean(1.0 - error[varies] / variance[varies])) if varies.any() else math.nan
+

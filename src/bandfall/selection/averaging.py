@@ -1,0 +1,59 @@
+"""Which models to average, and with what weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bandfall.selection.candidates import Judge
+
+_STEPS = 20
+
+
+def greedy_weights(
+    predictions: Sequence[np.ndarray],
+    y: np.ndarray,
+    judge: Judge,
+    *,
+    n_members: int,
+    weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """Weights of an average of few models, chosen on held-out predictions.
+
+    Greedy selection with replacement (Caruana, Niculescu-Mizil, Crew and Ksikes, 2004): in each
+    step the model is added that helps the average most; a weight is how often a model was added.
+    Counts rather than free weights keep what is fitted to the held-out rows small.
+
+    Parameters
+    ----------
+    predictions : sequence of ndarrays of shape (m, k)
+    y : ndarray of shape (m, k)
+    judge : Judge
+    n_members : int
+        Most models of non-zero weight.
+    weights : ndarray of shape (m,), optional
+        Of the held-out rows.
+
+    Returns
+    -------
+    ndarray of shape (len(predictions),)
+        Not negative, of sum one.
+    """
+    counts = np.zeros(len(predictions), dtype=int)
+    total = np.zeros_like(y)
+    best_loss, best_counts = np.inf, counts
+    for step in range(1, (_STEPS if n_members > 1 else 1) + 1):
+        members = np.flatnonzero(counts)
+        allowed = members if len(members) >= n_members else range(len(predictions))
+        losses = {
+            i: np.average(judge.losses((total + predictions[i]) / step, y), weights=weights)
+            for i in allowed
+        }
+        chosen = min(losses, key=lambda i: losses[i])
+        counts = counts.copy()
+        counts[chosen] += 1
+        total = total + predictions[chosen]
+        if losses[chosen] < best_loss:
+            best_loss, best_counts = losses[chosen], counts
+    return best_counts / best_counts.sum()

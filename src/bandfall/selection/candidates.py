@@ -1,0 +1,110 @@
+"""What a search tries, what it may cost, and how it judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
+KERNELS = ("gaussian", "matern12")
+MAX_R2 = 0.9999  # on training rows, where no earlier stop is better
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration: encoding, rounds of the learned metric, kernel and slowest speed."""
+
+    encoding: str = "standard"
+    n_rounds: int = 0
+    kernel: str = "gaussian"
+    min_speed: float = 0.1
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a candidate achieved on held-out rows.
+
+    Attributes
+    ----------
+    candidate : Candidate
+    loss : float
+        The judge's mean loss over held-out rows at the best stop: what decides.
+    standard_error : float
+        Of `loss` minus that of the first candidate tried on the same rows; NaN for that one.
+    score : float
+        R² on the same rows.
+    max_r2 : float
+        Training R² at that stop.
+    n_rows : int
+        Training rows.
+    """
+
+    candidate: Candidate
+    loss: float
+    standard_error: float
+    score: float
+    max_r2: float
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much evidence a search gathers. Nothing here looks at the machine.
+
+    Attributes
+    ----------
+    first_rows, second_rows : int
+        Training rows of the whole search, and of the finalists.
+    fold_rows : int
+        Below so many rows each is held out in turn; from here on, one part is held out.
+    n_folds : int
+        Parts held out in turn.
+    few_rows : int
+        Below so many rows the finalists see two partitions into folds.
+    race_folds : int
+        Folds that all candidates see, from `few_rows` on; the finalists see all.
+    held_out_rows : int
+        Most rows held out in one part.
+    n_finalists, n_members : int
+        Candidates that meet on all evidence, and most that the model averages.
+    max_rounds : int
+        Of the learned metric.
+    worth : float
+        Share by which the loss must fall for another round to be worth trying.
+    """
+
+    first_rows: int = 2000
+    second_rows: int = 5000
+    fold_rows: int = 1500
+    n_folds: int = 5
+    few_rows: int = 300
+    race_folds: int = 2
+    held_out_rows: int = 2500
+    n_finalists: int = 6
+    n_members: int = 4
+    max_rounds: int = 10
+    worth: float = 0.005
+
+
+class Judge(Protocol):
+    """From predictions to a loss for every row."""
+
+    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Of predictions (..., m, k) for targets (m, k), shape (..., m)."""
+        ...
+
+
+@dataclass(frozen=True)
+class PowerLoss:
+    """Mean of |error|^power over targets of unit variance.
+
+    Below 2, a few odd rows among those held out do not decide for all.
+    """
+
+    power: float = 1.5
+
+    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """|prediction − y|^power, averaged over targets."""
+        return (np.abs(predictions - y) ** self.power).mean(axis=-1)

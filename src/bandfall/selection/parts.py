@@ -1,0 +1,212 @@
+"""Rows to train on and rows to judge by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from bandfall.kernels import get_kernel
+from bandfall.metric import mean_outer_product, metric_root, scaled
+from bandfall.operators import WeightedOperator, cross_gradient, cross_product, make_operator
+from bandfall.operators.rows import blas_threads_for
+from bandfall.selection.candidates import MAX_R2, Trial
+from bandfall.selection.ladder import Ladder, train_ladder
+
+SHRINK = 0.5  # of the bandwidth from stage to stage
+TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
+MAX_DIMENSION = 32
+_GRADIENT_ROWS = 2000
+
+
+class View(Protocol):
+    """A table under one encoding."""
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Encoded training rows and new rows, learned from the training rows where it matters."""
+        ...
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Columns that do not depend on the target: the same whichever rows are held out."""
+
+    Z: np.ndarray
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of Z."""
+        return self.Z[train], self.Z[new]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """All training rows as the search sees them.
+
+    Attributes
+    ----------
+    views : dict of str to View
+        By name of the encoding.
+    y : ndarray of shape (n, k), float64
+        Of zero mean and unit variance.
+    weights : ndarray of shape (n,) or None
+        Of mean one.
+    resources : dict
+        Where to compute and in how much memory.
+    """
+
+    views: Mapping[str, View]
+    y: np.ndarray
+    weights: np.ndarray | None = None
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Paths of several speeds on one part, and what they predict for its held-out rows.
+
+    Attributes
+    ----------
+    ladder : Ladder
+    predictions : ndarray of shape (L + 1, m, V, k)
+        Before and after every bandwidth.
+    """
+
+    ladder: Ladder
+    predictions: np.ndarray
+
+
+class Part:
+    """Some rows to train on, others to judge by; remembers the metrics it has learned.
+
+    Parameters
+    ----------
+    rows : Rows
+    train, held_out : ndarray of int
+        Row numbers.
+    """
+
+    def __init__(self, rows: Rows, train: np.ndarray, held_out: np.ndarray):
+        self.train = train
+        self.held_out = held_out
+        self.y = rows.y[held_out]
+        self._rows = rows
+        self._weights = None if rows.weights is None else rows.weights[train]
+        self.weights = None if rows.weights is None else rows.weights[held_out]
+        y = rows.y[train]
+        self.offset = np.average(y, axis=0, weights=self._weights)
+        centred = y - self.offset
+        root = 1.0 if self._weights is None else np.sqrt(self._weights)[:, None]
+        self.scale = np.sqrt(((root * centred) ** 2).sum(axis=0))
+        varies = self.scale > 0
+        self._units = np.where(varies, self.scale, 0.0) * math.sqrt(max(1, varies.sum()))
+        inverse = np.divide(1.0, self._units, out=np.zeros_like(self._units), where=varies)
+        self._target = root * centred * inverse
+        self.roots: dict[tuple[str, int], np.ndarray] = {}
+        self._columns: tuple[str, tuple[np.ndarray, np.ndarray]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.train)
+
+    def run(
+        self, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+    ) -> Outcome:
+        """Train at several speeds; the metric of that many rounds must be known."""
+        X, X_new = self._scaled(encoding, n_rounds)
+        profile = get_kernel(kernel)
+        with blas_threads_for(len(X)):
+            operator = make_operator(X, profile, X.dtype, **self._rows.resources)
+            if self._weights is not None:
+                operator = WeightedOperator(operator, self._weights.astype(X.dtype))
+            ladder = train_ladder(
+                operator,
+                self._target.astype(X.dtype),
+                speeds,
+                shrink=SHRINK,
+                max_r2=MAX_R2,
+                tolerance=TOLERANCE,
+                max_dimension=MAX_DIMENSION,
+            )
+            coefficients = ladder.coefficients * self._to_units(X.dtype)
+            ladder = Ladder(ladder.bandwidths, coefficients, ladder.r2)
+            predictions = np.zeros((len(ladder.r2), len(X_new), *coefficients.shape[2:]))
+            if len(X_new) and len(ladder.bandwidths):
+                sums = cross_product(
+                    X_new,
+                    X,
+                    profile,
+                    ladder.bandwidths,
+                    coefficients.reshape(*coefficients.shape[:2], -1),
+                    cumulative=True,
+                    **self._rows.resources,
+                )
+                predictions[1:] = sums.reshape(predictions[1:].shape)
+        predictions += self.offset
+        return Outcome(ladder, predictions)
+
+    def learn(self, scout: Trial, ladder: Ladder, speed: int) -> None:
+        """The metric of one more round, from the gradients of the scout's path at its stop."""
+        candidate = scout.candidate
+        X, _ = self._scaled(candidate.encoding, candidate.n_rounds)
+        n_stages = ladder.reached(speed, scout.max_r2)
+        with blas_threads_for(len(X)):
+            gradient = cross_gradient(
+                X[:: max(1, -(-len(X) // _GRADIENT_ROWS))],
+                X,
+                get_kernel(candidate.kernel),
+                ladder.bandwidths[:n_stages],
+                ladder.coefficients[:n_stages, :, speed],
+                **self._rows.resources,
+            )
+        product = mean_outer_product(gradient, self.scale)
+        before = self.root(candidate.encoding, candidate.n_rounds, {})
+        self.roots[candidate.encoding, candidate.n_rounds + 1] = metric_root(product, before)
+
+    def root(
+        self, encoding: str, n_rounds: int, scouts: Mapping[tuple[str, int], Trial]
+    ) -> np.ndarray:
+        """The metric after some rounds, each learned with its scout where it is not known."""
+        key = (encoding, n_rounds)
+        if key not in self.roots:
+            if n_rounds == 0:
+                self.roots[key] = np.ones(self._encoded(encoding)[0].shape[1])
+            else:
+                self.root(encoding, n_rounds - 1, scouts)
+                scout = scouts[encoding, n_rounds - 1]
+                speeds = [scout.candidate.min_speed]
+                outcome = self.run(encoding, n_rounds - 1, scout.candidate.kernel, speeds)
+                self.learn(scout, outcome.ladder, 0)
+        return self.roots[key]
+
+    def _scaled(self, encoding: str, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
+        root = self.root(encoding, n_rounds, {})
+        X, X_new = self._encoded(encoding)
+        return scaled(X, root), scaled(X_new, root)
+
+    def _encoded(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
+        if self._columns is None or self._columns[0] != encoding:
+            columns = self._rows.views[encoding].columns(self.train, self.held_out)
+            self._columns = encoding, columns
+        return self._columns[1]
+
+    def _to_units(self, dtype: np.dtype) -> np.ndarray:
+        """From coefficients of the scaled, weighted target to those of y, shape (n, 1, k)."""
+        weights = np.ones(len(self.train)) if self._weights is None else np.sqrt(self._weights)
+        return (weights[:, None, None] * self._units).astype(dtype)
+
+
+def split_rows(
+    n: int, random: np.random.RandomState, n_folds: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(training rows, held-out rows) of one partition into folds."""
+    folds = np.array_split(random.permutation(n), min(n_folds, n // 2))
+    return [
+        (np.concatenate([f for j, f in enumerate(folds) if j != i]), fold)
+        for i, fold in enumerate(folds)
+    ]
+

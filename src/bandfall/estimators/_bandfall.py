@@ -3,63 +3,56 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.encoding import Table, TableEncoder, is_frame, read_table
+from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
-from bandfall.estimators._front import FeatureFront, heavy_tailed
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.operators import check_device
-from bandfall.selection.tuning import (
-    KERNELS,
-    MAX_R2,
-    Candidate,
-    HeldOut,
-    Search,
-    Trial,
-    fit_candidate,
-    search,
-)
+from bandfall.selection.candidates import KERNELS, Budget, Candidate, Trial
+from bandfall.selection.members import Member, default_choice, fit_members
+from bandfall.selection.parts import Encoded, Rows
+from bandfall.selection.tuning import Tuned, tune
 
-# Beyond this many rows everything is computed in float32; the search from fewer on.
-_FLOAT32_ROWS = 2000
-_FLOAT32_SEARCH = 500
-# Below this many rows each is held out once (cross-validation); above, one part is enough.
-_CROSS_VALIDATION_ROWS = 1500
-_FOLDS = 5
-_SMALL = 300  # rows: below, two rounds of folds, because one is a coin toss
-_FIRST_RUNG = 2500  # rows the whole search runs on; its winners then meet on more
-_SECOND_RUNG = 8000
-_DEVICE_RUNG = 50_000  # the same on a GPU
-# There, of the best: most further rounds of the metric, and most halvings of the speed.
-_MAX_FURTHER = 2
-_MAX_HALVINGS = 5
+ENCODINGS = ("standard", "steps", "quantile")
+# From so many rows on everything is computed in float32; rows of a GPU's worth.
+_FLOAT32_ROWS = 500
+_DEVICE_ROWS = 2000
+_ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
+_FEWEST = 4  # rows to choose by
 
 
 class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     """Kernel regression with nothing to tune.
 
     Trains with a falling bandwidth (`KernelDescentRegressor`) and chooses by held-out rows what
-    the paper's rule leaves open: how fast the bandwidth falls, how much each feature counts (a
-    metric learned from the gradients of the fit itself), the kernel, whether to tame heavy
-    tails, and when to stop. Everything tried is in `selection_`.
+    the paper's rule leaves open: how columns are encoded, how much each direction counts (a
+    metric learned from the gradients of the fit itself), the kernel, how fast the bandwidth
+    falls and when to stop. The model is a weighted average of the few best. Everything tried is
+    in `selection_`.
 
-    Takes tables as they are: features are standardised inside, constant ones dropped, missing
-    values imputed and marked, categories of a DataFrame encoded.
+    Takes tables as they are: categories, dates, missing values; see the guide.
 
     Parameters
     ----------
     kernels : sequence of str, optional
-        Kernels to choose from; all five by default.
+        Kernels to choose from; by default "gaussian" and "matern12".
     max_rounds : int >= 0, default=10
-        Most rounds of learning the metric; 0 counts all features alike.
+        Most rounds of learning the metric; 0 counts all columns alike.
+    n_members : int >= 1, default=4
+        Most models to average; 1 for a single one.
+    search_rows : int, default=5000
+        Most rows that candidates are trained on; the chosen ones are trained on all.
     max_seconds : float > 0, optional
-        Time after which the best configuration so far is taken. One final fit comes on top.
+        Time after which the best configuration so far is taken. The final fits come on top.
     random_state : int, RandomState or None, default=0
         Chooses the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30
@@ -72,22 +65,27 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
 
     Attributes
     ----------
-    path_ : Path
-        The fitted model over the encoded, scaled features.
-    metric_ : ndarray of shape (n_columns, n_columns) or (n_columns,)
-        Symmetric matrix, or scales, that the encoded columns are multiplied with before
-        distances are taken.
+    members_ : list of Member
+        The models that are averaged, heaviest first: candidate, root, path, weight.
+    encoders_ : dict of str to TableEncoder
+        How columns are encoded for the members.
+    path_, metric_ : Path, ndarray
+        Of the heaviest member: a path over its encoded, scaled columns, for the target in
+        standard deviations.
     best_params_ : dict
-        Chosen kernel, min_speed, n_rounds, transform and max_r2.
+        Encoding, n_rounds, kernel, min_speed and max_r2 of the heaviest member.
     best_score_ : float
-        R² on held-out rows.
+        R² of the average on held-out rows.
+    held_out_rows_, held_out_predictions_ : ndarray
+        Row numbers of the evidence, and what models that had not seen them predicted, in the
+        units of y.
     selection_ : dict of str to ndarray
-        Everything tried, one entry a trial: kernel, min_speed, n_rounds, transform; loss (mean
+        Everything tried, one entry a trial: encoding, n_rounds, kernel, min_speed; loss (mean
         of |error|^1.5 in standard deviations, which decides), its standard_error against the
         first trial, score (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
     feature_importances_ : ndarray of shape (n_features,)
-        Root mean square of the prediction's change along each (standardised) feature; sums
-        to 1. The columns of a category count together.
+        Root mean square of the prediction's change along each feature, in standard deviations
+        of its encoded columns; sums to 1.
     n_features_in_, feature_names_in_
 
     Examples
@@ -100,11 +98,25 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     True
     """
 
+    _parameter_constraints = {  # noqa: RUF012
+        "kernels": ["array-like", None],
+        "max_rounds": [Interval(Integral, 0, None, closed="left")],
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "search_rows": [Interval(Integral, 10, None, closed="left")],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+        "memory_budget": [Interval(Integral, 1, None, closed="left")],
+        "device": [str, None],
+        "n_jobs": [Integral, None],
+    }
+
     def __init__(
         self,
         *,
         kernels=None,
         max_rounds=10,
+        n_members=4,
+        search_rows=5000,
         max_seconds=None,
         random_state=0,
         memory_budget=2**30,
@@ -113,6 +125,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     ):
         self.kernels = kernels
         self.max_rounds = max_rounds
+        self.n_members = n_members
+        self.search_rows = search_rows
         self.max_seconds = max_seconds
         self.random_state = random_state
         self.memory_budget = memory_budget
@@ -121,41 +135,41 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
-        """Choose a configuration and fit it to all rows.
+        """Choose what to average and fit it to all rows.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
-            May hold NaN; a DataFrame may hold categories, text and booleans.
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+            May hold missing values; a frame may hold categories, text, dates and booleans.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w equal rows.
+            How much rows count, relative to each other.
 
         Returns
         -------
         self
         """
-        self._check_parameters()
+        self._validate_params()
+        kernels = self._checked_kernels()
         deadline = np.inf if self.max_seconds is None else time.monotonic() + self.max_seconds
         reports = Reports(self, X, y)
-        X, y, weights = self._table(X, y, sample_weight)
-        views = self._fit_fronts(X)
-        trials: list[Trial] = []
-        if len(y) >= 4 and np.any(np.ptp(y, axis=0) > 0):
-            chosen, scout, roots = self._choose(
-                views,
-                y,
-                weights,
-                trials,
-                lambda: reports.task("trial") or time.monotonic() > deadline,
+        table, y, weights = self._training_table(X, y, sample_weight)
+        rows = self._rows(table, y, weights)
+        tuned = default_choice(len(rows))
+        if len(rows) >= _FEWEST and np.any(rows.y):
+            tuned = tune(
+                rows,
+                budget=self._budget,
+                kernels=kernels,
+                random=check_random_state(self.random_state),
+                out_of_time=lambda: reports.task("trial") or time.monotonic() > deadline,
+                n_jobs=self.n_jobs,
             )
-        else:
-            chosen = Trial(Candidate(), *3 * [np.nan], MAX_R2, len(y))
-            scout, roots = chosen.candidate, {}
-        self._refit(chosen, scout, roots, views, y, weights)
-        self.best_score_ = chosen.score
-        self.best_params_ = {**asdict(chosen.candidate), "max_r2": self._max_r2}
-        self.selection_ = _table_of(trials)
+        self.members_ = fit_members(rows, tuned)
+        used = {member.candidate.encoding for member in self.members_}
+        self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
+        self._keep_evidence(tuned)
+        self.feature_importances_ = self._importances(rows)
         reports.finish(self._fitted_state)
         return self
 
@@ -164,44 +178,69 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features)
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        rows = self._encoded(X)
-        predictions = self.path_.evaluate(rows, **self._resources(len(self.path_.X)))
-        return self._shaped(predictions.astype(self._dtype, copy=False))
+        columns = self._encoded(self._new_table(X))
+        total = sum(
+            member.weight * self._evaluate(member, columns).astype(np.float64)
+            for member in self.members_
+        )
+        return self._in_units(total)
 
     def staged_predict(self, X):
-        """Predictions after each stage of training, from simple to final."""
-        rows = self._encoded(X)
-        for staged in self.path_.evaluate_staged(rows, **self._resources(len(self.path_.X))):
-            yield self._shaped(staged.astype(self._dtype, copy=False))
+        """Predictions along training, from simple to final.
+
+        The member with the most stages sets the pace; the others keep step.
+        """
+        columns = self._encoded(self._new_table(X))
+        staged = [
+            member.path.evaluate_staged(
+                scaled(columns[member.candidate.encoding], member.root), **self._resources(len(member.path.X))
+            )
+            for member in self.members_
+        ]
+        n_stages = max(map(len, staged), default=0)
+        for stage in range(1, n_stages + 1):
+            total = sum(
+                member.weight * stages[-(-stage * len(stages) // n_stages) - 1].astype(np.float64)
+                for member, stages in zip(self.members_, staged, strict=True)
+            )
+            yield self._in_units(total)
 
     def gradient(self, X):
         """∂f̂/∂x at rows of X, in the units of the features.
 
-        NaN for columns that are not numeric, and everywhere after a quantile transform.
+        NaN for columns that are not numbers or times.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
         """
-        inner = self.path_.gradient(self._encoded(X), **self._resources(len(self.path_.X)))
-        inner = scaled(inner.swapaxes(1, 2), self.metric_).swapaxes(1, 2)
-        units = self._front.numeric_slopes(self.n_features_in_)
-        gradient = np.full((len(inner), self.n_features_in_, inner.shape[2]), np.nan)
-        numeric = np.flatnonzero(np.isfinite(units))
-        gradient[:, self._front.sources[numeric]] = inner[:, numeric] * units[numeric, None]
-        return gradient[..., 0] if self._y_ndim == 1 else gradient
+        table = self._new_table(X)
+        columns = self._encoded(table)
+        total = np.zeros((len(table), self.n_features_in_, len(self._y_scale)))
+        for member in self.members_:
+            encoder = self.encoders_[member.candidate.encoding]
+            inner = member.path.gradient(
+                scaled(columns[member.candidate.encoding], member.root), **self._resources(len(member.path.X))
+            ).astype(np.float64)
+            inner = scaled(inner.swapaxes(1, 2), member.root).swapaxes(1, 2)
+            inner *= encoder.jacobian(table)[:, :, None]
+            for column, source in enumerate(encoder.sources):
+                total[:, source] += member.weight * inner[:, column]
+        total *= self._y_scale
+        return total[..., 0] if self._y_ndim == 1 else total
 
-    def _table(self, X, y, sample_weight):
-        """Validated rows: X as it came (checked), y (n, k), weights or None."""
-        if hasattr(X, "dtypes") and hasattr(X, "columns"):
-            _, y = validate_data(self, X, y, skip_check_array=True), y
-            X, y = _checked_frame(X), _checked_target(y, len(X))
+    def _training_table(self, X, y, sample_weight):
+        """Validated rows: a Table, y (n, k) in float64, weights of mean one or None."""
+        if is_frame(X):
+            table = self._named(X, reset=True)
+            y = _checked_target(y, len(table))
+            self._dtype = np.dtype(np.float64)
         else:
             X, y = validate_data(
                 self,
@@ -212,130 +251,109 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 dtype=(np.float64, np.float32),
                 ensure_all_finite="allow-nan",
             )
-            _refuse_infinity(X)
+            table, self._dtype = read_table(X), X.dtype
         self._y_ndim = np.ndim(y)
-        self._dtype = np.dtype(getattr(X, "dtype", np.float64))
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         if sample_weight is None:
-            return X, y, None
-        weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
-        used = np.flatnonzero(weights > 0)
+            return table, y, None
+        weights = _check_sample_weight(sample_weight, y, ensure_non_negative=True)
+        used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
         if not len(used):
             raise ValueError("sample_weight must be positive for at least one row")
-        X = X.iloc[used] if hasattr(X, "iloc") else X[used]
-        weights = weights[used]
-        return X, y[used], None if np.all(weights == 1.0) else weights
+        weights = weights[used] / weights[used].max()
+        weights /= weights.mean()
+        return table.take(used), y[used], None if np.ptp(weights) == 0 else weights
 
-    def _encoded(self, X):
+    def _new_table(self, X) -> Table:
         check_is_fitted(self)
-        if hasattr(X, "dtypes") and hasattr(X, "columns"):
-            validate_data(self, X, reset=False, skip_check_array=True)
-            X = _checked_frame(X)
-        else:
-            X = validate_data(
-                self, X, reset=False, dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
-            )
-            _refuse_infinity(X)
-        return scaled(self._front.transform(X), self.metric_)
+        if is_frame(X):
+            return self._named(X, reset=False)
+        X = validate_data(
+            self, X, reset=False, dtype=(np.float64, np.float32), ensure_all_finite="allow-nan"
+        )
+        return read_table(X)
 
-    def _fit_fronts(self, X):
-        """Encoded features under each transform worth a trial."""
-        dtype = np.float32 if len(X) > _FLOAT32_ROWS else np.float64
-        self._fronts = {"standard": FeatureFront("standard").fit(X, dtype)}
-        views = {"standard": self._fronts["standard"].transform(X)}
-        if len(X) >= 100 and heavy_tailed(views["standard"]):
-            self._fronts["quantile"] = FeatureFront("quantile").fit(X, dtype)
-            views["quantile"] = self._fronts["quantile"].transform(X)
-        return views
+    def _named(self, X, *, reset) -> Table:
+        """The table of a frame; names are kept, and told where they differ."""
+        table = read_table(X)
+        if hasattr(X, "__dataframe__"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.width
+            self.feature_names_in_ = np.asarray(table.names, dtype=object)
+        return table
 
-    def _choose(self, views, y, weights, trials, out_of_time):
-        """The trial to trust, what its metric was learned with, and metrics to be used again."""
-        n = len(y)
-        if n >= _FLOAT32_SEARCH:
-            views = {name: X.astype(np.float32, copy=False) for name, X in views.items()}
-        random = check_random_state(self.random_state)
-        options = {
-            "kernels": KERNELS if self.kernels is None else tuple(self.kernels),
-            "max_rounds": self.max_rounds if views["standard"].shape[1] > 1 else 0,
-            "transforms": tuple(views),
-            "out_of_time": out_of_time,
-            "n_jobs": self.n_jobs,
+    def _rows(self, table: Table, y, weights) -> Rows:
+        """What the search sees: encoded columns, and targets of zero mean and unit variance."""
+        dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
+        self._y_offset, self._y_scale = _standard_units(y, weights)
+        self.encoders_, views = {}, {}
+        for name in ENCODINGS:
+            encoder = TableEncoder(numbers=name)
+            Z = encoder.fit_transform(table, dtype=dtype, warn=not views)
+            if not any(np.array_equal(Z, view.Z) for view in views.values()):
+                self.encoders_[name], views[name] = encoder, Encoded(Z)
+        with np.errstate(over="ignore"):
+            units = (y - self._y_offset) / self._y_scale
+        return Rows(views, units, weights, self._resources(len(y)))
+
+    def _encoded(self, table: Table) -> dict[str, np.ndarray]:
+        """Columns under the encoding of every member; what is odd is told once."""
+        encoders = self.encoders_.items()
+        return {
+            name: encoder.transform(table, warn=number == 0)
+            for number, (name, encoder) in enumerate(encoders)
         }
-        splits = _splits(n, random, _FIRST_RUNG)
-        tried = search(
-            [self._held_out(views, y, weights, *split) for split in splits], trials, **options
-        )
-        if n * 5 // 6 > _FIRST_RUNG and not out_of_time():
-            _, held_out = splits[0]
-            others = np.setdiff1d(np.arange(n), held_out)
-            on_host = self._resources(n)["device"] in (None, "cpu")
-            most = _SECOND_RUNG if on_host else _DEVICE_RUNG
-            more = random.choice(others, min(len(others), most), replace=False)
-            rows = self._held_out(views, y, weights, more, held_out)
-            tried = self._second_rung(tried, rows, trials, out_of_time)
-        best, first = tried.best, tried.first
-        thin = first.loss - best.loss < best.standard_error
-        chosen = first if thin and n < _CROSS_VALIDATION_ROWS else best
-        # Learned on a part of many rows, a metric needs no more; on folds, it is learned anew.
-        return chosen, tried.scout, tried.splits[0].roots if len(tried.splits) == 1 else {}
 
-    def _second_rung(self, tried: Search, split: HeldOut, trials, out_of_time) -> Search:
-        """The winners on more rows, where a better metric and slower speeds may pay."""
-        winners = [trial.candidate for trial in tried.ranked[:3]]
-        again = Search([split], trials, out_of_time)
-        again.scout = tried.scout
-        learn = {candidate.n_rounds for candidate in winners}  # anew: their last round only
-        known = tried.splits[0].roots
-        split.roots.update({key: root for key, root in known.items() if key[1] not in learn})
-        for candidate in winners:
-            again.run(candidate)
-        again.climb(lambda c: replace(c, n_rounds=c.n_rounds + 1), self._more_rounds(again))
-        again.climb(lambda c: replace(c, min_speed=c.min_speed / 2), _MAX_HALVINGS)
-        return again
+    def _model_rows(self, X) -> np.ndarray:
+        """Rows of features as rows of `path_`."""
+        encoder = self.encoders_[self.members_[0].candidate.encoding]
+        return scaled(encoder.transform(self._new_table(X)), self.metric_)
 
-    def _more_rounds(self, tried: Search) -> int:
-        """How many rounds may follow those of the best trial."""
-        n_rounds = tried.best.candidate.n_rounds
-        return min(_MAX_FURTHER, self.max_rounds - n_rounds) if n_rounds else 0
+    def _evaluate(self, member: Member, columns) -> np.ndarray:
+        rows = scaled(columns[member.candidate.encoding], member.root)
+        return member.path.evaluate(rows, **self._resources(len(member.path.X)))
 
-    def _refit(self, chosen: Trial, scout: Candidate, roots, views, y, weights):
-        """Fit the chosen configuration to all rows."""
-        candidate = chosen.candidate
-        everything = np.arange(len(y))
-        rows = self._held_out(views, y, weights, everything, everything[:0])
-        rows.roots.update(roots)
-        self._front = self._fronts[candidate.transform]
-        del self._fronts
-        self.metric_ = rows.root(candidate.transform, candidate.n_rounds, scout)
-        self._max_r2 = min(max(chosen.max_r2, 1e-3), MAX_R2)
-        self.path_ = fit_candidate(
-            scaled(views[candidate.transform], self.metric_),
-            rows.y,
-            candidate,
-            max_r2=self._max_r2,
-            weights=rows.weights,
-            **self._resources(len(y)),
-        )
-        product = gradient_outer_product(self.path_, device=rows.device)
-        squares = slopes(product, self.metric_) ** 2
-        shares = np.bincount(self._front.sources, weights=squares, minlength=self.n_features_in_)
-        total = np.sqrt(shares).sum()
-        self.feature_importances_ = np.sqrt(shares) / total if total > 0 else shares
+    def _in_units(self, predictions: np.ndarray) -> np.ndarray:
+        values = predictions * self._y_scale + self._y_offset
+        return self._shaped(values.astype(self._dtype, copy=False))
 
-    def _held_out(self, views, y, weights, train, held_out) -> HeldOut:
-        dtype = views["standard"].dtype
-        return HeldOut(
-            {name: (X[train], X[held_out]) for name, X in views.items()},
-            y[train].astype(dtype),
-            y[held_out].astype(dtype),
-            None if weights is None else weights[train].astype(dtype),
-            None if weights is None else weights[held_out].astype(dtype),
-            **self._resources(len(y)),
+    def _keep_evidence(self, tuned: Tuned) -> None:
+        best = self.members_[0]
+        self.path_, self.metric_ = best.path, best.root
+        self.best_params_ = {**asdict(best.candidate), "max_r2": best.max_r2}
+        self.held_out_rows_ = tuned.held_out
+        self.held_out_predictions_ = self._in_units(tuned.predictions)
+        self.best_score_ = tuned.score
+        self.selection_ = _table_of(tuned.trials)
+
+    def _importances(self, rows: Rows) -> np.ndarray:
+        shares = np.zeros(self.n_features_in_)
+        for member in self.members_:
+            encoding = member.candidate.encoding
+            device = self._resources(len(rows))["device"]
+            product = gradient_outer_product(member.path, device=device)
+            Z, _ = rows.views[encoding].columns(np.arange(len(rows)), np.arange(0))
+            squares = slopes(product, member.root) ** 2 * Z.var(axis=0, dtype=np.float64)
+            shares += member.weight * np.bincount(
+                self.encoders_[encoding].sources, weights=squares, minlength=self.n_features_in_
+            )
+        sizes = np.sqrt(shares)
+        return sizes / sizes.sum() if sizes.sum() > 0 else sizes
+
+    @property
+    def _budget(self) -> Budget:
+        budget = Budget()
+        return Budget(
+            first_rows=min(budget.first_rows, self.search_rows),
+            second_rows=self.search_rows,
+            max_rounds=self.max_rounds,
+            n_members=self.n_members,
         )
 
-    def _resources(self, n_rows):
+    def _resources(self, n_rows: int):
         """Where to compute on a model of so many rows, and in how much memory."""
-        host = self.device == "auto" and n_rows <= _FLOAT32_ROWS
+        host = self.device == "auto" and n_rows <= _DEVICE_ROWS
         return {
             "device": None if host else check_device(self.device),
             "memory_budget": int(self.memory_budget),
@@ -346,13 +364,15 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         kept = {*self.get_params(), "_skl_callbacks"}
         return {name: value for name, value in vars(self).items() if name not in kept}
 
-    def _check_parameters(self):
-        for kernel in self.kernels or ():
-            get_kernel(kernel)
-        check_number("max_rounds", self.max_rounds, low=0)
-        check_number("max_seconds", self.max_seconds, low=0, low_open=True, allow_none=True)
-        check_number("memory_budget", self.memory_budget, low=1)
-        self._resources(0)
+    def _checked_kernels(self) -> tuple[str, ...]:
+        if self.kernels is None:
+            return KERNELS
+        if isinstance(self.kernels, str):
+            raise ValueError(f"kernels={self.kernels!r} must be a sequence: ({self.kernels!r},)")
+        kernels = tuple(dict.fromkeys(get_kernel(kernel).name for kernel in self.kernels))
+        if not kernels:
+            raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
+        return kernels
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -361,50 +381,37 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         return tags
 
 
-def _splits(n, random, max_rows):
-    """(train, held-out) row numbers: folds for few rows, one part for many."""
-    if n >= _CROSS_VALIDATION_ROWS:
-        order = random.permutation(n)
-        n_held_out = min(n // 6, 5000)
-        return [(order[n_held_out:][:max_rows], order[:n_held_out])]
-    splits = []
-    for _ in range(2 if n < _SMALL else 1):
-        parts = np.array_split(random.permutation(n), min(_FOLDS, n // 2))
-        splits += [
-            (np.concatenate([p for j, p in enumerate(parts) if j != i]), part)
-            for i, part in enumerate(parts)
-        ]
-    return splits
+def _standard_units(y, weights) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every target, 1 for constant ones, safe for huge values."""
+    largest = np.abs(y).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    shares = y / unit
+    mean = np.average(shares, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((shares - mean) ** 2, axis=0, weights=weights))
+    constant = deviation <= _ROUNDING * np.abs(mean)
+    return mean * unit, np.where(constant, 1.0, deviation) * np.where(constant, 1.0, unit)
 
 
-def _table_of(trials: list[Trial]) -> dict[str, np.ndarray]:
-    names = ("loss", "standard_error", "score", "max_r2", "n_rows")
-    columns = {name: np.array([getattr(trial, name) for trial in trials]) for name in names}
-    parts = [asdict(trial.candidate) for trial in trials]
-    keys = ("kernel", "min_speed", "n_rounds", "transform")
-    return {**{key: np.array([part[key] for part in parts]) for key in keys}, **columns}
-
-
-def _checked_frame(X):
-    """A DataFrame whose numeric columns are finite or missing, on at least one row."""
-    if len(X) == 0:
-        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
-    numeric = X.select_dtypes("number")
-    for name in numeric.columns:
-        if np.isinf(np.asarray(numeric[name], dtype=float)).any():
-            raise ValueError(f"X[{name!r}] holds infinite values")
-    return X
-
-
-def _checked_target(y, n_rows):
-    y = np.asarray(y, dtype=float)
+def _checked_target(y, n_rows) -> np.ndarray:
+    y = np.asarray(y)
+    if y.dtype.kind not in "biuf":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("y must hold numbers only") from None
+    y = y.astype(np.float64, copy=False)
     if y.ndim not in (1, 2) or len(y) != n_rows:
         raise ValueError(f"y of shape {y.shape} does not fit X with {n_rows} rows")
     if not np.all(np.isfinite(y)):
-        raise ValueError("y holds NaN or infinite values")
+        raise ValueError("Input y contains NaN or infinite values")
     return y
 
 
-def _refuse_infinity(X):
-    if np.isinf(X).any():
-        raise ValueError("Input X contains infinity or a value too large.")
+def _table_of(trials: list[Trial]) -> dict[str, np.ndarray]:
+    """One entry a trial, by columns."""
+    keys = [field.name for field in fields(Candidate)]
+    names = [field.name for field in fields(Trial) if field.name != "candidate"]
+    return {
+        **{key: np.array([getattr(trial.candidate, key) for trial in trials]) for key in keys},
+        **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},
+    }

@@ -67,8 +67,8 @@ class Budget:
         Folds that all candidates see, from `few_rows` on; the finalists see all.
     held_out_rows : int
         Most rows held out in one part.
-    n_finalists, n_members : int
-        Candidates that meet on all evidence, and most that the model averages.
+    n_members : int
+        Most models to average.
     max_rounds : int
         Of the learned metric.
     worth : float
@@ -82,7 +82,6 @@ class Budget:
     few_rows: int = 300
     race_folds: int = 2
     held_out_rows: int = 2500
-    n_finalists: int = 6
     n_members: int = 4
     max_rounds: int = 10
     worth: float = 0.005

@@ -36,6 +36,8 @@ class Tuned:
         Row numbers of the evidence; a row may stand there more than once.
     predictions : ndarray of shape (m, k)
         Of the average for these rows, by models that have not seen them.
+    score : float
+        Their R².
     trials : list of Trial
         Everything tried, in order.
     roots : dict of (str, int) to ndarray
@@ -46,6 +48,7 @@ class Tuned:
     scouts: Mapping[tuple[str, int], Trial]
     held_out: np.ndarray
     predictions: np.ndarray
+    score: float
     trials: list[Trial]
     roots: Mapping[tuple[str, int], np.ndarray]
 
@@ -86,7 +89,7 @@ def tune(
         if search.over:
             break
     if second and not search.over:
-        search = search.finals(second, budget.n_finalists)
+        search = search.finals(second)
     return search.tuned(budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
 
 
@@ -172,15 +175,19 @@ class Search:
         self.over = self._out_of_time()
         return trials[best], outcomes, best
 
-    def finals(self, parts: list[Part], n_finalists: int) -> Search:
-        """A search in which only the best of this one meet, on other parts.
+    def finals(self, parts: list[Part]) -> Search:
+        """A search in which the best of every encoding and kernel meet, on other parts.
 
+        Models that differ in kind make a better average than the best few, which are alike.
         Parts of this search take part where they are among them: what they know is used again.
         """
         final = Search(parts, self._judge, self._out_of_time, self._n_jobs)
         final.scouts = self.scouts
-        for trial in self.best[:n_finalists]:
+        finalists: dict[tuple[str, str], Candidate] = {}
+        for trial in self.best:
             candidate = trial.candidate
+            finalists.setdefault((candidate.encoding, candidate.kernel), candidate)
+        for candidate in finalists.values():
             speeds = _neighbours(candidate.min_speed)
             final.run(candidate.encoding, candidate.n_rounds, candidate.kernel, speeds)
             if final.over:
@@ -196,11 +203,13 @@ class Search:
             predictions, self._y, self._judge, n_members=n_members, weights=self._weights
         )
         members = [(best[i], float(weights[i])) for i in np.argsort(-weights) if weights[i] > 0]
+        average = np.tensordot(weights, np.stack(predictions), 1)
         return Tuned(
             members,
             self.scouts,
             np.concatenate([part.held_out for part in self.parts]),
-            np.tensordot(weights, np.stack(predictions), 1),
+            average,
+            _r2(average, self._y, self._weights),
             self.trials,
             self.parts[0].roots if reuse_roots else {},
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -75,8 +76,11 @@ def cross_product(
             distances = blocks.distances(rows, columns, kernel)
             K = scratch("kernel", distances.shape, dtype)
             work = scratch("work", distances.shape, dtype)
+            last = math.nan
             for s, bandwidth in enumerate(bandwidths):
-                kernel_matrix(kernel, distances, bandwidth, out=K, work=work)
+                if bandwidth != last:
+                    kernel_matrix(kernel, distances, bandwidth, out=K, work=work)
+                    last = bandwidth
                 out[s if cumulative else 0, rows] += K @ coefficients[s, columns]
 
     for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(n_stages))

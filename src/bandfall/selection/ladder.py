@@ -24,6 +24,8 @@ _STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
 _LATEST = 1e6  # training time a bandwidth may take
 _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
 _NEWTON_STEPS = 60
+_LOG_FALL = math.log(2 / 3)
+_MAX_STOPS = 6  # a pass
 _CHECKED = 3  # dimensions of a space before its error is asked for, and from there every second
 
 
@@ -34,11 +36,11 @@ class Ladder:
     Attributes
     ----------
     bandwidths : ndarray of shape (L,)
-        Falling; those at which some path trained.
+        Never rising; one entry a stop, several where much is trained at one bandwidth.
     coefficients : ndarray of shape (L, n, V, k)
         What each path added there, zero where it passed by.
     r2 : ndarray of shape (L + 1, V)
-        On training rows, before and after every bandwidth.
+        On training rows, before and after every stop.
     """
 
     bandwidths: np.ndarray
@@ -46,7 +48,7 @@ class Ladder:
     r2: np.ndarray
 
     def reached(self, speed: int, level: float) -> int:
-        """How many bandwidths a path needs to reach a training R², at least one."""
+        """How many stops a path needs to reach a training R², at least one."""
         n_needed = int(np.searchsorted(self.r2[:, speed], level - 1e-9))
         return min(max(n_needed, 1), len(self.bandwidths))
 
@@ -114,7 +116,7 @@ class _Climb:
         """Take every path that is fast enough as far as this bandwidth serves it."""
         todo = np.flatnonzero(~self.finished)
         clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
-        block = None
+        moved = False
         for _ in range(_MAX_PASSES):
             residual = self._residual[:, self._columns(todo)]
             velocity = self._operator.product(bandwidth, residual)
@@ -127,19 +129,12 @@ class _Climb:
                 break
             space = KrylovSpace(self._operator, bandwidth, residual, velocity, max_dimension)
             times, done = self._grow(space, todo, bandwidth, clock)
-            coefficients, residual = space.advance(np.repeat(times, self._n_outputs))
-            columns = self._columns(todo)
-            if block is None:
-                block = self._operator.zeros(self._residual.shape)
-            block[:, columns] += coefficients
-            self._residual[:, columns] = residual
+            self._advance(space, todo, bandwidth, times)
+            moved = True
             if done.all():
                 break
             todo = todo[~done]
-        if block is None:
-            return False
-        self._keep(bandwidth, block)
-        return True
+        return moved
 
     def nothing_left(self, bandwidth: float) -> bool:
         """Whether no narrower bandwidth is fast enough for any path (Front.speed_ceiling)."""
@@ -178,6 +173,34 @@ class _Climb:
             times = np.where(accurate, times, 0.5 * times)  # errors go to zero with the time
         clock.pass_by(paths, times, slow)
         return times, done
+
+    def _advance(
+        self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, times: np.ndarray
+    ) -> None:
+        """Train, and keep where the paths are now and a few times on the way.
+
+        A slow path does much at one bandwidth: between two stops the residual's square falls to
+        no less than two thirds, so that the best stop is not missed by far.
+        """
+        rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
+        weights = space.weights.reshape(len(paths), -1)
+        start = weights.sum(axis=1)
+        end = (weights * np.exp(-times[:, None] * rates)).sum(axis=1)
+        fall = np.maximum(end / np.maximum(start, 1e-300), 1e-12)
+        n_stops = int(np.clip(np.ceil(np.log(fall.min()) / _LOG_FALL), 1, _MAX_STOPS))
+        columns = self._columns(paths)
+        before = self._operator.zeros((self._residual.shape[0], len(columns)))
+        for stop in range(1, n_stops + 1):
+            until = times
+            if stop < n_stops:
+                level = start * fall ** (stop / n_stops)
+                until = np.minimum(_first_below(rates, weights, level), times)
+            coefficients, residual = space.advance(np.repeat(until, self._n_outputs))
+            block = self._operator.zeros(self._residual.shape)
+            block[:, columns] = coefficients - before
+            before = coefficients
+            self._residual[:, columns] = residual
+            self._keep(bandwidth, block)
 
     def _thresholds(self, bandwidth: float) -> np.ndarray:
         """The speed below which a bandwidth is given up; nothing comes after bandwidth 0."""

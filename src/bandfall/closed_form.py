@@ -28,13 +28,20 @@ def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.nda
     return known / np.where(known, shifted, 1.0)
 
 
-def flow_filter(eigenvalues: np.ndarray, time: float | np.ndarray) -> np.ndarray:
+def flow_filter(
+    eigenvalues: np.ndarray, time: float | np.ndarray, *, paired: bool = False
+) -> np.ndarray:
     """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0.
 
     Zero where λ and 1/t are both rounding: for t = ∞ the pseudo-inverse. Shape (..., n), or
-    (..., n, T) for an array of T times.
+    (..., n, T) for an array of T times; where `paired`, (k, n) for k spectra and k times, each
+    spectrum with its own.
     """
-    eigenvalues, time, rounding = _as_table(eigenvalues, time)
+    if paired:
+        time = np.asarray(time, dtype=eigenvalues.dtype)[:, None]
+        rounding = _rounding(eigenvalues)
+    else:
+        eigenvalues, time, rounding = _as_table(eigenvalues, time)
     limits = np.finfo(eigenvalues.dtype)
     time = np.minimum(time, np.sqrt(limits.max))
     x = time * eigenvalues
@@ -51,11 +58,15 @@ def _as_table(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Eigenvalues, values and the size up to which λ cannot be told from zero, to broadcast."""
     values = np.asarray(values, dtype=eigenvalues.dtype)
-    eps = np.finfo(eigenvalues.dtype).eps
-    rounding = eigenvalues.shape[-1] * eps * eigenvalues.max(axis=-1, keepdims=True, initial=0.0)
+    rounding = _rounding(eigenvalues)
     if values.ndim == 0:
         return eigenvalues, values, rounding
     return eigenvalues[..., None], values, rounding[..., None]
+
+
+def _rounding(eigenvalues: np.ndarray) -> np.ndarray:
+    eps = np.finfo(eigenvalues.dtype).eps
+    return eigenvalues.shape[-1] * eps * eigenvalues.max(axis=-1, keepdims=True, initial=0.0)
 
 
 def euler_filter(eigenvalues: np.ndarray, step_size: float, n_steps: int) -> np.ndarray:

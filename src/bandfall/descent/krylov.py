@@ -157,7 +157,7 @@ class KrylovSpace:
         T's off-diagonal entries are positive, so that the defect keeps its sign: the integral
         of its size is the size of its integral.
         """
-        integral = _integrals(self._eigenvalues, times)
+        integral = flow_filter(self._eigenvalues, times, paired=True)
         return np.abs((integral * self._defects).sum(axis=1))
 
     def error(self, time: float) -> float:
@@ -201,7 +201,7 @@ class KrylovSpace:
         m = self.dimension
         times = np.broadcast_to(np.asarray(time, dtype=float), self._norms.shape)
         decay = np.exp(-times[:, None] * self._eigenvalues)
-        integral = _integrals(self._eigenvalues, times)
+        integral = flow_filter(self._eigenvalues, times, paired=True)
         start = self._norms[:, None] * self._vectors[:, 0, :]
         small = np.zeros((len(self._norms), 2, m + 1))
         small[:, :, :m] = np.einsum(
@@ -210,11 +210,6 @@ class KrylovSpace:
         small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
         combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
-
-
-def _integrals(eigenvalues: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """∫₀ᵗ e^{−sλ} ds, each row of eigenvalues (k, m) with its own time (k,)."""
-    return np.stack([flow_filter(row, t) for row, t in zip(eigenvalues, times, strict=True)])
 
 
 def _reciprocal(values: np.ndarray) -> np.ndarray:

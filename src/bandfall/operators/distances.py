@@ -35,8 +35,12 @@ def squared_distances(A: Array, B: Array, xp: ModuleType = np) -> Array:
 
 def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) -> None:
     """Replace the entries of D that suffered cancellation by ‖a_i − b_j‖² itself."""
-    threshold = _CANCELLATION * (a2[:, None] + b2[None, :])
-    i, j = xp.where(threshold >= D)
+    if not len(A) or not len(B):
+        return
+    # One number first: few entries come near, and only those need a threshold of their own.
+    i, j = xp.where(float(a2.max() + b2.max()) * _CANCELLATION >= D)
+    close = D[i, j] <= _CANCELLATION * (a2[i] + b2[j])
+    i, j = i[close], j[close]
     step = max(1, _DIRECT_ENTRIES // max(1, A.shape[1]))
     for start in range(0, len(i), step):
         part = slice(start, start + step)

@@ -32,7 +32,7 @@ class Trial:
     loss : float
         The judge's mean loss over held-out rows at the best stop: what decides.
     standard_error : float
-        Of `loss` minus that of the first candidate tried on the same rows; NaN for that one.
+        Of `loss`, over held-out rows.
     score : float
         R² on the same rows.
     max_r2 : float
@@ -84,7 +84,7 @@ class Budget:
     held_out_rows: int = 2500
     n_members: int = 4
     max_rounds: int = 10
-    worth: float = 0.005
+    worth: float = 0.01
 
 
 class Judge(Protocol):

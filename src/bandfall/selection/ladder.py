@@ -26,7 +26,7 @@ _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
 _NEWTON_STEPS = 60
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
-_CHECKED = 3  # dimensions of a space before its error is asked for, and from there every second
+_CHECKED = frozenset((3, 5, 8, 12, 17, 24))  # dimensions at which a space's error is asked for
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Ladder:
     r2: np.ndarray
 
     def reached(self, speed: int, level: float) -> int:
-        """How many stops a path needs to reach a training R², at least one."""
+        """How many stops a path needs to reach a training R², at least one if any."""
         n_needed = int(np.searchsorted(self.r2[:, speed], level - 1e-9))
-        return min(max(n_needed, 1), len(self.bandwidths))
+        return min(max(n_needed, min(1, len(self.bandwidths))), len(self.bandwidths))
 
 
 def train_ladder(
@@ -157,12 +157,18 @@ class _Climb:
         """How long each path trains now, and whether that is all this bandwidth gives it."""
         while True:
             full = space.exhausted or space.dimension >= space.max_dimension
-            if full or (space.dimension >= _CHECKED and space.dimension % 2):
+            if full or space.dimension in _CHECKED:
                 space.diagonalise()
                 rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
                 weights = space.weights.reshape(len(paths), -1)
-                slow = _first_below(rates, rates * weights, self._thresholds(bandwidth)[paths])
-                enough = _first_below(rates, weights, np.full(len(paths), 1.0 - self._max_r2))
+                slow, enough = _first_below(
+                    np.concatenate([rates, rates]),
+                    np.concatenate([rates * weights, weights]),
+                    np.append(
+                        self._thresholds(bandwidth)[paths],
+                        np.full(len(paths), 1.0 - self._max_r2),
+                    ),
+                ).reshape(2, -1)
                 wanted = np.minimum(clock.remaining(paths, slow), enough)
                 done = self._errors(space, wanted) <= self._tolerance
                 if full or done.all():
@@ -266,7 +272,7 @@ def _first_below(rates: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> 
         steps = np.log(np.where(above, values / levels, 1.0)) * values
         steps = np.divide(steps, slopes, out=np.full_like(steps, math.inf), where=slopes > 0)
         times = np.minimum(times + np.where(above, steps, 0.0), _LATEST)
-        if np.all(~above | (steps <= 1e-6 * times) | (times >= _LATEST)):
+        if np.all(~above | (steps <= 1e-4 * times) | (times >= _LATEST)):
             break
         terms = weights * np.exp(-times[:, None] * rates)
         values = terms.sum(axis=1)

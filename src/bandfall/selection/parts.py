@@ -108,7 +108,6 @@ class Part:
         inverse = np.divide(1.0, self._units, out=np.zeros_like(self._units), where=varies)
         self._target = root * centred * inverse
         self.roots: dict[tuple[str, int], np.ndarray] = {}
-        self._columns: tuple[str, tuple[np.ndarray, np.ndarray]] | None = None
 
     def __len__(self) -> int:
         return len(self.train)
@@ -189,10 +188,7 @@ class Part:
         return scaled(X, root), scaled(X_new, root)
 
     def _encoded(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
-        if self._columns is None or self._columns[0] != encoding:
-            columns = self._rows.views[encoding].columns(self.train, self.held_out)
-            self._columns = encoding, columns
-        return self._columns[1]
+        return self._rows.views[encoding].columns(self.train, self.held_out)
 
     def _to_units(self, dtype: np.dtype) -> np.ndarray:
         """From coefficients of the scaled, weighted target to those of y, shape (n, 1, k)."""

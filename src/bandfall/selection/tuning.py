@@ -2,24 +2,39 @@
 
 Under every encoding the metric is learned round by round, each round judged by all kernels and
 speeds: one ladder of speeds costs little more than one path, and serves every stop. The best of
-all encodings then meet on more rows or folds, and the model is a weighted average of few of them.
+every encoding and kernel then meet on more rows or folds, and the model is a weighted average of
+few of them: models that differ in kind make a better average than the best few, which are alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 import joblib
 import numpy as np
 
+from bandfall.operators.rows import FEW_ROWS, n_threads
 from bandfall.selection.averaging import greedy_weights
-from bandfall.selection.candidates import KERNELS, SPEEDS, Budget, Candidate, Judge, PowerLoss, Trial
+from bandfall.selection.candidates import (
+    KERNELS,
+    SPEEDS,
+    Budget,
+    Candidate,
+    Judge,
+    PowerLoss,
+    Trial,
+)
 from bandfall.selection.parts import Outcome, Part, Rows, split_rows
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
 
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60
+_WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,35 @@ class Tuned:
     roots: Mapping[tuple[str, int], np.ndarray]
 
 
+@dataclass
+class Found:
+    """Trials, and for the best speed of every encoding, metric and kernel what it predicted."""
+
+    trials: list[Trial] = field(default_factory=list)
+    scouts: dict[tuple[str, int], Trial] = field(default_factory=dict)
+    predictions: dict[Trial, np.ndarray] = field(default_factory=dict)
+
+    def add(self, other: Found) -> None:
+        """Take over all that another one holds."""
+        self.trials += other.trials
+        self.scouts |= other.scouts
+        self.predictions |= other.predictions
+
+    @property
+    def best(self) -> list[Trial]:
+        """The best speed of every encoding, metric and kernel, best first."""
+        return sorted(self.predictions, key=lambda trial: trial.loss)
+
+    @property
+    def finalists(self) -> list[Candidate]:
+        """The best of every encoding and kernel, best first."""
+        kinds: dict[tuple[str, str], Candidate] = {}
+        for trial in self.best:
+            candidate = trial.candidate
+            kinds.setdefault((candidate.encoding, candidate.kernel), candidate)
+        return list(kinds.values())
+
+
 def tune(
     rows: Rows,
     *,
@@ -76,149 +120,127 @@ def tune(
     random : RandomState
         Draws the held-out rows.
     out_of_time : callable () -> bool
-        Asked after every trial; True ends the search with the best so far.
+        Asked after every ladder of speeds; True ends the search with the best so far.
     n_jobs : int, optional
-        Parts to work on at a time, each on a thread of its own. The result does not depend on it.
+        Encodings, and later finalists, to work on at a time, each on a thread of its own; by
+        default as many as there are cores where that pays. The result does not depend on it.
     """
     budget = budget or Budget()
-    judge = judge or PowerLoss()
     first, second = _parts(rows, budget, random)
-    search = Search(first, judge, out_of_time, n_jobs)
-    for encoding in rows.views:
-        search.rounds(encoding, kernels, budget.max_rounds, budget.worth)
-        if search.over:
-            break
+    search = Search(first, judge or PowerLoss(), out_of_time)
+    found = Found()
+    explored = parallel_map(
+        lambda encoding: search.explore(encoding, kernels, budget),
+        list(rows.views),
+        n_rows=len(first[0]),
+        n_jobs=n_jobs,
+    )
+    for one in explored:
+        found.add(one)
     if second and not search.over:
-        search = search.finals(second)
-    return search.tuned(budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
+        final = Search(second, search.judge, out_of_time)
+        decided = Found(found.trials, found.scouts)
+        for one in parallel_map(
+            lambda candidate: final.decide(candidate, found.scouts),
+            found.finalists,
+            n_rows=len(second[0]),
+            n_jobs=n_jobs,
+        ):
+            decided.add(one)
+        search, found = final, decided
+    return search.tuned(found, budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
 
 
 class Search:
-    """Tries candidates on all its parts and keeps what happened.
+    """Tries candidates on all its parts.
 
     Parameters
     ----------
     parts : list of Part
     judge : Judge
     out_of_time : callable () -> bool
-    n_jobs : int, optional
     """
 
     def __init__(
-        self,
-        parts: list[Part],
-        judge: Judge,
-        out_of_time: Callable[[], bool] = lambda: False,
-        n_jobs: int | None = None,
+        self, parts: list[Part], judge: Judge, out_of_time: Callable[[], bool] = lambda: False
     ):
         self.parts = parts
-        self.trials: list[Trial] = []
-        self.scouts: dict[tuple[str, int], Trial] = {}
+        self.judge = judge
         self.over = False
-        self._judge = judge
         self._out_of_time = out_of_time
-        self._n_jobs = n_jobs
-        self._parallel = joblib.Parallel(n_jobs=n_jobs, require="sharedmem")
         self._y = np.concatenate([part.y for part in parts])
         self._weights = _joined_weights(parts)
-        self._predictions: dict[Candidate, np.ndarray] = {}
-        self._reference: np.ndarray | None = None
 
-    @property
-    def best(self) -> list[Trial]:
-        """The best speed of every encoding, metric and kernel, best first."""
-        kept = [trial for trial in self.trials if trial.candidate in self._predictions]
-        return sorted(kept, key=lambda trial: trial.loss)
-
-    def rounds(self, encoding: str, kernels: Sequence[str], max_rounds: int, worth: float) -> None:
+    def explore(self, encoding: str, kernels: Sequence[str], budget: Budget) -> Found:
         """Learn the metric round by round while that helps any kernel."""
+        found = Found()
         speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])
-        least, misses = math.inf, 0
-        for n_rounds in range(max_rounds + 1):
-            best: tuple[Trial, list[Outcome], int] | None = None
+        least = math.inf
+        for n_rounds in range(budget.max_rounds + 1):
+            rounds = []
             for kernel in kernels:
-                trial, outcomes, index = self.run(encoding, n_rounds, kernel, speeds[kernel])
-                if best is None or trial.loss < best[0].loss:
-                    best = trial, outcomes, index
+                if self.over and found.trials:
+                    return found
+                trial, outcomes = self.run(found, encoding, n_rounds, kernel, speeds[kernel])
+                rounds.append((trial, outcomes, speeds[kernel].index(trial.candidate.min_speed)))
                 speeds[kernel] = _neighbours(trial.candidate.min_speed)
-                if self.over:
-                    return
-            assert best is not None
-            scout, outcomes, index = best
-            self.scouts[encoding, n_rounds] = scout
-            misses = 0 if scout.loss < (1.0 - worth) * least else misses + 1
-            least = min(least, scout.loss)
+            scout, outcomes, speed = min(rounds, key=lambda one: one[0].loss)
+            found.scouts[encoding, n_rounds] = scout
             flat = self.parts[0].root(encoding, n_rounds, {}).shape[0] < 2
-            if misses == 2 or flat or n_rounds == max_rounds:
-                return
-            self._parallel(
-                joblib.delayed(part.learn)(scout, outcome.ladder, index)
-                for part, outcome in zip(self.parts, outcomes, strict=True)
-            )
+            if flat or scout.loss > (1.0 - budget.worth) * least or n_rounds == budget.max_rounds:
+                break
+            least = scout.loss
+            for part, outcome in zip(self.parts, outcomes, strict=True):
+                part.learn(scout, outcome.ladder, speed)
+        return found
+
+    def decide(self, candidate: Candidate, scouts: Mapping[tuple[str, int], Trial]) -> Found:
+        """A finalist, and the speeds beside it; metrics are learned with their scouts."""
+        found = Found()
+        if not self.over:
+            for part in self.parts:
+                part.root(candidate.encoding, candidate.n_rounds, scouts)
+            speeds = _neighbours(candidate.min_speed)
+            self.run(found, candidate.encoding, candidate.n_rounds, candidate.kernel, speeds)
+        return found
 
     def run(
-        self, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
-    ) -> tuple[Trial, list[Outcome], int]:
-        """Try some speeds; the best trial, what happened on each part, and which speed it was."""
-        outcomes = self._parallel(
-            joblib.delayed(self._run)(part, encoding, n_rounds, kernel, speeds)
-            for part in self.parts
-        )
-        trials = []
-        losses = [_losses(self._judge, part, o) for part, o in zip(self.parts, outcomes, strict=True)]
-        for i, speed in enumerate(speeds):
-            candidate = Candidate(encoding, n_rounds, kernel, speed)
-            trials.append(self._judged(candidate, outcomes, losses, i))
-        best = int(np.argmin([trial.loss for trial in trials]))
-        self.trials += trials
-        self._predictions[trials[best].candidate] = _at_stop(outcomes, best, trials[best].max_r2)
-        self.over = self._out_of_time()
-        return trials[best], outcomes, best
+        self, found: Found, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+    ) -> tuple[Trial, list[Outcome]]:
+        """Try some speeds; the best trial, and what happened on each part."""
+        outcomes = [part.run(encoding, n_rounds, kernel, speeds) for part in self.parts]
+        losses = [
+            np.stack([self.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
+            for part, outcome in zip(self.parts, outcomes, strict=True)
+        ]  # (L + 1, m, V) each
+        trials = [
+            self._judged(Candidate(encoding, n_rounds, kernel, speed), outcomes, losses, i)
+            for i, speed in enumerate(speeds)
+        ]
+        best = min(range(len(trials)), key=lambda i: trials[i].loss)
+        found.trials += trials
+        found.predictions[trials[best]] = _at_stop(outcomes, best, trials[best].max_r2)
+        self.over = self.over or self._out_of_time()
+        return trials[best], outcomes
 
-    def finals(self, parts: list[Part]) -> Search:
-        """A search in which the best of every encoding and kernel meet, on other parts.
-
-        Models that differ in kind make a better average than the best few, which are alike.
-        Parts of this search take part where they are among them: what they know is used again.
-        """
-        final = Search(parts, self._judge, self._out_of_time, self._n_jobs)
-        final.scouts = self.scouts
-        finalists: dict[tuple[str, str], Candidate] = {}
-        for trial in self.best:
-            candidate = trial.candidate
-            finalists.setdefault((candidate.encoding, candidate.kernel), candidate)
-        for candidate in finalists.values():
-            speeds = _neighbours(candidate.min_speed)
-            final.run(candidate.encoding, candidate.n_rounds, candidate.kernel, speeds)
-            if final.over:
-                break
-        final.trials = self.trials + final.trials
-        return final
-
-    def tuned(self, n_members: int, reuse_roots: bool) -> Tuned:
+    def tuned(self, found: Found, n_members: int, reuse_roots: bool) -> Tuned:
         """The average to take, and the evidence for it."""
-        best = self.best
-        predictions = [self._predictions[trial.candidate] for trial in best]
+        best = found.best
+        predictions = [found.predictions[trial] for trial in best]
         weights = greedy_weights(
-            predictions, self._y, self._judge, n_members=n_members, weights=self._weights
+            predictions, self._y, self.judge, n_members=n_members, weights=self._weights
         )
-        members = [(best[i], float(weights[i])) for i in np.argsort(-weights) if weights[i] > 0]
+        order = np.argsort(-weights, kind="stable")
         average = np.tensordot(weights, np.stack(predictions), 1)
         return Tuned(
-            members,
-            self.scouts,
+            [(best[i], float(weights[i])) for i in order if weights[i] > 0],
+            found.scouts,
             np.concatenate([part.held_out for part in self.parts]),
             average,
             _r2(average, self._y, self._weights),
-            self.trials,
+            found.trials,
             self.parts[0].roots if reuse_roots else {},
         )
-
-    def _run(
-        self, part: Part, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
-    ) -> Outcome:
-        part.root(encoding, n_rounds, self.scouts)
-        return part.run(encoding, n_rounds, kernel, speeds)
 
     def _judged(
         self, candidate: Candidate, outcomes: list[Outcome], losses: list[np.ndarray], speed: int
@@ -226,28 +248,37 @@ class Search:
         """The trial of one speed, at the stop that is best for all parts together."""
         levels = np.unique(np.concatenate([outcome.ladder.r2[1:, speed] for outcome in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
-        best: tuple[float, float, np.ndarray] | None = None
-        for level in levels[places] if len(levels) else [0.0]:
-            rows = np.concatenate(
+        means, rows = {}, {}
+        for level in levels[places]:
+            rows[level] = np.concatenate(
                 [
-                    loss[outcome.ladder.reached(speed, level) if len(loss) > 1 else 0, :, speed]
+                    loss[outcome.ladder.reached(speed, level), :, speed]
                     for loss, outcome in zip(losses, outcomes, strict=True)
                 ]
             )
-            mean = float(np.average(rows, weights=self._weights))
-            if best is None or mean < best[0]:
-                best = mean, float(level), rows
-        assert best is not None
-        loss, level, rows = best
-        standard_error = math.nan
-        if self._reference is None:
-            self._reference = rows
-        else:
-            weights = np.ones_like(rows) if self._weights is None else self._weights
-            difference = (rows - self._reference) * weights / weights.mean()
-            standard_error = float(difference.std()) / math.sqrt(len(rows))
-        score = _r2(_at_stop(outcomes, speed, level), self._y, self._weights)
-        return Trial(candidate, loss, standard_error, score, level, len(self.parts[0]))
+            means[level] = float(np.average(rows[level], weights=self._weights))
+        stop = min(means, key=lambda level: means[level])
+        weights = np.ones(len(self._y)) if self._weights is None else self._weights
+        deviation = (rows[stop] - means[stop]) * weights / weights.mean()
+        return Trial(
+            candidate,
+            means[stop],
+            float(deviation.std()) / math.sqrt(len(deviation)),
+            _r2(_at_stop(outcomes, speed, stop), self._y, self._weights),
+            float(stop),
+            len(self.parts[0]),
+        )
+
+
+def parallel_map(
+    function: Callable[[Task], Result], tasks: list[Task], *, n_rows: int, n_jobs: int | None
+) -> list[Result]:
+    """Results in order, over threads where that pays: the order of work is not theirs to see."""
+    if n_jobs is None:
+        n_jobs = n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
+    return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
+        joblib.delayed(function)(task) for task in tasks
+    )
 
 
 def _parts(
@@ -256,13 +287,13 @@ def _parts(
     """Parts for the whole search, and those for its finalists (none: the same)."""
     n = len(rows)
     if n < budget.fold_rows:
-        folds = split_rows(n, random, budget.n_folds)
-        if n < budget.few_rows:
-            again = split_rows(n, random, budget.n_folds)
-            parts = [Part(rows, *split) for split in folds + again]
-            return parts[: len(folds)], parts
-        parts = [Part(rows, *split) for split in folds]
-        return parts[: budget.race_folds], parts
+        splits = split_rows(n, random, budget.n_folds)
+        n_first = budget.race_folds
+        if n < budget.few_rows:  # one partition is a coin toss
+            n_first = len(splits)
+            splits += split_rows(n, random, budget.n_folds)
+        parts = [Part(rows, *split) for split in splits]
+        return parts[:n_first], parts
     order = random.permutation(n)
     n_held_out = min(n // 6, budget.held_out_rows)
     held_out, others = order[:n_held_out], order[n_held_out:]
@@ -278,23 +309,10 @@ def _neighbours(speed: float) -> tuple[float, ...]:
     return SPEEDS[max(0, place - 1) : place + 2]
 
 
-def _losses(judge: Judge, part: Part, outcome: Outcome) -> np.ndarray:
-    """Of every held-out row at every stop and speed, shape (L + 1, m, V)."""
-    y = part.y[:, None, :]
-    return np.stack([judge.losses(level, y) for level in outcome.predictions])
-
-
 def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarray:
     """Predictions of one speed for all held-out rows, shape (m, k)."""
     return np.concatenate(
-        [
-            outcome.predictions[
-                outcome.ladder.reached(speed, level) if len(outcome.predictions) > 1 else 0,
-                :,
-                speed,
-            ]
-            for outcome in outcomes
-        ]
+        [o.predictions[o.ladder.reached(speed, level), :, speed] for o in outcomes]
     )
 
 
@@ -310,4 +328,3 @@ def _r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> f
     error = np.average((predictions - y) ** 2, axis=0, weights=weights)
     varies = variance > 0
     return float(np.mean(1.0 - error[varies] / variance[varies])) if varies.any() else math.nan
-

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
-from bandfall.estimators._base import KernelRegressor, check_flag, check_number
+from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator, cross_product
 from bandfall.operators.select import check_dense_budget
@@ -14,6 +17,14 @@ from bandfall.operators.select import check_dense_budget
 class _ConstantBandwidthRegressor(KernelRegressor):
     """f̂(x) = ȳ + k_σ(x, X) c with c in closed form."""
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": KERNEL,
+        "bandwidth": [number(0, closed="both")],
+        "fit_intercept": FLAG,
+        "memory_budget": COUNT,
+    }
+
+    @validated
     def fit(self, X, y, sample_weight=None):
         """Fit.
 
@@ -28,7 +39,6 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         -------
         self
         """
-        self._check_parameters()
         X, y, weights = self._training_data(X, y, sample_weight)
         kernel = get_kernel(self.kernel)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
@@ -66,11 +76,9 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         )
         return self._shaped(total + self.offset_)
 
-    def _check_parameters(self):
+    def _validate_params(self):
+        super()._validate_params()
         get_kernel(self.kernel)
-        check_number("bandwidth", self.bandwidth, low=0)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_number("memory_budget", self.memory_budget, low=1, integer=True)
 
 
 class KernelRidgeRegressor(_ConstantBandwidthRegressor):
@@ -107,6 +115,11 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **_ConstantBandwidthRegressor._parameter_constraints,
+        "penalty": [number(0)],
+    }
+
     def __init__(
         self,
         kernel="gaussian",
@@ -121,10 +134,6 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
         self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_number("penalty", self.penalty, low=0, finite=True)
 
     def _solve(self, K, y):
         return ridge_coefficients(K, y, float(self.penalty))
@@ -166,6 +175,11 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **_ConstantBandwidthRegressor._parameter_constraints,
+        "time": [number(0, closed="both")],
+    }
+
     def __init__(
         self,
         kernel="gaussian",
@@ -180,10 +194,6 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         self.time = time
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_number("time", self.time, low=0)
 
     def _solve(self, K, y):
         spectrum = Spectrum(K)

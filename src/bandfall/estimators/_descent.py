@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from bandfall.descent import (
     Euler,
@@ -18,8 +20,17 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
-from bandfall.estimators._base import KernelRegressor, check_flag, check_number
+from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
+from bandfall.estimators._constraints import (
+    COUNT,
+    DEVICE,
+    FLAG,
+    KERNEL,
+    RANDOM,
+    number,
+    validated,
+)
 from bandfall.kernels import get_kernel
 from bandfall.operators import check_device
 from bandfall.schedules import MIN_SHRINK, MinimumSpeed
@@ -103,6 +114,24 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     (30,)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": KERNEL,
+        "min_speed": [number(0, closed="neither")],
+        "bandwidth": [number(0), None],
+        "min_bandwidth": [number(0)],
+        "max_r2": [number(0, 1, closed="right")],
+        "max_time": [number(0, closed="right"), None],
+        "solver": [StrOptions({"flow", "euler"})],
+        "resolution": [number(MIN_SHRINK)],
+        "step_size": [number(MIN_SHRINK)],
+        "max_iter": COUNT,
+        "validation_fraction": [number(0, 1, closed="neither"), None],
+        "random_state": RANDOM,
+        "warm_start": FLAG,
+        "memory_budget": COUNT,
+        "device": DEVICE,
+    }
+
     def __init__(
         self,
         kernel="gaussian",
@@ -139,6 +168,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.device = device
 
     @with_callbacks
+    @validated
     def fit(self, X, y, sample_weight=None):
         """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
 
@@ -153,7 +183,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         -------
         self
         """
-        self._check_parameters()
         data = self._training_data(X, y, sample_weight)
         self._dtype = data.X.dtype
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
@@ -292,31 +321,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """How paths are evaluated."""
         return {"memory_budget": int(self.memory_budget), "device": self.device}
 
-    def _check_parameters(self):
+    def _validate_params(self):
+        super()._validate_params()
         get_kernel(self.kernel)
-        check_number("min_speed", self.min_speed, low=0, low_open=True, finite=True)
-        check_number("bandwidth", self.bandwidth, low=0, allow_none=True, finite=True)
-        check_number("min_bandwidth", self.min_bandwidth, low=0, finite=True)
-        check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
-        check_number("max_time", self.max_time, low=0, low_open=True, allow_none=True)
-        check_number("resolution", self.resolution, low=MIN_SHRINK, finite=True)
-        check_number("step_size", self.step_size, low=MIN_SHRINK, finite=True)
-        check_number("max_iter", self.max_iter, low=1, integer=True)
-        check_number(
-            "validation_fraction",
-            self.validation_fraction,
-            low=0,
-            high=1,
-            low_open=True,
-            allow_none=True,
-        )
-        check_flag("warm_start", self.warm_start)
-        check_number("memory_budget", self.memory_budget, low=1, integer=True)
         check_device(self.device)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "
                 f"bandwidth={self.bandwidth!r}"
             )
-        if self.solver not in ("flow", "euler"):
-            raise ValueError(f"solver={self.solver!r} is unknown; allowed: 'flow', 'euler'")

@@ -51,7 +51,7 @@ def few_rivals(monkeypatch):
 
 def test_version_and_help():
     assert call("--version").stdout == f"bandfall {bandfall.__version__}\n"
-    for name in ("demo", "fit", "predict", "inspect", "report", "compare", "paper"):
+    for name in ("demo", "fit", "predict", "inspect", "report", "explore", "compare", "paper"):
         assert name in call("--help").stdout
         assert call(name, "--help").exit_code == 0
 

@@ -233,12 +233,24 @@ const Story = (() => {
     },
     {
       say: "All the way to zero the model passes through every point, noise included, and is still good in between. "
-        + "Stop the fall half-way and it is not: click the hill of the last plot, then its right end. "
-        + "Error falls, rises, and falls again: double descent.",
-      state: () => ({ ...State.fresh("sine") }),
+        + "Stop the fall half-way and it is not. Error falls, rises, and falls again with ever smaller bandwidths: "
+        + "double descent, drawn in the last plot, where every floor can be clicked.",
+      state: () => ({ ...State.fresh("sine"), ridge: false }),
       time: (film) => film.frames - 1,
+      more: {
+        "Stop half-way, on the hill": () => Playground.change({ floor: hill(), time: Infinity }),
+        "Let it fall to zero": () => Playground.change({ floor: State.FLOORS, time: Infinity }),
+      },
     },
   ];
+
+  /** The floor of the second rise of the test error; a fixed one while the sweep is under way. */
+  function hill() {
+    const rows = [...Playground.sweep].sort((a, b) => b.floor - a.floor);
+    const valley = rows.reduce((best, row, i) => (row.testR2 > rows[best].testR2 ? i : best), 0);
+    const after = rows.map((row, i) => (i > valley && row.floor > 0 ? row.testR2 : Infinity));
+    return rows.length > State.FLOORS ? after.indexOf(Math.min(...after)) : 20;
+  }
 
   const firstFrame = (film, level) => Math.max(film.r2.findIndex((value) => value >= level), 0);
 
@@ -248,6 +260,13 @@ const Story = (() => {
       button.setAttribute("aria-pressed", String(Number(button.dataset.step) === index));
     }
     text.textContent = step.say;
+    document.getElementById("story-more").replaceChildren(...Object.entries(step.more ?? {}).map(([label, act]) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.addEventListener("click", act);
+      return button;
+    }));
     Playground.change(step.state());
     whenSolved(() => {
       Playground.goTo(step.time(Playground.film));

@@ -65,11 +65,11 @@ const Data = (() => {
   // `constant` is the bandwidth ridge regression starts with, `n` and `seed` those of the paper.
   const SETS = {
     sine: {
-      name: "Noisy sine (the paper's Figure 1)", low: -1, high: 1, n: 20, seed: 8, constant: 0.2,
+      name: "Noisy sine (Figure 1)", low: -1, high: 1, n: 20, seed: 8, constant: 0.2,
       place: uniformPlace, truth: sine,
     },
     twoscale: {
-      name: "Two scales (the paper's Figure 5)", low: -3, high: 3, n: 100, seed: 16, constant: 0.2,
+      name: "Two scales (Figure 5)", low: -3, high: 3, n: 100, seed: 16, constant: 0.2,
       place: (random) => random.normal(),
       truth: (x) => (Math.abs(x) < 1 ? Math.sin(10 * Math.PI * x) : x - Math.sign(x)),
     },

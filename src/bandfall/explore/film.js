@@ -5,7 +5,7 @@ const Film = (() => {
   const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, solvePositive } = Krylov;
   const { Front, run, scaled, limitsOf, ruleOf } = Solver;
   const R2_STEP = 0.01;
-  const TIMES_PER_DECADE = 16;
+  const TIMES_PER_DECADE = 12;
 
   /** R² of predictions against the truth; NaN without one. */
   function r2Of(truth, predictions) {
@@ -25,12 +25,12 @@ const Film = (() => {
     const times = [step.duration];
     const norm = step.space.squaredNorm;
     const last = 1 - norm.at(step.duration);
-    for (let i = Math.floor(step.r2 / R2_STEP) + 1; i * R2_STEP < last; i++) {
+    for (let i = Math.floor(Math.max(step.r2, 0) / R2_STEP) + 1; i * R2_STEP < last; i++) {
       times.push(norm.firstBelow(1 - i * R2_STEP, step.duration));
     }
     const place = (time) => Math.log10(time) * TIMES_PER_DECADE;
     const end = step.time + step.duration;
-    const start = step.time > 0 ? step.time : Math.min(end, 0.1 / step.speed) * 1e-2;
+    const start = Math.max(step.time, R2_STEP / Math.max(step.speed, R2_STEP)); // before, R² says it all
     for (let i = Math.floor(place(start)) + 1; i < place(end); i++) {
       times.push(10 ** (i / TIMES_PER_DECADE) - step.time);
     }

@@ -3,6 +3,8 @@
 const Playground = (() => {
   const { Plot, number } = Plots;
   const GRID = 400;
+  const FIRST_LOOK = 9; // when the first data set's wave is learned and its noise not yet
+  const LONG = 60; // training times beyond are drawn on a log axis
   const SWEEP_AFTER = 250; // milliseconds of quiet before the floors are computed
   const $ = (id) => document.getElementById(id);
 
@@ -44,13 +46,14 @@ const Playground = (() => {
   function task(kind) {
     const set = Data.SETS[state.data];
     const points = State.points(state);
+    const held = kind === "sweep" || state.floor < State.FLOORS;
     const grid = Float64Array.from({ length: GRID }, (_, i) => set.low + ((set.high - set.low) * i) / (GRID - 1));
     return {
       kind, job, grid, truth: set.truth ? grid.map(set.truth) : null,
       x: Float64Array.from(points, (point) => point[0]), y: Float64Array.from(points, (point) => point[1]),
       kernel: state.kernel, minSpeed: state.speed, floor: State.floorAt(state, state.floor), constant: state.constant,
-      // A floor above zero may never interpolate: the paper stops it at time 1,000.
-      maxTime: state.floor < State.FLOORS ? 1000 : Infinity, maxR2: 0.999,
+      // A bandwidth held at a floor may never interpolate: the paper stops it at time 1,000.
+      maxTime: held ? 1000 : Infinity, maxR2: held ? 1 : 0.999,
     };
   }
 
@@ -63,6 +66,7 @@ const Playground = (() => {
     if (State.points(state).length < 2) {
       film = null;
       sweep = [];
+      document.documentElement.dataset.solved = String(job);
       drawAll();
       return;
     }
@@ -93,7 +97,7 @@ const Playground = (() => {
   function startSweep() {
     sweep = [];
     const floors = Array.from({ length: State.FLOORS + 1 }, (_, i) => State.floorAt(state, i));
-    sweeper.postMessage({ ...task("sweep"), floors, maxTime: 1000, maxR2: 1 });
+    sweeper.postMessage({ ...task("sweep"), floors });
   }
 
   sweeper.onmessage = ({ data: reply }) => {
@@ -116,18 +120,19 @@ const Playground = (() => {
 
   // Drawing ------------------------------------------------------------------------------------
 
+  /** Linear time shows the story unless its beginning would vanish. */
   const timeAxis = () => {
     const first = film.time[1] ?? 0.1;
-    return { low: first, high: Math.max(film.time[film.frames - 1], 2 * first), log: true };
+    const last = Math.max(film.time[film.frames - 1], 2 * first);
+    return last > LONG ? { low: first, high: last * 1.05, log: true } : { low: 0, high: last * 1.01, log: false };
   };
 
   function drawAll() {
     drawPoints();
     if (film) {
-      const times = film.time.map((time) => Math.max(time, film.time[1] ?? 0.1));
-      drawBandwidth(times);
-      drawR2(times);
-      drawSpeed(times);
+      drawBandwidth(film.time);
+      drawR2(film.time);
+      drawSpeed(film.time);
     }
     drawFloors();
     $("scrub").max = film ? film.frames - 1 : 0;
@@ -141,12 +146,13 @@ const Playground = (() => {
     const low = Math.min(-1.3, ...ys);
     const high = Math.max(1.3, ...ys);
     const plot = plots.model;
-    plot.height = innerWidth < 600 ? 290 : 380;
+    plot.height = innerWidth < 600 ? 300 : 430;
     const room = 0.02 * (set.high - set.low);
     plot.axes({ low: set.low - room, high: set.high + room }, { low: low - 0.06 * (high - low), high: high + 0.06 * (high - low) });
     const places = Array.from({ length: GRID }, (_, i) => set.low + ((set.high - set.low) * i) / (GRID - 1));
     plot.line("truth", "truth dashed", places, set.truth && state.truth ? places.map(set.truth) : []);
     plot.path("stems", "stem", "");
+    plot.path("spikes", "line a spike", "");
     plot.line("ridge", "b", [], []);
     plot.line("curve", "a", [], []);
     Points.draw(plot, points);
@@ -215,7 +221,8 @@ const Playground = (() => {
     else plot.path("ridge", "line b", "");
     curve(film.curves, "line a", "curve");
     drawStems();
-    const time = Math.max(film.time[frame], film.time[1] ?? 0);
+    drawSpikes();
+    const time = Math.max(film.time[frame], plots.r2.x.low);
     for (const name of ["bandwidth", "r2", "speed"]) plots[name].rule("cursor", "cursor", { x: time });
     plots.bandwidth.dot("dot", "dot a solid", time, film.bandwidth[frame] || plots.bandwidth.y.low);
     $("now").textContent = nowText();
@@ -233,6 +240,23 @@ const Playground = (() => {
     plots.model.path("stems", "stem", d);
   }
 
+  /** At bandwidths near zero f moves at the training points alone: too narrow for the curve. */
+  function drawSpikes() {
+    const plot = plots.model;
+    const set = Data.SETS[state.data];
+    const points = State.points(state);
+    let d = "";
+    points.forEach(([x, y], i) => {
+      const place = ((x - set.low) / (set.high - set.low)) * (GRID - 1);
+      const left = Math.min(Math.max(Math.floor(place), 0), GRID - 2);
+      const [a, b] = [film.curves[frame * GRID + left], film.curves[frame * GRID + left + 1]];
+      const beside = plot.py(a + (place - left) * (b - a));
+      const there = plot.py(y - film.residuals[frame * points.length + i]);
+      if (Math.abs(beside - there) > 2) d += `M${plot.px(x)} ${beside}V${there}`;
+    });
+    plot.path("spikes", "line a spike", d);
+  }
+
   function nowText() {
     const parts = [
       `time ${number(film.time[frame])}`, `bandwidth ${number(film.bandwidth[frame])}`,
@@ -240,7 +264,8 @@ const Playground = (() => {
     ];
     if (Number.isFinite(film.testR2[frame])) {
       parts.push(`test R² ${film.testR2[frame].toFixed(3)}`);
-      if (state.ridge) parts.push(`ridge ${film.ridgeTestR2[frame].toFixed(3)}`);
+      const ridge = film.ridgeTestR2[frame];
+      if (state.ridge) parts.push(`ridge ${ridge < -9 ? "below −9" : ridge.toFixed(3)}`);
     }
     return parts.join(" · ").replaceAll("-", "−");
   }
@@ -306,7 +331,7 @@ const Playground = (() => {
     });
     addEventListener("hashchange", () => change(State.fromHash(location.hash)));
     new ResizeObserver(() => drawAll()).observe(document.body);
-    change({});
+    change(location.hash ? {} : { time: FIRST_LOOK });
     document.documentElement.dataset.ready = "yes";
   }
 

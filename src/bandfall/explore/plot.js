@@ -37,7 +37,8 @@ const Plots = (() => {
     return ticks;
   }
 
-  function logTicks(low, high, wanted) {
+  function logTicks(first, last, wanted) {
+    const [low, high] = first < last ? [first, last] : [last, first];
     const decades = Math.log10(high / low);
     const ticks = [];
     for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e++) {
@@ -59,7 +60,9 @@ const Plots = (() => {
       this.svg = element("svg", { role: "img", "aria-label": title });
       host.append(this.svg);
       this.frame = element("g", {}, this.svg);
-      this.marks = element("g", {}, this.svg);
+      const clip = `clip-${host.id}`;
+      this.window = element("rect", {}, element("clipPath", { id: clip }, this.svg));
+      this.marks = element("g", { "clip-path": `url(#${clip})` }, this.svg);
       this.paths = new Map();
       this.x = { low: 0, high: 1, log: false };
       this.y = { low: 0, high: 1, log: false };
@@ -71,12 +74,14 @@ const Plots = (() => {
       this.y = y;
       this.width = Math.max(this.host.clientWidth, 200);
       const narrow = this.width < 480;
-      this.left = narrow ? 44 : 54;
+      this.left = 54;
       this.right = this.width - 10;
       this.top = 10;
       this.bottom = this.height - 38;
       this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
       this.svg.style.height = `${this.height}px`;
+      const inner = { x: this.left, y: this.top - 4, width: this.right - this.left + 6, height: this.bottom - this.top + 8 };
+      for (const [key, value] of Object.entries(inner)) this.window.setAttribute(key, value);
       this.drawFrame(narrow);
     }
 
@@ -85,11 +90,14 @@ const Plots = (() => {
       const text = (name, attributes, content) => {
         element("text", { class: name, ...attributes }, this.frame).textContent = content;
       };
-      const ticks = (axis, wanted) => [
-        ...(axis.log ? logTicks : linearTicks)(axis.low, axis.high, wanted).map((v) => [v, number(v)]),
-        ...(axis.names ?? []),
-      ];
-      const rows = Math.max(2, Math.round((this.bottom - this.top) / 45));
+      const ticks = (axis, wanted) => {
+        const names = axis.names ?? [];
+        const room = 0.5 / wanted; // named ticks push their neighbours away
+        const clear = (v) => names.every(([name]) => Math.abs(this.place(axis, v, 0, 1) - this.place(axis, name, 0, 1)) > room);
+        const round = (axis.log ? logTicks : linearTicks)(axis.low, axis.high, wanted).filter(clear);
+        return [...round.map((v) => [v, number(v)]), ...names];
+      };
+      const rows = Math.max(2, Math.round((this.bottom - this.top) / 36));
       for (const [value, name] of ticks(this.y, rows)) {
         const y = this.py(value);
         element("path", { class: "grid", d: `M${this.left} ${y}H${this.right}` }, this.frame);
@@ -110,7 +118,7 @@ const Plots = (() => {
       const fraction = axis.log
         ? Math.log(Math.max(value, 1e-300) / axis.low) / Math.log(axis.high / axis.low)
         : (value - axis.low) / (axis.high - axis.low);
-      return start + (end - start) * Math.min(Math.max(fraction, -0.02), 1.02);
+      return start + (end - start) * Math.min(Math.max(fraction, -9), 10);
     }
 
     px(value) {

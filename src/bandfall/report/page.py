@@ -74,14 +74,16 @@ def render_page(
         f'<meta name="generator" content="bandfall {__version__}">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}: bandfall report</title><style>{style_sheet(_PACKAGE, 'page.css')}</style>"
+        f"<title>{escape(title)}: bandfall report</title>"
+        f"<style>{style_sheet(_PACKAGE, 'page.css')}</style>"
         f"</head><body><header><h1>{escape(title)}</h1>"
         f'<div class="dim">from {len(findings.features)} features of '
         f"<code>{escape(source)}</code></div>{_cards(findings)}<nav>{links}</nav></header>"
         f"<main>{''.join(sections)}</main>"
         f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
         'nothing.</footer><div id="tip" hidden></div>'
-        f"{film_data(findings, lines)}<script>{read_resource(_PACKAGE, 'page.js')}</script></body></html>\n"
+        f"{film_data(findings, lines)}<script>{read_resource(_PACKAGE, 'page.js')}</script>"
+        "</body></html>\n"
     )
 
 
@@ -123,4 +125,3 @@ def _cards(findings: Findings) -> str:
 def _model_section(details: dict[str, str]) -> str:
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
     return section("model", "The model", "", f"<dl>{lines}</dl>")
-

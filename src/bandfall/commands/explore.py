@@ -11,7 +11,7 @@ import typer
 from bandfall.commands.outputs import ForceOption, check_out, is_page
 from bandfall.commands.terminal import JsonOption, note, one_line_errors, print_json
 from bandfall.explore import render_playground
-from bandfall.persistence.container import write_atomically
+from bandfall.persistence.atomic import write_atomically
 
 OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", help="Show the page in the usual browser.")

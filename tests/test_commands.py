@@ -17,7 +17,7 @@ import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
 from bandfall.report import Rows
-from shell import Y, call, frame, one_line
+from shell import Y, call, frame, one_line, quick_flagship
 
 needs_callbacks = pytest.mark.skipif(
     importlib.util.find_spec("sklearn.callback") is None,
@@ -36,10 +36,6 @@ def model(csv, tmp_path):
     done = call("fit", csv, *Y, "--out", tmp_path / "m.bandfall")
     assert done.exit_code == 0, done.output
     return tmp_path / "m.bandfall"
-
-
-def quick_flagship():
-    return bandfall.estimators.BandfallRegressor(kernels=("gaussian",), max_rounds=0)
 
 
 @pytest.fixture

@@ -178,7 +178,7 @@ def _score(
     n_scored = int(scored.sum())
     if n_scored > 1:
         result["scores"] = scores(y[scored], predictions[scored])
-        note(f"R² {score_words(result['scores']['r2'], n_scored)}, whose targets are in {source}")
+        note(f"against the target in {source}: R² {score_words(result['scores']['r2'], n_scored)}")
 
 
 def _write(

@@ -27,6 +27,7 @@ _SAMPLE_LINES = 200
 _MAX_LINE = 1 << 20
 _NOT_AVAILABLE = {"na", "n/a", "#n/a", "nan", "null", "none"}
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NUMBER = re.compile(r"\s*[+-]?\d*[.,]?\d+([eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
 _THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
@@ -177,14 +178,18 @@ def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
 
 
 def _separator(sample: str) -> str:
-    """The one that cuts most lines into the same number of fields, and into more than one."""
-    best, best_worth = SEPARATORS[0], (0.0, 0)
+    """The one that cuts most lines into the same number of fields, and into more than one.
+
+    Where two do, the one that leaves more numbers whole, then the one that cuts more often.
+    """
+    best, best_worth = SEPARATORS[0], (0.0, 0.0, 0)
     for separator in SEPARATORS:
-        # The last line of a sample may be cut short.
-        widths = [len(row) for row in csv.reader(io.StringIO(sample), delimiter=separator) if row]
-        if not widths or widths[0] < 2:
+        rows = [row for row in csv.reader(io.StringIO(sample), delimiter=separator) if row]
+        if not rows or len(rows[0]) < 2:
             continue
-        worth = (float(np.mean(np.array(widths) == widths[0])), widths[0])
+        equal = float(np.mean([len(row) == len(rows[0]) for row in rows]))
+        whole = [bool(_NUMBER.fullmatch(field)) for row in rows[1:] for field in row if field]
+        worth = (equal, float(np.mean(whole or [False])), len(rows[0]))
         if worth > best_worth:
             best, best_worth = separator, worth
     return best

@@ -15,6 +15,7 @@ _WORKBOOK = "xl/workbook.xml"
 _MAX_BYTES = 1 << 31  # unpacked
 # What a damaged archive or workbook raises on its way through three libraries.
 _DAMAGED = (
+    SyntaxError,
     zipfile.BadZipFile,
     KeyError,
     ValueError,

@@ -38,6 +38,8 @@ def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
             frame = pd.DataFrame(X, columns=names)
         else:
             columns = [_unpack(column) for column in X]
+            if {len(column) for column in columns} != {len(y)}:
+                raise ValueError("columns and targets differ in length")
             names = range(len(columns)) if names is None else names
             frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
         if len(frame) != len(y) or y.ndim not in (1, 2) or not len(y):

@@ -18,9 +18,10 @@ from bandfall.commands.tables import read_table
 from bandfall.persistence import read_model_file
 from shell import call, frame, one_line, quick_flagship
 
-# Sane only once text that is dates, ids and huge values have encodings of their own.
+# Sane only where the estimator encodes by `bandfall.encoding`.
 needs_encoding = pytest.mark.skipif(
-    importlib.util.find_spec("bandfall.encoding") is None, reason="needs bandfall.encoding"
+    importlib.util.find_spec("bandfall.estimators._front") is not None,
+    reason="needs an estimator that takes any table",
 )
 
 
@@ -362,7 +363,7 @@ class TestRoles:
         data = b"a,w,y\n1," + weight.encode() + b",2\n" + b"1,1,2\n" * 9
         assert complaint in one_line(fit(data, tmp_path, "--weights", "w"))
 
-    @pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M", None])
+    @pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%d.%m.%Y", "%m/%d/%Y", None])
     def test_time_split_holds_out_the_last(self, form, tmp_path):
         table = with_column(pd.date_range("2023-01-01", periods=120), "day")
         table["day"] = np.arange(120) if form is None else table["day"].dt.strftime(form)
@@ -371,6 +372,18 @@ class TestRoles:
         assert "the last by day" in done.stdout
         kept = read_model_file(tmp_path / "m").notes["test"]["y"]
         np.testing.assert_array_equal(np.sort(kept), np.sort(table["y"].iloc[-24:]))
+
+    def test_dates_in_doubt(self, tmp_path):
+        days = pd.date_range("2023-01-01", periods=12, freq="MS").strftime("%d/%m/%Y")
+        data = csv_of(with_column(np.tile(days, 10), "day"))
+        line = one_line(fit(data, tmp_path, "--time-split", "day"))
+        assert "day and month are in doubt" in line
+
+    def test_targets_written_as_text(self, tmp_path):
+        """Numbers that only people can read: grouped by blanks, with per cent."""
+        texts = [f"{1000 * value:,.1f} %".replace(",", " ") for value in numbers()["y"]]
+        done = fit(csv_of(numbers().assign(y=texts)), tmp_path, "--json")
+        assert json.loads(done.stdout)["test"]["r2"] > 0.9, done.output
 
     def test_moments_stay_together(self):
         from bandfall.commands.rows import Roles, Table, split_table
@@ -406,7 +419,7 @@ class TestRoles:
             (("--keep", "y"), "--target y is also in --keep"),
             (("--weights", "y"), "--target y is also in --weights"),
             (("--group", "C"), "no column 'C'"),
-            (("--time-split", "name"), "neither a number nor a date"),
+            (("--time-split", "name"), "'x'; --time-split needs numbers, or dates as 2024"),
             (("--target", "y"), "--target names one column twice"),
         ],
     )

@@ -7,6 +7,7 @@ import pandas as pd
 
 from bandfall.commands.tables import kind_of, quoted
 from bandfall.commands.terminal import InputError
+from bandfall.encoding import text
 
 
 def target_numbers(column: pd.Series, name: str) -> np.ndarray:
@@ -46,7 +47,7 @@ def times(column: pd.Series, name: str) -> np.ndarray:
     if kind == "number":
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
-        values = seconds(column if kind == "datetime" else _moments(column, name))
+        values = seconds(column) if kind == "datetime" else _dates(column, name)
     missing = np.isnan(values)
     if missing.any():
         row = column.index[int(np.argmax(missing))] + 1
@@ -65,33 +66,40 @@ def seconds(moments: pd.Series) -> np.ndarray:
     return since.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def _moments(column: pd.Series, name: str) -> pd.Series:
-    moments = pd.to_datetime(column, format="ISO8601", errors="coerce", utc=True)
-    wrong = (moments.isna() & column.notna()).to_numpy()
-    if wrong.any():
+def _dates(column: pd.Series, name: str) -> np.ndarray:
+    """Seconds since 1970 of text that is dates."""
+    levels = [str(level) for level in column.dropna().unique()]
+    style = text.date_style(levels)
+    if style is None:
+        wrong = "dates whose day and month are in doubt"
+        if not text.is_ambiguous_date(levels):
+            odd = [text.date_style([level]) is None for level in levels]
+            wrong = repr(levels[int(np.argmax(odd))]) if levels else "no value"
         raise InputError(
-            f"column {column.name!r} of {name} has {_first(column, wrong)}, which is neither a "
-            "number nor a date as 2024-12-31; --time-split needs one or the other"
+            f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or dates "
+            "as 2024-12-31"
         )
-    return moments
+    found = dict(zip(levels, text.dates(levels, style), strict=True))
+    return np.array([found.get(str(value), np.nan) for value in column])
 
 
 def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
-    if kind_of(column) in ("number", "boolean"):
+    kind = kind_of(column)
+    if kind in ("number", "boolean"):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if kind_of(column) == "datetime":
-        wrong = column.notna().to_numpy()
-        numbers = np.full(len(column), np.nan)
-    else:
-        parsed = pd.to_numeric(column, errors="coerce")
+    levels = [str(level) for level in column.dropna().unique()]
+    style = None if kind == "datetime" else text.number_style(levels)
+    if style is None:
+        parsed = pd.to_numeric(column.map(str, na_action="ignore"), errors="coerce")
         wrong = (parsed.isna() & column.notna()).to_numpy()
-        numbers = parsed.to_numpy(dtype=np.float64, na_value=np.nan)
-    if wrong.any():
-        raise InputError(
-            f"column {column.name!r} of {name} has {_first(column, wrong)}, where a number should "
-            f"be; {remedy}"
-        )
-    return numbers
+        if wrong.any():
+            raise InputError(
+                f"column {column.name!r} of {name} has {_first(column, wrong)}, where a number "
+                f"should be; {remedy}"
+            )
+        return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+    found = dict(zip(levels, text.numbers(levels, style), strict=True))
+    return np.array([found.get(str(value), np.nan) for value in column])
 
 
 def _first(column: pd.Series, wrong: np.ndarray) -> str:

@@ -62,7 +62,7 @@ def compare(
 
     Every model is trained with its usual settings on the same rows; cross-validated kernel
     ridge regression, whose cost grows with the cube of the rows, on at most 1,000 of them. The
-    rivals get text as one column a level, dates as numbers, and medians for missing values.
+    rivals get text, dates and missing values as numbers, encoded in the usual way.
     """
     with one_line_errors():
         if test_fraction <= 0:

@@ -8,26 +8,22 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
-from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from bandfall.commands.columns import seconds
-from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import Bar, InputError
 from bandfall.commands.training import last_step, scores, weight_arguments
+from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallRegressor, KernelRidgeCV
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
-MAX_LEVELS = 30  # of a column of text that rivals see; the rarest share one
 _WORTH_THREADS = 1_000_000
 
 
@@ -70,12 +66,13 @@ def score_rivals(
 ) -> list[RivalScore]:
     """Fit every model on the same rows and score it on the same held-out rows."""
     results = []
-    plain_train, plain_test = plain_numbers(pd.DataFrame(train.X), pd.DataFrame(test.X))
+    train_table, test_table = pd.DataFrame(train.X), pd.DataFrame(test.X)
+    plain_train, plain_test = plain_numbers(train_table, test_table)
     with Bar("compare", len(models)) as bar:
         for i, (name, model) in enumerate(models.items()):
             bar.update(i)
             if isinstance(last_step(model), BandfallRegressor):
-                X, X_test = train.X, test.X  # as it is
+                X, X_test = train_table, test_table  # as they are
             else:
                 X, X_test = plain_train, plain_test
             rows = _sample(len(train.y), model, seed)
@@ -92,45 +89,12 @@ def score_rivals(
 
 
 def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables without text, dates and missing values, learned from the first.
-
-    Text becomes one column a level, dates become seconds, missing values the median and a mark.
-    """
-    numeric: list[str] = []
-    text: list[str] = []
-    for column in train.columns:
-        (text if kind_of(train[column]) == "text" else numeric).append(column)
-    encoder = ColumnTransformer(
-        [
-            ("numbers", _imputer(), numeric),
-            (
-                "text",
-                OneHotEncoder(
-                    handle_unknown="ignore", max_categories=MAX_LEVELS, sparse_output=False
-                ),
-                text,
-            ),
-        ]
-    )
-    encoded = encoder.fit_transform(_seconds_for_dates(train, text))
-    return pd.DataFrame(encoded), pd.DataFrame(encoder.transform(_seconds_for_dates(test, text)))
-
-
-def _imputer() -> SimpleImputer:
-    return SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
-
-
-def _seconds_for_dates(table: pd.DataFrame, text: list[str]) -> pd.DataFrame:
-    columns = {}
-    for name in table.columns:
-        column = table[name]
-        if name in text:
-            columns[name] = column.map(str, na_action="ignore").fillna("").to_numpy(dtype=object)
-        elif kind_of(column) == "datetime":
-            columns[name] = seconds(column)
-        else:
-            columns[name] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return pd.DataFrame(columns)
+    """Tables without text, dates and missing values, encoded as learned from the first."""
+    encoder = TableEncoder()
+    encoded = encoder.fit_transform(train, warn=False), encoder.transform(test, warn=False)
+    if not encoder.width:  # nothing varies: models want a column all the same
+        encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
+    return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
 
 
 def _for_targets(model: Any, y: np.ndarray) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from bandfall.operators import KernelOperator
 
 Array = Any
 
+_MIN_DIMENSION = 4  # below, restarts would cost more than the space saves
+_BESIDE = 8  # vectors that come and go beside the basis
 _UNRESOLVED = 10.0  # rounding units of the largest eigenvalue: what is smaller may be zero
 
 
@@ -46,11 +49,12 @@ class KrylovSpace:
     ):
         self._operator = operator
         self._bandwidth = bandwidth
-        self.max_dimension = min(max_dimension, operator.n_rows)
+        self.max_dimension = _dimension_limit(operator, residual.shape, max_dimension)
         self._norms = operator.numpy((residual * residual).sum(0) ** 0.5).astype(np.float64)
         inverse = operator.array(_reciprocal(self._norms))
-        self._basis = [(residual * inverse).T]  # vectors as rows: each (k, n)
-        self._matrix: Array = None  # (k, capacity, n)
+        self._newest = (residual * inverse).T  # vectors as rows: each (k, n)
+        n_columns, n_rows = self._newest.shape
+        self._matrix = operator.zeros((n_columns, self.max_dimension + 1, n_rows))
         self._alpha: list[np.ndarray] = []
         self._beta: list[np.ndarray] = []
         self._eps = float(np.finfo(operator.dtype).eps)
@@ -68,7 +72,7 @@ class KrylovSpace:
 
     def expand(self) -> None:
         """One more product, one more dimension."""
-        image = self._operator.product(self._bandwidth, self._basis[-1].T)
+        image = self._operator.product(self._bandwidth, self._newest.T)
         self._absorb(image.T)
 
     def _absorb(self, image: Array) -> None:
@@ -85,21 +89,13 @@ class KrylovSpace:
         beta = np.where(beta > 10.0 * self._eps * scale, beta, 0.0)  # else: rounding only
         self._alpha.append(alpha)
         self._beta.append(beta)
-        self._basis.append(vector * self._operator.array(_reciprocal(beta)[:, None]))
+        self._newest = vector * self._operator.array(_reciprocal(beta)[:, None])
 
     def _stacked(self) -> Array:
-        """Basis as one (k, m, n) array that grows in place."""
-        newest = self._basis[-1]
-        m = len(self._basis)
-        if self._matrix is None or self._matrix.shape[1] < m:
-            capacity = min(max(8, 2 * m), self.max_dimension + 1)
-            grown = self._operator.zeros((newest.shape[0], capacity, newest.shape[1]))
-            for i, vector in enumerate(self._basis):
-                grown[:, i] = vector
-            self._matrix = grown
-        else:
-            self._matrix[:, m - 1] = newest
-        return self._matrix[:, :m]
+        """Basis, the newest vector included, as one (k, m, n) array."""
+        m = self.dimension
+        self._matrix[:, m] = self._newest
+        return self._matrix[:, : m + 1]
 
     def diagonalise(self) -> None:
         """Eigenvalues and vectors of T: asked for before the flow in the space is used."""
@@ -188,6 +184,12 @@ class KrylovSpace:
         small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
         combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
+
+
+def _dimension_limit(operator: KernelOperator, shape: tuple[int, ...], wanted: int) -> int:
+    """How many basis vectors of this shape there is room for, and rows for."""
+    room = operator.vector_bytes // (math.prod(shape) * operator.dtype.itemsize)
+    return min(wanted, operator.n_rows, max(_MIN_DIMENSION, room - _BESIDE))
 
 
 def _reciprocal(values: np.ndarray) -> np.ndarray:

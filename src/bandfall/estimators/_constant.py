@@ -12,6 +12,7 @@ from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, valida
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator, cross_product
 from bandfall.operators.select import check_dense_budget
+from bandfall.targets import column_means
 
 
 class _ConstantBandwidthRegressor(KernelRegressor):
@@ -41,18 +42,16 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         """
         X, y, weights = self._training_data(X, y, sample_weight)
         kernel = get_kernel(self.kernel)
+        # In float64 whatever X is: small penalties, long times and weights drown in float32.
+        X = X.astype(np.float64, copy=False)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
-        self._dtype = X.dtype
-        self.offset_ = np.zeros(y.shape[1], X.dtype)
-        if self.fit_intercept:
-            self.offset_ = np.average(y, axis=0, weights=weights).astype(X.dtype)
+        self.offset_ = column_means(y, weights) if self.fit_intercept else np.zeros(y.shape[1])
         root = 1.0 if weights is None else np.sqrt(weights)[:, None]
-        K = DenseOperator(X, kernel, X.dtype).matrix(float(self.bandwidth))
+        K = DenseOperator(X, kernel).matrix(float(self.bandwidth))
         K = K if weights is None else root * K * root.T
-        coefficients = root * self._solve(K, root * (y - self.offset_))
         self.X_fit_ = X
         self.weights_ = weights
-        self.coefficients_ = coefficients.astype(X.dtype, copy=False)
+        self.coefficients_ = root * self._solve(K, root * (y - self.offset_))
         return self
 
     def predict(self, X):

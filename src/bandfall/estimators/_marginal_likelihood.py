@@ -13,6 +13,7 @@ from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, Select
 from bandfall.kernels import get_kernel
 from bandfall.operators.select import check_dense_budget
 from bandfall.selection import Evidence, maximise_evidence
+from bandfall.targets import column_means
 
 
 class KernelRidgeMML(SelectedRegressor):
@@ -112,7 +113,7 @@ class KernelRidgeMML(SelectedRegressor):
         """
         X, y, _ = self._training_data(X, y)
         check_dense_budget(len(X), np.dtype(np.float64), self.memory_budget)
-        centred = y - y.mean(axis=0) if self.fit_intercept else y
+        centred = y - column_means(y) if self.fit_intercept else y
         evidence = Evidence.of(X, centred, get_kernel(self.kernel), self.fit_amplitude)
         optimum = maximise_evidence(
             evidence,

@@ -94,7 +94,6 @@ class PaperMLPRegressor(KernelRegressor):
         self
         """
         X, y, _ = self._training_data(X, y)
-        self._dtype = X.dtype
         X, y = X.astype(np.float64), y.astype(np.float64)
         n_held_out = max(1, int(self.validation_fraction * len(X)))
         n_train = len(X) - n_held_out
@@ -123,9 +122,8 @@ class PaperMLPRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
-        output = self._layers(X.astype(np.float64, copy=False))[-1]
-        return self._shaped(output).astype(self._dtype, copy=False)
+        output = self._layers(self._new_rows(X).astype(np.float64, copy=False))[-1]
+        return self._shaped(output)
 
     def _start(self, n_inputs, n_outputs):
         random = check_random_state(self.random_state)

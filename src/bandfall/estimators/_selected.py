@@ -25,9 +25,7 @@ class SelectedRegressor(KernelRegressor):
     }
 
     def _refit(self, regressor, X, y):
-        # In float64 whatever X is: small penalties drown in float32.
-        self.best_estimator_ = regressor.fit(X.astype(np.float64), y.astype(np.float64))
-        self._dtype = X.dtype
+        self.best_estimator_ = regressor.fit(X.astype(np.float64), y)
         return self
 
     def predict(self, X):
@@ -41,9 +39,8 @@ class SelectedRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
-        predictions = self.best_estimator_.predict(X.astype(np.float64, copy=False))
-        return self._shaped(predictions).astype(self._dtype, copy=False)
+        rows = self._new_rows(X).astype(np.float64, copy=False)
+        return self._shaped(self.best_estimator_.predict(rows))
 
     def _validate_params(self):
         super()._validate_params()

@@ -127,7 +127,7 @@ def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
         return path.log
     operator = path_operator(path, memory_budget)
     # r = y before the first stage; afterwards each stage takes K c off it.
-    target = path.residual + path.evaluate(path.X, memory_budget=memory_budget) - path.offset
+    target = (path.targets(memory_budget=memory_budget) - path.offset) * (path.scale > 0)
     start, units = front_at_end(path.replace(residual=target), operator)
     residual = start.residual
     root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]

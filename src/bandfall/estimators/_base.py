@@ -11,11 +11,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bandfall.estimators._arrays import ArraysInKindMixin
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
+from bandfall.targets import column_means
 
 __all__ = ["KernelRegressor", "TrainingData", "check_flag", "check_number"]
 
 FLOATS = (np.float64, np.float32)
-_MAX_ROUNDING = 1e-3  # of predictions, in standard deviations of the target
+_MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
 
 
 class TrainingData(NamedTuple):
@@ -99,7 +100,7 @@ def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
 
     float32 numbers around 1.7e9 are 128 apart.
     """
-    spread = y.std(axis=0, dtype=np.float64)
+    spread = np.abs(y - column_means(y)).mean(axis=0)
     resolution = float(np.finfo(dtype).eps) * np.abs(y).max(axis=0)
     lost = (spread > 0) & (resolution > _MAX_ROUNDING * spread)
     return np.dtype(np.float64) if lost.any() else np.dtype(dtype)

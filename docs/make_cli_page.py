@@ -30,10 +30,23 @@ bandfall predict houses.bandfall new.csv --out prices.csv
 bandfall report houses.bandfall --out houses.html
 ```
 
-**Tables** are CSV (comma, semicolon or tab; UTF-8), gzip-compressed CSV or Parquet, recognised by
-their content; `-` reads standard input. The first row names the columns; names must differ. All
-columns but the target are features and must be numbers, or be left out with `--drop`. Rows with
-missing values are left out of training and counted.
+**Tables** are CSV, gzip-compressed CSV, Parquet or Excel files (`.xlsx`, first sheet, with
+`pip install "bandfall[excel]"`), recognised by their content; `-` reads standard input. Separator,
+decimal sign and encoding of a CSV file are guessed, and said where they are not comma, point and
+UTF-8; `--sep`, `--decimal` and `--encoding` overrule the guess. The first row names the columns;
+names must differ. A first column without a name is taken for labels of the rows and left out.
+
+**Columns.** All columns without another part are features: numbers, text, dates, truth values. An
+empty field is a missing value, in columns of numbers also NA, NaN, null and the like; in columns of
+text such words are text. Missing features are fine; rows without a target are set aside and
+counted. `--model kgdd` and `krr-cv` are for numbers only and leave incomplete rows out.
+`--drop` leaves a column out; `--keep` does too, but carries it into predictions, such as a row's
+name; `--weights` names the column that says how much each row counts. Several `--target` options
+train one model for several columns.
+
+**Held-out rows** are chosen at random. Where new rows will be later ones, `--time-split COLUMN`
+holds out the last by that column (numbers or dates); where they will be of new patients, shops or
+sites, `--group COLUMN` holds out whole groups. Both give lower and more honest scores.
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
 JSON object instead. Bars with the time left appear in a terminal when something takes more than two

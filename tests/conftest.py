@@ -3,6 +3,7 @@
 import importlib.util
 import os
 
+import pytest
 from hypothesis import settings
 
 # Without a GPU, Triton's kernels run in its interpreter, which must be chosen before import.
@@ -15,3 +16,13 @@ if importlib.util.find_spec("torch") is not None:
 settings.register_profile("bandfall", deadline=None, max_examples=20, derandomize=True)
 settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bandfall"))
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A real browser, shared by all tests of a worker."""
+    from browsers import Browser
+
+    browser = Browser()
+    yield browser
+    browser.close()

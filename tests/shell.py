@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
+from bandfall import estimators
 from bandfall.cli import build_app
 
 # The quick model; what tunes itself is tested where it matters.
@@ -13,6 +14,11 @@ Y = ("--target", "y", "--model", "kgdd")
 def call(*arguments, stdin=None):
     """Run the command; the result has exit_code, stdout and stderr."""
     return CliRunner().invoke(build_app(), [str(a) for a in arguments], input=stdin)
+
+
+def quick_flagship():
+    """What tunes itself, with little to choose from."""
+    return estimators.BandfallRegressor(kernels=("gaussian",), max_rounds=0)
 
 
 def frame(n=60, seed=0):

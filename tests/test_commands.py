@@ -16,7 +16,8 @@ import pytest
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
-from shell import Y, call, frame, one_line
+from bandfall.report import Rows
+from shell import Y, call, frame, one_line, quick_flagship
 
 needs_callbacks = pytest.mark.skipif(
     importlib.util.find_spec("sklearn.callback") is None,
@@ -37,10 +38,6 @@ def model(csv, tmp_path):
     return tmp_path / "m.bandfall"
 
 
-def quick_flagship():
-    return bandfall.estimators.BandfallRegressor(kernels=("gaussian",), max_rounds=0)
-
-
 @pytest.fixture
 def few_rivals(monkeypatch):
     """The quick ones only."""
@@ -51,7 +48,7 @@ def few_rivals(monkeypatch):
 
 def test_version_and_help():
     assert call("--version").stdout == f"bandfall {bandfall.__version__}\n"
-    for name in ("demo", "fit", "predict", "inspect", "report", "compare", "paper"):
+    for name in ("demo", "fit", "predict", "inspect", "report", "explore", "compare", "paper"):
         assert name in call("--help").stdout
         assert call(name, "--help").exit_code == 0
 
@@ -204,7 +201,7 @@ class TestFormats:
         self.check(tmp_path / "d.parquet", tmp_path)
 
     def test_pieces_make_the_whole(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("bandfall.commands.tables.CHUNK_ROWS", 7)
+        monkeypatch.setattr("bandfall.commands.csv_files.CHUNK_ROWS", 7)
         self.check(csv, tmp_path)
 
 
@@ -244,7 +241,7 @@ class TestPredict:
 
     def test_in_pieces(self, model, csv, monkeypatch):
         whole = call("predict", model, csv).stdout
-        monkeypatch.setattr("bandfall.commands.tables.CHUNK_ROWS", 7)
+        monkeypatch.setattr("bandfall.commands.predict.BATCH_ROWS", 7)
         pieces = call("predict", model, csv).stdout
         a, b = (np.array(text.splitlines()[1:], float) for text in (whole, pieces))
         np.testing.assert_allclose(a, b, rtol=1e-12)
@@ -295,7 +292,7 @@ def test_compare(csv, few_rivals, monkeypatch):
 def test_every_rival_runs():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
-    results = rivals.score_rivals(rivals.rivals(), (X, y), (X, y))
+    results = rivals.score_rivals(rivals.rivals(), Rows(X, y), Rows(X, y))
     assert len(results) == len(rivals.rivals())
     assert max(one.r2 for one in results) > 0.9
 
@@ -305,7 +302,7 @@ def test_kernel_ridge_takes_a_sample(monkeypatch):
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
     name = "kernel ridge (CV)"
-    results = rivals.score_rivals({name: rivals.rivals()[name]}, (X, y), (X, y))
+    results = rivals.score_rivals({name: rivals.rivals()[name]}, Rows(X, y), Rows(X, y))
     assert results[0].n_rows == 30
 
 
@@ -335,15 +332,16 @@ class TestTerminal:
 
     def test_bar_after_two_seconds_in_a_terminal(self, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        clock = iter([0.0, 1.0, 3.0])
+        clock = iter([0.0, 1.0, 3.0, 4.0, 5.0])
         monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
         bar = terminal.Bar("fit", 1.0)
         bar.update(0.1)
         assert bar._progress is None
         monkeypatch.setattr(terminal, "Progress", _Recorded)
         bar.update(0.2)
+        bar.update(0.1)  # what has been done stays done
         bar.update(7.0)
-        assert bar._progress.completed == [0.2, 1.0]
+        assert bar._progress.completed == [0.2, 0.2, 1.0]
 
     def test_json_has_no_nan(self, capsys):
         terminal.print_json({"a": float("nan"), "b": [float("inf"), 1.0]})
@@ -356,12 +354,12 @@ class _Recorded:
     def __init__(self, *columns, **options):
         self.completed = []
 
-    def add_task(self, description, total):
+    def add_task(self, description, total, left):
         return 0
 
     def start(self): ...
 
-    def update(self, task, completed):
+    def update(self, task, completed, left):
         self.completed.append(completed)
 
 

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from bandfall.commands import tables
+from bandfall.commands import csv_files, tables
 from shell import Y, call, frame, one_line
 
 
@@ -72,7 +72,7 @@ def test_text_in_a_number_column(fit):
 
 def test_text_far_down(fit, monkeypatch):
     """In a later piece of the file, rows are still counted from its start."""
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(csv_files, "CHUNK_ROWS", 10)
     table = frame().astype(object)
     table.loc[44, "höhe"] = "hoch"
     assert "'hoch' in row 45" in fit(csv_bytes(table))
@@ -119,7 +119,9 @@ def test_duplicate_headers(fit):
 
 
 def test_unnamed_column(fit):
-    assert "column 1 of" in fit(b",a,y\n" + b"0,2,5\n" * 9)
+    line = fit(b"a,,y\n" + b"0,2,5\n" * 9)
+    assert "column 2 of" in line
+    assert "name it in the header" in line
 
 
 @pytest.mark.parametrize("row", [b"1,2,3,4\n", b"1,2,3,4\n" * 9])
@@ -131,12 +133,18 @@ def test_all_rows_too_long(fit):
     assert "not a proper table" in fit(b"a,b,y\n" + b"1,2,3,4\n" * 9)
 
 
-def test_not_utf8(fit):
-    assert "not UTF-8" in fit("a,größe,y\n1,2,3\n".encode("latin-1"))
+def test_not_in_the_encoding_that_was_named(fit):
+    data = "a,größe,y\n1,2,3\n".encode("latin-1")
+    assert "is not utf-8 text; name its --encoding" in fit(data, "--encoding", "utf-8")
+    assert "--encoding klingon is not known" in fit(data, "--encoding", "klingon")
+
+
+def test_in_no_encoding_that_is_known(fit):
+    assert "name its --encoding" in fit(b"a,b\x81\xff,y\n1,2,3\n")
 
 
 def test_binary(fit):
-    assert "neither CSV nor Parquet" in fit(b"\x7fELF\0\0\0\0" * 100)
+    assert "neither CSV nor Parquet nor Excel" in fit(b"\x7fELF\0\0\0\0" * 100)
 
 
 def test_damaged_gzip(fit):
@@ -155,7 +163,7 @@ def test_damaged_parquet(tmp_path):
 def test_huge_file(fit, monkeypatch):
     """Reading stops as soon as the limit is passed, whatever is still to come."""
     monkeypatch.setattr(tables, "MAX_CELLS", 500)
-    monkeypatch.setattr(tables, "CHUNK_ROWS", 50)
+    monkeypatch.setattr(csv_files, "CHUNK_ROWS", 50)
     assert "more than 500 values" in fit(csv_bytes(frame(300)))
 
 

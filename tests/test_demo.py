@@ -27,6 +27,8 @@ def test_writes_table_and_picture(small_demo, tmp_path, capsys):
     assert "test R²" in captured.out
     assert str(folder / "demo.png") in captured.out
     assert "floor 0.01" in captured.err
+    assert str(folder / "playground.html") in captured.out
+    assert "See it learn" in (folder / "playground.html").read_text(encoding="utf-8")
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -81,7 +81,7 @@ def test_bad_parameters_are_named(parameters):
 
 @pytest.mark.parametrize("parameters", [{"hidden_size": 2.5}, {"max_epochs": 10.0}])
 def test_counts_are_not_truncated(parameters):
-    with pytest.raises(TypeError, match=f"{next(iter(parameters))}.* integer"):
+    with pytest.raises(TypeError, match=f"{next(iter(parameters))}.* an int "):
         PaperMLPRegressor(**parameters).fit(*problem())
 
 

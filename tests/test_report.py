@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 from html.parser import HTMLParser
@@ -17,6 +16,7 @@ from bandfall import KernelDescentRegressor, KernelRidgeRegressor, save_model
 from bandfall.commands import rivals, terminal
 from bandfall.report import Rows, render_page, study
 from bandfall.report.charts import Axis, Chart, number
+from browsers import find_chromium
 from shell import Y, call, frame, one_line
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
@@ -205,10 +205,7 @@ class TestCommand:
 
 @pytest.fixture(scope="module")
 def browser():
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("needs chromium: apt-get install chromium")
-    return [found, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
+    return [find_chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
 
 
 @pytest.mark.browser

@@ -145,7 +145,7 @@ def test_other_arrays_in_kind():
         ("gpu", ValueError, "'gpu' is unknown; allowed"),
         ("cuda:x", ValueError, "unknown; allowed"),
         ("cuda:99", ValueError, "not there"),
-        (0, TypeError, "must be None, 'auto'"),
+        (0, TypeError, r"must be None(,| or) 'auto', 'cpu'"),
     ],
 )
 def test_devices_that_are_refused(device, error, message):

@@ -19,6 +19,7 @@ def build_app() -> typer.Typer:
 
     from bandfall.commands.compare import compare
     from bandfall.commands.demo import demo
+    from bandfall.commands.explore import explore
     from bandfall.commands.fit import fit
     from bandfall.commands.inspect import inspect
     from bandfall.commands.predict import predict
@@ -45,7 +46,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         """Kernel regression whose bandwidth falls to zero while it trains."""
 
-    for command in (demo, fit, predict, inspect, report, compare):
+    for command in (demo, fit, predict, inspect, report, explore, compare):
         app.command()(command)
     app.add_typer(paper, name="paper")
     return app

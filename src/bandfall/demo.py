@@ -29,6 +29,7 @@ from bandfall.estimators import (
     KernelDescentRegressor,
     KernelRidgeRegressor,
 )
+from bandfall.explore import render_playground
 
 FLOORS = (1.0, 0.5, 0.1, 0.01)
 VERDICTS = ("too simple", "good", "overfits", "interpolates well")
@@ -243,7 +244,7 @@ def report(message: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the table, write ``demo.png``, say where it is."""
+    """Print the table, write ``demo.png`` and ``playground.html``, say where they are."""
     parser = argparse.ArgumentParser(prog="python -m bandfall.demo", description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out"), metavar="FOLDER")
     folder = parser.parse_args(argv).out
@@ -266,7 +267,10 @@ def main(argv: list[str] | None = None) -> int:
         "\nHalf of Friedman's features are noise: BandfallRegressor learns which. Diabetes is\n"
         "mostly noise: a model that interpolates fits it too, unless held-out rows tell it to stop."
     )
+    playground = folder / "playground.html"
+    playground.write_text(render_playground(), encoding="utf-8")
     print(f"\nPicture: {folder / 'demo.png'}")
+    print(f"To watch it learn, open {playground} in a browser (or type `bandfall explore`).")
     return 0
 
 

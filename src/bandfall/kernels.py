@@ -170,6 +170,12 @@ class _UserProfile:
     def __call__(self, q: Array, xp: Any, work: Array = None) -> Array:
         return self.function(q)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _UserProfile) and self.function == other.function
+
+    def __hash__(self) -> int:
+        return hash(self.function)
+
 
 def get_kernel(kernel: str | Kernel | Callable[[Array], Array]) -> Kernel:
     """The kernel that a name, a `Kernel` or a user's own profile stands for.

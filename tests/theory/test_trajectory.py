@@ -7,8 +7,9 @@ from numpy.testing import assert_allclose
 import reference_theory as reference
 from bandfall import KernelDescentRegressor, theory
 from bandfall.descent.path import Log
-from bandfall.theory import fine_log, r2_speed
+from bandfall.theory import fine_log, r2_speed, trajectory
 from bandfall.theory.trajectory import Trajectory, logarithmic_mean
+from problems import problem
 from reference_theory import sine_data
 
 
@@ -27,6 +28,25 @@ def test_fine_log_is_the_flow_between_the_rows(kernel):
         assert_allclose(
             r2_speed(earlier, log.bandwidth[step]), log.speed[step], rtol=1e-4, atol=1e-6
         )
+
+
+@pytest.mark.parametrize("dimension", [trajectory.KRYLOV_DIMENSION, 12])
+@pytest.mark.parametrize(("floor", "time"), [(1.0, 1e4), (5.0, 1e6)])
+def test_fine_log_of_a_long_run_at_its_floor(monkeypatch, floor, time, dimension):
+    """Against one eigendecomposition, and also where one Krylov space does not suffice."""
+    monkeypatch.setattr(trajectory, "KRYLOV_DIMENSION", dimension)
+    X, y, _ = problem(n=60)
+    model = KernelDescentRegressor(min_bandwidth=floor, max_time=time, max_r2=1.0)
+    path = model.fit(X, y).path_
+    log = fine_log(path)
+    assert log.r2.max() <= path.r2
+    at_floor = np.flatnonzero(log.bandwidth == floor)
+    before = path.truncate(time=log.time[at_floor[0]])
+    values, vectors = np.linalg.eigh(reference.matrix(X, X, "gaussian", floor))
+    times = log.time[at_floor] - before.time
+    decay = np.exp(-np.outer(times, np.maximum(values, 0.0)))
+    left = ((decay * (vectors.T @ before.residual[:, 0])) ** 2).sum(axis=1)
+    assert_allclose(log.r2[at_floor], 1.0 - left / np.sum((y - y.mean()) ** 2), atol=1e-6)
 
 
 def test_euler_log_stays_as_it_is():

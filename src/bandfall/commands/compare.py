@@ -6,29 +6,39 @@ from typing import Any
 
 from rich.text import Text
 
+from bandfall.commands.csv_files import Style
+from bandfall.commands.options import (
+    DataArgument,
+    DecimalOption,
+    DeviceOption,
+    DropOption,
+    EncodingOption,
+    FractionOption,
+    GroupOption,
+    RowsOption,
+    SeedOption,
+    SeparatorOption,
+    TargetOption,
+    TimeOption,
+    WeightsOption,
+)
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
+from bandfall.commands.rows import Roles, load_table, split_table
 from bandfall.commands.terminal import (
     InputError,
     JsonOption,
+    number,
     one_line_errors,
     print_json,
     print_table,
 )
 from bandfall.commands.training import (
     MAX_ROWS,
-    DataArgument,
     Device,
-    DeviceOption,
-    DropOption,
-    FractionOption,
     ModelChoice,
-    RowsOption,
-    SeedOption,
-    TargetOption,
     last_step,
-    load_table,
     make_estimator,
-    split_table,
+    split_words,
 )
 
 
@@ -37,36 +47,44 @@ def compare(
     target: TargetOption,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
+    weights: WeightsOption = None,
+    time_split: TimeOption = None,
+    group: GroupOption = None,
     max_rows: RowsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     json: JsonOption = False,
 ) -> None:
     """Score bandfall and its rivals on the same held-out rows.
 
     Every model is trained with its usual settings on the same rows; cross-validated kernel
-    ridge regression, whose cost grows with the cube of the rows, on at most 1,000 of them.
+    ridge regression, whose cost grows with the cube of the rows, on at most 1,000 of them. The
+    rivals get text, dates and missing values as numbers, encoded in the usual way.
     """
     with one_line_errors():
         if test_fraction <= 0:
             raise InputError("--test-fraction must be above 0: models are compared on those rows")
         models = {**rivals(seed), **_ours(device)}
-        table = load_table(data, target, drop)
+        roles = Roles(target, drop or [], [], weights, time_split, group)
+        table = load_table(data, roles, Style(sep, decimal, encoding))
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS["auto"])
         assert held_out is not None
-        train, test = (rows.X.to_numpy(), rows.y), (held_out.X.to_numpy(), held_out.y)
-        results = sorted(score_rivals(models, train, test, seed=seed), key=lambda one: -one.r2)
+        results = sorted(score_rivals(models, rows, held_out, seed=seed), key=lambda one: -one.r2)
         if json:
             print_json(
                 {
-                    "target": target,
+                    "target": table.target,
                     "n_train": len(rows),
                     "n_test": len(held_out),
                     "models": [one._asdict() for one in results],
                 }
             )
         else:
-            _show(results, len(rows), len(held_out))
+            held = f"{len(held_out):,} ({split_words(roles)})"
+            _show(results, len(rows), f"trained on {len(rows):,} rows, scored on {held}")
 
 
 def _ours(device: Device) -> dict[str, Any]:
@@ -78,15 +96,12 @@ def _ours(device: Device) -> dict[str, Any]:
     return models
 
 
-def _show(results: list[RivalScore], n_train: int, n_test: int) -> None:
+def _show(results: list[RivalScore], n_train: int, title: str) -> None:
     rows = []
     for one in results:
         style = "bold" if one.name.startswith("bandfall") else ""
         sample = "" if one.n_rows == n_train else f" ({one.n_rows:,} rows)"
-        cells = (one.name + sample, f"{one.r2:.4f}", f"{one.mae:.4g}", f"{one.seconds:.2f} s")
+        score = "not defined" if one.r2 != one.r2 else f"{one.r2:.4f}"
+        cells = (one.name + sample, score, number(one.mae), f"{one.seconds:.2f} s")
         rows.append([Text(content, style) for content in cells])
-    print_table(
-        f"trained on {n_train:,} rows, scored on {n_test:,}",
-        ("model", "R²", "mean abs. error", "fit time"),
-        rows,
-    )
+    print_table(title, ("model", "R²", "mean abs. error", "fit time"), rows)

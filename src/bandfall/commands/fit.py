@@ -8,33 +8,46 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from bandfall.commands.csv_files import Style
+from bandfall.commands.options import (
+    DataArgument,
+    DecimalOption,
+    DeviceOption,
+    DropOption,
+    EncodingOption,
+    FractionOption,
+    GroupOption,
+    KeepOption,
+    ModelOption,
+    RowsOption,
+    SeedOption,
+    SeparatorOption,
+    TargetOption,
+    TimeOption,
+    WeightsOption,
+)
 from bandfall.commands.outputs import ForceOption, check_out, is_model
+from bandfall.commands.rows import Roles, Table, load_table, only_numbers, split_table
 from bandfall.commands.terminal import (
     INTERRUPTED,
     JsonOption,
     note,
+    number,
     one_line_errors,
     print_json,
     print_pairs,
 )
 from bandfall.commands.training import (
     MAX_ROWS,
-    DataArgument,
     Device,
-    DeviceOption,
-    DropOption,
-    FractionOption,
     ModelChoice,
-    ModelOption,
-    RowsOption,
-    SeedOption,
-    TargetOption,
+    Trained,
     last_step,
-    load_table,
     make_estimator,
     model_notes,
+    score_words,
     scores,
-    split_table,
+    split_words,
     train,
 )
 from bandfall.persistence import save_model
@@ -49,57 +62,95 @@ def fit(
     model: ModelOption = ModelChoice.AUTO,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
+    keep: KeepOption = None,
+    weights: WeightsOption = None,
+    time_split: TimeOption = None,
+    group: GroupOption = None,
     max_rows: RowsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Train a model on a table and write it to a file.
 
-    All columns but the target are features and must be numbers; rows with missing values are
-    left out. Ctrl-C ends training early and keeps the model reached so far.
+    All columns without another part are features: numbers, text, dates, truth values, with or
+    without missing values (for --model kgdd and krr-cv, numbers and complete rows only). Rows
+    without a target are set aside. Ctrl-C ends training early and keeps the model reached so far.
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
         estimator = make_estimator(model, device)
-        table = load_table(data, target, drop)
+        roles = Roles(target, drop or [], keep or [], weights, time_split, group)
+        table = load_table(data, roles, Style(sep, decimal, encoding))
+        if model is not ModelChoice.AUTO:
+            table = only_numbers(table, model)
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS[model])
         trained = train(estimator, rows)
-        result: dict[str, Any] = {
-            "model": str(out),
-            "estimator": type(last_step(trained.estimator)).__name__,
-            "n_train": len(rows),
-            "n_test": 0 if held_out is None else len(held_out),
-            "n_dropped": rows.n_dropped,
-            "n_features": rows.X.shape[1],
-            "seconds": trained.seconds,
-            "interrupted": trained.interrupted,
-        }
-        path = getattr(last_step(trained.estimator), "path_", None)
-        if path is not None:
-            result |= {"status": path.status.value, "train_r2": path.r2}
-        if held_out is not None:
-            result["test"] = scores(held_out.y, trained.estimator.predict(held_out.X))
+        result = _result(out, trained, rows, held_out)
         notes = model_notes(rows, held_out, trained.seconds)
         save_model(trained.estimator, out, notes=notes | {"seed": seed})
-        print_json(result) if json else _show(result, target)
+        print_json(result) if json else _show(result, roles)
         if trained.interrupted:
             note(f"interrupted: {out} holds the model as it was then")
             raise typer.Exit(INTERRUPTED)
 
 
-def _show(result: dict[str, Any], target: str) -> None:
+def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) -> dict[str, Any]:
+    """What is told about a fit, as JSON values."""
+    result: dict[str, Any] = {
+        "model": str(out),
+        "estimator": type(last_step(trained.estimator)).__name__,
+        "targets": rows.roles.targets,
+        "n_train": len(rows),
+        "n_test": 0 if held_out is None else len(held_out),
+        "n_dropped": rows.n_dropped,
+        "n_without_target": rows.n_without_target,
+        "n_features": rows.X.shape[1],
+        "reading": {
+            "separator": rows.style.separator,
+            "decimal": rows.style.decimal,
+            "encoding": rows.style.encoding,
+        },
+        "seconds": trained.seconds,
+        "interrupted": trained.interrupted,
+    }
+    path = getattr(last_step(trained.estimator), "path_", None)
+    if path is not None:
+        result |= {"status": path.status.value, "train_r2": path.r2}
+    if held_out is not None:
+        predictions = trained.estimator.predict(held_out.X)
+        result["test"] = scores(held_out.y, predictions, held_out.weights)
+        if len(rows.roles.targets) > 1:
+            result["test"]["targets"] = {
+                name: scores(held_out.y[:, j], predictions[:, j], held_out.weights)
+                for j, name in enumerate(rows.roles.targets)
+            }
+    return result
+
+
+def _show(result: dict[str, Any], roles: Roles) -> None:
     pairs: list[tuple[str, str | Text]] = [
-        ("target", target),
+        ("target", ", ".join(roles.targets)),
         ("trained on", f"{result['n_train']:,} rows × {result['n_features']} features"),
         ("estimator", result["estimator"]),
     ]
-    if "train_r2" in result:
+    if result.get("status") == "constant_target":
+        pairs.append(("training", "the target is constant: every prediction is its value"))
+    elif "train_r2" in result:
         pairs.append(("training R²", f"{result['train_r2']:.4f} ({result['status']})"))
     if "test" in result:
-        test = result["test"]
-        rest = f" on {result['n_test']:,} rows (mean absolute error {test['mae']:.4g})"
-        pairs.append(("held-out R²", Text.assemble((f"{test['r2']:.4f}", "bold"), rest)))
+        for name, one in result["test"].get("targets", {"": result["test"]}).items():
+            score, rest = _score_cells(one, result["n_test"], roles)
+            pairs.append((f"held-out R² {name}".rstrip(), Text.assemble((score, "bold"), rest)))
     pairs += [("time", f"{result['seconds']:.1f} s"), ("model", result["model"])]
     print_pairs(pairs)
+
+
+def _score_cells(test: dict[str, Any], n_rows: int, roles: Roles) -> tuple[str, str]:
+    score, _, rest = score_words(test["r2"], n_rows).partition(" ")
+    how = "" if roles.time is None and roles.group is None else f", {split_words(roles)}"
+    return score, f" {rest}{how} (mean absolute error {number(test['mae'])})"

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
 from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, print_pairs
-from bandfall.commands.training import last_step, scores
+from bandfall.commands.training import last_step, score_words, scores
 from bandfall.persistence import read_model_document, read_model_file
+
+MAX_IMPORTANCES = 12
 
 
 def inspect(model: ModelArgument, json: JsonOption = False) -> None:
@@ -42,15 +45,19 @@ def describe(file: str) -> dict[str, Any]:
         "n_features": int(estimator.n_features_in_),
         "features": None if names is None else list(names),
         "dtype": str(last._dtype),
+        "chosen": _choices(last),
+        "importances": _importances(estimator, last),
+        "kinds": notes.get("kinds"),
         "target": notes.get("target"),
         "source": notes.get("source"),
+        "split": notes.get("split"),
     }
     path = getattr(last, "path_", None)
     if path is not None:
         summary["path"] = describe_path(path)
     test = notes.get("test")
     if isinstance(test, dict):
-        summary["test"] = {"n_rows": len(test["y"]), **_test_scores(estimator, test)}
+        summary["test"] = _test_scores(estimator, test)
     return summary
 
 
@@ -69,12 +76,29 @@ def describe_path(path: Any) -> dict[str, Any]:
     }
 
 
-def _test_scores(estimator: Any, test: dict[str, np.ndarray]) -> dict[str, float]:
-    import pandas as pd
-
+def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
-    X = test["X"] if names is None else pd.DataFrame(test["X"], columns=names)
-    return scores(test["y"], estimator.predict(X))
+    X, y = unpack_rows(test, names)
+    rows = X.to_numpy(dtype=float) if names is None else X
+    return {"n_rows": len(y), **scores(y, estimator.predict(rows))}
+
+
+def _choices(last: Any) -> dict[str, Any]:
+    """What a model that tunes itself has chosen, as JSON values."""
+    chosen = getattr(last, "best_params_", None)
+    if not isinstance(chosen, dict):
+        return {}
+    return {name: value for name, value in chosen.items() if isinstance(value, str | int | float)}
+
+
+def _importances(estimator: Any, last: Any) -> dict[str, float]:
+    """Share of each feature, most important first."""
+    shares = getattr(last, "feature_importances_", None)
+    if not isinstance(shares, np.ndarray) or shares.shape != (estimator.n_features_in_,):
+        return {}
+    names = getattr(estimator, "feature_names_in_", range(1, len(shares) + 1))
+    order = np.argsort(-shares, kind="stable")
+    return {str(names[j]): float(shares[j]) for j in order}
 
 
 def _show(summary: dict[str, Any]) -> None:
@@ -86,9 +110,7 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
         yield "target", f"{summary['target']} (trained from {summary['source']})"
-    features = summary["features"]
-    listed = "without names" if features is None else ", ".join(features)
-    yield "features", f"{summary['n_features']}: {listed}"
+    yield "features", f"{summary['n_features']}: {_listed(summary)}"
     if "path" in summary:
         path = summary["path"]
         yield "trained on", f"{path['n_rows']:,} rows"
@@ -102,11 +124,31 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "ended because", path["explanation"]
     if "test" in summary:
         test = summary["test"]
-        yield "held-out R²", f"{test['r2']:.4f} on {test['n_rows']:,} rows"
+        how = f", {summary['split']}" if summary["split"] else ""
+        yield "held-out R²", score_words(test["r2"], test["n_rows"]) + how
+    if summary["chosen"]:
+        yield "chosen", ", ".join(f"{name} {value}" for name, value in summary["chosen"].items())
+    if summary["importances"]:
+        yield "importances", _most_important(summary["importances"])
     parameters = ", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items())
     yield "parameters", parameters
     versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
     yield "written by", f"{versions} (format {summary['format_version']})"
+
+
+def _listed(summary: dict[str, Any]) -> str:
+    """Names of the features, with their kind where it is not a number."""
+    if summary["features"] is None:
+        return "without names"
+    kinds = summary["kinds"] if isinstance(summary["kinds"], dict) else {}
+    marks = {name: f" ({kind})" for name, kind in kinds.items() if kind != "number"}
+    return ", ".join(f"{name}{marks.get(name, '')}" for name in summary["features"])
+
+
+def _most_important(shares: dict[str, float]) -> str:
+    shown = [f"{name} {share:.0%}" for name, share in list(shares.items())[:MAX_IMPORTANCES]]
+    more = len(shares) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
 
 def _size(n_bytes: float) -> str:

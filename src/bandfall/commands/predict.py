@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
 import typer
+from sklearn.utils import get_tags
 
+from bandfall.commands.columns import feature_numbers, target_numbers
+from bandfall.commands.csv_files import Style
+from bandfall.commands.options import (
+    DataArgument,
+    DecimalOption,
+    EncodingOption,
+    KeepOption,
+    SeparatorOption,
+)
 from bandfall.commands.outputs import (
     PREDICTION,
     ForceOption,
     check_out,
     is_predictions,
 )
-from bandfall.commands.tables import read_chunks, require_columns, to_numbers
+from bandfall.commands.tables import check_finite, kind_of, name_of, read_table, require_columns
 from bandfall.commands.terminal import (
     InputError,
     JsonOption,
@@ -26,10 +35,11 @@ from bandfall.commands.terminal import (
     one_line_errors,
     print_json,
 )
-from bandfall.commands.training import DataArgument, scores
+from bandfall.commands.training import last_step, score_words, scores
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
 
+BATCH_ROWS = 50_000
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 
 
@@ -39,80 +49,158 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", help="CSV file to write [default: standard output].")
     ] = None,
+    keep: KeepOption = None,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Predict the rows of a table, in their order.
 
-    Columns are found by name: their order does not matter and further ones are ignored. Rows
-    with missing features get an empty prediction. Where the table has the target column too,
-    the score is told on standard error.
+    Columns are found by name: their order does not matter and further ones are ignored. Those
+    that --keep names, here or when the model was trained, stand beside the predictions. Models of
+    complete rows (--model kgdd and krr-cv) leave predictions of other rows empty. Where the table
+    has the target too, the score is told on standard error.
     """
     with one_line_errors():
         if out is not None:
             check_out(out, is_predictions, force=force, inputs=(model, data))
         stored = read_model_file(model)
-        pieces, targets = [], []
-        for predictions, y in _predict_chunks(stored, data):
-            pieces.append(predictions)
-            targets.append(y)
-        predictions, y = np.concatenate(pieces), np.concatenate(targets)
+        kinds = _strings_of(stored.notes.get("kinds"))
+        text = [name for name, kind in kinds.items() if kind == "text"]
+        table, style = read_table(data, Style(sep, decimal, encoding), text=text)
+        kept = _kept_columns(table, stored, keep or [], name_of(data))
+        rows = _features(table, stored, kinds, name_of(data))
+        predictions = _predictions(stored.estimator, rows, name_of(data))
+        if style.remarks:
+            note(f"{name_of(data)}: {style.remarks}")
         result: dict[str, Any] = {"n_rows": len(predictions)}
-        known = np.isfinite(predictions).all(axis=1)
-        if not known.all():
-            result["n_missing"] = int(np.sum(~known))
-            note(f"{result['n_missing']:,} rows with missing features have no prediction")
-        scored = known & np.isfinite(y)
-        if scored.sum() > 1 and predictions.shape[1] == 1:
-            result["scores"] = scores(y[scored], predictions[scored, 0])
-            note(f"R² {result['scores']['r2']:.4f} on {scored.sum():,} rows with their target")
-        _write(predictions, out, result, json)
+        n_missing = int(np.sum(~np.isfinite(predictions).all(axis=1)))
+        if n_missing:
+            result["n_missing"] = n_missing
+            note(f"{n_missing:,} rows with missing features have no prediction")
+        _score(table, predictions, stored.notes, name_of(data), result)
+        _write(predictions, table[kept], _names(predictions, stored.notes), out, result, json)
 
 
-def _predict_chunks(stored: ModelFile, data: str) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Predictions (m, k) and, where the target is there, its values (m,), piece by piece."""
-    estimator = stored.estimator
-    name = "standard input" if data == "-" else data
-    target = stored.notes.get("target")
-    names = getattr(estimator, "feature_names_in_", None)
-    for chunk in read_chunks(data):
-        columns = _feature_columns(chunk, names, estimator.n_features_in_, target, name)
-        X = to_numbers(chunk[columns], name)
-        complete = ~np.isnan(X).any(axis=1)
-        rows: Any = X[complete] if names is None else pd.DataFrame(X[complete], columns=names)
-        predicted = estimator.predict(rows) if complete.any() else np.zeros((0, 1))
-        predicted = predicted.reshape(len(predicted), -1)
-        predictions = np.full((len(X), predicted.shape[1]), np.nan)
-        predictions[complete] = predicted
-        y = np.full(len(X), np.nan)
-        if target in chunk.columns:
-            y = to_numbers(chunk[[target]], name)[:, 0]
-        yield predictions, y
+def _strings_of(value: Any) -> dict[str, str]:
+    """The pairs of text in what may be anything: notes come from files."""
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
 
 
-def _feature_columns(
-    chunk: pd.DataFrame, names: Any, n_features: int, target: str | None, source: str
+def _kept_columns(
+    table: pd.DataFrame, stored: ModelFile, asked: list[str], source: str
 ) -> list[str]:
-    if names is not None:
-        require_columns(chunk, list(names), source)
-        return list(names)
-    columns = [column for column in chunk.columns if column != target]
-    if len(columns) != n_features:
-        raise InputError(
-            f"{source} has {len(columns)} columns; the model, which knows no names, needs "
-            f"{n_features}"
-        )
-    return columns
+    """Columns beside the predictions: those asked for, and those of the training that are there."""
+    require_columns(table, asked, source)
+    always = stored.notes.get("keep")
+    always = always if isinstance(always, list) else []
+    there = [name for name in always if isinstance(name, str) and name in table.columns]
+    return list(dict.fromkeys([*there, *asked]))
 
 
-def _write(predictions: np.ndarray, out: Path | None, result: dict[str, Any], json: bool) -> None:
-    k = predictions.shape[1]
-    names = [PREDICTION] if k == 1 else [f"{PREDICTION}_{i + 1}" for i in range(k)]
+def _features(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], source: str) -> Any:
+    """The columns that the model knows, of the kind that it knows."""
+    estimator = stored.estimator
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        targets = _targets(stored.notes)
+        columns = [column for column in table.columns if column not in targets]
+        if len(columns) != estimator.n_features_in_:
+            raise InputError(
+                f"{source} has {len(columns)} columns; the model, which knows no names, needs "
+                f"{estimator.n_features_in_}"
+            )
+        return feature_numbers(table[columns], source, remedy="correct it")
+    require_columns(table, list(names), source)
+    rows = table[list(names)].copy()
+    for column in rows.columns:
+        kind = kinds.get(column, "number" if _only_numbers(estimator) else None)
+        if kind == "number" and kind_of(rows[column]) != "number":
+            rows[column] = feature_numbers(rows[[column]], source, remedy="correct it")[:, 0]
+    check_finite(rows, source)
+    return rows
+
+
+def _only_numbers(estimator: Any) -> bool:
+    """Whether a model wants complete rows of numbers."""
+    return not get_tags(last_step(estimator)).input_tags.allow_nan
+
+
+def _predictions(estimator: Any, rows: Any, source: str) -> np.ndarray:
+    """Predictions (m, k), NaN where a model of complete rows has none."""
+    known = np.ones(len(rows), dtype=bool)
+    if _only_numbers(estimator):
+        known = ~pd.DataFrame(rows).isna().any(axis=1).to_numpy()
+    pieces = []
+    for places in np.split(np.flatnonzero(known), range(BATCH_ROWS, int(known.sum()), BATCH_ROWS)):
+        if len(places):
+            few = rows.iloc[places] if isinstance(rows, pd.DataFrame) else rows[places]
+            try:
+                pieces.append(np.asarray(estimator.predict(few)).reshape(len(places), -1))
+            except ValueError as error:  # what is wrong with a table, by column
+                raise InputError(f"{source}: {error}") from error
+    predicted = np.concatenate(pieces) if pieces else np.zeros((0, 1))
+    predictions = np.full((len(rows), predicted.shape[1]), np.nan)
+    predictions[known] = predicted
+    return predictions
+
+
+def _targets(notes: dict[str, Any]) -> list[str]:
+    targets = notes.get("targets", [notes.get("target")])
+    return [one for one in targets if isinstance(one, str)] if isinstance(targets, list) else []
+
+
+def _names(predictions: np.ndarray, notes: dict[str, Any]) -> list[str]:
+    """Headers of the predictions."""
+    k, targets = predictions.shape[1], _targets(notes)
+    if k == 1:
+        return [PREDICTION]
+    suffixes = targets if len(targets) == k else range(1, k + 1)
+    return [f"{PREDICTION}_{suffix}" for suffix in suffixes]
+
+
+def _score(
+    table: pd.DataFrame,
+    predictions: np.ndarray,
+    notes: dict[str, Any],
+    source: str,
+    result: dict[str, Any],
+) -> None:
+    """Tell how good the predictions are, where the table knows."""
+    targets = _targets(notes)
+    if len(targets) != predictions.shape[1] or not set(targets) <= set(table.columns):
+        return
+    y = np.stack([target_numbers(table[one], source) for one in targets], axis=1)
+    scored = np.isfinite(predictions).all(axis=1) & np.isfinite(y).all(axis=1)
+    n_scored = int(scored.sum())
+    if n_scored > 1:
+        result["scores"] = scores(y[scored], predictions[scored])
+        note(f"against the target in {source}: R² {score_words(result['scores']['r2'], n_scored)}")
+
+
+def _write(
+    predictions: np.ndarray,
+    kept: pd.DataFrame,
+    names: list[str],
+    out: Path | None,
+    result: dict[str, Any],
+    json: bool,
+) -> None:
     if out is None and json:
-        result["predictions"] = (predictions[:, 0] if k == 1 else predictions).tolist()
+        result["predictions"] = (predictions[:, 0] if len(names) == 1 else predictions).tolist()
+        if kept.shape[1]:
+            result["kept"] = {
+                column: [None if missing else _plain(value) for value, missing in pairs]
+                for column in kept.columns
+                for pairs in [zip(kept[column], kept[column].isna(), strict=True)]
+            }
     else:
+        table = pd.DataFrame(predictions, columns=names, index=kept.index)
         text = io.StringIO()
-        pd.DataFrame(predictions, columns=names).to_csv(text, index=False)
+        pd.concat([table, kept], axis=1).to_csv(text, index=False)
         if out is None:
             sys.stdout.write(text.getvalue())
         else:
@@ -122,3 +210,9 @@ def _write(predictions: np.ndarray, out: Path | None, result: dict[str, Any], js
         print_json(result)
     elif out is not None:
         note(f"wrote {len(predictions):,} predictions to {out}")
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON knows it."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, str | int | float | bool) else str(value)

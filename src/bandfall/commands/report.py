@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
 
+from bandfall.commands.csv_files import Style
+from bandfall.commands.kept_rows import unpack_rows
+from bandfall.commands.options import (
+    DecimalOption,
+    DeviceOption,
+    DropOption,
+    EncodingOption,
+    FractionOption,
+    GroupOption,
+    ModelOption,
+    RowsOption,
+    SeedOption,
+    SeparatorOption,
+    TimeOption,
+    WeightsOption,
+)
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
+from bandfall.commands.rows import Roles, Table, load_table, only_numbers, split_table
 from bandfall.commands.terminal import InputError, JsonOption, note, one_line_errors, print_json
 from bandfall.commands.training import (
     MAX_ROWS,
     Device,
-    DeviceOption,
-    DropOption,
-    FractionOption,
     ModelChoice,
-    ModelOption,
-    RowsOption,
-    SeedOption,
-    Table,
     last_step,
-    load_table,
     make_estimator,
     model_notes,
     scores,
-    split_table,
     train,
 )
 from bandfall.persistence import ModelFile, read_model_file
@@ -51,9 +60,15 @@ def report(
     model: ModelOption = ModelChoice.AUTO,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
+    weights: WeightsOption = None,
+    time_split: TimeOption = None,
+    group: GroupOption = None,
     max_rows: RowsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -67,8 +82,13 @@ def report(
         if source != "-" and Path(source).is_file() and is_model(Path(source)):
             stored = read_model_file(source)
         else:
-            rows = _rows(source, target, test_fraction, drop, max_rows or MAX_ROWS[model], seed)
-            stored = _trained_now(make_estimator(model, device), *rows)
+            estimator = make_estimator(model, device)
+            roles = _roles(source, target, Roles([], drop or [], [], weights, time_split, group))
+            table = load_table(source, roles, Style(sep, decimal, encoding))
+            if model is not ModelChoice.AUTO:
+                table = only_numbers(table, model)
+            rows = split_table(table, test_fraction, seed, max_rows or MAX_ROWS[model])
+            stored = _trained_now(estimator, *rows)
         findings, results = _look(stored, seed, with_rivals)
         page = render_page(
             findings,
@@ -86,18 +106,11 @@ def report(
             note(f"wrote {out}; open it in a browser")
 
 
-def _rows(
-    source: str,
-    target: str | None,
-    test_fraction: float,
-    drop: list[str] | None,
-    max_rows: int,
-    seed: int,
-) -> tuple[Table, Table | None]:
+def _roles(source: str, target: str | None, others: Roles) -> Roles:
     if target is None:
         what = "is not a bandfall model" if source != "-" else "is a table"
         raise InputError(f"{source} {what}; to train on it as a table, name the --target")
-    return split_table(load_table(source, target, drop), test_fraction, seed, max_rows)
+    return replace(others, targets=[target])
 
 
 def _trained_now(estimator: Any, rows: Table, held_out: Table | None) -> ModelFile:
@@ -116,13 +129,15 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
             "the model file holds no rows to report on: make it with `bandfall fit`, or call "
             "save_model with notes={'train': {'X': X, 'y': y}, 'test': ...}"
         )
-    train_rows = Rows(rows["X"], rows["y"])
-    held_out = notes.get("test")
-    test_rows = Rows(held_out["X"], held_out["y"]) if isinstance(held_out, dict) else None
     names = getattr(estimator, "feature_names_in_", None)
-    features = (
-        [f"feature {j + 1}" for j in range(train_rows.X.shape[1])] if names is None else list(names)
+    train_rows, test_rows = (
+        Rows(*unpack_rows(kept, names)) if isinstance(kept, dict) else None
+        for kept in (rows, notes.get("test"))
     )
+    assert train_rows is not None
+    if train_rows.y.ndim == 2:
+        raise InputError("a report is about one target; train a model with one --target for it")
+    features = list(train_rows.X.columns) if names is not None else _numbered(train_rows)
     findings = study(estimator, train_rows, test_rows, features, seed=seed)
     if test_rows is None or not with_rivals:
         return findings, []
@@ -136,6 +151,10 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
     return findings, [*results, ours]
 
 
+def _numbered(rows: Rows) -> list[str]:
+    return [f"feature {j + 1}" for j in range(rows.X.shape[1])]
+
+
 def _details(stored: ModelFile) -> dict[str, str]:
     last: Any = last_step(stored.estimator)
     steps = getattr(stored.estimator, "steps", [("", last)])
@@ -145,6 +164,10 @@ def _details(stored: ModelFile) -> dict[str, str]:
     }
     if stored.notes.get("n_dropped"):
         details["rows left out"] = f"{stored.notes['n_dropped']:,}, for missing values"
+    if stored.notes.get("n_without_target"):
+        details["rows set aside"] = f"{stored.notes['n_without_target']:,}, without a target"
+    if stored.notes.get("split"):
+        details["rows held out"] = str(stored.notes["split"])
     if "seconds" in stored.notes:
         details["training time"] = f"{stored.notes['seconds']:.2f} s"
     if stored.versions:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import pandas as pd
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.linear_model import RidgeCV
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from bandfall.commands.terminal import Bar
-from bandfall.commands.training import scores
-from bandfall.estimators import KernelRidgeCV
+from bandfall.commands.terminal import Bar, InputError
+from bandfall.commands.training import last_step, scores, weight_arguments
+from bandfall.encoding import TableEncoder
+from bandfall.estimators import BandfallRegressor, KernelRidgeCV
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
@@ -35,6 +38,17 @@ class RivalScore(NamedTuple):
     n_rows: int
 
 
+class Part(Protocol):
+    """Rows to train or score on: features, targets, weights."""
+
+    @property
+    def X(self) -> Any: ...
+    @property
+    def y(self) -> np.ndarray: ...
+    @property
+    def weights(self) -> np.ndarray | None: ...
+
+
 def rivals(seed: int = 0) -> dict[str, Any]:
     """Name and estimator, from simple to strong."""
     return {
@@ -48,39 +62,61 @@ def rivals(seed: int = 0) -> dict[str, Any]:
 
 
 def score_rivals(
-    models: dict[str, Any],
-    train: tuple[np.ndarray, np.ndarray],
-    test: tuple[np.ndarray, np.ndarray],
-    *,
-    seed: int = 0,
+    models: dict[str, Any], train: Part, test: Part, *, seed: int = 0
 ) -> list[RivalScore]:
     """Fit every model on the same rows and score it on the same held-out rows."""
     results = []
+    train_table, test_table = pd.DataFrame(train.X), pd.DataFrame(test.X)
+    plain_train, plain_test = plain_numbers(train_table, test_table)
     with Bar("compare", len(models)) as bar:
         for i, (name, model) in enumerate(models.items()):
             bar.update(i)
-            X, y = _sample(train, model, seed)
+            if isinstance(last_step(model), BandfallRegressor):
+                X, X_test = train_table, test_table  # as they are
+            else:
+                X, X_test = plain_train, plain_test
+            rows = _sample(len(train.y), model, seed)
+            weights = None if train.weights is None else train.weights[rows]
+            y = train.y[rows]
             start = time.monotonic()
-            with _threads_for(X):
-                model.fit(X, y)
-            seconds = time.monotonic() - start
-            measures = scores(test[1], model.predict(test[0]))
-            results.append(RivalScore(name, **measures, seconds=seconds, n_rows=len(y)))
+            with _threads_for(plain_train):
+                fitted = _for_targets(model, y)
+                _fit(fitted, X.iloc[rows], y, weights)
+            elapsed = time.monotonic() - start
+            measures = scores(test.y, fitted.predict(X_test), test.weights)
+            results.append(RivalScore(name, **measures, seconds=elapsed, n_rows=len(y)))
     return results
 
 
-def _threads_for(X: np.ndarray) -> AbstractContextManager[Any]:
+def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Tables without text, dates and missing values, encoded as learned from the first."""
+    encoder = TableEncoder()
+    encoded = encoder.fit_transform(train, warn=False), encoder.transform(test, warn=False)
+    if not encoder.width:  # nothing varies: models want a column all the same
+        encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
+    return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
+
+
+def _for_targets(model: Any, y: np.ndarray) -> Any:
+    """The model itself, or one a target where it predicts one only."""
+    several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
+    return MultiOutputRegressor(model) if several else model
+
+
+def _fit(model: Any, X: pd.DataFrame, y: np.ndarray, weights: np.ndarray | None) -> None:
+    try:
+        model.fit(X, y, **weight_arguments(model, weights))
+    except ValueError as error:  # what is wrong with a table, by column
+        raise InputError(str(error)) from error
+
+
+def _threads_for(X: pd.DataFrame) -> AbstractContextManager[Any]:
     """One OpenMP thread for small tables, where threads would wait for each other most."""
     return threadpool_limits(1, "openmp") if X.size < _WORTH_THREADS else nullcontext()
 
 
-def _sample(
-    train: tuple[np.ndarray, np.ndarray], model: Any, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _sample(n_rows: int, model: Any, seed: int) -> np.ndarray:
     """All rows, or as many as kernel ridge regression can bear."""
-    X, y = train
-    is_kernel_ridge = isinstance(getattr(model, "steps", [("", None)])[-1][1], KernelRidgeCV)
-    if not is_kernel_ridge or len(y) <= MAX_KERNEL_RIDGE_ROWS:
-        return X, y
-    rows = np.random.default_rng(seed).permutation(len(y))[:MAX_KERNEL_RIDGE_ROWS]
-    return X[rows], y[rows]
+    if not isinstance(last_step(model), KernelRidgeCV) or n_rows <= MAX_KERNEL_RIDGE_ROWS:
+        return np.arange(n_rows)
+    return np.random.default_rng(seed).permutation(n_rows)[:MAX_KERNEL_RIDGE_ROWS]

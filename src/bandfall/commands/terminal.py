@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -109,7 +111,8 @@ def one_line_errors() -> Iterator[None]:
     from bandfall.persistence import ModelFileError
 
     try:
-        yield
+        with _warnings_as_notes():
+            yield
     except (InputError, ModelFileError) as error:
         fail(str(error))
     except BrokenPipeError:  # the reader has seen enough, as with `| head`
@@ -122,6 +125,41 @@ def one_line_errors() -> Iterator[None]:
         fail(f"not enough memory: {error}" if str(error) else "not enough memory", FAILURE)
     except KeyboardInterrupt:
         fail("interrupted; nothing was written", INTERRUPTED)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """What the library warns its users of, each once, without the place in its code."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            note(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+def number(value: float) -> str:
+    """A number as people write it, with about four digits.
+
+    Examples
+    --------
+    >>> [number(v) for v in (22140.27, 0.0257512, -3.0, 1234567.8, 2e-7, 3e12, float("nan"))]
+    ['22,140', '0.02575', '-3', '1,234,568', '2e-07', '3e+12', 'not defined']
+    """
+    size = abs(value)
+    if value != value:
+        return "not defined"
+    if size >= 1e9 or 0 < size < 1e-4:
+        return f"{value:.4g}"
+    if size >= 1000:
+        return f"{value:,.0f}"
+    text = f"{value:.{max(0, 3 - math.floor(math.log10(size))) if size else 0}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 class Bar:
@@ -138,26 +176,29 @@ class Bar:
         self._start = time.monotonic()
         self._progress: Progress | None = None
         self._description, self._total = description, total
+        self._done = 0.0
 
     def update(self, done: float) -> None:
-        """How much of the total is done now."""
+        """How much of the total is done now; it never steps back."""
         if not sys.stderr.isatty():
             return
-        if self._progress is None and time.monotonic() - self._start > PROGRESS_AFTER:
+        self._done = max(self._done, min(done, self._total))
+        elapsed = time.monotonic() - self._start
+        if self._progress is None and elapsed > PROGRESS_AFTER:
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 TaskProgressColumn(),
-                TextColumn("time left"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[left]}"),
                 console=Console(stderr=True),
                 transient=True,
                 redirect_stdout=False,
             )
-            self._task = self._progress.add_task(self._description, total=self._total)
+            self._task = self._progress.add_task(self._description, total=self._total, left="")
             self._progress.start()
         if self._progress is not None:
-            self._progress.update(self._task, completed=min(done, self._total))
+            left = time_left(elapsed, self._done / self._total)
+            self._progress.update(self._task, completed=self._done, left=left)
 
     def __enter__(self) -> Bar:
         return self
@@ -167,8 +208,27 @@ class Bar:
             self._progress.stop()
 
 
+def time_left(elapsed: float, share: float) -> str:
+    """In words, by the mean pace so far; nothing while that would be a guess.
+
+    Examples
+    --------
+    >>> time_left(30.0, 0.5), time_left(600.0, 0.1), time_left(3.0, 0.01)
+    ('about 30 s left', 'about 90 min left', '')
+    """
+    if share < 0.05:
+        return ""
+    left = elapsed * (1.0 - share) / share
+    return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
+
+
 class GentleInterrupt:
     """Remembers the first Ctrl-C instead of raising; the second raises as usual.
+
+    Parameters
+    ----------
+    active : bool
+        Whether anyone will look at what was remembered; otherwise Ctrl-C raises as ever.
 
     Attributes
     ----------
@@ -176,14 +236,16 @@ class GentleInterrupt:
         Whether Ctrl-C was pressed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, active: bool = True) -> None:
         self.asked = False
+        self._active = active
+        self._previous: Any = None
 
     def __enter__(self) -> GentleInterrupt:
-        try:
+        if not self._active:
+            return self
+        with suppress(ValueError):  # not the main thread: leave signals alone
             self._previous = signal.signal(signal.SIGINT, self._remember)
-        except ValueError:  # not the main thread: leave signals alone
-            self._previous = None
         return self
 
     def _remember(self, *_: object) -> None:

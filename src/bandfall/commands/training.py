@@ -6,26 +6,27 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-import pandas as pd
-import typer
 from sklearn.base import BaseEstimator
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 import bandfall
-from bandfall.commands.tables import read_table, require_columns, to_numbers
-from bandfall.commands.terminal import Bar, GentleInterrupt, InputError, note
+from bandfall.commands.kept_rows import pack_rows
+from bandfall.commands.rows import Roles, Table
+from bandfall.commands.tables import kind_of
+from bandfall.commands.terminal import Bar, GentleInterrupt, InputError
 from bandfall.estimators import KernelDescentRegressor, KernelRidgeCV
 from bandfall.operators import check_device
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
-MIN_ROWS = 4
 USUAL_TRIALS = 24
+FEW_ROWS = 10  # below, a score is little more than a coin toss
 
 
 class ModelChoice(StrEnum):
@@ -42,114 +43,6 @@ class Device(StrEnum):
     AUTO = "auto"
     CPU = "cpu"
     CUDA = "cuda"
-
-
-DataArgument = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV, CSV.gz or Parquet file; - for standard input.")
-]
-TargetOption = Annotated[str, typer.Option("--target", help="Column to predict.")]
-DropOption = Annotated[
-    list[str] | None, typer.Option("--drop", metavar="COL", help="Column to leave out; repeatable.")
-]
-FractionOption = Annotated[
-    float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of the random choice of rows.")]
-RowsOption = Annotated[
-    int | None,
-    typer.Option(
-        "--max-rows",
-        help="Train on a random sample of so many rows [default: 10000; krr-cv: 2000].",
-    ),
-]
-ModelOption = Annotated[
-    ModelChoice,
-    typer.Option(
-        "--model",
-        help="auto: tunes itself; kgdd: the paper's method; krr-cv: kernel ridge by CV.",
-    ),
-]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Numbers ready for training.
-
-    Attributes
-    ----------
-    X : DataFrame of shape (n, d)
-    y : ndarray of shape (n,)
-    source, target : str
-    n_dropped : int
-        Rows left out because a value was missing.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
-    source: str
-    target: str
-    n_dropped: int
-
-    def take(self, rows: np.ndarray) -> Table:
-        """Some of the rows."""
-        return Table(self.X.iloc[rows], self.y[rows], self.source, self.target, self.n_dropped)
-
-    def __len__(self) -> int:
-        return len(self.y)
-
-
-def load_table(source: str, target: str, drop: list[str] | None) -> Table:
-    """Features and target of a file; rows with missing values are left out."""
-    table = read_table(source)
-    name = "standard input" if source == "-" else source
-    drop = drop or []
-    require_columns(table, [target, *drop], name)
-    if target in drop:
-        raise InputError(f"--target {target} is also in --drop")
-    features = [column for column in table.columns if column != target and column not in drop]
-    if not features:
-        raise InputError(f"{name} has no column beside the target {target!r}")
-    numbers = to_numbers(table[[*features, target]], name)
-    complete = ~np.isnan(numbers).any(axis=1)
-    if not complete.any():
-        worst = [*features, target][int(np.argmax(np.isnan(numbers).sum(axis=0)))]
-        raise InputError(
-            f"{name} has no row without missing values; column {worst!r} misses most of them"
-        )
-    n_dropped = int(np.sum(~complete))
-    if n_dropped:
-        note(f"{n_dropped:,} of {len(table):,} rows have missing values and were left out")
-    numbers = numbers[complete]
-    X = pd.DataFrame(numbers[:, :-1], columns=[str(feature) for feature in features])
-    return Table(X, np.ascontiguousarray(numbers[:, -1]), name, target, n_dropped)
-
-
-def split_table(
-    table: Table, test_fraction: float, seed: int, max_rows: int
-) -> tuple[Table, Table | None]:
-    """Training rows and held-out rows, chosen at random."""
-    if not 0 <= test_fraction < 1:
-        raise InputError(f"--test-fraction must be at least 0 and below 1; got {test_fraction}")
-    if max_rows < MIN_ROWS:
-        raise InputError(f"--max-rows must be at least {MIN_ROWS}; got {max_rows}")
-    n_test = round(test_fraction * len(table))
-    if test_fraction > 0:
-        n_test = max(n_test, 2)
-    if len(table) - n_test < MIN_ROWS:
-        raise InputError(
-            f"{table.source} has {len(table)} complete rows, too few to train on "
-            f"{MIN_ROWS} and hold out {n_test}"
-        )
-    order = np.random.default_rng(seed).permutation(len(table))
-    train, test = order[n_test:], order[:n_test]
-    if len(train) > max_rows:
-        note(
-            f"training on a random {max_rows:,} of {len(train):,} rows; --max-rows {len(train)} "
-            "takes all of them"
-        )
-        train = train[:max_rows]
-    return table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
 
 
 def make_estimator(choice: ModelChoice, device: Device = Device.AUTO) -> BaseEstimator:
@@ -201,16 +94,26 @@ def train(estimator: Any, table: Table) -> Trained:
     """
     start = time.monotonic()
     model = last_step(estimator)
-    if not hasattr(model, "set_callbacks"):
-        estimator.fit(table.X, table.y)
-        return Trained(estimator, time.monotonic() - start, False)
-    with GentleInterrupt() as interrupt, Bar("fit", 1.0) as bar:
-        model.set_callbacks(_Watch(bar, interrupt))
+    watched = hasattr(model, "set_callbacks")
+    with GentleInterrupt(watched) as interrupt, Bar("fit", 1.0) as bar:
+        if watched:
+            model.set_callbacks(_Watch(bar, interrupt))
         try:
-            estimator.fit(table.X, table.y)
+            estimator.fit(table.X, table.y, **weight_arguments(estimator, table.weights))
+        except ValueError as error:  # what is wrong with a table, by column
+            raise InputError(f"{table.source}: {error}") from error
         finally:
-            model.set_callbacks()
+            if watched:
+                model.set_callbacks()
     return Trained(estimator, time.monotonic() - start, interrupt.asked)
+
+
+def weight_arguments(estimator: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
+    """What `fit` is told about weights; nothing where the model takes none."""
+    if weights is None or not has_fit_parameter(last_step(estimator), "sample_weight"):
+        return {}
+    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    return {f"{prefix}sample_weight": weights}
 
 
 class _Watch:
@@ -236,30 +139,79 @@ class _Watch:
         self._n_tasks += 1
         path = getattr(fitted_estimator, "path_", None)
         if path is not None:
-            self._bar.update(path.r2 / getattr(estimator, "max_r2", 1.0))
+            self._bar.update(path_progress(path.r2, getattr(estimator, "max_r2", 1.0)))
         else:
             self._bar.update(self._n_tasks / max(USUAL_TRIALS, self._n_tasks + 1))
         return self._interrupt.asked
 
 
-def scores(y: np.ndarray, predictions: np.ndarray) -> dict[str, float]:
-    """R², mean absolute and root mean squared error."""
+def path_progress(r2: float, max_r2: float) -> float:
+    """How much of a training up to `max_r2` is done: what is left falls about exponentially.
+
+    Examples
+    --------
+    >>> round(path_progress(0.9, 0.999), 3), path_progress(-0.1, 0.999), path_progress(1.0, 1.0)
+    (0.333, 0.0, 1.0)
+    """
+    if r2 >= max_r2:
+        return 1.0
+    left = max(1.0 - max_r2, 1e-4)
+    return float(np.clip(np.log1p(-min(r2, 1.0 - left)) / np.log(left), 0.0, 1.0))
+
+
+def scores(
+    y: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
+    """R², mean absolute and root mean squared error, over several targets their mean.
+
+    R² is NaN where the target does not vary, for then it is not defined.
+    """
+    varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
     return {
-        "r2": float(r2_score(y, predictions)) if len(y) > 1 else float("nan"),
-        "mae": float(mean_absolute_error(y, predictions)),
-        "rmse": float(root_mean_squared_error(y, predictions)),
+        "r2": float(r2_score(y, predictions, sample_weight=weights)) if varies else float("nan"),
+        "mae": float(mean_absolute_error(y, predictions, sample_weight=weights)),
+        "rmse": float(root_mean_squared_error(y, predictions, sample_weight=weights)),
     }
+
+
+def score_words(r2: float, n_rows: int) -> str:
+    """R² on so many rows, with what must be known about it.
+
+    Examples
+    --------
+    >>> score_words(0.91234, 1200), score_words(0.9, 2)
+    ('0.9123 on 1,200 rows', '0.9000 on 2 rows, too few to tell much')
+    >>> score_words(float("nan"), 50)
+    'not defined on 50 rows: their targets are all equal'
+    """
+    if np.isnan(r2):
+        return f"not defined on {n_rows:,} rows: their targets are all equal"
+    few = ", too few to tell much" if n_rows < FEW_ROWS else ""
+    return f"{r2:.4f} on {n_rows:,} rows{few}"
 
 
 def model_notes(train_table: Table, test_table: Table | None, seconds: float) -> dict[str, Any]:
-    """What a model file keeps for `inspect` and `report` beside the model."""
+    """What a model file keeps for `predict`, `inspect` and `report` beside the model."""
+    roles = train_table.roles
     notes: dict[str, Any] = {
         "target": train_table.target,
+        "targets": list(roles.targets),
         "source": Path(train_table.source).name,
+        "keep": list(roles.keep),
+        "kinds": {name: kind_of(train_table.X[name]) for name in train_table.X.columns},
         "n_dropped": train_table.n_dropped,
+        "n_without_target": train_table.n_without_target,
+        "split": split_words(roles),
         "seconds": seconds,
-        "train": {"X": train_table.X.to_numpy(), "y": train_table.y},
+        "train": pack_rows(train_table.X, train_table.y),
     }
     if test_table is not None:
-        notes["test"] = {"X": test_table.X.to_numpy(), "y": test_table.y}
+        notes["test"] = pack_rows(test_table.X, test_table.y)
     return notes
+
+
+def split_words(roles: Roles) -> str:
+    """How rows were held out, for people."""
+    if roles.time is not None:
+        return f"the last by {roles.time}"
+    return "at random" if roles.group is None else f"whole groups of {roles.group}"

@@ -26,24 +26,37 @@ def compress_path(path: Path, tolerance: float, memory_budget: int) -> Path:
     rows = path.X[:: max(1, math.ceil(len(path.X) / _CHECK_ROWS))]
     exact = path.evaluate(rows, memory_budget=memory_budget)
     size = math.sqrt(float(np.mean((exact - path.offset) ** 2))) or 1.0
-    best = path
     merge = merge_stages(path.kernel, path.bandwidths, path.coefficients, _spread(path.X, rows))
     for n_nodes in range(2, len(path.stages)):
         bandwidths, coefficients = merge(n_nodes)
+        if len(bandwidths) == len(path.stages):
+            break
         merged = cross_product(
             rows, path.X, path.kernel, bandwidths, coefficients, memory_budget=memory_budget
         )
-        error = math.sqrt(float(np.mean((merged + path.offset - exact) ** 2))) / size
+        change = math.sqrt(float(np.mean((merged + path.offset - exact) ** 2))) / size
+        # Against the path before any compression: f̂ is at most 1 + its error as large.
+        error = path.compression_error + (1.0 + path.compression_error) * change
         if error <= tolerance:
             stages = tuple(
                 Stage(float(bandwidth), c, math.nan, math.nan)
                 for bandwidth, c in zip(bandwidths, coefficients, strict=True)
             )
-            best = path.replace(
-                stages=stages, solver=None, schedule=None, plan=None, compression_error=error
-            )
-            break
-    return best
+            return _with_own_residual(path, stages, error, memory_budget)
+    return path
+
+
+def _with_own_residual(
+    path: Path, stages: tuple[Stage, ...], error: float, memory_budget: int
+) -> Path:
+    """The path with these stages, and the residual and R² that they leave."""
+    merged = path.replace(
+        stages=stages, solver=None, schedule=None, plan=None, compression_error=error
+    )
+    targets = path.targets(memory_budget=memory_budget)
+    residual = targets - merged.evaluate(path.X, memory_budget=memory_budget)
+    residual = (residual * (path.scale > 0)).astype(path.residual.dtype)
+    return merged.replace(residual=residual, r2=path.r2_of(residual))
 
 
 def _spread(X: np.ndarray, rows: np.ndarray) -> tuple[float, float]:

@@ -18,6 +18,7 @@ from bandfall.operators import KernelOperator, WeightedOperator, make_operator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.operators.rows import blas_threads_for
 from bandfall.schedules import Constant, Schedule
+from bandfall.targets import column_means, column_norms, column_units
 
 # Standard deviations of the target; float32 rounding stays far below.
 _DEVICE_GAP = 0.05
@@ -61,7 +62,8 @@ def fit_path(
     Parameters
     ----------
     X : ndarray of shape (n, d), float32 or float64
-    y : ndarray of shape (n, k)
+    y : ndarray of shape (n, k), float32 or float64
+        Centred in float64 before it is rounded to the dtype of X.
     kernel : Kernel
     solver, schedule, stopping
         How steps are taken, which bandwidth comes next, and when to end.
@@ -71,7 +73,7 @@ def fit_path(
     weights : ndarray of shape (n,), optional
         A row of weight w counts as w equal rows.
     memory_budget : int
-        Bytes for the operator.
+        Bytes for kernel matrices and the solver's vectors.
     operator : KernelOperator, optional
         For the rows of X, where the caller has one already.
     watcher : callable (Progress) -> bool, optional
@@ -83,12 +85,10 @@ def fit_path(
     -------
     Path
     """
-    # Along columns NumPy adds float32 numbers one by one: a million of them lose digits.
-    offset = np.average(y.astype(np.float64), axis=0, weights=weights).astype(y.dtype)
-    centred = y - offset
-    scale = _column_norms(centred, weights, reference=np.abs(y).max(axis=0))
+    offset = column_means(y, weights)
+    scale = column_norms(y, offset, weights)
     if operator is None:
-        operator = make_operator(X, kernel, X.dtype, memory_budget, device)
+        operator = make_operator(X, kernel, X.dtype, memory_budget, device, y.shape[1])
     if bandwidth is None:
         bandwidth = operator.max_distance()
         if math.isfinite(schedule.floor):
@@ -98,7 +98,8 @@ def fit_path(
         kernel=kernel,
         offset=offset,
         scale=scale,
-        residual=centred * (scale > 0),  # rounding in constant columns is no target
+        # Rounding in constant columns is no target.
+        residual=((y - offset) * (scale > 0)).astype(X.dtype),
         stages=(),
         log=Log(*np.zeros((5, 0))),
         time=0.0,
@@ -108,9 +109,10 @@ def fit_path(
         weights=weights,
         solver=solver,
         schedule=schedule,
+        y=y,
     )
     if not np.any(scale > 0):
-        return start.replace(residual=np.zeros_like(centred), r2=1.0)
+        return start.replace(r2=1.0)
     return resume_path(
         start,
         schedule=schedule,
@@ -139,9 +141,12 @@ def resume_path(
     if not np.any(path.scale > 0):
         return path
     if operator is None:
-        operator = make_operator(path.X, path.kernel, path.X.dtype, memory_budget, device)
+        n_columns = path.residual.shape[1]
+        operator = make_operator(
+            path.X, path.kernel, path.X.dtype, memory_budget, device, n_columns
+        )
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
-        path = _before_floor(path, schedule.floor, operator, device)
+        path = _before_floor(path, schedule.floor, operator, memory_budget, device)
     if path.weights is not None:
         operator = WeightedOperator(operator, path.weights)
     front, units = front_at_end(path, operator)
@@ -201,17 +206,13 @@ def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, n
     return TrainingFront(operator, residual, path.time, path.bandwidth, path.plan), units
 
 
-def column_units(scale: np.ndarray) -> np.ndarray:
-    """What target columns are divided by while training.
-
-    Their norm times √(number of columns), so that ‖y‖² = 1 and the columns share R² equally;
-    constant columns stay zero.
-    """
-    return np.where(scale > 0, scale, 1.0) * math.sqrt(np.count_nonzero(scale))
-
-
 def truncate_path(
-    path: Path, *, time: float | None = None, r2: float | None = None, device: str | None = None
+    path: Path,
+    *,
+    time: float | None = None,
+    r2: float | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    device: str | None = None,
 ) -> Path:
     """See `Path.truncate`."""
     if (time is None) == (r2 is None):
@@ -229,27 +230,40 @@ def truncate_path(
     stage = path.stages[cut]
     if stage.step_size is not None:  # a lowered step was warned of when it was lowered
         solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
-    before = rewind_path(path, cut, device).replace(
+    before = rewind_path(path, cut, memory_budget, device).replace(
         bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
     )
     stopping = Stopping(
         max_r2=math.inf if r2 is None else r2, max_time=math.inf if time is None else time
     )
-    cut_path = resume_path(before, schedule=Constant(), stopping=stopping, device=device)
+    cut_path = resume_path(
+        before,
+        schedule=Constant(),
+        stopping=stopping,
+        memory_budget=memory_budget,
+        device=device,
+    )
     # The stage goes on to where it went before, should training be resumed.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
     return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
 
 
-def rewind_path(path: Path, n_stages: int, device: str | None = None) -> Path:
+def rewind_path(
+    path: Path,
+    n_stages: int,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    device: str | None = None,
+) -> Path:
     """The path as it was after its first `n_stages` stages."""
     if n_stages >= len(path.stages):
         return path
     stage = path.stages[n_stages]
     rest = path.replace(stages=path.stages[n_stages:], offset=np.zeros_like(path.offset))
+    added = rest.evaluate(path.X, memory_budget=memory_budget, device=device)
     return path.replace(
         stages=path.stages[:n_stages],
-        residual=path.residual + rest.evaluate(path.X, device=device),
+        status=Status.CUT_BACK,
+        residual=(path.residual + added).astype(path.residual.dtype),
         log=path.log.before(stage.time),
         time=stage.time,
         r2=_r2_at(path, stage.time),
@@ -258,13 +272,15 @@ def rewind_path(path: Path, n_stages: int, device: str | None = None) -> Path:
     )
 
 
-def _before_floor(path: Path, floor: float, operator: KernelOperator, device: str | None) -> Path:
+def _before_floor(
+    path: Path, floor: float, operator: KernelOperator, memory_budget: int, device: str | None
+) -> Path:
     """Back to where the old floor was reached: from there a lower one leads elsewhere."""
     old_floor = path.schedule.floor  # type: ignore[union-attr]
     reached = np.flatnonzero(path.bandwidths <= old_floor)
     if not len(reached):
         return path
-    rewound = rewind_path(path, int(reached[0]), device)
+    rewound = rewind_path(path, int(reached[0]), memory_budget, device)
     if rewound.stages:
         return rewound
     return rewound.replace(bandwidth=max(operator.max_distance(), floor))
@@ -293,18 +309,6 @@ def _r2_at(path: Path, time: float) -> float:
 
 def _root_weights(weights: np.ndarray | None) -> np.ndarray | float:
     return 1.0 if weights is None else np.sqrt(weights)[:, None]
-
-
-def _column_norms(
-    centred: np.ndarray, weights: np.ndarray | None, reference: np.ndarray
-) -> np.ndarray:
-    """Norm of each target column, exactly zero where centring left only rounding."""
-    weighted = np.asarray(_root_weights(weights) * centred, dtype=np.float64)
-    peak = np.abs(weighted).max(axis=0)
-    safe = np.where(peak > 0, peak, 1.0)
-    norms = peak * np.linalg.norm(weighted / safe, axis=0)
-    rounding = 4.0 * np.finfo(centred.dtype).eps * reference
-    return np.where(np.abs(centred).max(axis=0) <= rounding, 0.0, norms)
 
 
 def _scaled(stage: Stage, factor: np.ndarray) -> Stage:

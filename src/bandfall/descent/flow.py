@@ -84,6 +84,7 @@ class Flow:
                 stopping.max_time if reached is Status.TIME_REACHED else front.time + duration,
             )
             front.know_speed(front.bandwidth, space.speed.at(duration))
+            del space  # its basis goes before the next one comes
             if reached is Status.R2_REACHED and front.r2 < stopping.r2_goal - tolerance:
                 reached = None  # rounding promised too much
             if reached is not None:

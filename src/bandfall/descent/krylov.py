@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from bandfall.operators import KernelOperator
 
 Array = Any
 
-_QUADRATURE = np.linspace(0.0, 1.0, 17)[1:]
+_MIN_DIMENSION = 4  # below, restarts would cost more than the space saves
+_BESIDE = 8  # vectors that come and go beside the basis
 _UNRESOLVED = 10.0  # rounding units of the largest eigenvalue: what is smaller may be zero
 
 
@@ -22,6 +24,8 @@ class KrylovSpace:
     With K Q = Q T + β q eᵀ and r = ‖r‖ Q e₁, the flow inside the space is
     r(t) = ‖r‖ Q e^{−tT} e₁. Its defect r′ + K r = ‖r‖ β (e_mᵀ e^{−tT} e₁) q is known, and
     because e^{−tK} never expands, the integral of the defect's norm bounds the error of r(t).
+    T has positive off-diagonal entries, so that e_mᵀ e^{−tT} e₁ keeps its sign (−1)^{m−1} for
+    all t: the integral of its size is the size of its integral, which has a closed form.
 
     R² and speed at *every* t are sums of m exponentials: events are located in the small
     space without any further product.
@@ -45,11 +49,12 @@ class KrylovSpace:
     ):
         self._operator = operator
         self._bandwidth = bandwidth
-        self.max_dimension = min(max_dimension, operator.n_rows)
+        self.max_dimension = _dimension_limit(operator, residual.shape, max_dimension)
         self._norms = operator.numpy((residual * residual).sum(0) ** 0.5).astype(np.float64)
         inverse = operator.array(_reciprocal(self._norms))
-        self._basis = [(residual * inverse).T]  # vectors as rows: each (k, n)
-        self._matrix: Array = None  # (k, capacity, n)
+        self._newest = (residual * inverse).T  # vectors as rows: each (k, n)
+        n_columns, n_rows = self._newest.shape
+        self._matrix = operator.zeros((n_columns, self.max_dimension + 1, n_rows))
         self._alpha: list[np.ndarray] = []
         self._beta: list[np.ndarray] = []
         self._eps = float(np.finfo(operator.dtype).eps)
@@ -67,7 +72,7 @@ class KrylovSpace:
 
     def expand(self) -> None:
         """One more product, one more dimension."""
-        image = self._operator.product(self._bandwidth, self._basis[-1].T)
+        image = self._operator.product(self._bandwidth, self._newest.T)
         self._absorb(image.T)
 
     def _absorb(self, image: Array) -> None:
@@ -84,21 +89,13 @@ class KrylovSpace:
         beta = np.where(beta > 10.0 * self._eps * scale, beta, 0.0)  # else: rounding only
         self._alpha.append(alpha)
         self._beta.append(beta)
-        self._basis.append(vector * self._operator.array(_reciprocal(beta)[:, None]))
+        self._newest = vector * self._operator.array(_reciprocal(beta)[:, None])
 
     def _stacked(self) -> Array:
-        """Basis as one (k, m, n) array that grows in place."""
-        newest = self._basis[-1]
-        m = len(self._basis)
-        if self._matrix is None or self._matrix.shape[1] < m:
-            capacity = min(max(8, 2 * m), self.max_dimension + 1)
-            grown = self._operator.zeros((newest.shape[0], capacity, newest.shape[1]))
-            for i, vector in enumerate(self._basis):
-                grown[:, i] = vector
-            self._matrix = grown
-        else:
-            self._matrix[:, m - 1] = newest
-        return self._matrix[:, :m]
+        """Basis, the newest vector included, as one (k, m, n) array."""
+        m = self.dimension
+        self._matrix[:, m] = self._newest
+        return self._matrix[:, : m + 1]
 
     def diagonalise(self) -> None:
         """Eigenvalues and vectors of T: asked for before the flow in the space is used."""
@@ -161,12 +158,14 @@ class KrylovSpace:
         return np.abs((integral * self._defects).sum(axis=1))
 
     def error(self, time: float) -> float:
-        """Bound on the error of r(time), from the defect."""
+        """Bound on the error of r(time), in the space and as `advance` returns it.
+
+        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁| for each column.
+        """
         if time == 0.0 or self.exhausted:
             return 0.0
-        decay = np.exp(-(time * _QUADRATURE)[:, None, None] * self._eigenvalues)
-        defect = np.abs((decay * self._defects).sum(axis=2)).mean(axis=0) * time
-        return float(np.sqrt((defect * defect).sum()))
+        integral = np.stack([flow_filter(row, time) for row in self._eigenvalues])
+        return float(np.linalg.norm((integral * self._defects).sum(axis=1)))
 
     def rounding(self, time: float) -> float:
         """By how much rounded products may part r − K c from the residual of `advance`.
@@ -210,6 +209,12 @@ class KrylovSpace:
         small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
         combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
+
+
+def _dimension_limit(operator: KernelOperator, shape: tuple[int, ...], wanted: int) -> int:
+    """How many basis vectors of this shape there is room for, and rows for."""
+    room = operator.vector_bytes // (math.prod(shape) * operator.dtype.itemsize)
+    return min(wanted, operator.n_rows, max(_MIN_DIMENSION, room - _BESIDE))
 
 
 def _reciprocal(values: np.ndarray) -> np.ndarray:

@@ -92,7 +92,7 @@ class Path:
         Training rows.
     kernel : Kernel
     offset : ndarray of shape (k,)
-        Mean of the target.
+        Mean of the target, in float64: with a large offset its digits matter.
     scale : ndarray of shape (k,)
         Norm of each centred (weighted) target column; R² pools columns of unit norm.
     residual : ndarray of shape (n, k)
@@ -111,7 +111,9 @@ class Path:
         What produced the stages: `truncate` and `resume_path` go on with them. None for a
         compressed path, whose stages are no longer spans of training.
     compression_error : float
-        Relative error of `compress`, 0 before.
+        Bound on the relative error of `compress`, 0 before.
+    y : ndarray of shape (n, k) or None
+        The targets as they were given; None in files of old, which `targets` makes up for.
     """
 
     X: np.ndarray
@@ -130,6 +132,7 @@ class Path:
     solver: Solver | None = field(default=None, repr=False)
     schedule: Schedule | None = field(default=None, repr=False)
     compression_error: float = 0.0
+    y: np.ndarray | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.stages)
@@ -155,6 +158,21 @@ class Path:
             return np.zeros((0, *self.residual.shape), self.residual.dtype)
         return np.stack([stage.coefficients for stage in self.stages])
 
+    def r2_of(self, residual: np.ndarray) -> float:
+        """R² that a residual of shape (n, k) leaves, as training counts it."""
+        weights = 1.0 if self.weights is None else self.weights[:, None]
+        varying = self.scale > 0
+        if not varying.any():
+            return 1.0
+        relative = residual[:, varying].astype(np.float64) / self.scale[varying]
+        return 1.0 - float((weights * relative**2).sum()) / np.count_nonzero(varying)
+
+    def targets(self, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> np.ndarray:
+        """y, shape (n, k); without the stored one at the price of predicting every row."""
+        if self.y is not None:
+            return self.y
+        return self.residual + self.evaluate(self.X, memory_budget=memory_budget)
+
     def evaluate(
         self,
         X: np.ndarray,
@@ -162,10 +180,12 @@ class Path:
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         device: str | None = None,
     ) -> np.ndarray:
-        """f̂ at the rows of X, shape (m, k); with a `device`, computed there by torch."""
+        """f̂ at the rows of X, shape (m, k), in float64 because the offset is.
+
+        With a `device`, computed there by torch.
+        """
         total = self._over_stages(cross_product, X, memory_budget=memory_budget, device=device)
-        total += self.offset
-        return total
+        return _plus(total, self.offset)
 
     def evaluate_staged(
         self,
@@ -178,8 +198,7 @@ class Path:
         sums = self._over_stages(
             cross_product, X, memory_budget=memory_budget, device=device, cumulative=True
         )
-        sums += self.offset
-        return sums
+        return _plus(sums, self.offset)
 
     def gradient(
         self,
@@ -197,7 +216,12 @@ class Path:
         return function(X, self.X, self.kernel, self.bandwidths, self.coefficients, **options)
 
     def truncate(
-        self, *, time: float | None = None, r2: float | None = None, device: str | None = None
+        self,
+        *,
+        time: float | None = None,
+        r2: float | None = None,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        device: str | None = None,
     ) -> Path:
         """The path as it was at a training time, or when training R² first reached `r2`.
 
@@ -208,12 +232,14 @@ class Path:
         time : float, optional
         r2 : float, optional
             Exactly one of the two.
+        memory_budget : int
+            Bytes for kernel matrices.
         device : str, optional
             Where to compute; see `bandfall.operators.check_device`.
         """
         from bandfall.descent.fit import truncate_path
 
-        return truncate_path(self, time=time, r2=r2, device=device)
+        return truncate_path(self, time=time, r2=r2, memory_budget=memory_budget, device=device)
 
     def compress(
         self, tolerance: float = 1e-3, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
@@ -223,7 +249,8 @@ class Path:
         Profiles of neighbouring bandwidths are nearly combinations of each other, so that every
         stage can be written in the same few bandwidths. The smallest number of them that keeps
         the error below `tolerance` is taken; the error is measured on training rows (at most
-        1,000 of them) and kept as ``compression_error``.
+        1,000 of them) and kept as ``compression_error``, to which a second compression adds.
+        Residual and R² are those of the compressed path.
 
         Parameters
         ----------
@@ -237,3 +264,10 @@ class Path:
     def replace(self, **changes: object) -> Path:
         """A copy with some attributes changed."""
         return replace(self, **changes)  # type: ignore[arg-type]
+
+
+def _plus(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """sums + offset, in place where the dtype of `sums` holds it."""
+    wide = sums.astype(np.result_type(sums, offset), copy=False)
+    wide += offset
+    return wide

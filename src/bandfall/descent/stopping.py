@@ -19,6 +19,7 @@ class Status(StrEnum):
     ITERATION_LIMIT = "iteration_limit"
     CONSTANT_TARGET = "constant_target"
     INTERRUPTED = "interrupted"
+    CUT_BACK = "cut_back"
 
     @property
     def explanation(self) -> str:
@@ -27,14 +28,15 @@ class Status(StrEnum):
 
 
 _EXPLANATIONS = {
-    Status.R2_REACHED: "training R² reached max_r2",
-    Status.TIME_REACHED: "training time reached max_time",
+    Status.R2_REACHED: "training R² reached its limit",
+    Status.TIME_REACHED: "training time reached its limit",
     Status.STALLED: (
         "no allowed bandwidth makes progress: repeated rows with different targets, or a "
         "min_bandwidth too wide to fit the data"
     ),
     Status.ITERATION_LIMIT: "max_iter iterations were used up before any other limit",
     Status.INTERRUPTED: "a callback asked to stop",
+    Status.CUT_BACK: "the path was cut back to an earlier stage, as validation_fraction does",
     Status.CONSTANT_TARGET: "the target is constant: there is nothing to learn",
 }
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.descent.euler import Euler
-from bandfall.descent.fit import Solver, column_units, fit_path
+from bandfall.descent.fit import Solver, fit_path
 from bandfall.descent.flow import Flow
 from bandfall.descent.path import Path
 from bandfall.descent.stopping import Status, Stopping
@@ -25,6 +25,7 @@ from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.operators.select import check_dense_budget
 from bandfall.parameters import check_number
 from bandfall.schedules import Front, MinimumSpeed, Schedule
+from bandfall.targets import column_units
 
 
 @dataclass(frozen=True)

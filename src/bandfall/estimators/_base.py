@@ -11,14 +11,19 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bandfall.estimators._arrays import ArraysInKindMixin
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
+from bandfall.targets import column_means
 
 __all__ = ["KernelRegressor", "TrainingData", "check_flag", "check_number"]
 
 FLOATS = (np.float64, np.float32)
+_MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
 
 
 class TrainingData(NamedTuple):
-    """Validated rows: X (n, d) and y (n, k) of one float dtype, weights (n,) or None."""
+    """Validated rows: X (n, d) and y (n, k), float32 or float64 each; weights (n,) or None.
+
+    y keeps its own dtype: what is to be rounded to the dtype of X is centred first.
+    """
 
     X: np.ndarray
     y: np.ndarray
@@ -33,6 +38,8 @@ class TrainingData(NamedTuple):
 class KernelRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
     """Base of the kernel estimators."""
 
+    _prediction_dtype = None  # of new rows, as in model files of old
+
     def save(self, file) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
 
@@ -46,10 +53,11 @@ class KernelRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
         check_magnitudes(X, y)
         self._y_ndim = y.ndim
-        y = np.asarray(y, dtype=X.dtype).reshape(len(y), -1)
+        y = y.astype(y.dtype if y.dtype in FLOATS else np.float64, copy=False).reshape(len(y), -1)
+        self._dtype, self._prediction_dtype = X.dtype, prediction_dtype(y, X.dtype)
         if sample_weight is None:
             return TrainingData(X, y, None)
-        weights = _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = weights > 0  # a row of weight zero is no row
         if not used.any():
             raise ValueError("sample_weight must be positive for at least one row")
@@ -76,13 +84,26 @@ class KernelRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
             raise
 
     def _shaped(self, predictions: np.ndarray) -> np.ndarray:
-        """Predictions (..., m, k) in the shape of the target seen in fit."""
-        return predictions[..., 0] if self._y_ndim == 1 else predictions
+        """Predictions (..., m, k) in the shape of the target seen in fit, and in a fit dtype."""
+        dtype = self._dtype if self._prediction_dtype is None else self._prediction_dtype
+        shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
+        return shaped.astype(dtype, copy=False)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
+    """That of the features, or float64 where it would round away what the target tells.
+
+    float32 numbers around 1.7e9 are 128 apart.
+    """
+    spread = np.abs(y - column_means(y)).mean(axis=0)
+    resolution = float(np.finfo(dtype).eps) * np.abs(y).max(axis=0)
+    lost = (spread > 0) & (resolution > _MAX_ROUNDING * spread)
+    return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
 
 
 def columns_without_numbers(X) -> str:
@@ -111,6 +132,12 @@ def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
     if largest > float(limits.max) / (4.0 * len(y)):
         raise ValueError(
             f"y holds {largest:.3g} in size, too large for sums in {X.dtype}; rescale the target"
+        )
+    variation = float(np.ptp(np.asarray(y, dtype=np.float64), axis=0).max())
+    if 0.0 < variation < float(limits.tiny) / float(limits.eps):
+        raise ValueError(
+            f"y varies by no more than {variation:.3g}, too little for {X.dtype}; rescale the "
+            "target"
         )
 
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
-from bandfall.estimators._base import KernelRegressor, check_flag, check_number
+from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator, cross_product
 from bandfall.operators.select import check_dense_budget
+from bandfall.targets import column_means
 
 
 class _ConstantBandwidthRegressor(KernelRegressor):
     """f̂(x) = ȳ + k_σ(x, X) c with c in closed form."""
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": KERNEL,
+        "bandwidth": [number(0, closed="both")],
+        "fit_intercept": FLAG,
+        "memory_budget": COUNT,
+    }
+
+    @validated
     def fit(self, X, y, sample_weight=None):
         """Fit.
 
@@ -28,21 +40,18 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         -------
         self
         """
-        self._check_parameters()
         X, y, weights = self._training_data(X, y, sample_weight)
         kernel = get_kernel(self.kernel)
+        # In float64 whatever X is: small penalties, long times and weights drown in float32.
+        X = X.astype(np.float64, copy=False)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
-        self._dtype = X.dtype
-        self.offset_ = np.zeros(y.shape[1], X.dtype)
-        if self.fit_intercept:
-            self.offset_ = np.average(y, axis=0, weights=weights).astype(X.dtype)
+        self.offset_ = column_means(y, weights) if self.fit_intercept else np.zeros(y.shape[1])
         root = 1.0 if weights is None else np.sqrt(weights)[:, None]
-        K = DenseOperator(X, kernel, X.dtype).matrix(float(self.bandwidth))
+        K = DenseOperator(X, kernel).matrix(float(self.bandwidth))
         K = K if weights is None else root * K * root.T
-        coefficients = root * self._solve(K, root * (y - self.offset_))
         self.X_fit_ = X
         self.weights_ = weights
-        self.coefficients_ = coefficients.astype(X.dtype, copy=False)
+        self.coefficients_ = root * self._solve(K, root * (y - self.offset_))
         return self
 
     def predict(self, X):
@@ -66,11 +75,9 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         )
         return self._shaped(total + self.offset_)
 
-    def _check_parameters(self):
+    def _validate_params(self):
+        super()._validate_params()
         get_kernel(self.kernel)
-        check_number("bandwidth", self.bandwidth, low=0)
-        check_flag("fit_intercept", self.fit_intercept)
-        check_number("memory_budget", self.memory_budget, low=1, integer=True)
 
 
 class KernelRidgeRegressor(_ConstantBandwidthRegressor):
@@ -107,6 +114,11 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **_ConstantBandwidthRegressor._parameter_constraints,
+        "penalty": [number(0)],
+    }
+
     def __init__(
         self,
         kernel="gaussian",
@@ -121,10 +133,6 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
         self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_number("penalty", self.penalty, low=0, finite=True)
 
     def _solve(self, K, y):
         return ridge_coefficients(K, y, float(self.penalty))
@@ -166,6 +174,11 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **_ConstantBandwidthRegressor._parameter_constraints,
+        "time": [number(0, closed="both")],
+    }
+
     def __init__(
         self,
         kernel="gaussian",
@@ -180,10 +193,6 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         self.time = time
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
-
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_number("time", self.time, low=0)
 
     def _solve(self, K, y):
         spectrum = Spectrum(K)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import ClassVar
+
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import StrOptions
 
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.estimators._constraints import validated
 from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
 from bandfall.kernels import get_kernel
 from bandfall.operators.select import check_dense_budget
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
 from bandfall.selection.folds import leave_one_out_folds
+from bandfall.targets import column_means
 
 _GRID_SIZE = 30  # per parameter (Appendix B)
 
@@ -19,6 +25,14 @@ _GRID_SIZE = 30  # per parameter (Appendix B)
 class _CrossValidatedRegressor(SelectedRegressor):
     """Grid search over bandwidth × one more parameter; subclasses name the parameter."""
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SelectedRegressor._parameter_constraints,
+        "bandwidths": ["array-like", None],
+        "cv": ["cv_object", StrOptions({"loo"})],
+        "n_jobs": [Integral, None],
+    }
+
+    @validated
     def fit(self, X, y, groups=None):
         """Choose bandwidth and penalty (or time) by cross-validation, then fit all rows.
 
@@ -33,14 +47,14 @@ class _CrossValidatedRegressor(SelectedRegressor):
         -------
         self
         """
-        self._check_parameters()
         X, y, _ = self._training_data(X, y)
         check_dense_budget(len(X), np.dtype(np.float64), self.memory_budget)
         bandwidths = _grid("bandwidths", self.bandwidths, BANDWIDTH_RANGE)
         values = self._values()
         mse = self._mse(
             X,
-            y,
+            # Folds are centred anew; digits that an offset would take are saved first.
+            y - column_means(y) if self.fit_intercept else y,
             get_kernel(self.kernel),
             bandwidths,
             values,
@@ -66,11 +80,6 @@ class _CrossValidatedRegressor(SelectedRegressor):
     def _splits(self, X, y, groups):
         rows = np.arange(len(X))
         if isinstance(self.cv, str):
-            if self.cv != "loo":
-                raise ValueError(
-                    f"cv={self.cv!r} must be an int, 'loo', a scikit-learn splitter or an "
-                    "iterable of (training rows, held-out rows)"
-                )
             if len(X) < 2:
                 raise ValueError("cv='loo' needs at least 2 rows; got n_samples=1")
             return leave_one_out_folds(len(X))
@@ -138,6 +147,11 @@ class KernelRidgeCV(_CrossValidatedRegressor):
     _parameter = "penalty"
     _mse = staticmethod(ridge_cv_mse)
     _regressor = KernelRidgeRegressor
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **_CrossValidatedRegressor._parameter_constraints,
+        "penalties": ["array-like", None],
+    }
 
     def __init__(
         self,
@@ -211,6 +225,11 @@ class KernelFlowCV(_CrossValidatedRegressor):
     _parameter = "time"
     _mse = staticmethod(flow_cv_mse)
     _regressor = KernelFlowRegressor
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **_CrossValidatedRegressor._parameter_constraints,
+        "times": ["array-like", None],
+    }
 
     def __init__(
         self,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 
 from bandfall.descent import (
     Euler,
@@ -18,11 +20,23 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
-from bandfall.estimators._base import KernelRegressor, check_flag, check_number
+from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
+from bandfall.estimators._constraints import (
+    COUNT,
+    DEVICE,
+    FLAG,
+    KERNEL,
+    RANDOM,
+    number,
+    validated,
+)
 from bandfall.kernels import get_kernel
 from bandfall.operators import check_device
 from bandfall.schedules import MIN_SHRINK, MinimumSpeed
+
+_MIN_MEAN_WEIGHT = 0.1
+_FLOAT32_WEIGHTS = 1e6  # largest over smallest weight: beyond, float32 loses the light rows
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
@@ -69,8 +83,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     random_state : int, RandomState or None, default=None
         Chooses the held-out rows.
     warm_start : bool, default=False
-        Continue the path of an earlier fit on the same rows, after raising `max_r2` or
-        `max_time` or lowering `min_bandwidth`; equal to one longer fit.
+        Continue the path of an earlier fit on the same rows (X, y, weights) with the same
+        kernel and kind of solver, after raising `max_r2` or `max_time` or lowering
+        `min_bandwidth`; equal to one longer fit. Other parameters apply from here on.
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
     device : {None, "auto", "cpu", "cuda", "cuda:N"}, default=None
@@ -84,7 +99,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     n_iter_ : int
         Solver steps taken.
     validation_errors_ : ndarray of shape (n_stages,)
-        Squared error on the held-out rows after each stage; only with `validation_fraction`.
+        Mean squared error on the held-out rows after each stage, in units of the variance of
+        the training rows' target (1 for predicting their mean), averaged over targets that
+        vary; only with `validation_fraction`.
     n_features_in_, feature_names_in_
 
     Examples
@@ -102,6 +119,24 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     >>> model.predict(X_test).shape
     (30,)
     """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": KERNEL,
+        "min_speed": [number(0, closed="neither")],
+        "bandwidth": [number(0), None],
+        "min_bandwidth": [number(0)],
+        "max_r2": [number(0, 1, closed="right")],
+        "max_time": [number(0, closed="right"), None],
+        "solver": [StrOptions({"flow", "euler"})],
+        "resolution": [number(MIN_SHRINK)],
+        "step_size": [number(MIN_SHRINK)],
+        "max_iter": COUNT,
+        "validation_fraction": [number(0, 1, closed="neither"), None],
+        "random_state": RANDOM,
+        "warm_start": FLAG,
+        "memory_budget": COUNT,
+        "device": DEVICE,
+    }
 
     def __init__(
         self,
@@ -139,6 +174,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.device = device
 
     @with_callbacks
+    @validated
     def fit(self, X, y, sample_weight=None):
         """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
 
@@ -148,14 +184,14 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w equal rows; training time scales with the weights.
+            Weights that sum to far less than the number of rows are warned of.
 
         Returns
         -------
         self
         """
-        self._check_parameters()
-        data = self._training_data(X, y, sample_weight)
-        self._dtype = data.X.dtype
+        data = _wide_enough(self._training_data(X, y, sample_weight))
+        vars(self).pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
         if self.validation_fraction is None:
             path = self._train(data, reports.watcher)
@@ -176,8 +212,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _train(self, data, watcher):
         """A path for these rows, from the start or on from the one already fitted."""
-        flow = self.solver == "flow"
-        shrink = float(self.resolution if flow else self.step_size)
+        shrink = float(self.resolution if self.solver == "flow" else self.step_size)
         schedule = MinimumSpeed(float(self.min_speed), shrink, float(self.min_bandwidth))
         max_time = math.inf if self.max_time is None else float(self.max_time)
         stopping = Stopping(float(self.max_r2), max_time, int(self.max_iter))
@@ -185,11 +220,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         previous = self._continued(data) if self.warm_start else None
         if previous is not None:
             if previous.r2 > stopping.max_r2:
-                previous = previous.truncate(r2=stopping.max_r2, device=self.device)
+                previous = previous.truncate(r2=stopping.max_r2, **self._evaluation)
             if previous.time > max_time:
-                previous = previous.truncate(time=max_time, device=self.device)
+                previous = previous.truncate(time=max_time, **self._evaluation)
             return resume_path(
-                previous,
+                previous.replace(solver=self._solver()),
                 schedule=schedule,
                 stopping=stopping,
                 memory_budget=budget,
@@ -200,7 +235,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             data.X,
             data.y,
             get_kernel(self.kernel),
-            solver=Flow() if flow else Euler(float(self.step_size)),
+            solver=self._solver(),
             schedule=schedule,
             stopping=stopping,
             bandwidth=None if self.bandwidth is None else float(self.bandwidth),
@@ -210,24 +245,27 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             device=self.device,
         )
 
+    def _solver(self):
+        return Flow() if self.solver == "flow" else Euler(float(self.step_size))
+
     def _continued(self, data):
         """The fitted path, if it was trained on these rows with this kernel and solver."""
         path = getattr(self, "path_", None)
         if path is None:
             return None
-        targets = path.evaluate(path.X, **self._evaluation) + path.residual
-        tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
-        same = (
-            np.array_equal(path.X, data.X)
-            and targets.shape == data.y.shape
-            and np.allclose(targets, data.y, rtol=tolerance, atol=tolerance * path.scale.max())
-            and path.kernel == get_kernel(self.kernel)
-            and isinstance(path.solver, Flow if self.solver == "flow" else Euler)
-        )
-        if not same:
+        same = {
+            "X": np.array_equal(path.X, data.X),
+            "kernel": path.kernel == get_kernel(self.kernel),
+            "solver": type(path.solver) is type(self._solver()),
+            "sample_weight": _same_weights(path.weights, data.weights),
+        }
+        same["y"] = all(same.values()) and _same_targets(path, data.y, int(self.memory_budget))
+        if not all(same.values()):
+            changed = ", ".join(name for name in same if not same[name])
             raise ValueError(
-                "warm_start=True continues the fitted path, which needs the same X, y, kernel "
-                "and solver as before; use warm_start=False to start anew"
+                "warm_start=True continues the fitted path, which needs the same X, y, "
+                f"sample_weight, kernel and solver as before (changed: {changed}); use "
+                "warm_start=False to start anew"
             )
         return path
 
@@ -248,11 +286,13 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """The path up to the stage that predicts the held-out rows best."""
         if not path.stages:
             return path
+        varying = path.scale > 0
+        total = len(path.X) if path.weights is None else path.weights.sum()
+        variance = path.scale[varying] ** 2 / total
         staged = path.evaluate_staged(held_out.X, **self._evaluation)
-        errors = ((staged - held_out.y) / np.where(path.scale > 0, path.scale, 1.0)) ** 2
-        weights = 1.0 if held_out.weights is None else held_out.weights[None, :, None]
-        self.validation_errors_ = (errors * weights).sum(axis=(1, 2))
-        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, self.device)
+        squares = (staged[..., varying] - held_out.y[:, varying]) ** 2 / variance
+        self.validation_errors_ = np.average(squares.mean(axis=2), axis=1, weights=held_out.weights)
+        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, **self._evaluation)
 
     def predict(self, X):
         """Predict.
@@ -292,31 +332,51 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """How paths are evaluated."""
         return {"memory_budget": int(self.memory_budget), "device": self.device}
 
-    def _check_parameters(self):
+    def _validate_params(self):
+        super()._validate_params()
         get_kernel(self.kernel)
-        check_number("min_speed", self.min_speed, low=0, low_open=True, finite=True)
-        check_number("bandwidth", self.bandwidth, low=0, allow_none=True, finite=True)
-        check_number("min_bandwidth", self.min_bandwidth, low=0, finite=True)
-        check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
-        check_number("max_time", self.max_time, low=0, low_open=True, allow_none=True)
-        check_number("resolution", self.resolution, low=MIN_SHRINK, finite=True)
-        check_number("step_size", self.step_size, low=MIN_SHRINK, finite=True)
-        check_number("max_iter", self.max_iter, low=1, integer=True)
-        check_number(
-            "validation_fraction",
-            self.validation_fraction,
-            low=0,
-            high=1,
-            low_open=True,
-            allow_none=True,
-        )
-        check_flag("warm_start", self.warm_start)
-        check_number("memory_budget", self.memory_budget, low=1, integer=True)
         check_device(self.device)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "
                 f"bandwidth={self.bandwidth!r}"
             )
-        if self.solver not in ("flow", "euler"):
-            raise ValueError(f"solver={self.solver!r} is unknown; allowed: 'flow', 'euler'")
+
+
+class WeightWarning(UserWarning):
+    """Weights so small that training ends long before it has used the rows."""
+
+
+def _wide_enough(data):
+    """The training data in a dtype that resolves their weights, which are warned of if small."""
+    weights = data.weights
+    if weights is None:
+        return data
+    n, total = len(weights), float(weights.sum())
+    if total < _MIN_MEAN_WEIGHT * n:
+        warnings.warn(
+            f"sample_weight sums to {total:.3g} over {n} rows, and a row of weight w counts as w "
+            "rows: this trains as on so few. If the weights are meant relative to each other, "
+            "pass sample_weight * len(sample_weight) / sample_weight.sum()",
+            WeightWarning,
+            stacklevel=2,
+        )
+    if weights.max() > _FLOAT32_WEIGHTS * weights.min():
+        return data._replace(X=data.X.astype(np.float64, copy=False))
+    return data
+
+
+def _same_weights(before, now):
+    if before is None or now is None:
+        return before is now
+    return np.array_equal(before.astype(np.float64), now)
+
+
+def _same_targets(path, y, memory_budget):
+    if path.y is not None:
+        return np.array_equal(path.y, y)
+    targets = path.targets(memory_budget=memory_budget)  # of a file of old: known to rounding
+    tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
+    return targets.shape == y.shape and np.allclose(
+        targets, y, rtol=tolerance, atol=tolerance * path.scale.max()
+    )

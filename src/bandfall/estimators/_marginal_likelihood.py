@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall.estimators._base import check_flag, check_number
 from bandfall.estimators._constant import KernelRidgeRegressor
+from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, validated
 from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
 from bandfall.kernels import get_kernel
 from bandfall.operators.select import check_dense_budget
 from bandfall.selection import Evidence, maximise_evidence
+from bandfall.targets import column_means
 
 
 class KernelRidgeMML(SelectedRegressor):
@@ -65,6 +68,15 @@ class KernelRidgeMML(SelectedRegressor):
     1.0
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        **SelectedRegressor._parameter_constraints,
+        "fit_amplitude": FLAG,
+        "bandwidth_bounds": ["array-like"],
+        "penalty_bounds": ["array-like"],
+        "n_starts": COUNT,
+        "random_state": RANDOM,
+    }
+
     def __init__(
         self,
         kernel="gaussian",
@@ -86,6 +98,7 @@ class KernelRidgeMML(SelectedRegressor):
         self.random_state = random_state
         self.memory_budget = memory_budget
 
+    @validated
     def fit(self, X, y):
         """Choose bandwidth and penalty by marginal likelihood, then fit.
 
@@ -98,10 +111,9 @@ class KernelRidgeMML(SelectedRegressor):
         -------
         self
         """
-        self._check_parameters()
         X, y, _ = self._training_data(X, y)
         check_dense_budget(len(X), np.dtype(np.float64), self.memory_budget)
-        centred = y - y.mean(axis=0) if self.fit_intercept else y
+        centred = y - column_means(y) if self.fit_intercept else y
         evidence = Evidence.of(X, centred, get_kernel(self.kernel), self.fit_amplitude)
         optimum = maximise_evidence(
             evidence,
@@ -124,20 +136,16 @@ class KernelRidgeMML(SelectedRegressor):
         )
         return self._refit(regressor, X, y)
 
-    def _check_parameters(self):
-        super()._check_parameters()
-        check_flag("fit_amplitude", self.fit_amplitude)
-        check_number("n_starts", self.n_starts, low=1, integer=True)
+    def _validate_params(self):
+        super()._validate_params()
         for name in ("bandwidth_bounds", "penalty_bounds"):
             _check_bounds(name, getattr(self, name))
 
 
 def _check_bounds(name, bounds):
     try:
-        low, high = bounds
+        low, high = (float(value) for value in bounds)
     except (TypeError, ValueError):
-        raise ValueError(f"{name}={bounds!r} must be a pair (low, high)") from None
-    for value in (low, high):
-        check_number(name, value, low=0, low_open=True)
-    if not low <= high < np.inf:
+        raise ValueError(f"{name}={bounds!r} must be a pair of numbers (low, high)") from None
+    if not 0 < low <= high < np.inf:
         raise ValueError(f"{name}={bounds!r} must have 0 < low <= high < inf")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall.estimators._base import KernelRegressor, check_number
+from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._constraints import COUNT, RANDOM, number, validated
 
 _CHECK_EVERY = 10  # epochs between looks at the validation rows
 _PATIENCE = 10  # checks without improvement that are borne
@@ -55,6 +57,14 @@ class PaperMLPRegressor(KernelRegressor):
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "hidden_size": COUNT,
+        "learning_rate": [number(0, closed="neither")],
+        "max_epochs": COUNT,
+        "validation_fraction": [number(0, 1, closed="neither")],
+        "random_state": RANDOM,
+    }
+
     def __init__(
         self,
         *,
@@ -70,6 +80,7 @@ class PaperMLPRegressor(KernelRegressor):
         self.validation_fraction = validation_fraction
         self.random_state = random_state
 
+    @validated
     def fit(self, X, y):
         """Train until the validation rows say stop.
 
@@ -82,9 +93,7 @@ class PaperMLPRegressor(KernelRegressor):
         -------
         self
         """
-        self._check_parameters()
         X, y, _ = self._training_data(X, y)
-        self._dtype = X.dtype
         X, y = X.astype(np.float64), y.astype(np.float64)
         n_held_out = max(1, int(self.validation_fraction * len(X)))
         n_train = len(X) - n_held_out
@@ -113,9 +122,8 @@ class PaperMLPRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
-        output = self._layers(X.astype(np.float64, copy=False))[-1]
-        return self._shaped(output).astype(self._dtype, copy=False)
+        output = self._layers(self._new_rows(X).astype(np.float64, copy=False))[-1]
+        return self._shaped(output)
 
     def _start(self, n_inputs, n_outputs):
         random = check_random_state(self.random_state)
@@ -154,9 +162,3 @@ class PaperMLPRegressor(KernelRegressor):
         for i, (inputs, delta) in enumerate(layers):
             self.weights_[i] -= self.learning_rate * (inputs.T @ delta)
             self.biases_[i] -= self.learning_rate * delta.sum(axis=0)
-
-    def _check_parameters(self):
-        check_number("hidden_size", self.hidden_size, low=1, integer=True)
-        check_number("learning_rate", self.learning_rate, low=0, low_open=True, finite=True)
-        check_number("max_epochs", self.max_epochs, low=1, integer=True)
-        check_number("validation_fraction", self.validation_fraction, low=0, high=1, low_open=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bandfall.estimators._arrays import ArraysInKindMixin
 from bandfall.estimators._base import check_distances, check_magnitudes
-from bandfall.parameters import check_flag, check_number
+from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, count, number, validated
+from bandfall.parameters import check_number
 
 
 class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
@@ -78,6 +81,20 @@ class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
     ('r2_reached', True)
     """
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "hidden": ["array-like"],
+        "tangent_control": FLAG,
+        "min_speed": [number(0)],
+        "lr": [number(0, closed="neither")],
+        "momentum": [number(0, 1, closed="both")],
+        "anchors": [count(0), "array-like"],
+        "anchor_sampling": [StrOptions({"uniform", "mixed"})],
+        "damping": [number(0)],
+        "max_r2": [number(0, 1, closed="right")],
+        "max_iter": COUNT,
+        "random_state": RANDOM,
+    }
+
     def __init__(
         self,
         hidden=(50,),
@@ -105,6 +122,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
 
+    @validated
     def fit(self, X, y):
         """Train; see ``status_`` for how it ended.
 
@@ -119,7 +137,6 @@ class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
         """
         from bandfall import neural  # torch is loaded only where it is used
 
-        self._check_parameters()
         X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         check_magnitudes(X, y)
         self._y_ndim = y.ndim
@@ -189,9 +206,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
 
     def _anchor_rows(self, X):
         """The number of anchors to draw, or the validated anchors themselves."""
-        if isinstance(self.anchors, numbers.Integral) and not isinstance(self.anchors, bool):
-            if self.anchors < 0:
-                raise ValueError(f"anchors={self.anchors!r} must be >= 0, or an array of rows")
+        if isinstance(self.anchors, numbers.Integral):
             return int(self.anchors)
         anchors = check_array(self.anchors, dtype=np.float64, input_name="anchors")
         if anchors.shape[1] != X.shape[1]:
@@ -200,23 +215,10 @@ class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
             )
         return anchors
 
-    def _check_parameters(self):
-        widths = self.hidden
-        if isinstance(widths, str) or not hasattr(widths, "__iter__"):
-            raise TypeError(f"hidden={widths!r} must be a sequence of layer widths, e.g. (50,)")
-        for width in widths:
+    def _validate_params(self):
+        super()._validate_params()
+        for width in self.hidden:
             check_number("hidden", width, low=1, integer=True)
-        check_flag("tangent_control", self.tangent_control)
-        check_number("min_speed", self.min_speed, low=0, finite=True)
-        check_number("lr", self.lr, low=0, low_open=True, finite=True)
-        check_number("momentum", self.momentum, low=0, high=1)
-        check_number("damping", self.damping, low=0, finite=True)
-        check_number("max_r2", self.max_r2, low=0, high=1, low_open=True)
-        check_number("max_iter", self.max_iter, low=1, integer=True)
-        if self.anchor_sampling not in ("uniform", "mixed"):
-            raise ValueError(
-                f"anchor_sampling={self.anchor_sampling!r} is unknown; allowed: 'uniform', 'mixed'"
-            )
 
 
 def _standardisation(y):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
-from bandfall.estimators._base import KernelRegressor, check_flag, check_number
+from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._constraints import COUNT, FLAG, KERNEL
 from bandfall.kernels import get_kernel
 
 # Where the paper's experiments search (Appendix B); flow uses time = 1/penalty.
@@ -15,10 +18,14 @@ PENALTY_RANGE = (1e-6, 1.0)
 class SelectedRegressor(KernelRegressor):
     """Chooses the parameters of a constant-bandwidth regressor, then is that regressor."""
 
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": KERNEL,
+        "fit_intercept": FLAG,
+        "memory_budget": COUNT,
+    }
+
     def _refit(self, regressor, X, y):
-        # In float64 whatever X is: small penalties drown in float32.
-        self.best_estimator_ = regressor.fit(X.astype(np.float64), y.astype(np.float64))
-        self._dtype = X.dtype
+        self.best_estimator_ = regressor.fit(X.astype(np.float64), y)
         return self
 
     def predict(self, X):
@@ -32,11 +39,9 @@ class SelectedRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        X = self._new_rows(X)
-        predictions = self.best_estimator_.predict(X.astype(np.float64, copy=False))
-        return self._shaped(predictions).astype(self._dtype, copy=False)
+        rows = self._new_rows(X).astype(np.float64, copy=False)
+        return self._shaped(self.best_estimator_.predict(rows))
 
-    def _check_parameters(self):
+    def _validate_params(self):
+        super()._validate_params()
         get_kernel(self.kernel)
-        check_number("memory_budget", self.memory_budget, low=1, integer=True)
-        check_flag("fit_intercept", self.fit_intercept)

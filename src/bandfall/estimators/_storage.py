@@ -16,13 +16,14 @@ from bandfall.persistence import Component, ShapeChecker, estimator_component, r
 from bandfall.persistence.checks import check_instance, check_names, check_real
 
 # Fitted attributes of every kernel estimator.
-_COMMON = {"_dtype": True, "_y_ndim": True}
+_COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
 _CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_params_": True}
 _MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 
 
 def _check_common(model, n_features: int, n_outputs: int) -> None:
     check_instance("_dtype", model._dtype, np.dtype)
+    check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))
     if model._y_ndim not in (1, 2) or (model._y_ndim == 1 and n_outputs != 1):
         raise ValueError(f"_y_ndim={model._y_ndim!r} does not fit {n_outputs} targets")
     if model.n_features_in_ != n_features:

@@ -12,6 +12,13 @@ Array = Any
 
 GIBIBYTE = 2**30
 DEFAULT_MEMORY_BUDGET = GIBIBYTE
+_USEFUL_VECTORS = 64  # what most Krylov spaces get by with
+
+
+def vector_share(memory_budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
+    """The part of a budget that is a solver's: one to four eighths, by what its vectors need."""
+    needed = _USEFUL_VECTORS * n_rows * n_columns * np.dtype(dtype).itemsize
+    return min(max(memory_budget // 8, needed), memory_budget // 2)
 
 
 class KernelOperator(Protocol):
@@ -25,6 +32,7 @@ class KernelOperator(Protocol):
     n_rows: int
     dtype: np.dtype
     trace: float  # Σ k(0) over the rows (their weights): a bound on λ_max that costs nothing
+    vector_bytes: int  # what is left of the memory budget for a solver's own arrays
 
     def array(self, values: np.ndarray) -> Array:
         """The operator's own array with these values."""
@@ -64,6 +72,7 @@ class WeightedOperator:
         self.zeros = operator.zeros
         self.max_distance = operator.max_distance
         self.trace = float(weights.sum())
+        self.vector_bytes = operator.vector_bytes
         self._root = operator.array(np.sqrt(weights)[:, None])
 
     def product(self, bandwidth: float, block: Array) -> Array:
@@ -92,6 +101,7 @@ class RepeatedRowsOperator:
         self.zeros = operator.zeros
         self.max_distance = operator.max_distance
         self.trace = float(self.n_rows)
+        self.vector_bytes = operator.vector_bytes
         self._labels = labels
 
     def product(self, bandwidth: float, block: Array) -> Array:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import group_rows, group_sums
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sums
 from bandfall.operators.distances import largest_distance, squared_distances, to_power
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import for_each, n_threads, scratch
@@ -33,6 +33,8 @@ class BlockedOperator:
     dtype : float32 or float64
     memory_budget : int
         Bytes for tiles, scratch and kept results together.
+    vector_bytes : int
+        For a solver's own arrays.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class BlockedOperator:
         X: np.ndarray,
         kernel: Kernel,
         dtype: np.dtype | type = np.float64,
-        memory_budget: int = 2**30,
+        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        vector_bytes: int = DEFAULT_MEMORY_BUDGET // 8,
     ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
         self.n_rows = len(X)
         self.trace = float(self.n_rows)
+        self.vector_bytes = vector_bytes
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(memory_budget))
@@ -54,7 +58,7 @@ class BlockedOperator:
         self._prepare_leaves()
         # Entries below rounding / n cannot change a sum of n of them.
         self._radius = _vanishing_point(kernel, float(np.finfo(self.dtype).eps) / self.n_rows)
-        side = max(s.stop - s.start for s in self._leaves.slices)
+        side = self._side = max(s.stop - s.start for s in self._leaves.slices)
         working = n_threads() * 3 * side * side * self.dtype.itemsize
         n_kept = max(0, memory_budget - working) // (side * side * self.dtype.itemsize)
         n_tiles = len(self._leaves.slices) * (len(self._leaves.slices) + 1) // 2
@@ -75,7 +79,7 @@ class BlockedOperator:
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return largest_distance(self._rows)
+        return largest_distance(self._rows, self._side)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""

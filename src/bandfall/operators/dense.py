@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import group_rows, group_sums
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sums
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
 
@@ -32,14 +32,23 @@ class DenseOperator:
     kernel : Kernel
     dtype : dtype
         Of the kernel matrix and its products; distances are computed in float64.
+    vector_bytes : int
+        For a solver's own arrays.
     """
 
-    def __init__(self, X: np.ndarray, kernel: Kernel, dtype: np.dtype | type = np.float64):
+    def __init__(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype | type = np.float64,
+        vector_bytes: int = DEFAULT_MEMORY_BUDGET // 8,
+    ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
         self.n_rows = len(X)
         self.trace = float(self.n_rows)
         self.n_evaluations = 0
+        self.vector_bytes = vector_bytes
         centred = np.asarray(X, dtype=np.float64)
         self._rows = centred - centred.mean(axis=0)
         self._distances = np.empty((self.n_rows, self.n_rows), self.dtype)

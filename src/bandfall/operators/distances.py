@@ -48,8 +48,10 @@ def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) 
         D[i[part], j[part]] = xp.einsum("ij,ij->i", difference, difference)
 
 
-def largest_distance(X: np.ndarray, block: int = 1024) -> float:
+def largest_distance(X: np.ndarray, block: int) -> float:
     """The largest distance between two float64 rows, looking only at rows far out.
+
+    `block` rows at a time are compared with as many others.
 
     A pair at distance D satisfies ‖x − c‖ + ‖z − c‖ ≥ D for any c. With c in the middle of a
     pair that is already nearly the farthest, few rows are left to compare.

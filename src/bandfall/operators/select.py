@@ -11,6 +11,7 @@ from bandfall.operators.base import (
     KernelOperator,
     RepeatedRowsOperator,
     group_rows,
+    vector_share,
 )
 from bandfall.operators.blocked import BlockedOperator
 from bandfall.operators.dense import DenseOperator, dense_bytes
@@ -26,29 +27,33 @@ def make_operator(
     dtype: np.dtype | type = np.float64,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     device: str | None = None,
+    n_columns: int = 1,
 ) -> KernelOperator:
     """The operator for these rows that stays inside `memory_budget` bytes.
 
     Dense while distances and a kernel matrix fit, blocked beyond. Where many rows repeat, K is
     evaluated over the distinct ones only. With a `device`, torch serves instead of NumPy; see
-    `check_device`.
+    `check_device`. A part of the budget is left to the vectors, of `n_columns` targets each,
+    of whatever solves with the operator.
     """
+    vectors = vector_share(memory_budget, len(X), n_columns, np.dtype(dtype))
+    matrices = memory_budget - vectors
     device = check_device(device)
     if device is not None:
         from bandfall.operators.torch import TorchOperator
 
-        return TorchOperator(X, kernel, dtype, device, memory_budget)
+        return TorchOperator(X, kernel, dtype, device, matrices, vectors)
     if len(X) >= _WORTH_A_LOOK:
         labels, n_distinct = group_rows(X)
         if n_distinct < _DISTINCT_SHARE * len(X):
             distinct = np.empty((n_distinct, X.shape[1]), X.dtype)
             distinct[labels] = X
             return RepeatedRowsOperator(
-                make_operator(distinct, kernel, dtype, memory_budget), labels
+                make_operator(distinct, kernel, dtype, memory_budget, n_columns=n_columns), labels
             )
-    if dense_bytes(len(X), np.dtype(dtype)) <= memory_budget:
-        return DenseOperator(X, kernel, dtype)
-    return BlockedOperator(X, kernel, dtype, memory_budget)
+    if dense_bytes(len(X), np.dtype(dtype)) <= matrices:
+        return DenseOperator(X, kernel, dtype, vectors)
+    return BlockedOperator(X, kernel, dtype, matrices, vectors)
 
 
 def check_dense_budget(n_rows: int, dtype: np.dtype, memory_budget: int) -> None:

@@ -43,6 +43,8 @@ class TorchOperator:
         What torch calls it.
     memory_budget : int
         Bytes for temporaries and kept matrices on the device.
+    vector_bytes : int
+        For a solver's own arrays there.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class TorchOperator:
         dtype: np.dtype | type = np.float64,
         device: str = "cpu",
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        vector_bytes: int = DEFAULT_MEMORY_BUDGET // 8,
     ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
         self.n_rows = len(X)
         self.trace = float(self.n_rows)
         self.device = torch.device(device)
+        self.vector_bytes = vector_bytes
         # Rows that are to be rounded are centred first; others are exact as they are.
         rows = self.array(X if X.dtype == self.dtype else X - X.mean(axis=0))
         self._zero = rows.new_zeros(())

@@ -93,6 +93,8 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
     shapes("scale", path.scale, "k")
     if path.weights is not None:
         shapes("weights", path.weights, "n")
+    if path.y is not None:
+        shapes("y", path.y, "n k")
     if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
         raise ValueError("it has no rows, features or targets")
     if len({path.X.dtype, path.residual.dtype, path.coefficients.dtype}) > 1:

@@ -15,23 +15,33 @@ MAX_ROWS = 1000  # of those that are predicted again and again
 MAX_FRAMES = 30
 N_SLICES = 6
 SLICE_POINTS = 81
+MAX_LEVELS = 12  # of a feature of text that a slice shows
 N_REPEATS = 5
 WORK = 1e10  # kernel entries that importances may cost: some ten seconds
 LIGHT_TOLERANCE = 1e-2
 
 
 class Rows(NamedTuple):
-    """Features (n, d) and target (n,) in the units of the data."""
+    """Features (n, d), as a table or an array of numbers, and target (n,)."""
 
-    X: np.ndarray
+    X: Any
     y: np.ndarray
+
+    @property
+    def weights(self) -> None:
+        """Reports count all rows alike."""
+        return
+
+    def as_table(self) -> Rows:
+        """The same with the features in a DataFrame."""
+        return self if isinstance(self.X, pd.DataFrame) else Rows(pd.DataFrame(self.X), self.y)
 
     def sample(self, n: int, seed: int) -> Rows:
         """At most `n` rows, chosen at random."""
         if len(self.y) <= n:
             return self
         rows = np.sort(np.random.default_rng(seed).permutation(len(self.y))[:n])
-        return Rows(self.X[rows], self.y[rows])
+        return Rows(self.X.iloc[rows], self.y[rows])
 
 
 class Stages(NamedTuple):
@@ -50,11 +60,15 @@ class Stages(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """f along one feature, the others at a typical row; values (n_frames, n_points)."""
+    """f along one feature, the others at a typical row; values (n_frames, n_points).
+
+    `labels` are the values of a feature that is no number; `grid` then counts them.
+    """
 
     feature: str
     grid: np.ndarray
     values: np.ndarray
+    labels: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -118,6 +132,7 @@ def study(
         Of samples and shuffles.
     """
     model = _Model(estimator)
+    train, test = train.as_table(), None if test is None else test.as_table()
     scored = train if test is None else test
     few = scored.sample(MAX_ROWS, seed)
     importances = _importances(model, scored, seed)
@@ -140,7 +155,7 @@ def study(
 
 
 class _Model:
-    """A fitted estimator that is asked with plain arrays, now and at earlier stages."""
+    """A fitted estimator that is asked with tables, now and at earlier stages."""
 
     def __init__(self, estimator: Any):
         self._estimator = estimator
@@ -151,10 +166,10 @@ class _Model:
         path = getattr(self.last, "path_", None)
         self.path: Any = path if path is not None and len(path) else None
 
-    def predict(self, X: np.ndarray) -> np.ndarray:
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
         return np.ravel(self._estimator.predict(self._named(X)))
 
-    def staged(self, X: np.ndarray) -> np.ndarray:
+    def staged(self, X: pd.DataFrame) -> np.ndarray:
         """Predictions after every stage, (n_stages, m)."""
         rows = self._named(X)
         if self._before is not None:
@@ -180,8 +195,9 @@ class _Model:
         estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
         return _Model(estimator), len(last.path_) * len(last.path_.X)
 
-    def _named(self, X: np.ndarray) -> Any:
-        return X if self._names is None else pd.DataFrame(X, columns=self._names)
+    def _named(self, X: pd.DataFrame) -> Any:
+        """The table, or its numbers for a model that was trained without names."""
+        return X.to_numpy(dtype=np.float64) if self._names is None else X
 
 
 def _importances(model: _Model, rows: Rows, seed: int) -> np.ndarray:
@@ -193,10 +209,10 @@ def _importances(model: _Model, rows: Rows, seed: int) -> np.ndarray:
     base = r2_score(rows.y, model.predict(rows.X))
     losses = np.empty((rows.X.shape[1], N_REPEATS))
     for j in range(rows.X.shape[1]):
-        shuffled = np.tile(rows.X, (N_REPEATS, 1))
-        for repeat in range(N_REPEATS):
-            part = slice(repeat * len(rows.y), (repeat + 1) * len(rows.y))
-            shuffled[part, j] = random.permutation(rows.X[:, j])
+        shuffled = pd.concat([rows.X] * N_REPEATS, ignore_index=True)
+        orders = [random.permutation(len(rows.y)) for _ in range(N_REPEATS)]
+        column = rows.X.iloc[np.concatenate(orders), j].reset_index(drop=True)
+        shuffled.isetitem(j, column)
         predicted = model.predict(shuffled).reshape(N_REPEATS, -1)
         losses[j] = [base - r2_score(rows.y, p) for p in predicted]
     return np.stack([losses.mean(axis=1), losses.std(axis=1)], axis=1)
@@ -224,15 +240,51 @@ def _stages(model: _Model, rows: Rows) -> Stages:
 
 
 def _slice(model: _Model, train: Rows, j: int, feature: str, frames: np.ndarray | None) -> Slice:
-    """f along feature j through the training row nearest to the medians of all features."""
-    spread = train.X.std(axis=0)
-    scaled = (train.X - np.median(train.X, axis=0)) / np.where(spread > 0, spread, 1.0)
-    typical = train.X[int(np.argmin((scaled**2).sum(axis=1)))]
-    low, high = np.quantile(train.X[:, j], [0.01, 0.99])
-    if low == high:
-        low, high = low - 0.5, high + 0.5
-    grid = np.linspace(low, high, SLICE_POINTS)
-    X = np.tile(typical, (SLICE_POINTS, 1))
-    X[:, j] = grid
+    """f along feature j through the most typical training row."""
+    grid, column, labels = _points(train.X.iloc[:, j])
+    X = train.X.iloc[[typical_row(train.X)] * len(grid)].reset_index(drop=True)
+    X.isetitem(j, column)
     values = model.predict(X)[None] if frames is None else model.staged(X)[frames]
-    return Slice(feature, grid, values)
+    return Slice(feature, grid, values, labels)
+
+
+def typical_row(X: pd.DataFrame) -> int:
+    """The row nearest to the medians of all numbers and to the most frequent other values."""
+    distance = np.zeros(len(X))
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j]
+        if is_number(column):
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            known = np.where(np.isnan(values), 0.0, values)
+            spread = known.std() or 1.0
+            centre = np.nanmedian(values) if not np.isnan(values).all() else 0.0
+            distance += np.where(np.isnan(values), 1.0, ((known - centre) / spread) ** 2)
+        else:
+            modes = column.mode()
+            distance += 1.0 - (column == modes.iloc[0]).to_numpy(dtype=float) if len(modes) else 1.0
+    return int(np.argmin(distance))
+
+
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers, of which there are more than two values."""
+    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(
+        column.dtype
+    )
+
+
+def _points(column: pd.Series) -> tuple[np.ndarray, Any, list[str] | None]:
+    """Where to ask along a column: places on an axis, values for the model, their labels."""
+    known = column.dropna()
+    if pd.api.types.is_datetime64_any_dtype(column.dtype) and len(known):
+        moments = pd.date_range(known.min(), known.max(), periods=SLICE_POINTS)
+        values = pd.Series(moments).astype(column.dtype)
+        return np.arange(SLICE_POINTS), values, [f"{moment:%Y-%m-%d %H:%M}" for moment in values]
+    if is_number(column):
+        low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 0.0)
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        grid = np.linspace(low, high, SLICE_POINTS)
+        return grid, grid, None
+    levels = list(known.value_counts().index[:MAX_LEVELS])
+    values = pd.Series(levels or [None], dtype=column.dtype)
+    return np.arange(len(values)), values, [str(level) for level in values]

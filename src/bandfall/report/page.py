@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from typing import Any
 
+from bandfall.drawing import POLICY, read_resource, style_sheet
 from bandfall.report.charts import number
 from bandfall.report.findings import Findings
 from bandfall.report.sections import (
@@ -24,8 +24,7 @@ from bandfall.report.sections import (
 )
 from bandfall.version import __version__
 
-# Nothing may be fetched: the page works offline and tells nobody that it was opened.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_PACKAGE = "bandfall.report"
 
 
 def render_page(
@@ -73,16 +72,18 @@ def render_page(
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="generator" content="bandfall {__version__}">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}: bandfall report</title><style>{_resource('page.css')}</style>"
+        f"<title>{escape(title)}: bandfall report</title>"
+        f"<style>{style_sheet(_PACKAGE, 'page.css')}</style>"
         f"</head><body><header><h1>{escape(title)}</h1>"
         f'<div class="dim">from {len(findings.features)} features of '
         f"<code>{escape(source)}</code></div>{_cards(findings)}<nav>{links}</nav></header>"
         f"<main>{''.join(sections)}</main>"
         f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
         'nothing.</footer><div id="tip" hidden></div>'
-        f"{film_data(findings, lines)}<script>{_resource('page.js')}</script></body></html>\n"
+        f"{film_data(findings, lines)}<script>{read_resource(_PACKAGE, 'page.js')}</script>"
+        "</body></html>\n"
     )
 
 
@@ -124,7 +125,3 @@ def _cards(findings: Findings) -> str:
 def _model_section(details: dict[str, str]) -> str:
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
     return section("model", "The model", "", f"<dl>{lines}</dl>")
-
-
-def _resource(name: str) -> str:
-    return files("bandfall.report").joinpath(name).read_text(encoding="utf-8")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from bandfall.report.charts import Axis, Chart, number, ranking, sparkline
-from bandfall.report.findings import Findings
+from bandfall.report.findings import Findings, Slice, is_number
 
 MAX_DOTS = 600
 MAX_IMPORTANCES = 15
@@ -42,7 +43,7 @@ def scored_rows(findings: Findings) -> str:
 def data_section(findings: Findings, target: str) -> str:
     """One line per column: range, spread, shape, correlation with the target."""
     rows = [
-        _column_row(name, findings.train.X[:, j], findings.train.y)
+        _feature_row(name, findings.train.X.iloc[:, j], findings.train.y)
         for j, name in enumerate(findings.features)
     ]
     rows.append(_column_row(target, findings.train.y, None))
@@ -57,6 +58,23 @@ def data_section(findings: Findings, target: str) -> str:
         "last line; near zero does not mean useless, for the model is not linear."
     )
     return section("data", "Data", text, table)
+
+
+def _feature_row(name: str, column: Any, y: np.ndarray) -> str:
+    """The line of a feature: numbers as such, of anything else how many values there are."""
+    known = column.notna().to_numpy()
+    if is_number(column) and known.any():
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        return _column_row(name, values[known], y[known])
+    counts = column.value_counts()
+    words = f"{len(counts):,} different values"
+    if len(counts):
+        words += f", most often {counts.index[0]} ({counts.iloc[0]:,} rows)"
+    if not known.all():
+        words += f", missing in {int(np.sum(~known)):,} rows"
+    bars = sparkline(counts.to_numpy()[:HISTOGRAM_BINS], f"{name}: rows of its commonest values")
+    spread = f'<td colspan="6" class="dim">{escape(words)}</td>'
+    return f"<tr><td>{escape(name)}</td>{spread}<td>{bars if len(counts) else ''}</td></tr>"
 
 
 def _column_row(name: str, values: np.ndarray, y: np.ndarray | None) -> str:
@@ -410,7 +428,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, dict[str, list[
     figures, lines = [], {}
     for i, one in enumerate(findings.slices):
         chart = Chart(
-            Axis("", float(one.grid[0]), float(one.grid[-1])),
+            _slice_axis(one),
             Axis.around(target, *(s.values for s in findings.slices)),
             f"slice along {one.feature}",
             width=400,
@@ -421,7 +439,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, dict[str, list[
             one.grid,
             one.values[-1],
             "a",
-            tip=lambda x, y: f"at {number(x)}\nprediction {number(y)}",
+            tip=partial(_slice_tip, one),
             frames=name if findings.frames is not None else "",
         )
         figures.append(figure(chart.svg(), one.feature, ""))
@@ -441,6 +459,19 @@ def slice_section(findings: Findings, target: str) -> tuple[str, dict[str, list[
         )
     body = f'{film}<div class="grid3">{"".join(figures)}</div>'
     return section("slices", "Slices of the model", text, body), lines
+
+
+def _slice_axis(one: Slice) -> Axis:
+    """Of a feature without numbers, its values are counted and named by the tips."""
+    low, high = float(one.grid[0]), float(one.grid[-1])
+    if one.labels is None:
+        return Axis("", low, high)
+    return Axis(f"{one.labels[0]} … {one.labels[-1]}", low - 0.5, high + 0.5)
+
+
+def _slice_tip(one: Slice, x: float, y: float) -> str:
+    place = number(x) if one.labels is None else one.labels[int(np.argmin(np.abs(one.grid - x)))]
+    return f"at {place}\nprediction {number(y)}"
 
 
 def film_data(findings: Findings, lines: dict[str, list[str]]) -> str:

@@ -127,7 +127,7 @@ def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
         return path.log
     operator = path_operator(path, memory_budget)
     # r = y before the first stage; afterwards each stage takes K c off it.
-    target = path.residual + path.evaluate(path.X, memory_budget=memory_budget) - path.offset
+    target = (path.targets(memory_budget=memory_budget) - path.offset) * (path.scale > 0)
     start, units = front_at_end(path.replace(residual=target), operator)
     residual = start.residual
     root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
@@ -156,41 +156,66 @@ def _resolved(operator: KernelOperator, residual: Any, columns: np.ndarray) -> n
     """The flow steps of one stage (columns of a log), resolved in Krylov spaces."""
     parts = []
     for column in columns.T:
-        start, bandwidth, _, _, duration = column
+        start, bandwidth, r2, speed, duration = column
         if duration == 0.0:
             parts.append(column[:, None])
             continue
-        space = _covering_space(operator, bandwidth, residual, duration)
-        # log ‖r‖ falls fastest at the start, at the rate rᵀKr/rᵀr.
-        rate = 0.5 * space.speed.at(0.0) / space.squared_norm.at(0.0)
-        first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
-        times = np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
+        times = _step_times(0.5 * speed / max(1.0 - r2, np.finfo(float).tiny), duration)
+        squares, speeds, residual = _inside_step(operator, bandwidth, residual, times, duration)
         parts.append(
             np.stack(
                 [
                     start + times,
                     np.full(len(times), bandwidth),
-                    1.0 - space.squared_norm(times),
-                    space.speed(times),
+                    1.0 - squares,
+                    speeds,
                     np.diff(np.append(times, duration)),
                 ]
             )
         )
-        _, residual = space.advance(duration)
     return np.concatenate(parts, axis=1)
+
+
+def _step_times(rate: float, duration: float) -> np.ndarray:
+    """Times inside a step: log ‖r‖ falls fastest at its start, at `rate` = rᵀKr/rᵀr."""
+    first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
+    return np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
+
+
+def _inside_step(
+    operator: KernelOperator, bandwidth: float, residual: Any, times: np.ndarray, duration: float
+) -> tuple[np.ndarray, np.ndarray, Any]:
+    """‖r‖² and speed at `times` of a step, and the residual at its end.
+
+    As many Krylov spaces, one after the other, as it takes to be accurate everywhere.
+    """
+    squares, speeds = np.empty_like(times), np.empty_like(times)
+    begin = 0.0
+    while begin < duration:
+        space, reach = _covering_space(operator, bandwidth, residual, duration - begin)
+        end = duration if reach >= duration - begin else begin + reach
+        inside = (times >= begin) & (times < end)
+        squares[inside] = space.squared_norm(times[inside] - begin)
+        speeds[inside] = space.speed(times[inside] - begin)
+        _, residual = space.advance(reach)
+        begin = end
+    return squares, speeds, residual
 
 
 def _covering_space(
     operator: KernelOperator, bandwidth: float, residual: Any, duration: float
-) -> KrylovSpace:
+) -> tuple[KrylovSpace, float]:
+    """A space for the flow from `residual`, and how much of `duration` it covers."""
     velocity = operator.product(bandwidth, residual)
     space = KrylovSpace(operator, bandwidth, residual, velocity, KRYLOV_DIMENSION)
     while True:
         full = space.exhausted or space.dimension >= space.max_dimension
         if full or space.dimension % 4 == 0:
             space.diagonalise()
-            if full or space.error(duration) <= KRYLOV_TOLERANCE:
-                return space
+            if space.error(duration) <= KRYLOV_TOLERANCE:
+                return space, duration
+            if full:
+                return space, space.longest_accurate(duration, KRYLOV_TOLERANCE)
         space.expand()
 
 

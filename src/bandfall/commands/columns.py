@@ -1,0 +1,116 @@
+"""Single columns of a table: targets, weights and order as numbers, complaints by row."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from bandfall.commands.tables import kind_of, quoted
+from bandfall.commands.terminal import InputError
+from bandfall.encoding import text
+
+
+def target_numbers(column: pd.Series, name: str) -> np.ndarray:
+    """A column to predict, NaN where it has no value."""
+    return _checked(_numbers(column, name, "a target must be a number"), column, name)
+
+
+def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarray:
+    """All features as float64, missing ones as NaN, for models that know nothing else."""
+    numbers = np.empty(table.shape)
+    for j, column in enumerate(table.columns):
+        # "{}" is where the name of the column goes.
+        hint = remedy.replace("{}", quoted(column))
+        numbers[:, j] = _checked(_numbers(table[column], name, hint), table[column], name)
+    return numbers
+
+
+def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
+    """Weights of rows: finite, none missing, none negative, not all zero."""
+    weights = _checked(_numbers(column, name, "weights must be numbers"), column, name)
+    wrong = np.isnan(weights) | (weights < 0)
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        what = "no value" if np.isnan(weights[at]) else f"{weights[at]:g}"
+        raise InputError(
+            f"column {column.name!r} of {name} has {what} in row {column.index[at] + 1}; weights "
+            "must be 0 or more"
+        )
+    if not weights.any():
+        raise InputError(f"column {column.name!r} of {name} gives every row the weight 0")
+    return weights
+
+
+def times(column: pd.Series, name: str) -> np.ndarray:
+    """Numbers that order rows in time: of numbers, dates, or dates written as text."""
+    kind = kind_of(column)
+    if kind == "number":
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    else:
+        values = seconds(column) if kind == "datetime" else _dates(column, name)
+    missing = np.isnan(values)
+    if missing.any():
+        row = column.index[int(np.argmax(missing))] + 1
+        raise InputError(
+            f"column {column.name!r} of {name} has no value in row {row}; --time-split needs one "
+            "in every row"
+        )
+    return values
+
+
+def seconds(moments: pd.Series) -> np.ndarray:
+    """Seconds since 1970 on the clock of the column, NaN where it has no value."""
+    if moments.dt.tz is not None:
+        moments = moments.dt.tz_localize(None)
+    since = (moments - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+    return since.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _dates(column: pd.Series, name: str) -> np.ndarray:
+    """Seconds since 1970 of text that is dates."""
+    levels = [str(level) for level in column.dropna().unique()]
+    style = text.date_style(levels)
+    if style is None:
+        wrong = "dates whose day and month are in doubt"
+        if not text.is_ambiguous_date(levels):
+            odd = [text.date_style([level]) is None for level in levels]
+            wrong = repr(levels[int(np.argmax(odd))]) if levels else "no value"
+        raise InputError(
+            f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or dates "
+            "as 2024-12-31"
+        )
+    found = dict(zip(levels, text.dates(levels, style), strict=True))
+    return np.array([found.get(str(value), np.nan) for value in column])
+
+
+def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
+    kind = kind_of(column)
+    if kind in ("number", "boolean"):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    levels = [str(level) for level in column.dropna().unique()]
+    style = None if kind == "datetime" else text.number_style(levels)
+    if style is None:
+        parsed = pd.to_numeric(column.map(str, na_action="ignore"), errors="coerce")
+        wrong = (parsed.isna() & column.notna()).to_numpy()
+        if wrong.any():
+            raise InputError(
+                f"column {column.name!r} of {name} has {_first(column, wrong)}, where a number "
+                f"should be; {remedy}"
+            )
+        return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
+    found = dict(zip(levels, text.numbers(levels, style), strict=True))
+    return np.array([found.get(str(value), np.nan) for value in column])
+
+
+def _first(column: pd.Series, wrong: np.ndarray) -> str:
+    at = int(np.argmax(wrong))
+    text = str(column.iloc[at])
+    return f"{text if len(text) <= 30 else text[:27] + '…'!r} in row {column.index[at] + 1}"
+
+
+def _checked(values: np.ndarray, column: pd.Series, name: str) -> np.ndarray:
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = column.index[int(np.argmax(infinite))] + 1
+        raise InputError(f"column {column.name!r} of {name} has an infinite value in row {row}")
+    return values

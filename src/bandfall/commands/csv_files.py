@@ -1,0 +1,283 @@
+"""CSV files as people have them: the separator, the decimal sign and the encoding are guessed.
+
+An empty field is a missing value. In a column of numbers the usual words for "not available" are
+missing values too; in a column of text they are text, for "None" may be a perfectly good answer.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import re
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+
+from bandfall.commands.terminal import InputError
+
+CHUNK_ROWS = 50_000
+SEPARATORS = (",", ";", "\t", "|")
+_NAMES = {"\t": "tab"}
+_SAMPLE_LINES = 200
+_MAX_LINE = 1 << 20
+_NOT_AVAILABLE = {"na", "n/a", "#n/a", "nan", "null", "none"}
+_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+_NUMBER = re.compile(r"\s*[+-]?\d*[.,]?\d+([eE][+-]?\d+)?\s*")
+_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
+_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
+_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
+
+# Before version 3.1 pandas misses the last digit unless asked, and with it training rows; asking is
+# deprecated since.
+_PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
+_EXACT_NUMBERS: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a CSV file is written; None for what is to be guessed, or does not apply.
+
+    `remarks` says what a reader should know about how the file was read.
+    """
+
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    remarks: str = ""
+
+    def remarked(self, remark: str) -> Style:
+        """The same with a further remark."""
+        return replace(self, remarks="; ".join(filter(None, (self.remarks, remark))))
+
+    def unusual(self, given: Style) -> str:
+        """In words, what was guessed and is not as in most files."""
+        parts = []
+        if given.separator is None and self.separator != ",":
+            parts.append(f"separator {_NAMES.get(str(self.separator), repr(self.separator))}")
+        if given.decimal is None and self.decimal != ".":
+            parts.append("decimal comma")
+        if given.encoding is None and self.encoding != "utf-8":
+            parts.append(f"encoding {self.encoding}")
+        return ", ".join(parts)
+
+
+def read_csv(
+    stream: BinaryIO, name: str, style: Style, *, text: Collection[str], max_cells: int
+) -> tuple[pd.DataFrame, Style]:
+    """The table of a stream that can be read twice; see `tables.read_table`."""
+    style = _checked(style)
+    encodings = [style.encoding] if style.encoding else _encodings(stream)
+    for encoding in encodings:
+        try:
+            table, found = _read(stream, name, replace(style, encoding=encoding), text, max_cells)
+            unusual = found.unusual(style)
+            return table, found.remarked(f"read with {unusual}" if unusual else "")
+        except UnicodeDecodeError:
+            continue
+    known = f"{encodings[0]} text" if style.encoding else "text in a known encoding"
+    raise InputError(f"{name} is not {known}; name its --encoding, or save it as UTF-8")
+
+
+def _checked(style: Style) -> Style:
+    if style.separator is not None:
+        separator = {"tab": "\t", "\\t": "\t"}.get(style.separator, style.separator)
+        if len(separator) != 1 or separator in '\r\n"':
+            raise InputError(f"--sep must be one character or 'tab'; got {style.separator!r}")
+        style = replace(style, separator=separator)
+    if style.decimal not in (None, ".", ","):
+        raise InputError(f"--decimal must be '.' or ','; got {style.decimal!r}")
+    if style.decimal == "," and style.separator == ",":
+        style = replace(style, decimal=",")  # fields must then be in quotes
+    if style.encoding is not None:
+        try:
+            codecs.lookup(style.encoding)
+        except LookupError:
+            raise InputError(f"--encoding {style.encoding} is not known to Python") from None
+    return style
+
+
+def _encodings(stream: BinaryIO) -> list[str]:
+    """What to try, in this order: Windows' western encoding is all but always the other one."""
+    stream.seek(0)
+    mark = _MARKS.get(stream.read(2))
+    return [mark] if mark else ["utf-8", "cp1252"]
+
+
+def _read(
+    stream: BinaryIO, name: str, style: Style, text: Collection[str], max_cells: int
+) -> tuple[pd.DataFrame, Style]:
+    sample = _sample(stream, style)
+    if "\0" in sample:
+        raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
+    try:
+        style, header = _guess(sample, style)
+    except csv.Error as error:
+        raise InputError(f"the header of {name} cannot be read: {error}") from None
+    if not header:
+        raise InputError(f"{name} is empty")
+    # Places hold even where names are repeated.
+    places = {str(j) for j, column in enumerate(header) if column.strip() in text}
+    pieces = _pieces(stream, name, style, len(header), places, max_cells)
+    torn = _torn(pieces)
+    if torn:
+        pieces = _pieces(stream, name, style, len(header), places | torn, max_cells)
+    table = pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
+    for column in table.columns.difference(list(places)):
+        table[column] = settled(table[column])
+    table.columns = header
+    return table, style
+
+
+def _as_text(stream: BinaryIO, style: Style) -> io.TextIOWrapper:
+    stream.seek(0)
+    encoding = "utf-8-sig" if style.encoding in ("utf-8", "utf8") else style.encoding
+    return io.TextIOWrapper(_Kept(stream), encoding=encoding, newline="")  # type: ignore[arg-type]
+
+
+class _Kept(io.RawIOBase):
+    """A stream that outlives those who read it."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._stream.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _sample(stream: BinaryIO, style: Style) -> str:
+    """The first lines, not all blank."""
+    lines: list[str] = []
+    with _as_text(stream, style) as text:
+        while len(lines) < _SAMPLE_LINES:
+            line = text.readline(_MAX_LINE)
+            if not line:
+                break
+            if line.strip() or lines:
+                lines.append(line)
+    return "".join(lines)
+
+
+def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
+    """Separator and decimal sign where they are not given, and the header."""
+    separator = style.separator or _separator(sample)
+    rows = [row for row in csv.reader(io.StringIO(sample), delimiter=separator) if row]
+    if style.decimal is None:
+        fields = [field for row in rows[1:] for field in row]
+        style = replace(style, decimal="," if _has_decimal_commas(fields, separator) else ".")
+    return replace(style, separator=separator), rows[0] if rows else []
+
+
+def _separator(sample: str) -> str:
+    """The one that cuts most lines into the same number of fields, and into more than one.
+
+    Where two do, the one that leaves more numbers whole, then the one that cuts more often.
+    """
+    best, best_worth = SEPARATORS[0], (0.0, 0.0, 0)
+    for separator in SEPARATORS:
+        rows = [row for row in csv.reader(io.StringIO(sample), delimiter=separator) if row]
+        if not rows or len(rows[0]) < 2:
+            continue
+        equal = float(np.mean([len(row) == len(rows[0]) for row in rows]))
+        whole = [bool(_NUMBER.fullmatch(field)) for row in rows[1:] for field in row if field]
+        worth = (equal, float(np.mean(whole or [False])), len(rows[0]))
+        if worth > best_worth:
+            best, best_worth = separator, worth
+    return best
+
+
+def _has_decimal_commas(fields: list[str], separator: str) -> bool:
+    commas = [field for field in fields if _COMMA.fullmatch(field)]
+    if not commas or any(_POINT.fullmatch(field) for field in fields):
+        return False
+    # Between semicolons 1,234 is a little more than one; elsewhere it may be a thousand.
+    return separator == ";" or not all(_THOUSANDS.fullmatch(field) for field in commas)
+
+
+def _pieces(
+    stream: BinaryIO, name: str, style: Style, width: int, text: set[str], max_cells: int
+) -> list[pd.DataFrame]:
+    """The table in pieces, its columns called by their place."""
+    names = [str(j) for j in range(width)]
+    pieces, n_cells = [], 0
+    try:
+        with warnings.catch_warnings(), _as_text(stream, style) as source:
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            with pd.read_csv(
+                source,
+                sep=style.separator,
+                decimal=style.decimal or ".",
+                names=names,
+                header=0,
+                index_col=False,
+                chunksize=CHUNK_ROWS,
+                skipinitialspace=True,
+                keep_default_na=False,
+                na_values=[""],
+                dtype=dict.fromkeys(text, str),
+                low_memory=False,  # otherwise one piece may hold a column of two kinds
+                **_EXACT_NUMBERS,
+            ) as reader:
+                for piece in reader:
+                    pieces.append(piece)
+                    n_cells += piece.size
+                    if n_cells > max_cells:
+                        raise InputError(
+                            f"{name} holds more than {max_cells:,} values; give it fewer rows or "
+                            "columns"
+                        )
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise InputError(f"{name} is not a proper table: {_reason(error)}") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{name} is empty") from None
+    return pieces
+
+
+def _torn(pieces: list[pd.DataFrame]) -> set[str]:
+    """Columns that are numbers in one piece and text in another: their text is lost."""
+    torn = set()
+    for column in pieces[0].columns:
+        kinds = {_is_text(piece[column]) for piece in pieces if piece[column].notna().any()}
+        if len(kinds) > 1:
+            torn.add(column)
+    return torn
+
+
+def _is_text(column: pd.Series) -> bool:
+    return not (
+        pd.api.types.is_numeric_dtype(column.dtype)  # truth values among them
+        or (column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "boolean")
+    )
+
+
+def settled(column: pd.Series) -> pd.Series:
+    """Text that is numbers but for the words for "not available" becomes numbers."""
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return column
+    if not _is_text(column):
+        return column.astype("boolean")
+    levels = pd.Series(column.dropna().unique(), dtype=object)
+    available = levels[~levels.str.strip().str.lower().isin(_NOT_AVAILABLE)]
+    numbers = pd.to_numeric(available, errors="coerce")
+    if not len(available) or numbers.isna().any():
+        return column
+    return column.map(dict(zip(available, numbers, strict=True))).astype(np.float64)
+
+
+def _reason(error: Exception) -> str:
+    """pandas' complaint in words that fit in one line."""
+    text = str(error).splitlines()[0]
+    if text.startswith("Error tokenizing data. C error: "):
+        return text.removeprefix("Error tokenizing data. C error: ")
+    if text.startswith("Length of header"):
+        return "rows have more fields than the header"
+    return text

@@ -1,0 +1,95 @@
+"""Rows that a model file keeps beside the model, for `inspect` and `report`.
+
+A column is an array of numbers, or its levels and the positions of the rows among them. Text is
+kept as bytes in an array: the header of a model file, where names go, is small.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bandfall.commands.columns import seconds
+from bandfall.commands.tables import kind_of
+from bandfall.commands.terminal import InputError
+
+_WORD = 8  # bytes of the integers that carry text
+
+
+def pack_rows(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
+    """Features and targets as arrays: a matrix where all features are numbers."""
+    kinds = [kind_of(X[column]) for column in X.columns]
+    if set(kinds) == {"number"}:
+        return {"X": X.to_numpy(dtype=np.float64, na_value=np.nan), "y": y}
+    return {
+        "X": [_pack(X[name], kind) for name, kind in zip(X.columns, kinds, strict=True)],
+        "y": y,
+    }
+
+
+def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
+    """What `pack_rows` was given, under the names of the features; InputError on anything else."""
+    try:
+        X, y = kept["X"], np.asarray(kept["y"], dtype=np.float64)
+        if isinstance(X, np.ndarray):
+            frame = pd.DataFrame(X, columns=names)
+        else:
+            columns = [_unpack(column) for column in X]
+            if {len(column) for column in columns} != {len(y)}:
+                raise ValueError("columns and targets differ in length")
+            names = range(len(columns)) if names is None else names
+            frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
+        if len(frame) != len(y) or y.ndim not in (1, 2) or not len(y):
+            raise ValueError("rows and targets differ in length")
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        raise InputError(f"the rows kept in the model file cannot be read: {error}") from None
+    return frame, y
+
+
+def _pack(column: pd.Series, kind: str) -> dict[str, Any]:
+    if kind in ("number", "boolean"):
+        return {"kind": kind, "values": column.to_numpy(dtype=np.float64, na_value=np.nan)}
+    if kind == "datetime":
+        return {"kind": kind, "values": seconds(column)}
+    codes, levels = pd.factorize(column.astype(object))
+    encoded = [str(level).encode("utf-8", "surrogatepass") for level in levels]
+    return {
+        "kind": "text",
+        "values": codes.astype(np.int64),
+        "ends": np.cumsum([len(one) for one in encoded], dtype=np.int64),
+        "text": _as_words(b"".join(encoded)),
+    }
+
+
+def _as_words(data: bytes) -> np.ndarray:
+    return np.frombuffer(data + bytes(-len(data) % _WORD), dtype="<i8").astype(np.int64)
+
+
+def _unpack(column: dict[str, Any]) -> pd.Series:
+    kind, values = column["kind"], np.asarray(column["values"])
+    if values.ndim != 1:
+        raise ValueError("a column has several dimensions")
+    if kind == "number":
+        return pd.Series(values.astype(np.float64))
+    if kind == "boolean":
+        truth = pd.Series(values.astype(np.float64)).astype("boolean")
+        return truth if truth.isna().any() else truth.astype(bool)
+    if kind == "datetime":
+        return pd.Series(pd.to_datetime(values.astype(np.float64), unit="s"))
+    if kind != "text":
+        raise ValueError(f"a column of unknown kind {kind!r}")
+    levels = _levels(np.asarray(column["ends"]), np.asarray(column["text"]))
+    if len(values) and not -1 <= values.min() <= values.max() < len(levels):
+        raise ValueError("a column points to levels that are not there")
+    return pd.Series(np.append(np.array(levels, dtype=object), [None])[values.astype(np.int64)])
+
+
+def _levels(ends: np.ndarray, text: np.ndarray) -> list[str]:
+    data = text.astype("<i8").tobytes()
+    bounds = [0, *(int(end) for end in ends)]
+    if any(a > b for a, b in pairwise(bounds)) or bounds[-1] > len(data):
+        raise ValueError("the levels of a column do not fit its text")
+    return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]

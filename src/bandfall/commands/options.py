@@ -1,0 +1,80 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from bandfall.commands.training import Device, ModelChoice
+
+DataArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="CSV, CSV.gz, Parquet or Excel file; - for standard input."
+    ),
+]
+TargetOption = Annotated[
+    list[str], typer.Option("--target", metavar="COL", help="Column to predict; repeatable.")
+]
+DropOption = Annotated[
+    list[str] | None, typer.Option("--drop", metavar="COL", help="Column to leave out; repeatable.")
+]
+KeepOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="COL",
+        help="Column that is no feature, but is carried into predictions; repeatable.",
+    ),
+]
+WeightsOption = Annotated[
+    str | None, typer.Option("--weights", metavar="COL", help="Column of weights of the rows.")
+]
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--time-split",
+        metavar="COL",
+        help="Hold out the last rows by this column, not random ones.",
+    ),
+]
+GroupOption = Annotated[
+    str | None,
+    typer.Option(
+        "--group",
+        metavar="COL",
+        help="Hold out whole groups: rows with the same value here; it is then no feature.",
+    ),
+]
+SeparatorOption = Annotated[
+    str | None,
+    typer.Option("--sep", metavar="C", help="Separator of a CSV file, or tab [default: guessed]."),
+]
+DecimalOption = Annotated[
+    str | None,
+    typer.Option("--decimal", metavar="C", help="Decimal sign of a CSV file [default: guessed]."),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", metavar="NAME", help="Of a CSV file [default: guessed]."),
+]
+FractionOption = Annotated[
+    float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", help="Of the random choice of rows.")]
+RowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows",
+        help="Train on a random sample of so many rows [default: 10000; krr-cv: 2000].",
+    ),
+]
+ModelOption = Annotated[
+    ModelChoice,
+    typer.Option(
+        "--model",
+        help="auto: tunes itself; kgdd: the paper's method; krr-cv: kernel ridge by CV.",
+    ),
+]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]

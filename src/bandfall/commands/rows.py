@@ -1,0 +1,248 @@
+"""The rows to train on and those held out, with the part that each column plays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pandas as pd
+
+from bandfall.commands.columns import feature_numbers, target_numbers, times, weight_numbers
+from bandfall.commands.csv_files import Style
+from bandfall.commands.tables import check_finite, name_of, read_table, require_columns
+from bandfall.commands.terminal import InputError, note
+
+MIN_ROWS = 4
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What the user said about columns; all others are features.
+
+    Attributes
+    ----------
+    targets : list of str
+    drop, keep : list of str
+        No features; the latter are carried into predictions.
+    weights, time, group : str or None
+        Column of weights, column to split by time, column whose values stay together.
+    """
+
+    targets: list[str]
+    drop: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    weights: str | None = None
+    time: str | None = None
+    group: str | None = None
+
+    @property
+    def named(self) -> list[str]:
+        """All columns that are spoken of."""
+        single = [one for one in (self.weights, self.time, self.group) if one is not None]
+        return [*self.targets, *self.drop, *self.keep, *single]
+
+    @property
+    def no_features(self) -> set[str]:
+        """Columns that a model does not see; time is a feature unless it is dropped."""
+        single = {one for one in (self.weights, self.group) if one is not None}
+        return {*self.targets, *self.drop, *self.keep, *single}
+
+    def check(self) -> None:
+        """Raise where two roles contradict each other."""
+        for target in self.targets:
+            for option, columns in (
+                ("--drop", self.drop),
+                ("--keep", self.keep),
+                ("--weights", [self.weights]),
+                ("--group", [self.group]),
+            ):
+                if target in columns:
+                    raise InputError(f"--target {target} is also in {option}")
+        if len(set(self.targets)) < len(self.targets):
+            raise InputError("--target names one column twice")
+        if self.time is not None and self.group is not None:
+            raise InputError("--time-split and --group exclude each other; choose one")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows ready for training.
+
+    Attributes
+    ----------
+    X : DataFrame of shape (n, d)
+        Features as read.
+    y : ndarray of shape (n,) or (n, k)
+    weights, time, group : ndarray of shape (n,) or None
+    source : str
+    roles : Roles
+    style : Style
+    n_dropped : int
+        Rows left out because a feature was missing; of models that cannot do without.
+    n_without_target : int
+    """
+
+    X: pd.DataFrame
+    y: np.ndarray
+    source: str
+    roles: Roles
+    style: Style = field(default_factory=Style)
+    weights: np.ndarray | None = None
+    time: np.ndarray | None = None
+    group: np.ndarray | None = None
+    n_dropped: int = 0
+    n_without_target: int = 0
+
+    def take(self, rows: np.ndarray) -> Table:
+        """Some of the rows."""
+        return replace(
+            self,
+            X=self.X.iloc[rows],
+            y=self.y[rows],
+            weights=None if self.weights is None else self.weights[rows],
+            time=None if self.time is None else self.time[rows],
+            group=None if self.group is None else self.group[rows],
+        )
+
+    @property
+    def target(self) -> str:
+        """What is predicted, for people."""
+        return ", ".join(self.roles.targets)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+def load_table(source: str, roles: Roles, style: Style | None = None) -> Table:
+    """Features and targets of a file; rows without a target are set aside and counted."""
+    roles.check()
+    table, style = read_table(source, style)
+    name = name_of(source)
+    require_columns(table, roles.named, name)
+    features = [column for column in table.columns if column not in roles.no_features]
+    if not features:
+        raise InputError(f"{name} has no column beside the target {', '.join(roles.targets)!r}")
+    targets = np.stack([target_numbers(table[one], name) for one in roles.targets], axis=1)
+    known = ~np.isnan(targets).any(axis=1)
+    n_without = int(np.sum(~known))
+    if not known.any():
+        raise InputError(f"no row of {name} has a value in the target {', '.join(roles.targets)!r}")
+    n_rows, table = len(table), table[known]
+    check_finite(table[features], name)
+    loaded = Table(
+        X=table[features],
+        y=np.ascontiguousarray(targets[known, 0] if len(roles.targets) == 1 else targets[known]),
+        source=name,
+        roles=roles,
+        style=style,
+        weights=None if roles.weights is None else weight_numbers(table[roles.weights], name),
+        time=None if roles.time is None else times(table[roles.time], name),
+        group=None if roles.group is None else _groups(table[roles.group]),
+        n_without_target=n_without,
+    )
+    if style.remarks:
+        note(f"{name}: {style.remarks}")
+    if n_without:
+        note(f"{n_without:,} of {n_rows:,} rows have no target and were set aside")
+    return loaded
+
+
+def _groups(column: pd.Series) -> np.ndarray:
+    """A number a group; rows without a group are each one of their own."""
+    codes = pd.factorize(column)[0]
+    alone = codes < 0
+    codes[alone] = len(codes) + np.arange(int(alone.sum()))
+    return codes
+
+
+def only_numbers(table: Table, choice: str) -> Table:
+    """The table for a model of complete rows of numbers."""
+    remedy = (
+        f"--model {choice} takes numbers only: use --model auto, or leave it out with --drop {{}}"
+    )
+    numbers = feature_numbers(table.X, table.source, remedy=remedy)
+    complete = ~np.isnan(numbers).any(axis=1)
+    if not complete.any():
+        worst = table.X.columns[int(np.argmax(np.isnan(numbers).sum(axis=0)))]
+        raise InputError(
+            f"{table.source} has no row without missing values; column {worst!r} misses most of "
+            "them: use --model auto, which takes them"
+        )
+    n_dropped = int(np.sum(~complete))
+    if n_dropped:
+        note(
+            f"{n_dropped:,} of {len(table):,} rows have missing values and were left out; "
+            "--model auto takes them"
+        )
+    numeric = pd.DataFrame(numbers, columns=table.X.columns, index=table.X.index)
+    rows = np.flatnonzero(complete)
+    return replace(replace(table, X=numeric).take(rows), n_dropped=n_dropped)
+
+
+def split_table(
+    table: Table, test_fraction: float, seed: int, max_rows: int
+) -> tuple[Table, Table | None]:
+    """Training rows and held-out rows: at random, by group, or the last ones in time."""
+    if not 0 <= test_fraction < 1:
+        raise InputError(f"--test-fraction must be at least 0 and below 1; got {test_fraction}")
+    if max_rows < MIN_ROWS:
+        raise InputError(f"--max-rows must be at least {MIN_ROWS}; got {max_rows}")
+    n_test = round(test_fraction * len(table))
+    if test_fraction > 0:
+        n_test = max(n_test, 2)
+    if len(table) - n_test < MIN_ROWS:
+        raise InputError(
+            f"{table.source} has {len(table)} complete rows, too few to train on "
+            f"{MIN_ROWS} and hold out {n_test}"
+        )
+    order = np.random.default_rng(seed).permutation(len(table))
+    held_out = _held_out(table, order, n_test)
+    train, test = order[~held_out[order]], order[held_out[order]]
+    if len(train) > max_rows:
+        note(
+            f"training on a random {max_rows:,} of {len(train):,} rows; --max-rows {len(train)} "
+            "takes all of them"
+        )
+        train = train[:max_rows]
+    return table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
+
+
+def _held_out(table: Table, order: np.ndarray, n_test: int) -> np.ndarray:
+    """Which rows are held out, about `n_test` of them."""
+    held_out = np.zeros(len(table), dtype=bool)
+    if n_test == 0:
+        return held_out
+    if table.time is not None:
+        return _latest(table, n_test)
+    if table.group is None:
+        held_out[order[:n_test]] = True
+        return held_out
+    # Groups in random order, as long as that brings the number nearer to the one asked for.
+    _, group, sizes = np.unique(table.group, return_inverse=True, return_counts=True)
+    chosen, n_chosen = np.zeros(len(sizes), dtype=bool), 0
+    for one in dict.fromkeys(group[order]):
+        if abs(n_chosen + sizes[one] - n_test) < abs(n_chosen - n_test):
+            chosen[one], n_chosen = True, n_chosen + sizes[one]
+    held_out = chosen[group]
+    if n_chosen < 2 or len(table) - n_chosen < MIN_ROWS:
+        raise InputError(
+            f"column {table.roles.group!r} of {table.source} has {len(sizes)} groups, which cannot "
+            f"be parted into {len(table) - n_test} rows to train on and {n_test} held out"
+        )
+    return held_out
+
+
+def _latest(table: Table, n_test: int) -> np.ndarray:
+    """The last rows in time; rows of one moment stay together."""
+    assert table.time is not None
+    ordered = np.sort(table.time)
+    cut = ordered[len(ordered) - n_test]
+    # Whole moments: those from the cut on, unless leaving it to training is nearer.
+    n_from, n_after = int(np.sum(table.time >= cut)), int(np.sum(table.time > cut))
+    late = table.time > cut if n_test - n_after < n_from - n_test else table.time >= cut
+    if late.sum() < 2 or len(table) - late.sum() < MIN_ROWS:
+        raise InputError(
+            f"column {table.roles.time!r} of {table.source} has too few different times to hold "
+            f"out the last {n_test} rows"
+        )
+    return late

@@ -1,0 +1,18 @@
+"""Style sheets and scripts that travel inside the package and end up inside pages."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+# Nothing may be fetched: a page works offline and tells nobody that it was opened.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def read_resource(package: str, name: str) -> str:
+    """The text of a file that lies beside the modules of a package."""
+    return files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def style_sheet(package: str, name: str) -> str:
+    """A page's own style sheet after the one that all pages share."""
+    return read_resource("bandfall.drawing", "style.css") + read_resource(package, name)

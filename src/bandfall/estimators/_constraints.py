@@ -1,0 +1,56 @@
+"""What parameters may be, for scikit-learn's declarative validation.
+
+An estimator lists these in ``_parameter_constraints`` and decorates `fit` with `validated`; what
+involves two parameters, or the inside of one, it adds in ``_validate_params``.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, Options
+
+from bandfall.kernels import Kernel
+
+__all__ = ["COUNT", "DEVICE", "FLAG", "KERNEL", "RANDOM", "count", "number", "validated"]
+
+
+class _Number(Interval):
+    """An interval of numbers; True and False are none."""
+
+    def is_satisfied_by(self, val) -> bool:
+        return not isinstance(val, bool) and super().is_satisfied_by(val)
+
+
+class _DeviceName(Options):
+    """The name of a device; whether it is there is found out later."""
+
+    def __init__(self):
+        super().__init__(str, {"auto", "cpu", "cuda"})
+
+    def is_satisfied_by(self, val) -> bool:
+        return isinstance(val, str)
+
+    def __str__(self) -> str:
+        return "'auto', 'cpu', 'cuda' or 'cuda:N'"
+
+
+def number(low: float, high: float | None = None, closed: str = "left") -> Interval:
+    """Real numbers from `low` to `high`; inf is one where `high` is None and closed."""
+    return _Number(Real, low, high, closed=closed)
+
+
+def count(low: int) -> Interval:
+    """Integers from `low` on."""
+    return _Number(Integral, low, None, closed="left")
+
+
+COUNT = [count(1)]
+FLAG = ["boolean"]
+RANDOM = ["random_state"]
+KERNEL = [str, callable, Kernel]
+DEVICE = [None, _DeviceName()]
+
+# Parameters of estimators that an estimator makes inside are not the user's to be told of.
+validated = _fit_context(prefer_skip_nested_validation=True)

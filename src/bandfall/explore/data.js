@@ -1,0 +1,100 @@
+"use strict";
+// The playground's data sets. Numbers are drawn as NumPy's legacy generator draws them, so that a
+// seed gives the very points of the paper's figures.
+const Data = (() => {
+  class Mersenne {
+    constructor(seed) {
+      this.words = new Uint32Array(624);
+      this.words[0] = seed;
+      for (let i = 1; i < 624; i++) {
+        const before = this.words[i - 1];
+        this.words[i] = Math.imul(1812433253, before ^ (before >>> 30)) + i;
+      }
+      this.place = 624;
+      this.spare = null;
+    }
+
+    refill() {
+      const w = this.words;
+      for (let i = 0; i < 624; i++) {
+        const mixed = (w[i] & 0x80000000) | (w[(i + 1) % 624] & 0x7fffffff);
+        w[i] = w[(i + 397) % 624] ^ (mixed >>> 1) ^ (mixed & 1 ? 0x9908b0df : 0);
+      }
+      this.place = 0;
+    }
+
+    word() {
+      if (this.place === 624) this.refill();
+      let value = this.words[this.place++];
+      value ^= value >>> 11;
+      value ^= (value << 7) & 0x9d2c5680;
+      value ^= (value << 15) & 0xefc60000;
+      return (value ^ (value >>> 18)) >>> 0;
+    }
+
+    /** In [0, 1), 53 bits. */
+    uniform() {
+      const high = this.word() >>> 5;
+      return (high * 67108864 + (this.word() >>> 6)) / 9007199254740992;
+    }
+
+    /** Standard normal, by Marsaglia's polar method. */
+    normal() {
+      if (this.spare !== null) {
+        const value = this.spare;
+        this.spare = null;
+        return value;
+      }
+      for (;;) {
+        const a = 2 * this.uniform() - 1;
+        const b = 2 * this.uniform() - 1;
+        const square = a * a + b * b;
+        if (square > 0 && square < 1) {
+          const factor = Math.sqrt((-2 * Math.log(square)) / square);
+          this.spare = factor * a;
+          return factor * b;
+        }
+      }
+    }
+  }
+
+  const uniformPlace = (random) => -1 + 2 * random.uniform();
+  const sine = (x) => Math.sin(2 * Math.PI * x);
+  const LEVELS = [[-0.6, -0.6], [-0.15, 0.7], [0.25, -0.9], [0.65, 0.3], [Infinity, 1]];
+
+  // `constant` is the bandwidth ridge regression starts with, `n` and `seed` those of the paper.
+  const SETS = {
+    sine: {
+      name: "Noisy sine (Figure 1)", low: -1, high: 1, n: 20, seed: 8, constant: 0.2,
+      place: uniformPlace, truth: sine,
+    },
+    twoscale: {
+      name: "Two scales (Figure 5)", low: -3, high: 3, n: 100, seed: 16, constant: 0.2,
+      place: (random) => random.normal(),
+      truth: (x) => (Math.abs(x) < 1 ? Math.sin(10 * Math.PI * x) : x - Math.sign(x)),
+    },
+    steps: {
+      name: "Steps", low: -1, high: 1, n: 60, seed: 1, constant: 0.2,
+      place: uniformPlace, truth: (x) => LEVELS.find(([end]) => x < end)[1],
+    },
+    uneven: {
+      name: "Noise that grows to the right", low: -1, high: 1, n: 60, seed: 3, constant: 0.2,
+      place: uniformPlace, truth: sine, spread: (x) => 1 + x,
+    },
+    own: {
+      name: "Your own drawing", low: -1, high: 1, n: 0, seed: 0, constant: 0.2,
+      place: uniformPlace, truth: null,
+    },
+  };
+
+  /** n points of a set: places first, noise after, as the paper's experiments draw them. */
+  function draw(name, n, noise, seed) {
+    const set = SETS[name];
+    if (!set.truth) return [];
+    const random = new Mersenne(seed);
+    const places = Array.from({ length: n }, () => set.place(random));
+    return places.map((x) => [x, set.truth(x) + noise * (set.spread?.(x) ?? 1) * random.normal()]);
+  }
+
+  return { SETS, draw };
+})();

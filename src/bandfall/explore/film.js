@@ -1,0 +1,172 @@
+"use strict";
+// What the playground shows of a run: the model at many moments, ridge regression beside it, and
+// the errors of every floor.
+const Film = (() => {
+  const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, solvePositive } = Krylov;
+  const { Front, run, scaled, limitsOf, ruleOf } = Solver;
+  const R2_STEP = 0.01;
+  const TIMES_PER_DECADE = 12;
+
+  /** R² of predictions against the truth; NaN without one. */
+  function r2Of(truth, predictions) {
+    if (!truth) return NaN;
+    const middle = mean(truth);
+    let left = 0;
+    let total = 0;
+    for (let i = 0; i < truth.length; i++) {
+      left += (truth[i] - predictions[i]) ** 2;
+      total += (truth[i] - middle) ** 2;
+    }
+    return total > 0 ? 1 - left / total : NaN;
+  }
+
+  /** Moments of a step worth a frame: round values of R² and of log time, and its end. */
+  function moments(step) {
+    const times = [step.duration];
+    const norm = step.space.squaredNorm;
+    const last = 1 - norm.at(step.duration);
+    for (let i = Math.floor(Math.max(step.r2, 0) / R2_STEP) + 1; i * R2_STEP < last; i++) {
+      times.push(norm.firstBelow(1 - i * R2_STEP, step.duration));
+    }
+    const place = (time) => Math.log10(time) * TIMES_PER_DECADE;
+    const end = step.time + step.duration;
+    const start = Math.max(step.time, R2_STEP / Math.max(step.speed, R2_STEP)); // before, R² says it all
+    for (let i = Math.floor(place(start)) + 1; i < place(end); i++) {
+      times.push(10 ** (i / TIMES_PER_DECADE) - step.time);
+    }
+    const inside = times.filter((time) => time > 0 && time <= step.duration).sort((a, b) => a - b);
+    return inside.filter((time, i) => i === 0 || time > inside[i - 1] * (1 + 1e-9));
+  }
+
+  /** Train and keep frames: times, bandwidths, R², speeds, curves on the grid, residuals. */
+  function film(task) {
+    const { x, y, kernel, grid, truth } = task;
+    const rule = ruleOf(task);
+    const { offset, scale, residual, bandwidth } = scaled(x, y, rule.floor);
+    const base = new Float64Array(grid.length).fill(offset);
+    const frames = [];
+    const stages = [];
+    const keep = (time, sigma, r2, speed, curve, left) =>
+      frames.push({ time, bandwidth: sigma, r2, speed, curve, residual: left, testR2: r2Of(truth, curve) });
+    const front = new Front(kernel, x, residual, bandwidth);
+    const step = (now) => {
+      const K = kernelMatrix(kernel, grid, x, now.bandwidth);
+      const speed = now.space.speed;
+      if (frames.length === 0) {
+        keep(0, now.bandwidth, 0, now.speed, Float64Array.from(base), residual.map((value) => value * scale));
+      }
+      let after = null;
+      for (const time of moments(now)) {
+        const { coefficients, residual: left } = now.space.advance(time);
+        after = product(K, coefficients);
+        const curve = after.map((value, i) => base[i] + scale * value);
+        keep(now.time + time, now.bandwidth, 1 - dot(left, left), speed.at(time), curve, left.map((v) => v * scale));
+      }
+      addScaled(base, scale, after);
+      stages.push({
+        bandwidth: now.bandwidth, time: now.time, duration: now.duration,
+        coefficients: now.coefficients.map((value) => value * scale),
+      });
+    };
+    const status = scale > 0 ? run(front, rule, limitsOf(task), { step }) : "constant_target";
+    if (frames.length === 0) keep(0, bandwidth, 1, 0, base, new Float64Array(x.length));
+    return { status, offset, time: front.time, r2: front.r2, stages, frames };
+  }
+
+  /** K = Q T Qᵀ as far as the targets reach, so that one decomposition serves every penalty. */
+  function spectrum(kernel, x, bandwidth, residual) {
+    const K = kernelMatrix(kernel, x, x, bandwidth);
+    const space = new KrylovSpace(K, residual, product(K, residual), x.length);
+    const rounding = 10 * EPSILON * x.length;
+    const newest = () => space.beta[space.dimension - 1];
+    while (space.dimension < space.maxDimension && newest() > rounding) space.expand();
+    space.diagonalise();
+    return space;
+  }
+
+  /** Ridge regression at one bandwidth, its penalty such that training R² is as asked. */
+  function ridge(task, levels) {
+    const { x, y, kernel, grid, truth, constant } = task;
+    const { offset, scale, residual } = scaled(x, y, 0);
+    if (!(scale > 0)) return levels.map(() => ({ curve: new Float64Array(grid.length).fill(offset), testR2: NaN }));
+    const space = spectrum(kernel, x, constant, residual);
+    const vectors = space.eigenvectors();
+    const K = kernelMatrix(kernel, grid, x, constant);
+    const images = space.basis.slice(0, space.dimension).map((direction) => product(K, direction));
+    const lowest = x.length * EPSILON * space.largest;
+    return levels.map((level) => {
+      const penalty = penaltyFor(space, 1 - level, lowest);
+      const filtered = space.eigenvalues.map((value, j) => (space.norm * vectors[0][j]) / (value + penalty));
+      const curve = new Float64Array(grid.length).fill(offset);
+      images.forEach((image, i) => addScaled(curve, scale * dot(vectors[i], filtered), image));
+      return { penalty, r2: 1 - unexplained(space, penalty), curve, testR2: r2Of(truth, curve) };
+    });
+  }
+
+  function unexplained(space, penalty) {
+    let sum = 0;
+    for (let j = 0; j < space.weights.length; j++) {
+      sum += space.weights[j] * (penalty / (space.eigenvalues[j] + penalty)) ** 2;
+    }
+    return sum;
+  }
+
+  /** The penalty that leaves this share of the targets unexplained; it rises with the penalty. */
+  function penaltyFor(space, share, lowest) {
+    let low = Math.log(lowest);
+    let high = Math.log(1e9 * (1 + space.largest));
+    for (let i = 0; i < 60; i++) {
+      const middle = 0.5 * (low + high);
+      if (unexplained(space, Math.exp(middle)) < share) low = middle;
+      else high = middle;
+    }
+    return Math.exp(0.5 * (low + high));
+  }
+
+  /** Errors of every floor: one shared run, then each branch at its floor; yields one by one. */
+  function* sweep(task) {
+    const { x, y, kernel, grid, truth, floors } = task;
+    const limits = limitsOf(task);
+    const rule = { ...ruleOf(task), floor: Math.min(...floors) };
+    const ahead = [...floors].sort((a, b) => a - b);
+    const { offset, scale, residual, bandwidth } = scaled(x, y, rule.floor);
+    if (!(scale > 0)) return;
+    const curve = new Float64Array(grid.length).fill(offset);
+    const add = (target, sigma, coefficients) =>
+      addScaled(target, scale, product(kernelMatrix(kernel, grid, x, sigma), coefficients));
+    const seen = [];
+    const front = new Front(kernel, x, residual, bandwidth);
+    const status = run(front, rule, limits, {
+      step: (now) => add(curve, now.bandwidth, now.coefficients),
+      turn: (next, { residual: left, time }) => {
+        while (ahead.length && next <= ahead[ahead.length - 1]) {
+          seen.push({ floor: ahead.pop(), left, time, curve: Float64Array.from(curve) });
+        }
+        return ahead.length === 0;
+      },
+    });
+    for (const { floor, left, time, curve: until } of seen) {
+      const branch = new Front(kernel, x, left, floor, time);
+      const ended = run(branch, { ...rule, floor }, limits, {
+        step: (now) => add(until, now.bandwidth, now.coefficients),
+      });
+      yield { floor, curve: until, r2: branch.r2, testR2: r2Of(truth, until), time: branch.time, status: ended,
+        ...plainRidge(task, floor, residual, scale, offset) };
+    }
+    for (const floor of ahead.reverse()) { // the run ended before it came down to these
+      yield { floor, curve: Float64Array.from(curve), r2: front.r2, testR2: r2Of(truth, curve), time: front.time,
+        status, ...plainRidge(task, floor, residual, scale, offset) };
+    }
+  }
+
+  function plainRidge({ x, kernel, grid, truth, penalty = 1e-3 }, bandwidth, residual, scale, offset) {
+    const K = kernelMatrix(kernel, x, x, bandwidth);
+    for (let i = 0; i < x.length; i++) K[i * x.length + i] += penalty;
+    const coefficients = solvePositive(K, residual);
+    const left = coefficients.map((value) => penalty * value);
+    const curve = product(kernelMatrix(kernel, grid, x, bandwidth), coefficients).map((v) => offset + scale * v);
+    return { ridgeR2: 1 - dot(left, left), ridgeTestR2: r2Of(truth, curve) };
+  }
+
+  return { film, ridge, sweep, r2Of };
+})();

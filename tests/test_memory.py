@@ -1,0 +1,38 @@
+"""A budget given is a budget kept: what is allocated beyond data and model."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from bandfall import KernelDescentRegressor
+
+BUDGET = 2**23
+
+
+def allocated(function):
+    """Result of a call and the most bytes it had allocated at a time."""
+    tracemalloc.start()
+    try:
+        result = function()
+        return result, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("n", "n_targets"), [(400, 50), (1200, 3)])
+def test_training_and_truncation_stay_inside_the_budget(n, n_targets):
+    """With a Krylov basis as wide as the targets, and without a budget of the default."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 3))
+    Y = np.sin(X @ rng.normal(size=(3, n_targets))) + 0.1 * rng.normal(size=(n, n_targets))
+    model = KernelDescentRegressor(memory_budget=BUDGET, max_r2=0.95)
+    model.fit(X[:50], Y[:50])  # thread pools and buffers that stay
+    _, peak = allocated(lambda: model.fit(X, Y))
+    path = model.path_
+    # A stage is recorded in units of training and once more in those of the target.
+    own = 2 * path.coefficients.nbytes + 10 * X.nbytes + 10 * Y.nbytes
+    assert peak < BUDGET + own
+    cut, peak = allocated(lambda: path.truncate(time=0.6 * path.time, memory_budget=BUDGET))
+    assert peak < BUDGET + own
+    assert 0 < len(cut) < len(path)

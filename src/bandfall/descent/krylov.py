@@ -151,21 +151,16 @@ class KrylovSpace:
     def errors(self, times: np.ndarray) -> np.ndarray:
         """Bound on the error of each column after its own time, shape (k,).
 
-        T's off-diagonal entries are positive, so that the defect keeps its sign: the integral
-        of its size is the size of its integral.
+        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, in the space and as `advance` returns it.
         """
         integral = flow_filter(self._eigenvalues, times, paired=True)
         return np.abs((integral * self._defects).sum(axis=1))
 
     def error(self, time: float) -> float:
-        """Bound on the error of r(time), in the space and as `advance` returns it.
-
-        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁| for each column.
-        """
+        """Bound on the error of r(time), all columns together."""
         if time == 0.0 or self.exhausted:
             return 0.0
-        integral = np.stack([flow_filter(row, time) for row in self._eigenvalues])
-        return float(np.linalg.norm((integral * self._defects).sum(axis=1)))
+        return float(np.linalg.norm(self.errors(np.full(len(self._norms), time))))
 
     def rounding(self, time: float) -> float:
         """By how much rounded products may part r − K c from the residual of `advance`.

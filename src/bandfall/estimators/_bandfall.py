@@ -17,6 +17,7 @@ from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_c
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.operators import check_device
+from bandfall.operators.base import group_rows
 from bandfall.selection.candidates import KERNELS, Budget, Candidate, Trial
 from bandfall.selection.members import Member, default_choice, fit_members
 from bandfall.selection.parts import Encoded, Rows
@@ -199,7 +200,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         columns = self._encoded(self._new_table(X))
         staged = [
             member.path.evaluate_staged(
-                scaled(columns[member.candidate.encoding], member.root), **self._resources(len(member.path.X))
+                scaled(columns[member.candidate.encoding], member.root),
+                **self._resources(len(member.path.X)),
             )
             for member in self.members_
         ]
@@ -226,7 +228,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         for member in self.members_:
             encoder = self.encoders_[member.candidate.encoding]
             inner = member.path.gradient(
-                scaled(columns[member.candidate.encoding], member.root), **self._resources(len(member.path.X))
+                scaled(columns[member.candidate.encoding], member.root),
+                **self._resources(len(member.path.X)),
             ).astype(np.float64)
             inner = scaled(inner.swapaxes(1, 2), member.root).swapaxes(1, 2)
             inner *= encoder.jacobian(table)[:, :, None]
@@ -295,7 +298,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 self.encoders_[name], views[name] = encoder, Encoded(Z)
         with np.errstate(over="ignore"):
             units = (y - self._y_offset) / self._y_scale
-        return Rows(views, units, weights, self._resources(len(y)))
+        groups, _ = group_rows(views[ENCODINGS[0]].Z)
+        return Rows(views, units, groups, weights, self._resources(len(y)))
 
     def _encoded(self, table: Table) -> dict[str, np.ndarray]:
         """Columns under the encoding of every member; what is odd is told once."""

@@ -9,7 +9,7 @@ import numpy as np
 
 SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
 KERNELS = ("gaussian", "matern12")
-MAX_R2 = 0.9999  # on training rows, where no earlier stop is better
+MAX_R2 = 1.0 - 1e-6  # on training rows, where no earlier stop is better
 
 
 @dataclass(frozen=True)

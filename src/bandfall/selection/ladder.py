@@ -26,6 +26,7 @@ _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
 _NEWTON_STEPS = 60
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
+_TOLERATED = 0.1  # of the residual, as the error of a pass
 _CHECKED = frozenset((3, 5, 8, 12, 17, 24))  # dimensions at which a space's error is asked for
 
 
@@ -104,13 +105,14 @@ class _Climb:
         self._speeds = speeds
         self._n_outputs = target.shape[1]
         self._max_r2 = max_r2
-        self._tolerance = max(tolerance, 20.0 * float(np.finfo(operator.dtype).eps))
+        self._tolerance = tolerance
+        self._resolution = 20.0 * float(np.finfo(operator.dtype).eps)
         self._residual = operator.array(np.tile(target, (1, len(speeds))))
         self._squares = np.full(len(speeds), float((target.astype(np.float64) ** 2).sum()))
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
-        self.finished = 1.0 - self._squares >= max_r2
+        self.finished = self._squares <= 1.01 * (1.0 - max_r2)
 
     def train(self, bandwidth: float, max_dimension: int, centred: bool) -> bool:
         """Take every path that is fast enough as far as this bandwidth serves it."""
@@ -170,12 +172,13 @@ class _Climb:
                     ),
                 ).reshape(2, -1)
                 wanted = np.minimum(clock.remaining(paths, slow), enough)
-                done = self._errors(space, wanted) <= self._tolerance
+                allowed = self._allowed(paths)
+                done = self._errors(space, wanted) <= allowed
                 if full or done.all():
                     break
             space.expand()
         times = wanted
-        while not (accurate := self._errors(space, times) <= self._tolerance).all():
+        while not (accurate := self._errors(space, times) <= allowed).all():
             times = np.where(accurate, times, 0.5 * times)  # errors go to zero with the time
         clock.pass_by(paths, times, slow)
         return times, done
@@ -212,6 +215,11 @@ class _Climb:
         """The speed below which a bandwidth is given up; nothing comes after bandwidth 0."""
         return np.full_like(self._speeds, _STANDSTILL) if bandwidth == 0.0 else self._speeds
 
+    def _allowed(self, paths: np.ndarray) -> np.ndarray:
+        """The error that a pass may make: small against ‖y‖ and against what is left of it."""
+        left = _TOLERATED * np.sqrt(self._squares[paths])
+        return np.maximum(np.minimum(self._tolerance, left), self._resolution)
+
     def _errors(self, space: KrylovSpace, times: np.ndarray) -> np.ndarray:
         errors = space.errors(np.repeat(times, self._n_outputs))
         return np.sqrt(self._per_path(errors**2))
@@ -223,7 +231,7 @@ class _Climb:
         self._squares = self._per_path(squares)
         # What training cannot raise, rounding must not lower: levels are looked up in order.
         self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
-        self.finished = 1.0 - self._squares >= self._max_r2 - 1e-6
+        self.finished = self._squares <= 1.01 * (1.0 - self._max_r2)
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
         """Columns of the residual that belong to some paths."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -62,7 +63,9 @@ def fit_members(
             scaled(Z, root),
             rows.y.astype(Z.dtype),
             get_kernel(candidate.kernel),
-            solver=Flow(tolerance=TOLERANCE, max_dimension=MAX_DIMENSION),
+            solver=Flow(
+                tolerance=min(TOLERANCE, 0.1 * math.sqrt(1.0 - max_r2)), max_dimension=MAX_DIMENSION
+            ),
             schedule=MinimumSpeed(candidate.min_speed, SHRINK),
             stopping=Stopping(max_r2=max_r2, max_iter=2000),
             weights=None if rows.weights is None else rows.weights.astype(Z.dtype),

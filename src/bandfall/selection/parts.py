@@ -53,12 +53,16 @@ class Rows:
         Of zero mean and unit variance.
     weights : ndarray of shape (n,) or None
         Of mean one.
+    groups : ndarray of shape (n,)
+        Numbers of rows that belong together: equal ones, which must not be held out and
+        trained on at a time.
     resources : dict
         Where to compute and in how much memory.
     """
 
     views: Mapping[str, View]
     y: np.ndarray
+    groups: np.ndarray
     weights: np.ndarray | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
 
@@ -112,9 +116,7 @@ class Part:
     def __len__(self) -> int:
         return len(self.train)
 
-    def run(
-        self, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
-    ) -> Outcome:
+    def run(self, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]) -> Outcome:
         """Train at several speeds; the metric of that many rounds must be known."""
         X, X_new = self._scaled(encoding, n_rounds)
         profile = get_kernel(kernel)
@@ -197,12 +199,21 @@ class Part:
 
 
 def split_rows(
-    n: int, random: np.random.RandomState, n_folds: int
+    groups: np.ndarray, random: np.random.RandomState, n_folds: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(training rows, held-out rows) of one partition into folds."""
-    folds = np.array_split(random.permutation(n), min(n_folds, n // 2))
+    """(training rows, held-out rows) of one partition into folds; groups stay together."""
+    n_groups = int(groups.max()) + 1
+    folds = np.array_split(random.permutation(n_groups), max(2, min(n_folds, n_groups // 2)))
+    numbers = np.empty(n_groups, dtype=int)
+    for number, fold in enumerate(folds):
+        numbers[fold] = number
     return [
-        (np.concatenate([f for j, f in enumerate(folds) if j != i]), fold)
-        for i, fold in enumerate(folds)
+        (np.flatnonzero(numbers[groups] != number), np.flatnonzero(numbers[groups] == number))
+        for number in range(len(folds))
     ]
 
+
+def shuffled_rows(groups: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+    """All rows in random order, those of a group one after the other."""
+    ranks = random.permutation(int(groups.max()) + 1)
+    return np.argsort(ranks[groups], kind="stable")

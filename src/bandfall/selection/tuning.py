@@ -27,7 +27,7 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Trial,
 )
-from bandfall.selection.parts import Outcome, Part, Rows, split_rows
+from bandfall.selection.parts import Outcome, Part, Rows, shuffled_rows, split_rows
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -285,18 +285,20 @@ def _parts(
     rows: Rows, budget: Budget, random: np.random.RandomState
 ) -> tuple[list[Part], list[Part]]:
     """Parts for the whole search, and those for its finalists (none: the same)."""
-    n = len(rows)
+    n, groups = len(rows), rows.groups
     if n < budget.fold_rows:
-        splits = split_rows(n, random, budget.n_folds)
+        splits = split_rows(groups, random, budget.n_folds)
         n_first = budget.race_folds
         if n < budget.few_rows:  # one partition is a coin toss
             n_first = len(splits)
-            splits += split_rows(n, random, budget.n_folds)
+            splits += split_rows(groups, random, budget.n_folds)
         parts = [Part(rows, *split) for split in splits]
         return parts[:n_first], parts
-    order = random.permutation(n)
-    n_held_out = min(n // 6, budget.held_out_rows)
-    held_out, others = order[:n_held_out], order[n_held_out:]
+    order = shuffled_rows(groups, random)
+    border = min(n // 6, budget.held_out_rows)
+    while border < n and groups[order[border]] == groups[order[border - 1]]:
+        border += 1  # rows that are equal are on one side
+    held_out, others = order[:border], order[border:]
     first = Part(rows, others[: budget.first_rows], held_out)
     if len(others) <= budget.first_rows:
         return [first], []

@@ -151,7 +151,7 @@ class KrylovSpace:
     def errors(self, times: np.ndarray) -> np.ndarray:
         """Bound on the error of each column after its own time, shape (k,).
 
-        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, in the space and as `advance` returns it.
+        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, in the space and as `advance` leaves it.
         """
         integral = flow_filter(self._eigenvalues, times, paired=True)
         return np.abs((integral * self._defects).sum(axis=1))

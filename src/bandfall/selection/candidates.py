@@ -72,7 +72,9 @@ class Budget:
     max_rounds : int
         Of the learned metric.
     worth : float
-        Share by which the loss must fall for another round to be worth trying.
+        Share by which the loss must fall for a round to have helped.
+    patience : int
+        Rounds that may follow each other without having helped.
     """
 
     first_rows: int = 2000
@@ -85,6 +87,7 @@ class Budget:
     n_members: int = 4
     max_rounds: int = 10
     worth: float = 0.01
+    patience: int = 2
 
 
 class Judge(Protocol):

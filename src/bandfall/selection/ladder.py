@@ -54,23 +54,26 @@ class Ladder:
         return min(max(n_needed, min(1, len(self.bandwidths))), len(self.bandwidths))
 
 
-def train_ladder(
-    operator: KernelOperator,
-    target: np.ndarray,
+def train_ladders(
+    operators: Sequence[KernelOperator],
+    targets: Sequence[np.ndarray],
     speeds: Sequence[float],
     *,
     shrink: float,
     max_r2: float,
     tolerance: float,
-    max_dimension: int = 12,
-) -> Ladder:
-    """Train a path for each speed: `Flow` along `MinimumSpeed`, all of them in step.
+    max_dimension: int,
+) -> list[Ladder]:
+    """Train a path for each speed on each of several sets of rows, all of them in step.
+
+    Each path is that of `Flow` along `MinimumSpeed`, from the largest distance in any set.
 
     Parameters
     ----------
-    operator : KernelOperator
-    target : ndarray of shape (n, k)
-        Centred, of unit norm in all.
+    operators : sequence of F operators
+        Of one kernel, dtype and device.
+    targets : sequence of F ndarrays of shape (n, k)
+        Centred, of unit norm in all; as many rows as the operator has.
     speeds : sequence of V floats
         Slowest speed of each path.
     shrink : float
@@ -78,8 +81,13 @@ def train_ladder(
     max_r2, tolerance, max_dimension
         As in `Stopping` and `Flow`.
     """
-    climb = _Climb(operator, target, np.asarray(speeds, dtype=float), max_r2, tolerance)
-    bandwidth = start = operator.max_distance()
+    n_outputs = targets[0].shape[1]
+    together = _Together.of(operators, len(speeds) * n_outputs)
+    target = np.zeros((together.n_rows, len(operators) * len(speeds) * n_outputs))
+    for one, columns in zip(targets, together.columns, strict=True):
+        target[: len(one), columns] = np.tile(one, (1, len(speeds)))
+    climb = _Climb(together, target, np.tile(speeds, len(operators)), max_r2, tolerance)
+    bandwidth = start = max(operator.max_distance() for operator in operators)
     while not climb.finished.all():
         moved = climb.train(bandwidth, max_dimension, centred=bandwidth < start)
         if bandwidth == 0.0:
@@ -87,7 +95,59 @@ def train_ladder(
         bandwidth /= 1.0 + shrink
         if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
             bandwidth = 0.0
-    return climb.result()
+    bandwidths, coefficients, r2 = climb.result()
+    return [
+        Ladder(
+            bandwidths,
+            coefficients[:, : len(one), columns].reshape(
+                len(bandwidths), len(one), len(speeds), n_outputs
+            ),
+            r2[:, i * len(speeds) : (i + 1) * len(speeds)],
+        )
+        for i, (one, columns) in enumerate(zip(targets, together.columns, strict=True))
+    ]
+
+
+class _Together:
+    """Operators side by side: each has its own columns of a block, whose rows are filled up.
+
+    Few rows are quickly multiplied; what takes time then is all that surrounds a product, and
+    that is the same for one set of rows and for many.
+    """
+
+    def __init__(self, operators: Sequence[KernelOperator], columns: Sequence[np.ndarray]):
+        first = operators[0]
+        self.operators = operators
+        self.columns = columns
+        self.kernel = first.kernel
+        self.dtype = first.dtype
+        self.n_rows = max(operator.n_rows for operator in operators)
+        self.array, self.numpy, self.zeros = first.array, first.numpy, first.zeros
+        self.vector_bytes = min(operator.vector_bytes for operator in operators)
+
+    @classmethod
+    def of(cls, operators: Sequence[KernelOperator], n_columns: int) -> _Together:
+        """With as many columns for each."""
+        numbers = np.arange(len(operators) * n_columns)
+        return cls(operators, np.split(numbers, len(operators)))
+
+    def take(self, columns: np.ndarray) -> _Together:
+        """The operator for blocks of some of the columns."""
+        places = np.full(sum(map(len, self.columns)), -1)
+        places[columns] = np.arange(len(columns))
+        mine = [places[one][places[one] >= 0] for one in self.columns]
+        return _Together(self.operators, mine)
+
+    def product(self, bandwidth: float, block: Array) -> Array:
+        """K(bandwidth) @ block, every column with its own K."""
+        if len(self.operators) == 1:
+            return self.operators[0].product(bandwidth, block)
+        result = self.zeros(block.shape)
+        for operator, columns in zip(self.operators, self.columns, strict=True):
+            if len(columns):
+                n, where = operator.n_rows, slice(columns[0], columns[-1] + 1)
+                result[:n, where] = operator.product(bandwidth, block[:n, where])
+        return result
 
 
 class _Climb:
@@ -95,7 +155,7 @@ class _Climb:
 
     def __init__(
         self,
-        operator: KernelOperator,
+        operator: _Together,
         target: np.ndarray,
         speeds: np.ndarray,
         max_r2: float,
@@ -103,12 +163,12 @@ class _Climb:
     ):
         self._operator = operator
         self._speeds = speeds
-        self._n_outputs = target.shape[1]
+        self._n_outputs = target.shape[1] // len(speeds)
         self._max_r2 = max_r2
         self._tolerance = tolerance
         self._resolution = 20.0 * float(np.finfo(operator.dtype).eps)
-        self._residual = operator.array(np.tile(target, (1, len(speeds))))
-        self._squares = np.full(len(speeds), float((target.astype(np.float64) ** 2).sum()))
+        self._residual = operator.array(target)
+        self._squares = self._per_path((target * target).sum(axis=0))
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
@@ -120,16 +180,18 @@ class _Climb:
         clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
         moved = False
         for _ in range(_MAX_PASSES):
+            operator = self._operator.take(self._columns(todo))
             residual = self._residual[:, self._columns(todo)]
-            velocity = self._operator.product(bandwidth, residual)
+            velocity = operator.product(bandwidth, residual)
             speed = 2.0 * self._per_path(self._operator.numpy((residual * velocity).sum(0)))
             going = (speed >= self._thresholds(bandwidth)[todo]) | clock.located(todo)
             if not going.all():
                 kept = self._columns(np.flatnonzero(going))
                 todo, residual, velocity = todo[going], residual[:, kept], velocity[:, kept]
+                operator = operator.take(kept)
             if not len(todo):
                 break
-            space = KrylovSpace(self._operator, bandwidth, residual, velocity, max_dimension)
+            space = KrylovSpace(operator, bandwidth, residual, velocity, max_dimension)
             times, done = self._grow(space, todo, bandwidth, clock)
             self._advance(space, todo, bandwidth, times)
             moved = True
@@ -147,11 +209,11 @@ class _Climb:
         ceiling = 2.0 * self._per_path(self._operator.numpy((limit + excess).sum(0)))
         return bool(np.all(self.finished | (ceiling < self._speeds)))
 
-    def result(self) -> Ladder:
-        """The trained paths."""
-        shape = (len(self._blocks), self._residual.shape[0], len(self._speeds), self._n_outputs)
+    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bandwidths (L,), coefficients (L, n, columns) and R² (L + 1, paths)."""
+        shape = (len(self._blocks), *self._residual.shape)
         coefficients = np.array(self._blocks, dtype=self._operator.dtype).reshape(shape)
-        return Ladder(np.array(self._bandwidths), coefficients, np.stack(self._r2))
+        return np.array(self._bandwidths), coefficients, np.stack(self._r2)
 
     def _grow(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, clock: _Clock

@@ -13,7 +13,14 @@ from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
-from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows
+from bandfall.selection.parts import (
+    MAX_DIMENSION,
+    SHRINK,
+    TOLERANCE,
+    Part,
+    Rows,
+    learn_metrics,
+)
 from bandfall.selection.tuning import Tuned
 
 
@@ -56,7 +63,8 @@ def fit_members(
     members = []
     for trial, weight in tuned.members:
         candidate = trial.candidate
-        root = everything.root(candidate.encoding, candidate.n_rounds, tuned.scouts)
+        learn_metrics([everything], candidate.encoding, candidate.n_rounds, tuned.scouts)
+        root = everything.root(candidate.encoding, candidate.n_rounds)
         Z, _ = rows.views[candidate.encoding].columns(everything.train, everything.held_out)
         max_r2 = min(max(trial.max_r2, 1e-3), MAX_R2)
         path = fit_path(

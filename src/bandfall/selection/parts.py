@@ -11,10 +11,16 @@ import numpy as np
 
 from bandfall.kernels import get_kernel
 from bandfall.metric import mean_outer_product, metric_root, scaled
-from bandfall.operators import WeightedOperator, cross_gradient, cross_product, make_operator
+from bandfall.operators import (
+    KernelOperator,
+    WeightedOperator,
+    cross_gradient,
+    cross_product,
+    make_operator,
+)
 from bandfall.operators.rows import blas_threads_for
 from bandfall.selection.candidates import MAX_R2, Trial
-from bandfall.selection.ladder import Ladder, train_ladder
+from bandfall.selection.ladder import Ladder, train_ladders
 
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
@@ -110,45 +116,38 @@ class Part:
         varies = self.scale > 0
         self._units = np.where(varies, self.scale, 0.0) * math.sqrt(max(1, varies.sum()))
         inverse = np.divide(1.0, self._units, out=np.zeros_like(self._units), where=varies)
-        self._target = root * centred * inverse
+        self.target = root * centred * inverse  # centred, weighted, of unit norm in all
         self.roots: dict[tuple[str, int], np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.train)
 
-    def run(self, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]) -> Outcome:
-        """Train at several speeds; the metric of that many rounds must be known."""
+    def operator(self, encoding: str, n_rounds: int, kernel: str) -> KernelOperator:
+        """Products over the training rows, in the metric of that many rounds."""
+        X, _ = self._scaled(encoding, n_rounds)
+        operator = make_operator(X, get_kernel(kernel), X.dtype, **self._rows.resources)
+        if self._weights is None:
+            return operator
+        return WeightedOperator(operator, self._weights.astype(X.dtype))
+
+    def outcome(self, encoding: str, n_rounds: int, kernel: str, ladder: Ladder) -> Outcome:
+        """Trained paths in the units of y, and what they predict."""
         X, X_new = self._scaled(encoding, n_rounds)
-        profile = get_kernel(kernel)
-        with blas_threads_for(len(X)):
-            operator = make_operator(X, profile, X.dtype, **self._rows.resources)
-            if self._weights is not None:
-                operator = WeightedOperator(operator, self._weights.astype(X.dtype))
-            ladder = train_ladder(
-                operator,
-                self._target.astype(X.dtype),
-                speeds,
-                shrink=SHRINK,
-                max_r2=MAX_R2,
-                tolerance=TOLERANCE,
-                max_dimension=MAX_DIMENSION,
+        coefficients = ladder.coefficients * self._to_units(X.dtype)
+        predictions = np.zeros((len(ladder.r2), len(X_new), *coefficients.shape[2:]))
+        if len(X_new) and len(ladder.bandwidths):
+            sums = cross_product(
+                X_new,
+                X,
+                get_kernel(kernel),
+                ladder.bandwidths,
+                coefficients.reshape(*coefficients.shape[:2], -1),
+                cumulative=True,
+                **self._rows.resources,
             )
-            coefficients = ladder.coefficients * self._to_units(X.dtype)
-            ladder = Ladder(ladder.bandwidths, coefficients, ladder.r2)
-            predictions = np.zeros((len(ladder.r2), len(X_new), *coefficients.shape[2:]))
-            if len(X_new) and len(ladder.bandwidths):
-                sums = cross_product(
-                    X_new,
-                    X,
-                    profile,
-                    ladder.bandwidths,
-                    coefficients.reshape(*coefficients.shape[:2], -1),
-                    cumulative=True,
-                    **self._rows.resources,
-                )
-                predictions[1:] = sums.reshape(predictions[1:].shape)
+            predictions[1:] = sums.reshape(predictions[1:].shape)
         predictions += self.offset
-        return Outcome(ladder, predictions)
+        return Outcome(Ladder(ladder.bandwidths, coefficients, ladder.r2), predictions)
 
     def learn(self, scout: Trial, ladder: Ladder, speed: int) -> None:
         """The metric of one more round, from the gradients of the scout's path at its stop."""
@@ -165,27 +164,17 @@ class Part:
                 **self._rows.resources,
             )
         product = mean_outer_product(gradient, self.scale)
-        before = self.root(candidate.encoding, candidate.n_rounds, {})
+        before = self.root(candidate.encoding, candidate.n_rounds)
         self.roots[candidate.encoding, candidate.n_rounds + 1] = metric_root(product, before)
 
-    def root(
-        self, encoding: str, n_rounds: int, scouts: Mapping[tuple[str, int], Trial]
-    ) -> np.ndarray:
-        """The metric after some rounds, each learned with its scout where it is not known."""
-        key = (encoding, n_rounds)
-        if key not in self.roots:
-            if n_rounds == 0:
-                self.roots[key] = np.ones(self._encoded(encoding)[0].shape[1])
-            else:
-                self.root(encoding, n_rounds - 1, scouts)
-                scout = scouts[encoding, n_rounds - 1]
-                speeds = [scout.candidate.min_speed]
-                outcome = self.run(encoding, n_rounds - 1, scout.candidate.kernel, speeds)
-                self.learn(scout, outcome.ladder, 0)
-        return self.roots[key]
+    def root(self, encoding: str, n_rounds: int) -> np.ndarray:
+        """The metric after some rounds, which have been learned."""
+        if n_rounds == 0:
+            return np.ones(self._encoded(encoding)[0].shape[1])
+        return self.roots[encoding, n_rounds]
 
     def _scaled(self, encoding: str, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
-        root = self.root(encoding, n_rounds, {})
+        root = self.root(encoding, n_rounds)
         X, X_new = self._encoded(encoding)
         return scaled(X, root), scaled(X_new, root)
 
@@ -196,6 +185,41 @@ class Part:
         """From coefficients of the scaled, weighted target to those of y, shape (n, 1, k)."""
         weights = np.ones(len(self.train)) if self._weights is None else np.sqrt(self._weights)
         return (weights[:, None, None] * self._units).astype(dtype)
+
+
+def run_parts(
+    parts: Sequence[Part], encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+) -> list[Outcome]:
+    """Train at several speeds on every part, side by side; their metrics must be known."""
+    with blas_threads_for(max(map(len, parts))):
+        ladders = train_ladders(
+            [part.operator(encoding, n_rounds, kernel) for part in parts],
+            [part.target for part in parts],
+            speeds,
+            shrink=SHRINK,
+            max_r2=MAX_R2,
+            tolerance=TOLERANCE,
+            max_dimension=MAX_DIMENSION,
+        )
+        return [
+            part.outcome(encoding, n_rounds, kernel, ladder)
+            for part, ladder in zip(parts, ladders, strict=True)
+        ]
+
+
+def learn_metrics(
+    parts: Sequence[Part], encoding: str, n_rounds: int, scouts: Mapping[tuple[str, int], Trial]
+) -> None:
+    """Learn the metrics of all rounds up to this one, each with its scout, where not known."""
+    for number in range(n_rounds):
+        known = {(encoding, number + 1), (encoding, n_rounds)}  # the last alone is enough
+        wanted = [part for part in parts if not known & part.roots.keys()]
+        if wanted:
+            scout = scouts[encoding, number]
+            speeds = [scout.candidate.min_speed]
+            outcomes = run_parts(wanted, encoding, number, scout.candidate.kernel, speeds)
+            for part, outcome in zip(wanted, outcomes, strict=True):
+                part.learn(scout, outcome.ladder, 0)
 
 
 def split_rows(

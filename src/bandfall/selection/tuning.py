@@ -27,7 +27,15 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Trial,
 )
-from bandfall.selection.parts import Outcome, Part, Rows, shuffled_rows, split_rows
+from bandfall.selection.parts import (
+    Outcome,
+    Part,
+    Rows,
+    learn_metrics,
+    run_parts,
+    shuffled_rows,
+    split_rows,
+)
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -175,7 +183,7 @@ class Search:
         """Learn the metric round by round while that helps any kernel."""
         found = Found()
         speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])
-        least = math.inf
+        least, misses = math.inf, 0
         for n_rounds in range(budget.max_rounds + 1):
             rounds = []
             for kernel in kernels:
@@ -186,10 +194,11 @@ class Search:
                 speeds[kernel] = _neighbours(trial.candidate.min_speed)
             scout, outcomes, speed = min(rounds, key=lambda one: one[0].loss)
             found.scouts[encoding, n_rounds] = scout
-            flat = self.parts[0].root(encoding, n_rounds, {}).shape[0] < 2
-            if flat or scout.loss > (1.0 - budget.worth) * least or n_rounds == budget.max_rounds:
+            misses = 0 if scout.loss < (1.0 - budget.worth) * least else misses + 1
+            least = min(least, scout.loss)
+            flat = len(self.parts[0].root(encoding, n_rounds)) < 2
+            if flat or misses == budget.patience or n_rounds == budget.max_rounds:
                 break
-            least = scout.loss
             for part, outcome in zip(self.parts, outcomes, strict=True):
                 part.learn(scout, outcome.ladder, speed)
         return found
@@ -198,8 +207,7 @@ class Search:
         """A finalist, and the speeds beside it; metrics are learned with their scouts."""
         found = Found()
         if not self.over:
-            for part in self.parts:
-                part.root(candidate.encoding, candidate.n_rounds, scouts)
+            learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts)
             speeds = _neighbours(candidate.min_speed)
             self.run(found, candidate.encoding, candidate.n_rounds, candidate.kernel, speeds)
         return found
@@ -208,7 +216,7 @@ class Search:
         self, found: Found, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
     ) -> tuple[Trial, list[Outcome]]:
         """Try some speeds; the best trial, and what happened on each part."""
-        outcomes = [part.run(encoding, n_rounds, kernel, speeds) for part in self.parts]
+        outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds)
         losses = [
             np.stack([self.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
             for part, outcome in zip(self.parts, outcomes, strict=True)

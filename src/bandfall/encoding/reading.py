@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from bandfall.encoding import text
 from bandfall.encoding.objects import level
 from bandfall.encoding.standard import is_constant
-from bandfall.encoding.table import Column
+from bandfall.encoding.table import Column, Reading, Table, label
 
 _ID_ROWS = 20  # fewer rows may differ by chance
 _ID_SHARE = 0.9  # of values that differ
@@ -19,22 +20,42 @@ _ID = "nearly all values differ, as those of an id"
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a column is taken for.
+def prepare_table(table: Table, *, warn: bool = True) -> Table:
+    """A table of training rows with text that is numbers or times read as such.
 
-    Attributes
-    ----------
-    kind : {"number", "category", "boolean", "datetime", "duration"}
-    style : str
-        How text is written that stands for numbers or dates; empty where none does.
-    dropped : str
-        Why the column is not used; empty where it is.
+    What each column is taken for is decided here, once: encoders that learn from the prepared
+    table, or from some of its rows, keep to it.
+
+    Warns
+    -----
+    UserWarning
+        Once for text that is read, once for columns that are left out, naming them.
     """
+    if table.readings:
+        return table
+    readings = [learn_reading(column) for column in table.columns]
+    if warn:
+        _warn_of(readings, table.names)
+    if table.matrix is not None:
+        return replace(table, readings=readings)
+    parts = [
+        column if reading.dropped else read_column(column, reading, label(table.names, j), None)
+        for j, (column, reading) in enumerate(zip(table.parts, readings, strict=True))
+    ]
+    return Table(table.names, None, parts, readings)
 
-    kind: str
-    style: str = ""
-    dropped: str = ""
+
+def _warn_of(readings: list[Reading], names: list[str] | None) -> None:
+    read, dropped = [], []
+    for j, reading in enumerate(readings):
+        if reading.style:
+            read.append(f"{label(names, j)} as {reading.kind}s ({reading.style})")
+        if reading.dropped not in ("", CONSTANT):
+            dropped.append(f"{label(names, j)} ({reading.dropped})")
+    if read:
+        warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=4)
+    if dropped:
+        warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=4)
 
 
 def learn_reading(column: Column) -> Reading:

@@ -14,11 +14,10 @@ from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.objects import level
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
-from bandfall.encoding.reading import Reading
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.standard import Standard
 from bandfall.encoding.steps import Steps
-from bandfall.encoding.table import KINDS
+from bandfall.encoding.table import KINDS, Reading
 from bandfall.encoding.target_mean import TargetMean
 from bandfall.encoding.text import DATE_STYLES, NUMBER_STYLES
 from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real

@@ -24,19 +24,20 @@ _SPACES = " '’\u00a0\u2009\u202f"
 _NUMBERS = {
     style: re.compile(
         rf"[+-]?(?:(?:[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+|\d+)(?:{decimal}\d*)?|{decimal}\d+)"
-        r"(?:[eE][+-]?\d{1,3})?"
+        r"(?:[eE][+-]?\d{1,3})?",
+        re.ASCII,
     )
     for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
 }
-_CODE = re.compile(r"[+-]?0\d+")  # digits that are no quantity: 01234
+_CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # digits that are no quantity: 01234
 
 _CLOCK = (
     r"(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([AaPp][Mm])?"
     r"\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
 _DATES = {
-    "iso": re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}"),
-    "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}"),
+    "iso": re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}", re.ASCII),
+    "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}", re.ASCII),
 }
 _DATES["month first"] = _DATES["day first"]
 _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}

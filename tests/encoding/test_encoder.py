@@ -70,6 +70,17 @@ class TestWhatIsRead:
         np.testing.assert_allclose(Z, TableEncoder().fit_transform({"day": days}), atol=1e-9)
         np.testing.assert_allclose(encoder.transform({"day": days}), Z, atol=1e-12)
 
+    def test_text_that_is_times_of_day(self):
+        times = [f"{i % 24}:{i % 60:02d}" for i in range(N)]
+        encoder = TableEncoder()
+        with pytest.warns(UserWarning, match=r"column 'at' as durations \(clock\)"):
+            Z = encoder.fit_transform({"at": times})
+        assert Z.shape == (N, 1)
+        lasts = [np.timedelta64(i % 24 * 60 + i % 60, "m") for i in range(N)]
+        np.testing.assert_allclose(encoder.transform({"at": lasts}), Z, atol=1e-12)
+        with pytest.raises(ValueError, match=r"column 'at' .* 'noon' is no time"):
+            encoder.transform({"at": ["noon"]})
+
     def test_ids_are_left_out(self):
         ids = [f"customer {i}" for i in range(N)]
         encoder = TableEncoder()

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandfall.encoding.text import date_style, dates, is_ambiguous_date, number_style, numbers
+from bandfall.encoding.text import (
+    are_clocks,
+    clocks,
+    date_style,
+    dates,
+    is_ambiguous_date,
+    number_style,
+    numbers,
+)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +120,14 @@ def test_day_and_month_in_doubt():
     assert date_style(["1/2/2024", "4/13/2024"]) == "month first"
     assert date_style(["1.2.2024", "3.4.2024"]) == "day first"
     assert not is_ambiguous_date(["1.2.2024", "3.4.2024"])
+
+
+def test_clocks():
+    assert are_clocks(["7:30", "23:59:59"])
+    assert clocks(["7:30", " 23:59:59"]).tolist() == [27000.0, 86399.0]
+    assert not are_clocks(["7:30", "7:60"])
+    with pytest.raises(ValueError, match=r"'late' is no time \(12:30\)"):
+        clocks(["late"])
 
 
 def test_a_level_that_is_no_date_is_named():

@@ -75,6 +75,8 @@ def learn_reading(column: Column) -> Reading:
             return Reading("number", style)
         if style := text.date_style(levels):
             return Reading("datetime", style)
+        if text.are_clocks(levels):
+            return Reading("duration", text.CLOCK)
     n_known = int(known.sum())
     if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
         ambiguous = not column.declared and text.is_ambiguous_date(levels)
@@ -143,7 +145,7 @@ def _as_levels(column: Column) -> Column:
     elif column.kind == "datetime":
         names = [str(np.datetime64(round(value * 1e6), "us").item()) for value in unique]
     else:
-        names = [level(value) or "" for value in unique]
+        names = [str(level(value)) for value in unique]
     codes = np.where(column.missing, -1, codes.reshape(-1))
     return Column("category", codes.astype(np.int64), tuple(names))
 
@@ -164,7 +166,9 @@ def _values(levels: list[str], reading: Reading) -> np.ndarray:
         return text.numbers(levels, reading.style or text.number_style(levels) or "point")
     if reading.kind == "datetime":
         return text.dates(levels, reading.style or text.date_style(levels) or "iso")
-    if reading.kind == "boolean" and all(one.lower() in _TRUTH for one in levels):
+    if reading.kind == "duration":
+        return text.clocks(levels)
+    if all(one.lower() in _TRUTH for one in levels):
         return np.array([_TRUTH[one.lower()] for one in levels])
     raise ValueError(f"{levels[0]!r} is none")
 

@@ -19,7 +19,7 @@ from bandfall.encoding.standard import Standard
 from bandfall.encoding.steps import Steps
 from bandfall.encoding.table import KINDS, Reading
 from bandfall.encoding.target_mean import TargetMean
-from bandfall.encoding.text import DATE_STYLES, NUMBER_STYLES
+from bandfall.encoding.text import CLOCK, DATE_STYLES, NUMBER_STYLES
 from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.persistence.codec import Component, register
 from bandfall.persistence.paths import field_values
@@ -30,7 +30,7 @@ _SCALINGS: dict[str, type] = {
     "steps": Steps,
     "robust": Robust,
 }
-_STYLES = {"number": NUMBER_STYLES, "datetime": DATE_STYLES}
+_STYLES = {"number": NUMBER_STYLES, "datetime": DATE_STYLES, "duration": (CLOCK,)}
 _NUMERIC = ("number", "datetime", "duration")
 _READING = ("kind", "style", "dropped")
 _FIELDS = {
@@ -215,8 +215,8 @@ def _group(state: Any) -> CategoryEncoding:
     levels = _list("levels", state["levels"])
     if not all(one is None or isinstance(one, str) for one in levels):
         raise TypeError("a level must be text")
-    if not levels or len(set(levels)) < len(levels):
-        raise ValueError("levels must differ")
+    if not levels or "" in levels or len(set(levels)) < len(levels):
+        raise ValueError("levels must differ, and none be empty")
     if kind is TargetMean:
         ShapeChecker(n=len(levels))("means", state["means"], "n k")
         return TargetMean(state["position"], tuple(levels), state["means"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -137,7 +137,7 @@ def study(
     few = scored.sample(MAX_ROWS, seed)
     importances = _importances(model, scored, seed)
     frames = model.frames()
-    stages = None if frames is None else _stages(model, few)
+    stages = None if frames is None else _stages(model, few, float(np.mean(train.y)))
     order = np.argsort(-importances[:, 0])[:N_SLICES]
     slices = [_slice(model, train, int(j), features[int(j)], frames) for j in order]
     return Findings(
@@ -174,7 +174,10 @@ class _Model:
         rows = self._named(X)
         if self._before is not None:
             rows = self._before.transform(rows)
-        return np.array([np.ravel(p) for p in self.last.staged_predict(rows)])
+        staged = np.array([np.ravel(p) for p in self.last.staged_predict(rows)])
+        # An average goes on as long as its longest member, its main path perhaps not.
+        ends = np.arange(1, len(self.path) + 1) * len(staged)
+        return staged[-(-ends // len(self.path)) - 1]
 
     def frames(self) -> np.ndarray | None:
         """Stages that a film of training shows, evenly spread, the last always among them."""
@@ -191,9 +194,16 @@ class _Model:
             return self, len(getattr(self.last, "X_fit_", [0] * 1000))
         last = copy.copy(self.last)
         last.path_ = self.path.compress(LIGHT_TOLERANCE)
+        paths = [last.path_]
+        if hasattr(last, "members_"):  # an average
+            last.members_ = [
+                replace(member, path=member.path.compress(LIGHT_TOLERANCE))
+                for member in self.last.members_
+            ]
+            paths = [member.path for member in last.members_]
         pipeline = self._before is not None
         estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
-        return _Model(estimator), len(last.path_) * len(last.path_.X)
+        return _Model(estimator), sum(len(path) * len(path.X) for path in paths)
 
     def _named(self, X: pd.DataFrame) -> Any:
         """The table, or its numbers for a model that was trained without names."""
@@ -218,10 +228,11 @@ def _importances(model: _Model, rows: Rows, seed: int) -> np.ndarray:
     return np.stack([losses.mean(axis=1), losses.std(axis=1)], axis=1)
 
 
-def _stages(model: _Model, rows: Rows) -> Stages:
+def _stages(model: _Model, rows: Rows, mean: float) -> Stages:
+    """The story of a path whose predictions start from the mean target."""
     path = model.path
     staged = model.staged(rows.X)
-    start = np.full((1, len(rows.y)), float(path.offset[0]))
+    start = np.full((1, len(rows.y)), mean)
     steps = np.diff(np.concatenate([start, staged]), axis=0)
     moved = np.sqrt((steps**2).mean(axis=1))
     scored_r2 = np.array([r2_score(rows.y, p) for p in staged])

@@ -267,8 +267,9 @@ def trial_section(selection: dict[str, np.ndarray] | None) -> str:
     if not selection or not len(selection.get("loss", ())):
         return ""
     order = np.argsort(selection["loss"])
-    names = ("kernel", "min_speed", "n_rounds", "transform", "n_rows", "score")
-    shown = ("kernel", "speed", "metric rounds", "features", "rows", "R² on held-out folds")
+    columns = "encoding" if "encoding" in selection else "transform"
+    names = ("kernel", "min_speed", "n_rounds", columns, "n_rows", "score")
+    shown = ("kernel", "speed", "metric rounds", "columns", "rows", "R² on held-out rows")
     heads = "".join(f'<th data-sort="">{name}</th>' for name in shown)
     rows = []
     for i in order[:MAX_TRIALS]:

@@ -1,10 +1,8 @@
 """The report: complete, self-contained, safe with any names, and alive in a real browser."""
 
-import json
 import os
 import re
 import signal
-import subprocess
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,9 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor, save_model
 from bandfall.commands import rivals, terminal
+from bandfall.drawing import Axis, Chart, number
 from bandfall.report import Rows, render_page, study
-from bandfall.report.charts import Axis, Chart, number
-from browsers import find_chromium
 from shell import Y, call, frame, one_line
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
@@ -203,66 +200,96 @@ class TestCommand:
         assert not (tmp_path / "r.html").exists()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    return [find_chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-
-
 @pytest.mark.browser
 class TestBrowser:
-    # Uses the page as a person would, and writes what it saw into the page.
-    VISITOR = """<script>
-    const seen = {errors: [], ready: document.documentElement.dataset.ready};
-    addEventListener("error", (event) => seen.errors.push(event.message));
-    const line = document.querySelector("[data-film]");
-    const last = line.getAttribute("d");
-    const slider = document.getElementById("film-slider");
-    slider.value = 0;
-    slider.dispatchEvent(new Event("input"));
-    seen.moved = line.getAttribute("d") !== last;
-    seen.text = document.getElementById("film-text").textContent;
-    const dot = document.querySelector("[data-tip]");
-    dot.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
-    seen.tip = document.getElementById("tip").textContent;
-    const head = document.querySelector("#data th[data-sort]");
-    const first = () => document.querySelector("#data tbody td").textContent;
-    const before = first();
-    head.click(); head.click();
-    seen.sorted = first();
-    seen.before = before;
-    seen.empty = [...document.querySelectorAll("svg")].filter(
-      (svg) => svg.getBoundingClientRect().height < 10).length;
-    seen.wide = document.documentElement.scrollWidth > innerWidth;
-    document.title = JSON.stringify(seen);
-    </script>"""
+    @pytest.fixture
+    def visit(self, chromium, page, tmp_path):
+        """Opens the report; afterwards nothing may have gone wrong or left the machine."""
 
-    def visit(self, browser, page, tmp_path, width=1200):
-        file = tmp_path / "page.html"
-        file.write_text(page.replace("</body>", self.VISITOR + "</body>"), encoding="utf-8")
-        command = [*browser, f"--window-size={width},2000", "--dump-dom", file.as_uri()]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=True)
-        title = re.search(r"<title>(.*?)</title>", done.stdout.decode())
-        return json.loads(title[1].replace("&quot;", '"'))
+        def go(text=page, **options):
+            file = tmp_path / "page.html"
+            file.write_text(text, encoding="utf-8")
+            chromium.open(file.as_uri(), **options)
+            chromium.wait("document.documentElement.dataset.ready === 'yes'")
+            return chromium
 
-    def test_visit(self, browser, page, tmp_path):
-        seen = self.visit(browser, page, tmp_path)
-        assert seen["errors"] == []
-        assert seen["ready"] == "yes"
-        assert seen["moved"]
-        assert seen["text"].startswith("bandwidth ")
-        assert seen["tip"] != ""
-        assert seen["sorted"] == "höhe"
-        assert seen["empty"] == 0
-        assert not seen["wide"]
+        yield go
+        assert chromium.errors() == []
+        assert chromium.requests() == []
 
-    def test_narrow_window(self, browser, page, tmp_path):
-        assert not self.visit(browser, page, tmp_path, width=600)["wide"]
+    def test_film_and_tips(self, visit):
+        browser = visit()
+        line = "document.querySelector('[data-film]').getAttribute('d')"
+        last = browser.run(f"return {line}")
+        browser.run(
+            "const slider = document.getElementById('film-slider'); slider.value = 0;"
+            "slider.dispatchEvent(new Event('input'))"
+        )
+        assert browser.run(f"return {line}") != last
+        assert browser.text("#film-text").startswith("bandwidth ")
+        browser.run(
+            "document.querySelector('[data-tip]').dispatchEvent("
+            "new PointerEvent('pointerover', {bubbles: true}))"
+        )
+        assert browser.text("#tip") != ""
 
-    def test_prints(self, browser, page, tmp_path):
-        file = tmp_path / "page.html"
-        file.write_text(page, encoding="utf-8")
-        pdf = tmp_path / "page.pdf"
-        command = [*browser, f"--print-to-pdf={pdf}", "--no-pdf-header-footer", file.as_uri()]
-        subprocess.run(command, capture_output=True, timeout=120, check=True)
-        assert pdf.read_bytes().startswith(b"%PDF")
-        assert len(pdf.read_bytes()) > 20_000
+    def test_tables_are_sorted_by_keyboard(self, visit):
+        browser = visit()
+        browser.run("document.querySelector('#data th button').focus()")
+        for order, first in (("descending", "y"), ("ascending", "höhe")):
+            browser.driver.switch_to.active_element.send_keys("\n")
+            head = "document.querySelector('#data th')"
+            assert browser.run(f"return {head}.getAttribute('aria-sort')") == order
+            assert browser.text("#data tbody td") == first
+
+    @pytest.mark.parametrize("width", [390, 1280])
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_fits_and_is_accessible(self, visit, width, dark):
+        browser = visit(width=width, dark=dark)
+        assert browser.too_wide() <= 0
+        flat = "svg.getBoundingClientRect().height < 10"
+        assert (
+            browser.run(
+                f"return [...document.querySelectorAll('svg')].filter((svg) => {flat}).length"
+            )
+            == 0
+        )
+        assert browser.serious_issues() == []
+
+    @pytest.mark.parametrize("width", [390, 1280])
+    def test_labels_neither_touch_nor_leave_their_chart(self, visit, width):
+        script = """
+        const bad = [];
+        for (const svg of document.querySelectorAll("figure svg")) {
+          const frame = svg.getBoundingClientRect();
+          const boxes = [...svg.querySelectorAll("text")].map(
+            (text) => [text.textContent, text.getBoundingClientRect()]);
+          boxes.forEach(([name, a], i) => {
+            if (a.width === 0) return;
+            if (a.left < frame.left - 1 || a.right > frame.right + 1) bad.push(`clipped: ${name}`);
+            for (const [other, b] of boxes.slice(i + 1)) {
+              const apart = a.right <= b.left || b.right <= a.left
+                || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
+              if (!apart && b.width > 0) bad.push(`${name} on ${other}`);
+            }
+          });
+        }
+        return bad;"""
+        assert visit(width=width).run(script) == []
+
+    def test_prints_in_colour(self, visit):
+        browser = visit()
+        printed = browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
+        assert len(printed["data"]) > 20_000
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        kept = "return getComputedStyle(document.querySelector('svg .bar')).printColorAdjust"
+        assert browser.run(kept) == "exact"
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+    def test_hostile_names_run_nothing(self, visit):
+        code = "document.title='owned'"
+        evil = f"<img src=x onerror={code}>\"'</script><script>{code}</script>"
+        found = study(fitted(), rows(), rows(1), [evil, "</svg>" + evil])
+        browser = visit(page_of(found, target=evil, source=evil, details={evil: evil}))
+        assert "owned" not in browser.run("return document.title").split("Predicting")[0]
+        assert browser.run("return document.querySelectorAll('img').length") == 0

@@ -6,22 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from bandfall.drawing import POLICY, read_resource, style_sheet
-from bandfall.report.charts import number
+from bandfall.drawing import POLICY, number, read_resource, style_sheet
+from bandfall.report.errors import error_section
+from bandfall.report.features import data_section, film_data, importance_section, slice_section
 from bandfall.report.findings import Findings
-from bandfall.report.sections import (
-    data_section,
-    error_section,
-    film_data,
-    importance_section,
-    path_section,
-    scale_section,
-    score_section,
-    scored_rows,
-    section,
-    slice_section,
-    trial_section,
-)
+from bandfall.report.layout import scored_rows, section
+from bandfall.report.learning import path_section, scale_section
+from bandfall.report.score import score_section, trial_section
 from bandfall.version import __version__
 
 _PACKAGE = "bandfall.report"

@@ -10,7 +10,12 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bandfall import KernelDescentRegressor, KernelRidgeRegressor, save_model
+from bandfall import (
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelRidgeRegressor,
+    save_model,
+)
 from bandfall.commands import rivals, terminal
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report import Rows, render_page, study
@@ -90,6 +95,64 @@ def _typical(X):
     return X[np.argmin((scaled**2).sum(axis=1))]
 
 
+class TestFilm:
+    def test_starts_at_the_mean_and_goes_in_even_steps_of_r2(self, findings):
+        steps = np.diff(findings.film.train_r2)
+        np.testing.assert_allclose(findings.film.train_r2[0], 0.0, atol=1e-9)
+        np.testing.assert_allclose(findings.film.train_r2[-1], 0.999, atol=1e-6)
+        assert len(steps) >= 20
+        assert steps.max() < 0.1
+
+    @pytest.mark.parametrize("max_r2", [0.2, 0.999])
+    def test_a_path_of_few_stages_has_many_moments(self, max_r2):
+        model = KernelDescentRegressor(resolution=3.0, max_r2=max_r2).fit(*rows())
+        assert len(model.path_) < 10
+        film = study(model, rows(), None, ["a", "b"]).film
+        assert len(film.train_r2) == 30
+        assert np.diff(film.train_r2).max() < 0.06
+        assert (film.bandwidth > 0).all() or film.bandwidth[-1] == 0
+
+    def test_several_paths_keep_step(self):
+        class Average(KernelDescentRegressor):
+            """As an average of members: more stages than the path it shows."""
+
+            def staged_predict(self, X):
+                for values in super().staged_predict(X):
+                    yield 0.9 * values
+                    yield values
+
+        model = Average().fit(*rows())
+        found = study(model, rows(), rows(1), ["a", "b"])
+        assert len(found.stages.bandwidth) == 2 * len(model.path_)
+        assert "film-data" in page_of(found)
+
+
+class TestSlices:
+    def test_categories_are_bars_and_numbers_have_a_rug(self):
+        table = frame(80)[["width"]].assign(town=["<b>ä</b>", "Rom"] * 40)
+        y = table["width"].to_numpy() + (table["town"] == "Rom")
+        model = BandfallRegressor(max_seconds=1.0).fit(table, y)
+        found = study(model, Rows(table, y), Rows(table, y), ["width", "town"])
+        text = page_of(found)
+        assert 'class="rug"' in text
+        assert 'class="band"' in text
+        assert "&lt;b&gt;ä&lt;/b&gt;" in text
+        assert "<b>ä" not in text
+
+    def test_every_slice_has_its_own_scale(self):
+        X = np.random.default_rng(0).normal(size=(80, 2))
+        y = 100 * X[:, 0] + X[:, 1]
+        found = study(KernelDescentRegressor().fit(X, y), Rows(X, y), None, ["a", "b"])
+        text = page_of(found)
+        ticks = [re.findall(r'text-anchor="end">([^<]*)<', part) for part in text.split("<figure>")]
+        slices = [
+            t
+            for t, part in zip(ticks, text.split("<figure>"), strict=True)
+            if "slice along" in part
+        ]
+        assert slices[0] != slices[1]
+
+
 class TestPage:
     def test_sections_and_links(self, page):
         for name in SECTIONS:
@@ -135,6 +198,21 @@ class TestPage:
 
 
 class TestCharts:
+    @pytest.mark.parametrize(
+        "ends", [(0.93, 0.97), (5.4, 6.6), (0.003, 0.004), (1e-9, 1e9), (3, 40)]
+    )
+    def test_log_axes_have_ticks_whatever_they_span(self, ends):
+        axis = Axis("x", *ends, log=True)
+        assert 2 <= len(axis.ticks()) <= 8
+        assert all(ends[0] <= tick <= ends[1] for tick in axis.ticks())
+
+    def test_long_ticks_get_room_and_close_ones_are_left_out(self):
+        wide = Chart(Axis("x", 0, 1), Axis("y", 1e6, 9e6), "t")
+        assert wide.left > Chart(Axis("x", 0, 1), Axis("y", 0, 1), "t").left + 30
+        names = tuple(f"a long category {i}" for i in range(9))
+        crowded = Chart(Axis("x", -0.5, 8.5, names=names), Axis("y", 0, 1), "t", width=400)
+        assert crowded.svg().count("a long") < 5
+
     @pytest.mark.parametrize("values", [[0.0], [1e-12, 1e12], [-5.0, -5.0], [np.nan, 1.0], []])
     @pytest.mark.parametrize("log", [False, True])
     def test_axes_hold_anything(self, values, log):

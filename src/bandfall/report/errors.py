@@ -92,7 +92,8 @@ def _worst_rows(findings: Findings, target: str) -> str:
         cells += "".join(_value_cell(findings.scored.X.iloc[int(i), j]) for j in order)
         rows.append(f'<tr><td data-value="{i + 1}">{i + 1}</td>{cells}</tr>')
     table = sortable_table(heads, rows)
-    return f"<h3>The {len(worst)} largest errors of {scored_rows(findings)}</h3>{table}"
+    title = f"The {len(worst)} largest errors of {scored_rows(findings)}"
+    return f'<figure class="below"><h3>{title}</h3>{table}</figure>'
 
 
 def _value_cell(value: object) -> str:

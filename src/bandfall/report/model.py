@@ -71,10 +71,11 @@ class Model:
 
         Where a path has few stages, or one takes most of the way, it is cut between them.
         """
-        levels = np.linspace(0.0, float(train_r2[-1]), MAX_MOMENTS)
         if self._can_be_cut and len(train_r2) < MAX_MOMENTS:
+            levels = np.linspace(0.0, self.path.r2, MAX_MOMENTS)
             cuts = [self.path.truncate(r2=float(level)) for level in levels[1:-1]]
             return Moments(None, [self.path.replace(stages=()), *cuts, self.path])
+        levels = np.linspace(0.0, float(train_r2[-1]), MAX_MOMENTS)
         ends = np.append(0.0, train_r2)
         nearest = np.abs(ends[:, None] - levels).argmin(axis=0) - 1
         return Moments(np.unique(np.append(nearest, [-1, len(train_r2) - 1])), None)

@@ -48,7 +48,7 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     )
     rows = [
         f"<tr{' class=ours' if line[0] == name else ''}><td>{escape(line[0])}</td>"
-        f"<td>{line[1]:.4f}</td>{number_cell(line[2])}<td>{line[3]:.2f}</td>"
+        f"{number_cell(line[1])}{number_cell(line[2])}<td>{line[3]:.2f}</td>"
         f'<td data-value="{line[4]}">{line[4]:,}</td></tr>'
         for line in lines
     ]

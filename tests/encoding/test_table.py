@@ -103,7 +103,7 @@ def test_what_is_no_table(X, message):
 
 def test_sparse_matrices_are_refused():
     with pytest.raises(TypeError, match="toarray"):
-        read_table(sparse.eye_array(3))
+        read_table(sparse.csr_matrix(np.eye(3)))
 
 
 def test_missing_values_are_not_infinite():

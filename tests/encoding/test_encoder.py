@@ -114,6 +114,7 @@ class TestWhatIsRead:
         encoder = fitted({"row": values, "x": x, "half": x.round(1), "few": np.arange(100) // 2})
         assert encoder.suspicious == [0]
         assert encoder.sources.tolist() == [0, 1, 2, 3]
+        assert fitted({"row": [str(value) for value in values], "x": x}).suspicious == [0]
 
     def test_a_prepared_table_is_read_once(self):
         raw = read_table(good(price=["1,5", "2"] * (N // 2), id=[f"r{i}" for i in range(N)]))

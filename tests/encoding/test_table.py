@@ -45,15 +45,16 @@ def test_objects_of_time():
             "date": [datetime.date(1970, 1, 2), None],
             "time": [datetime.time(0, 1), None],
             "numpy": [np.datetime64("1970-01-01T00:00:02"), np.datetime64("NaT")],
+            "far": [np.datetime64("12024-01-01"), None],
             "lasts": [np.timedelta64(3, "m"), np.timedelta64("NaT")],
             "zone": [datetime.datetime(1970, 1, 1, 1, tzinfo=datetime.UTC), None],
         }
     )
     values = [column.values[0] for column in table.columns]
-    assert values == [86400.0, 60.0, 2.0, 180.0, 3600.0]
+    assert values == [86400.0, 60.0, 2.0, 317273587200.0, 180.0, 3600.0]
     assert all(np.isnan(column.values[1]) for column in table.columns)
     assert [c.kind for c in table.columns] == [
-        *("datetime", "duration", "datetime", "duration", "datetime")
+        *("datetime", "duration", "datetime", "datetime", "duration", "datetime")
     ]
 
 
@@ -88,6 +89,7 @@ def test_take_and_columns(rows):
         (np.array([[1.0, -2e305]]), r"column 1 holds values beyond ±1e\+300"),
         ({"a": [1.0], "b": [-np.inf]}, "column 'b' holds infinite values"),
         ({"a": [1e301, 1.0]}, "column 'a' holds values beyond"),
+        ({"a": [10**400, 1]}, "column 'a' holds infinite values"),
         ({"a": [1, 2], "b": [1]}, r"different lengths: \[1, 2\]"),
         ({"a": "text"}, "column 'a' must be a list"),
         ({"a": 3}, "column 'a' must be a list"),

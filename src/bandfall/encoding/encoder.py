@@ -114,10 +114,11 @@ class TableEncoder:
         """
         table = prepare_table(read_table(table), warn=warn)
         self.fitted, encoded = _learn(self, table, y, weights, np.dtype(dtype))
+        columns = table.columns
         self.suspicious = [
             j
             for j, reading in enumerate(table.readings)
-            if reading == Reading("number") and looks_like_id(table.columns[j].values)
+            if reading.kind == "number" and not reading.dropped and looks_like_id(columns[j].values)
         ]
         return self.fitted.kept([encoded])
 

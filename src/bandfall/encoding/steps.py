@@ -90,8 +90,8 @@ class Steps:
     def _along(self, values: np.ndarray) -> np.ndarray:
         """Where on each ramp: 0 at its low, 1 at its high end, shape (m, width)."""
         along = values.take(self.columns, axis=1)
-        along -= self.low
         with np.errstate(over="ignore"):
+            along -= self.low
             along /= self.gap
         np.minimum(along, FARTHEST, out=along)
         return np.maximum(along, -FARTHEST, out=along)

@@ -173,7 +173,11 @@ def _score(
     targets = _targets(notes)
     if len(targets) != predictions.shape[1] or not set(targets) <= set(table.columns):
         return
-    y = np.stack([target_numbers(table[one], source) for one in targets], axis=1)
+    try:
+        y = np.stack([target_numbers(table[one], source) for one in targets], axis=1)
+    except InputError as error:
+        note(f"no score: {error}")
+        return
     scored = np.isfinite(predictions).all(axis=1) & np.isfinite(y).all(axis=1)
     n_scored = int(scored.sum())
     if n_scored > 1:

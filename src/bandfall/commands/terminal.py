@@ -51,6 +51,8 @@ def printable(text: str) -> str:
     >>> printable("power \x1b[31m")
     'power \\\\x1b[31m'
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -90,9 +92,9 @@ def _stdout() -> Console:
 def print_json(value: dict[str, Any]) -> None:
     """One line of JSON; NaN and infinity, which JSON lacks, as null."""
     text = json.dumps(_without_nan(value), ensure_ascii=False)
-    # Outside of strings JSON has printable characters only.
-    escaped = (c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    sys.stdout.write("".join(escaped) + "\n")
+    if not text.isprintable():  # in strings: what is around them is printable
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(text + "\n")
 
 
 def _without_nan(value: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import signal
 import sys
 import time
@@ -143,25 +142,6 @@ def _warnings_as_notes() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
-
-
-def number(value: float) -> str:
-    """A number as people write it, with about four digits.
-
-    Examples
-    --------
-    >>> [number(v) for v in (22140.27, 0.0257512, -3.0, 1234567.8, 2e-7, 3e12, float("nan"))]
-    ['22,140', '0.02575', '-3', '1,234,568', '2e-07', '3e+12', 'not defined']
-    """
-    size = abs(value)
-    if value != value:
-        return "not defined"
-    if size >= 1e9 or 0 < size < 1e-4:
-        return f"{value:.4g}"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    text = f"{value:.{max(0, 3 - math.floor(math.log10(size))) if size else 0}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 class Bar:

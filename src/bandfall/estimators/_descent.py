@@ -212,7 +212,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self
         """
         data = _wide_enough(self._training_data(X, y, sample_weight))
-        vars(self).pop("validation_errors_", None)
+        self.__dict__.pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
         if self.validation_fraction is None:
             path = self._train(data, reports.watcher)

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
@@ -152,9 +152,12 @@ class Bar:
     description : str
     total : float
         Of whatever unit `update` counts.
+    also : callable (float) -> None, optional
+        Told whatever `update` is told, terminal or not.
     """
 
-    def __init__(self, description: str, total: float):
+    def __init__(self, description: str, total: float, also: Callable[[float], None] | None = None):
+        self._also = also
         self._start = time.monotonic()
         self._progress: Progress | None = None
         self._description, self._total = description, total
@@ -162,6 +165,8 @@ class Bar:
 
     def update(self, done: float) -> None:
         """How much of the total is done now; it never steps back."""
+        if self._also is not None:
+            self._also(done)
         if not sys.stderr.isatty():
             return
         self._done = max(self._done, min(done, self._total))

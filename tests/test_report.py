@@ -17,6 +17,7 @@ from bandfall import (
     save_model,
 )
 from bandfall.commands import rivals, terminal
+from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report import Rows, render_page, study
 from shell import Y, call, frame, one_line
@@ -105,7 +106,7 @@ class TestFilm:
 
     @pytest.mark.parametrize("max_r2", [0.2, 0.999])
     def test_a_path_of_few_stages_has_many_moments(self, max_r2):
-        model = KernelDescentRegressor(resolution=3.0, max_r2=max_r2).fit(*rows())
+        model = KernelDescentRegressor(solver=Flow(resolution=3.0), max_r2=max_r2).fit(*rows())
         assert len(model.path_) < 10
         film = study(model, rows(), None, ["a", "b"]).film
         assert len(film.train_r2) == 30

@@ -19,7 +19,7 @@ from bandfall import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
-from bandfall.descent import Stopping
+from bandfall.descent import Euler, Flow, Stopping
 from bandfall.operators.select import check_dense_budget
 from bandfall.parameters import check_flag, check_number
 from bandfall.schedules import Geometric, MinimumSpeed
@@ -35,9 +35,6 @@ NUMBERS_OF = {
     "min_bandwidth": ([DESCENT], [-0.5, np.nan, np.inf]),
     "max_r2": ([DESCENT], [0, -1, 1.0000001, np.nan, np.inf]),
     "max_time": ([DESCENT], [0, -1, np.nan]),
-    "resolution": ([DESCENT], [0, -0.1, 1e-20, np.nan, np.inf]),
-    "step_size": ([DESCENT], [0, -0.1, 1e-20, np.nan, np.inf]),
-    "max_iter": ([DESCENT], [0, -5]),
     "validation_fraction": ([DESCENT], [0, -0.5, 1.5, np.nan]),
     "penalty": ([RIDGE], [-1e-9, np.nan, np.inf]),
     "time": ([FLOW], [-1, np.nan]),
@@ -78,11 +75,37 @@ def test_values_that_are_no_numbers(estimator, name, value):
         clone(estimator).set_params(**{name: value}).fit(X, Y)
 
 
-@pytest.mark.parametrize("name", ["max_iter", "memory_budget"])
 @pytest.mark.parametrize("value", [1.5, 1e9, np.inf])
-def test_counts_are_integers(name, value):
-    with pytest.raises(TypeError, match=refusal(name, "an int", value)):
-        clone(DESCENT).set_params(**{name: value}).fit(X, Y)
+def test_counts_are_integers(value):
+    with pytest.raises(TypeError, match=refusal("memory_budget", "an int", value)):
+        clone(DESCENT).set_params(memory_budget=value).fit(X, Y)
+    with pytest.raises(TypeError, match=f"max_iter={value!r} must be an integer"):
+        Euler(max_iter=value)
+
+
+@pytest.mark.parametrize(
+    ("solver", "name", "values"),
+    [
+        (Flow, "resolution", [0, -0.1, 1e-20, np.nan, np.inf]),
+        (Flow, "tolerance", [-1e-9, np.nan, np.inf]),
+        (Flow, "max_dimension", [0, -1]),
+        (Flow, "max_iter", [0, -5]),
+        (Euler, "step_size", [0, -0.1, np.nan, np.inf]),
+        (Euler, "max_iter", [0, -5]),
+    ],
+)
+def test_settings_of_solvers(solver, name, values):
+    for value in values:
+        with pytest.raises(ValueError, match=f"{name}={value!r} must be an? (number|integer) in"):
+            solver(**{name: value})
+    for value in ("1", [1.0], True, 1j):
+        with pytest.raises(TypeError, match=f"{name}=.*; got {type(value).__name__}"):
+            solver(**{name: value})
+
+
+def test_steps_too_small_to_shrink_by():
+    with pytest.raises(ValueError, match=r"solver=Euler\(step_size=1e-20.* by at least 1e-08"):
+        KernelDescentRegressor(solver=Euler(1e-20)).fit(X, Y)
 
 
 @pytest.mark.parametrize("scalar", [np.float32, np.float64, np.int64])

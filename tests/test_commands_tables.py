@@ -1,5 +1,7 @@
 """Tables as people have them: each gives a sane model, or one line that names what to do."""
 
+import datetime
+import decimal
 import gzip
 import importlib.util
 import json
@@ -449,6 +451,8 @@ class TestMixedTables:
         table["colour"] = random.choice(["red", "green", "blue"], len(table))
         table["open"] = random.random(len(table)) < 0.5
         table["day"] = pd.date_range("2024-01-01", periods=len(table))
+        table["took"] = pd.to_timedelta(random.integers(1, 99, len(table)), unit="min")
+        table["paid"] = pd.array([True, False, None] * (len(table) // 3), dtype="boolean")
         table["y"] += (table["colour"] == "red") * 2.0
         table.loc[::7, "a"] = np.nan
         table.loc[::11, "colour"] = None
@@ -475,6 +479,21 @@ class TestMixedTables:
         assert done.exit_code == 0, done.output
         assert "most often" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
+    def test_kinds_of_parquet(self, tmp_path):
+        table = pd.DataFrame(
+            {
+                "date": [datetime.date(2024, 1, 1), None],
+                "price": [decimal.Decimal("1.50"), None],
+                "paid": [True, None],
+                "took": pd.to_timedelta([1, 2], unit="h"),
+                "level": pd.Categorical(["1", "2"]),
+            }
+        )
+        table.to_parquet(tmp_path / "d.parquet")
+        read, _ = read_table(str(tmp_path / "d.parquet"))
+        kinds = [tables.kind_of(read[name]) for name in read.columns]
+        assert kinds == ["datetime", "number", "boolean", "duration", "text"]
+
     def test_compare(self, file):
         done = call("compare", file, "--target", "y", "--json")
         models = {one["name"]: one["r2"] for one in json.loads(done.stdout)["models"]}
@@ -493,6 +512,13 @@ class TestMixedTables:
         line = one_line(call("predict", tmp_path / "m", tmp_path / "new.csv"))
         assert "column 'a'" in line
         assert "'five' in row 1" in line
+
+    def test_a_target_that_cannot_be_read_costs_the_score_only(self, tmp_path):
+        fit(csv_of(numbers()), tmp_path)
+        numbers().assign(y="to do").to_csv(tmp_path / "new.csv", index=False)
+        done = call("predict", tmp_path / "m", tmp_path / "new.csv")
+        assert "no score: column 'y'" in one_line(done, 0)
+        assert len(done.stdout.splitlines()) == 121
 
     def test_codes_of_digits_stay_levels(self, tmp_path):
         """A column that was text in training is text in a table that has only its digits."""

@@ -101,7 +101,7 @@ def test_proposition_2_against_finite_differences(data, seed):
 def test_too_large_a_step_is_lowered_with_one_warning():
     X, y, _ = problem(n=300)
     with pytest.warns(StepSizeWarning, match=r"step_size=0.05 is unstable.*flow") as caught:
-        model = euler(step_size=0.05).fit(X, y)
+        model = KernelDescentRegressor(solver=Euler(0.05)).fit(X, y)
     assert len(caught) == 1
     assert model.path_.status is Status.R2_REACHED
     steps = np.array([stage.step_size for stage in model.path_])
@@ -141,7 +141,7 @@ def test_repeated_rows_with_different_targets_stall():
 def test_iteration_limit_ends_with_a_warning():
     X, y, _ = problem()
     with pytest.warns(Warning, match="max_iter=7"):
-        model = euler(max_iter=7).fit(X, y)
+        model = KernelDescentRegressor(solver=Euler(max_iter=7)).fit(X, y)
     assert model.path_.status is Status.ITERATION_LIMIT
     assert model.n_iter_ == 7
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.descent import Flow, Status, Stopping, fit_path, resume_path, rewind_path
+from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path, rewind_path
 from bandfall.descent.euler import StepSizeWarning
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
@@ -142,13 +142,13 @@ def test_rewinding_gives_the_stages_before(path):
 def test_a_lowered_step_is_not_warned_of_again():
     X, y, _ = problem(n=250)
     with pytest.warns(StepSizeWarning):
-        path = descend(X, y, solver="euler", step_size=0.05)
+        path = descend(X, y, solver=Euler(0.05))
     time = path.stages[0].duration / 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cut = path.truncate(time=time)
     with pytest.warns(StepSizeWarning):
-        stopped = descend(X, y, solver="euler", step_size=0.05, max_time=time)
+        stopped = descend(X, y, solver=Euler(0.05), max_time=time)
     assert_same_state(cut, stopped)
     assert cut.solver == path.solver
 

@@ -19,6 +19,7 @@ from bandfall import (
     ModelFileError,
     load_model,
 )
+from bandfall.descent import Flow
 from bandfall.persistence import dump_bytes, load_bytes
 from bandfall.persistence.container import MAX_HEADER_BYTES
 from bandfall.persistence.paths import MAX_STAGES
@@ -31,7 +32,9 @@ STRUCTURED_MUTANTS = 4_000
 @pytest.fixture(scope="module")
 def data():
     X, y = table(n=6, d=2)
-    model = make_pipeline(StandardScaler(), KernelDescentRegressor(resolution=1.0)).fit(X, y)
+    model = make_pipeline(
+        StandardScaler(), KernelDescentRegressor(solver=Flow(resolution=1.0))
+    ).fit(X, y)
     return dump_bytes(model, notes={"target": "y"})
 
 
@@ -185,7 +188,7 @@ class TestHostile:
 
     def test_more_stages_than_anyone_can_wait_for(self):
         """Each costs a prediction some microseconds, however few rows there are."""
-        model = KernelDescentRegressor(resolution=1.0).fit(*table(n=2, d=1))
+        model = KernelDescentRegressor(solver=Flow(resolution=1.0)).fit(*table(n=2, d=1))
         path = model.path_
         model.path_ = path.replace(stages=path.stages[:1] * (MAX_STAGES + 1))
         with pytest.raises(ModelFileError, match="65,537 stages, over 65,536"):

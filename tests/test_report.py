@@ -1,10 +1,8 @@
 """The report: complete, self-contained, safe with any names, and alive in a real browser."""
 
-import json
 import os
 import re
 import signal
-import subprocess
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,11 +10,16 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bandfall import KernelDescentRegressor, KernelRidgeRegressor, save_model
+from bandfall import (
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelRidgeRegressor,
+    save_model,
+)
 from bandfall.commands import rivals, terminal
+from bandfall.descent import Flow
+from bandfall.drawing import Axis, Chart, number
 from bandfall.report import Rows, render_page, study
-from bandfall.report.charts import Axis, Chart, number
-from browsers import find_chromium
 from shell import Y, call, frame, one_line
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
@@ -93,6 +96,64 @@ def _typical(X):
     return X[np.argmin((scaled**2).sum(axis=1))]
 
 
+class TestFilm:
+    def test_starts_at_the_mean_and_goes_in_even_steps_of_r2(self, findings):
+        steps = np.diff(findings.film.train_r2)
+        np.testing.assert_allclose(findings.film.train_r2[0], 0.0, atol=1e-9)
+        np.testing.assert_allclose(findings.film.train_r2[-1], 0.999, atol=1e-6)
+        assert len(steps) >= 20
+        assert steps.max() < 0.1
+
+    @pytest.mark.parametrize("max_r2", [0.2, 0.999])
+    def test_a_path_of_few_stages_has_many_moments(self, max_r2):
+        model = KernelDescentRegressor(solver=Flow(resolution=3.0), max_r2=max_r2).fit(*rows())
+        assert len(model.path_) < 10
+        film = study(model, rows(), None, ["a", "b"]).film
+        assert len(film.train_r2) == 30
+        assert np.diff(film.train_r2).max() < 0.06
+        assert (film.bandwidth > 0).all() or film.bandwidth[-1] == 0
+
+    def test_several_paths_keep_step(self):
+        class Average(KernelDescentRegressor):
+            """As an average of members: more stages than the path it shows."""
+
+            def staged_predict(self, X):
+                for values in super().staged_predict(X):
+                    yield 0.9 * values
+                    yield values
+
+        model = Average().fit(*rows())
+        found = study(model, rows(), rows(1), ["a", "b"])
+        assert len(found.stages.bandwidth) == 2 * len(model.path_)
+        assert "film-data" in page_of(found)
+
+
+class TestSlices:
+    def test_categories_are_bars_and_numbers_have_a_rug(self):
+        table = frame(80)[["width"]].assign(town=["<b>ä</b>", "Rom"] * 40)
+        y = table["width"].to_numpy() + (table["town"] == "Rom")
+        model = BandfallRegressor(max_seconds=1.0).fit(table, y)
+        found = study(model, Rows(table, y), Rows(table, y), ["width", "town"])
+        text = page_of(found)
+        assert 'class="rug"' in text
+        assert 'class="band"' in text
+        assert "&lt;b&gt;ä&lt;/b&gt;" in text
+        assert "<b>ä" not in text
+
+    def test_every_slice_has_its_own_scale(self):
+        X = np.random.default_rng(0).normal(size=(80, 2))
+        y = 100 * X[:, 0] + X[:, 1]
+        found = study(KernelDescentRegressor().fit(X, y), Rows(X, y), None, ["a", "b"])
+        text = page_of(found)
+        ticks = [re.findall(r'text-anchor="end">([^<]*)<', part) for part in text.split("<figure>")]
+        slices = [
+            t
+            for t, part in zip(ticks, text.split("<figure>"), strict=True)
+            if "slice along" in part
+        ]
+        assert slices[0] != slices[1]
+
+
 class TestPage:
     def test_sections_and_links(self, page):
         for name in SECTIONS:
@@ -138,6 +199,21 @@ class TestPage:
 
 
 class TestCharts:
+    @pytest.mark.parametrize(
+        "ends", [(0.93, 0.97), (5.4, 6.6), (0.003, 0.004), (1e-9, 1e9), (3, 40)]
+    )
+    def test_log_axes_have_ticks_whatever_they_span(self, ends):
+        axis = Axis("x", *ends, log=True)
+        assert 2 <= len(axis.ticks()) <= 8
+        assert all(ends[0] <= tick <= ends[1] for tick in axis.ticks())
+
+    def test_long_ticks_get_room_and_close_ones_are_left_out(self):
+        wide = Chart(Axis("x", 0, 1), Axis("y", 1e6, 9e6), "t")
+        assert wide.left > Chart(Axis("x", 0, 1), Axis("y", 0, 1), "t").left + 30
+        names = tuple(f"a long category {i}" for i in range(9))
+        crowded = Chart(Axis("x", -0.5, 8.5, names=names), Axis("y", 0, 1), "t", width=400)
+        assert crowded.svg().count("a long") < 5
+
     @pytest.mark.parametrize("values", [[0.0], [1e-12, 1e12], [-5.0, -5.0], [np.nan, 1.0], []])
     @pytest.mark.parametrize("log", [False, True])
     def test_axes_hold_anything(self, values, log):
@@ -203,66 +279,96 @@ class TestCommand:
         assert not (tmp_path / "r.html").exists()
 
 
-@pytest.fixture(scope="module")
-def browser():
-    return [find_chromium(), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
-
-
 @pytest.mark.browser
 class TestBrowser:
-    # Uses the page as a person would, and writes what it saw into the page.
-    VISITOR = """<script>
-    const seen = {errors: [], ready: document.documentElement.dataset.ready};
-    addEventListener("error", (event) => seen.errors.push(event.message));
-    const line = document.querySelector("[data-film]");
-    const last = line.getAttribute("d");
-    const slider = document.getElementById("film-slider");
-    slider.value = 0;
-    slider.dispatchEvent(new Event("input"));
-    seen.moved = line.getAttribute("d") !== last;
-    seen.text = document.getElementById("film-text").textContent;
-    const dot = document.querySelector("[data-tip]");
-    dot.dispatchEvent(new PointerEvent("pointerover", {bubbles: true}));
-    seen.tip = document.getElementById("tip").textContent;
-    const head = document.querySelector("#data th[data-sort]");
-    const first = () => document.querySelector("#data tbody td").textContent;
-    const before = first();
-    head.click(); head.click();
-    seen.sorted = first();
-    seen.before = before;
-    seen.empty = [...document.querySelectorAll("svg")].filter(
-      (svg) => svg.getBoundingClientRect().height < 10).length;
-    seen.wide = document.documentElement.scrollWidth > innerWidth;
-    document.title = JSON.stringify(seen);
-    </script>"""
+    @pytest.fixture
+    def visit(self, chromium, page, tmp_path):
+        """Opens the report; afterwards nothing may have gone wrong or left the machine."""
 
-    def visit(self, browser, page, tmp_path, width=1200):
-        file = tmp_path / "page.html"
-        file.write_text(page.replace("</body>", self.VISITOR + "</body>"), encoding="utf-8")
-        command = [*browser, f"--window-size={width},2000", "--dump-dom", file.as_uri()]
-        done = subprocess.run(command, capture_output=True, timeout=120, check=True)
-        title = re.search(r"<title>(.*?)</title>", done.stdout.decode())
-        return json.loads(title[1].replace("&quot;", '"'))
+        def go(text=page, **options):
+            file = tmp_path / "page.html"
+            file.write_text(text, encoding="utf-8")
+            chromium.open(file.as_uri(), **options)
+            chromium.wait("document.documentElement.dataset.ready === 'yes'")
+            return chromium
 
-    def test_visit(self, browser, page, tmp_path):
-        seen = self.visit(browser, page, tmp_path)
-        assert seen["errors"] == []
-        assert seen["ready"] == "yes"
-        assert seen["moved"]
-        assert seen["text"].startswith("bandwidth ")
-        assert seen["tip"] != ""
-        assert seen["sorted"] == "höhe"
-        assert seen["empty"] == 0
-        assert not seen["wide"]
+        yield go
+        assert chromium.errors() == []
+        assert chromium.requests() == []
 
-    def test_narrow_window(self, browser, page, tmp_path):
-        assert not self.visit(browser, page, tmp_path, width=600)["wide"]
+    def test_film_and_tips(self, visit):
+        browser = visit()
+        line = "document.querySelector('[data-film]').getAttribute('d')"
+        last = browser.run(f"return {line}")
+        browser.run(
+            "const slider = document.getElementById('film-slider'); slider.value = 0;"
+            "slider.dispatchEvent(new Event('input'))"
+        )
+        assert browser.run(f"return {line}") != last
+        assert browser.text("#film-text").startswith("bandwidth ")
+        browser.run(
+            "document.querySelector('[data-tip]').dispatchEvent("
+            "new PointerEvent('pointerover', {bubbles: true}))"
+        )
+        assert browser.text("#tip") != ""
 
-    def test_prints(self, browser, page, tmp_path):
-        file = tmp_path / "page.html"
-        file.write_text(page, encoding="utf-8")
-        pdf = tmp_path / "page.pdf"
-        command = [*browser, f"--print-to-pdf={pdf}", "--no-pdf-header-footer", file.as_uri()]
-        subprocess.run(command, capture_output=True, timeout=120, check=True)
-        assert pdf.read_bytes().startswith(b"%PDF")
-        assert len(pdf.read_bytes()) > 20_000
+    def test_tables_are_sorted_by_keyboard(self, visit):
+        browser = visit()
+        browser.run("document.querySelector('#data th button').focus()")
+        for order, first in (("descending", "y"), ("ascending", "höhe")):
+            browser.driver.switch_to.active_element.send_keys("\n")
+            head = "document.querySelector('#data th')"
+            assert browser.run(f"return {head}.getAttribute('aria-sort')") == order
+            assert browser.text("#data tbody td") == first
+
+    @pytest.mark.parametrize("width", [390, 1280])
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_fits_and_is_accessible(self, visit, width, dark):
+        browser = visit(width=width, dark=dark)
+        assert browser.too_wide() <= 0
+        flat = "svg.getBoundingClientRect().height < 10"
+        assert (
+            browser.run(
+                f"return [...document.querySelectorAll('svg')].filter((svg) => {flat}).length"
+            )
+            == 0
+        )
+        assert browser.serious_issues() == []
+
+    @pytest.mark.parametrize("width", [390, 1280])
+    def test_labels_neither_touch_nor_leave_their_chart(self, visit, width):
+        script = """
+        const bad = [];
+        for (const svg of document.querySelectorAll("figure svg")) {
+          const frame = svg.getBoundingClientRect();
+          const boxes = [...svg.querySelectorAll("text")].map(
+            (text) => [text.textContent, text.getBoundingClientRect()]);
+          boxes.forEach(([name, a], i) => {
+            if (a.width === 0) return;
+            if (a.left < frame.left - 1 || a.right > frame.right + 1) bad.push(`clipped: ${name}`);
+            for (const [other, b] of boxes.slice(i + 1)) {
+              const apart = a.right <= b.left || b.right <= a.left
+                || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
+              if (!apart && b.width > 0) bad.push(`${name} on ${other}`);
+            }
+          });
+        }
+        return bad;"""
+        assert visit(width=width).run(script) == []
+
+    def test_prints_in_colour(self, visit):
+        browser = visit()
+        printed = browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})
+        assert len(printed["data"]) > 20_000
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        kept = "return getComputedStyle(document.querySelector('svg .bar')).printColorAdjust"
+        assert browser.run(kept) == "exact"
+        browser.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+    def test_hostile_names_run_nothing(self, visit):
+        code = "document.title='owned'"
+        evil = f"<img src=x onerror={code}>\"'</script><script>{code}</script>"
+        found = study(fitted(), rows(), rows(1), [evil, "</svg>" + evil])
+        browser = visit(page_of(found, target=evil, source=evil, details={evil: evil}))
+        assert "owned" not in browser.run("return document.title").split("Predicting")[0]
+        assert browser.run("return document.querySelectorAll('img').length") == 0

@@ -183,7 +183,9 @@ def test_constant_target():
         ({"penalty": -1.0}, ValueError, "penalty"),
         ({"max_r2": 2.0}, ValueError, "max_r2"),
         ({"max_time": "long"}, TypeError, "max_time"),
-        ({"step_size": 0.0}, ValueError, "step_size"),
+        ({"solver": Euler(1e-20)}, ValueError, "solver=Euler.*at least 1e-08"),
+        ({"solver": 3}, TypeError, "solver=3"),
+        ({"steps": 7}, TypeError, "unexpected keyword argument 'steps'"),
         ({"memory_budget": 10}, MemoryError, "memory_budget"),
     ],
 )

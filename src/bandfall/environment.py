@@ -30,6 +30,7 @@ PACKAGES = (
     "typer",
     "rich",
     "pooch",
+    "openpyxl",
 )
 
 

@@ -96,10 +96,10 @@ def test_selected_and_weighted_models():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_path_is_the_trace_of_its_linear_map(kernel, solver, weighted):
+def test_path_is_the_trace_of_its_linear_map(kernel, coarse_solver, weighted):
     X, f, noise = sine_data(8, n=8)
     weights = np.linspace(0.5, 2.0, 8) if weighted else None
-    model = KernelDescentRegressor(kernel, solver=solver, step_size=0.05)
+    model = KernelDescentRegressor(kernel, solver=coarse_solver)
     path = model.fit(X, f + noise, sample_weight=weights).path_
     P = reference.residual_map(path, kernel)
     # The map is that of the fit itself.

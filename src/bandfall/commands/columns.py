@@ -88,7 +88,7 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
     if kind in ("number", "boolean"):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     levels = [str(level) for level in column.dropna().unique()]
-    style = None if kind == "datetime" else text.number_style(levels)
+    style = text.number_style(levels) if kind == "text" else None
     if style is None:
         parsed = pd.to_numeric(column.map(str, na_action="ignore"), errors="coerce")
         wrong = (parsed.isna() & column.notna()).to_numpy()

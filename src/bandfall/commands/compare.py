@@ -27,7 +27,6 @@ from bandfall.commands.rows import Roles, load_table, split_table
 from bandfall.commands.terminal import (
     InputError,
     JsonOption,
-    number,
     one_line_errors,
     print_json,
     print_table,
@@ -40,6 +39,7 @@ from bandfall.commands.training import (
     make_estimator,
     split_words,
 )
+from bandfall.drawing import number
 
 
 def compare(

@@ -2,39 +2,192 @@
 
 from __future__ import annotations
 
+import time
 import webbrowser
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from bandfall.commands.outputs import ForceOption, check_out, is_page
-from bandfall.commands.terminal import JsonOption, note, one_line_errors, print_json
+from bandfall.commands.columns import target_numbers
+from bandfall.commands.csv_files import Style
+from bandfall.commands.options import (
+    DecimalOption,
+    DeviceOption,
+    DropOption,
+    EncodingOption,
+    FractionOption,
+    ModelOption,
+    RowsOption,
+    SeedOption,
+    SeparatorOption,
+)
+from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page
+from bandfall.commands.predict import features_of, strings_of
+from bandfall.commands.rows import Roles
+from bandfall.commands.sources import Choices, kept_rows_of, train_on
+from bandfall.commands.tables import name_of, read_table, require_columns
+from bandfall.commands.terminal import InputError, JsonOption, note, one_line_errors, print_json
+from bandfall.commands.training import Device, ModelChoice
 from bandfall.explore import render_playground
+from bandfall.explore.data_page import render_explorer
+from bandfall.explore.server import Explorer
+from bandfall.explore.what_if import WhatIf
+from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
+from bandfall.report import Rows, study
 
 OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", help="Show the page in the usual browser.")
 ]
+PLAYGROUND = Path("playground.html")
+SHARE_OF_TRAINING = 0.9  # of the wait for a page; the rest is looking at the model
 
 
 def explore(
-    out: Annotated[Path, typer.Option("--out", help="HTML page to write.")] = Path(
-        "playground.html"
-    ),
+    source: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL|DATA]", help="Model file made by fit, or a table; none: a playground."
+        ),
+    ] = None,
+    data: Annotated[
+        str | None,
+        typer.Argument(metavar="[DATA]", help="Table to look at a model with, target included."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="HTML page to write; without it the page is served here."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column to predict; for a table only.")
+    ] = None,
+    model: ModelOption = ModelChoice.AUTO,
+    test_fraction: FractionOption = 0.2,
+    drop: DropOption = None,
+    max_rows: RowsOption = None,
+    seed: SeedOption = 0,
+    device: DeviceOption = Device.AUTO,
+    sep: SeparatorOption = None,
+    decimal: DecimalOption = None,
+    encoding: EncodingOption = None,
     show: OpenOption = True,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Watch a model learn in the browser: a page to play with.
+    """Watch a model learn in the browser: a playground, or a model of your data.
 
-    The page holds its own exact solver for points on a line; it needs no network and no server.
+    Without arguments, a page to play with, which holds its own exact solver. Given a table, a
+    model is trained while the page shows how far it is; given a model file, its training is
+    played. The page is served to this machine alone until Ctrl-C; --out writes it into one file
+    instead, which needs no server and no network.
     """
     with one_line_errors():
-        check_out(out, is_page, force=force)
-        write_atomically(out, render_playground().encode())
+        style = Style(sep, decimal, encoding)
+        if source is None:
+            _write(_playground(out, force), PLAYGROUND if out is None else out, show, json)
+            return
+        if out is not None:
+            inputs = (source,) if data is None else (source, data)
+            check_out(out, is_page, force=force, inputs=inputs)
+        choices = Choices(model, device, test_fraction, max_rows, seed)
+        ours = source != "-" and Path(source).is_file() and is_model(Path(source))
+        if not ours and data is not None:
+            raise InputError(f"{source} is not a bandfall model; only one table can be explored")
+
+        def get_model(progress: Callable[[float], None]) -> ModelFile:
+            if ours:
+                return read_model_file(source)
+            return train_on(source, target, Roles([], drop or []), style, choices, progress)
+
+        if out is not None:
+            page, _ = _explorer_page(get_model(lambda share: None), data, style, seed, live=False)
+            _write(page, out, show, json)
+        else:
+            _serve(get_model, target or Path(source).name, data, style, seed, show, json)
+
+
+def _playground(out: Path | None, force: bool) -> str:
+    check_out(PLAYGROUND if out is None else out, is_page, force=force)
+    return render_playground()
+
+
+def _write(page: str, out: Path, show: bool, json: bool) -> None:
+    write_atomically(out, page.encode())
+    if json:
+        print_json({"out": str(out)})
+    opened = show and webbrowser.open(out.resolve().as_uri())
+    if not json:
+        note(f"wrote {out}" + ("" if opened else "; open it in a browser"))
+
+
+def _explorer_page(
+    stored: ModelFile, data: str | None, style: Style, seed: int, *, live: bool
+) -> tuple[str, WhatIf]:
+    """The page about a model, and what answers its what-ifs."""
+    train_rows, test_rows, features = kept_rows_of(stored)
+    if data is not None:
+        test_rows = Rows(*_rows_of(data, stored, style))
+    findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
+    what_if = WhatIf(stored.estimator, findings)
+    page = render_explorer(
+        stored.estimator,
+        findings,
+        what_if,
+        target=str(stored.notes.get("target", "target")),
+        source=str(stored.notes.get("source", "unknown")) if data is None else Path(data).name,
+        live=live,
+    )
+    return page, what_if
+
+
+def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarray]:
+    """Features and target of a table, by the names that the model knows."""
+    kinds = strings_of(stored.notes.get("kinds"))
+    text = [name for name, kind in kinds.items() if kind == "text"]
+    table, _ = read_table(data, style, text=text)
+    target = str(stored.notes.get("target", "target"))
+    require_columns(table, [target], name_of(data))
+    y = target_numbers(table[target], name_of(data))
+    known = ~np.isnan(y)
+    if not known.any():
+        raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")
+    rows = features_of(table[known], stored, kinds, name_of(data))
+    return rows, y[known]
+
+
+def _serve(
+    get_model: Callable[[Callable[[float], None]], ModelFile],
+    target: str,
+    data: str | None,
+    style: Style,
+    seed: int,
+    show: bool,
+    json: bool,
+) -> None:
+    """Serve progress, then the page, until Ctrl-C."""
+    explorer = Explorer(target)
+    try:
         if json:
-            print_json({"out": str(out)})
-        opened = show and webbrowser.open(out.resolve().as_uri())
-        if not json:
-            note(f"wrote {out}" + ("" if opened else "; open it in a browser"))
+            print_json({"address": explorer.address})
+        else:
+            note(f"exploring at {explorer.address} until Ctrl-C")
+        if show:
+            webbrowser.open(explorer.address)
+        stored = get_model(lambda share: explorer.progress(SHARE_OF_TRAINING * share))
+        explorer.progress(SHARE_OF_TRAINING)
+        explorer.show(*_explorer_page(stored, data, style, seed, live=True))
+        _until_interrupted()
+    finally:
+        explorer.close()
+    note("stopped")
+
+
+def _until_interrupted() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        return

@@ -32,7 +32,6 @@ from bandfall.commands.terminal import (
     INTERRUPTED,
     JsonOption,
     note,
-    number,
     one_line_errors,
     print_json,
     print_pairs,
@@ -50,6 +49,7 @@ from bandfall.commands.training import (
     split_words,
     train,
 )
+from bandfall.drawing import number
 from bandfall.persistence import save_model
 
 

@@ -45,7 +45,9 @@ def describe(file: str) -> dict[str, Any]:
         "n_features": int(estimator.n_features_in_),
         "features": None if names is None else list(names),
         "dtype": str(last._dtype),
-        "chosen": _choices(last),
+        "members": _members(last),
+        "encodings": _encodings(last),
+        "suspicious": _suspicious(last),
         "importances": _importances(estimator, last),
         "kinds": notes.get("kinds"),
         "target": notes.get("target"),
@@ -83,12 +85,34 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     return {"n_rows": len(y), **scores(y, estimator.predict(rows))}
 
 
-def _choices(last: Any) -> dict[str, Any]:
-    """What a model that tunes itself has chosen, as JSON values."""
-    chosen = getattr(last, "best_params_", None)
-    if not isinstance(chosen, dict):
-        return {}
-    return {name: value for name, value in chosen.items() if isinstance(value, str | int | float)}
+def _members(last: Any) -> list[dict[str, Any]]:
+    """What a model that tunes itself averages, as JSON values."""
+    members = getattr(last, "members_", None)
+    if members is None:
+        chosen = getattr(last, "best_params_", None)
+        return [_values(chosen)] if isinstance(chosen, dict) and "kernel" in chosen else []
+    return [
+        {**_values(vars(one.candidate)), "max_r2": one.max_r2, "weight": one.weight}
+        for one in members
+    ]
+
+
+def _values(pairs: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in pairs.items() if isinstance(value, str | int | float)}
+
+
+def _encodings(last: Any) -> dict[str, list[str]]:
+    """How each feature is encoded, by the name of the encoding."""
+    encoders = getattr(last, "encoders_", {})
+    return {name: encoder.describe() for name, encoder in encoders.items()}
+
+
+def _suspicious(last: Any) -> list[str]:
+    """Features of whole numbers that look like ids."""
+    encoder = next(iter(getattr(last, "encoders_", {}).values()), None)
+    if encoder is None:
+        return []
+    return [encoder.schema.label(position) for position in encoder.suspicious or []]
 
 
 def _importances(estimator: Any, last: Any) -> dict[str, float]:
@@ -126,8 +150,13 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         test = summary["test"]
         how = f", {summary['split']}" if summary["split"] else ""
         yield "held-out R²", score_words(test["r2"], test["n_rows"]) + how
-    if summary["chosen"]:
-        yield "chosen", ", ".join(f"{name} {value}" for name, value in summary["chosen"].items())
+    for member in summary["members"]:
+        yield "model", _member_words(member)
+    for name, lines in summary["encodings"].items():
+        yield f"encoding {name}", "; ".join(lines)
+    if summary["suspicious"]:
+        named = ", ".join(summary["suspicious"])
+        yield "ids?", f"{named}: numbers that look like ids; if they are, train with --drop"
     if summary["importances"]:
         yield "importances", _most_important(summary["importances"])
     parameters = ", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items())
@@ -143,6 +172,15 @@ def _listed(summary: dict[str, Any]) -> str:
     kinds = summary["kinds"] if isinstance(summary["kinds"], dict) else {}
     marks = {name: f" ({kind})" for name, kind in kinds.items() if kind != "number"}
     return ", ".join(f"{name}{marks.get(name, '')}" for name in summary["features"])
+
+
+def _member_words(member: dict[str, Any]) -> str:
+    share = f"{member['weight']:.0%}: " if "weight" in member else ""
+    columns = member.get("encoding", member.get("transform"))
+    return (
+        f"{share}kernel {member['kernel']}, speed {member['min_speed']:g}, {columns} columns, "
+        f"{member['n_rounds']} rounds of the metric, up to training R² {member['max_r2']:.4f}"
+    )
 
 
 def _most_important(shares: dict[str, float]) -> str:

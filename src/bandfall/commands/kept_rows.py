@@ -54,6 +54,9 @@ def _pack(column: pd.Series, kind: str) -> dict[str, Any]:
         return {"kind": kind, "values": column.to_numpy(dtype=np.float64, na_value=np.nan)}
     if kind == "datetime":
         return {"kind": kind, "values": seconds(column)}
+    if kind == "duration":
+        values = column / pd.Timedelta(seconds=1)
+        return {"kind": kind, "values": values.to_numpy(dtype=np.float64, na_value=np.nan)}
     codes, levels = pd.factorize(column.astype(object))
     encoded = [str(level).encode("utf-8", "surrogatepass") for level in levels]
     return {
@@ -79,6 +82,8 @@ def _unpack(column: dict[str, Any]) -> pd.Series:
         return truth if truth.isna().any() else truth.astype(bool)
     if kind == "datetime":
         return pd.Series(pd.to_datetime(values.astype(np.float64), unit="s"))
+    if kind == "duration":
+        return pd.Series(pd.to_timedelta(values.astype(np.float64), unit="s"))
     if kind != "text":
         raise ValueError(f"a column of unknown kind {kind!r}")
     levels = _levels(np.asarray(column["ends"]), np.asarray(column["text"]))

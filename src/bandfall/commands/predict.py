@@ -67,11 +67,11 @@ def predict(
         if out is not None:
             check_out(out, is_predictions, force=force, inputs=(model, data))
         stored = read_model_file(model)
-        kinds = _strings_of(stored.notes.get("kinds"))
+        kinds = strings_of(stored.notes.get("kinds"))
         text = [name for name, kind in kinds.items() if kind == "text"]
         table, style = read_table(data, Style(sep, decimal, encoding), text=text)
         kept = _kept_columns(table, stored, keep or [], name_of(data))
-        rows = _features(table, stored, kinds, name_of(data))
+        rows = features_of(table, stored, kinds, name_of(data))
         predictions = _predictions(stored.estimator, rows, name_of(data))
         if style.remarks:
             note(f"{name_of(data)}: {style.remarks}")
@@ -84,7 +84,7 @@ def predict(
         _write(predictions, table[kept], _names(predictions, stored.notes), out, result, json)
 
 
-def _strings_of(value: Any) -> dict[str, str]:
+def strings_of(value: Any) -> dict[str, str]:
     """The pairs of text in what may be anything: notes come from files."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
@@ -101,7 +101,7 @@ def _kept_columns(
     return list(dict.fromkeys([*there, *asked]))
 
 
-def _features(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], source: str) -> Any:
+def features_of(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], source: str) -> Any:
     """The columns that the model knows, of the kind that it knows."""
     estimator = stored.estimator
     names = getattr(estimator, "feature_names_in_", None)
@@ -173,7 +173,11 @@ def _score(
     targets = _targets(notes)
     if len(targets) != predictions.shape[1] or not set(targets) <= set(table.columns):
         return
-    y = np.stack([target_numbers(table[one], source) for one in targets], axis=1)
+    try:
+        y = np.stack([target_numbers(table[one], source) for one in targets], axis=1)
+    except InputError as error:
+        note(f"no score: {error}")
+        return
     scored = np.isfinite(predictions).all(axis=1) & np.isfinite(y).all(axis=1)
     n_scored = int(scored.sum())
     if n_scored > 1:

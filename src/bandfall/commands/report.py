@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
 
 from bandfall.commands.csv_files import Style
-from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.options import (
     DecimalOption,
     DeviceOption,
@@ -27,21 +25,18 @@ from bandfall.commands.options import (
 )
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
-from bandfall.commands.rows import Roles, Table, load_table, only_numbers, split_table
-from bandfall.commands.terminal import InputError, JsonOption, note, one_line_errors, print_json
+from bandfall.commands.rows import Roles
+from bandfall.commands.sources import Choices, kept_rows_of, model_details, train_on
+from bandfall.commands.terminal import JsonOption, note, one_line_errors, print_json
 from bandfall.commands.training import (
-    MAX_ROWS,
     Device,
     ModelChoice,
     last_step,
-    make_estimator,
-    model_notes,
     scores,
-    train,
 )
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
-from bandfall.report import Findings, Rows, render_page, study
+from bandfall.report import Findings, render_page, study
 
 OURS = "bandfall (this model)"
 
@@ -82,19 +77,15 @@ def report(
         if source != "-" and Path(source).is_file() and is_model(Path(source)):
             stored = read_model_file(source)
         else:
-            estimator = make_estimator(model, device)
-            roles = _roles(source, target, Roles([], drop or [], [], weights, time_split, group))
-            table = load_table(source, roles, Style(sep, decimal, encoding))
-            if model is not ModelChoice.AUTO:
-                table = only_numbers(table, model)
-            rows = split_table(table, test_fraction, seed, max_rows or MAX_ROWS[model])
-            stored = _trained_now(estimator, *rows)
+            asked = Roles([], drop or [], [], weights, time_split, group)
+            choices = Choices(model, device, test_fraction, max_rows, seed)
+            stored = train_on(source, target, asked, Style(sep, decimal, encoding), choices)
         findings, results = _look(stored, seed, with_rivals)
         page = render_page(
             findings,
             target=str(stored.notes.get("target", "target")),
             source=str(stored.notes.get("source", "unknown")),
-            details=_details(stored),
+            details=model_details(stored),
             rivals=results,
             model_name=OURS,
             selection=getattr(last_step(stored.estimator), "selection_", None),
@@ -106,70 +97,17 @@ def report(
             note(f"wrote {out}; open it in a browser")
 
 
-def _roles(source: str, target: str | None, others: Roles) -> Roles:
-    if target is None:
-        what = "is not a bandfall model" if source != "-" else "is a table"
-        raise InputError(f"{source} {what}; to train on it as a table, name the --target")
-    return replace(others, targets=[target])
-
-
-def _trained_now(estimator: Any, rows: Table, held_out: Table | None) -> ModelFile:
-    trained = train(estimator, rows)
-    if trained.interrupted:  # a page about half a search would pass for a whole one
-        raise KeyboardInterrupt
-    return ModelFile(trained.estimator, model_notes(rows, held_out, trained.seconds))
-
-
 def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
     """Findings and rivals for the rows that the model file kept."""
-    estimator, notes = stored.estimator, stored.notes
-    rows = notes.get("train")
-    if not isinstance(rows, dict) or not {"X", "y"} <= set(rows):
-        raise InputError(
-            "the model file holds no rows to report on: make it with `bandfall fit`, or call "
-            "save_model with notes={'train': {'X': X, 'y': y}, 'test': ...}"
-        )
-    names = getattr(estimator, "feature_names_in_", None)
-    train_rows, test_rows = (
-        Rows(*unpack_rows(kept, names)) if isinstance(kept, dict) else None
-        for kept in (rows, notes.get("test"))
-    )
-    assert train_rows is not None
-    if train_rows.y.ndim == 2:
-        raise InputError("a report is about one target; train a model with one --target for it")
-    features = list(train_rows.X.columns) if names is not None else _numbered(train_rows)
-    findings = study(estimator, train_rows, test_rows, features, seed=seed)
+    train_rows, test_rows, features = kept_rows_of(stored)
+    findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
     if test_rows is None or not with_rivals:
         return findings, []
     results = score_rivals(rivals(seed), train_rows, test_rows, seed=seed)
     ours = RivalScore(
         OURS,
         **scores(test_rows.y, findings.predictions),
-        seconds=float(notes.get("seconds", np.nan)),
+        seconds=float(stored.notes.get("seconds", np.nan)),
         n_rows=len(train_rows.y),
     )
     return findings, [*results, ours]
-
-
-def _numbered(rows: Rows) -> list[str]:
-    return [f"feature {j + 1}" for j in range(rows.X.shape[1])]
-
-
-def _details(stored: ModelFile) -> dict[str, str]:
-    last: Any = last_step(stored.estimator)
-    steps = getattr(stored.estimator, "steps", [("", last)])
-    details = {
-        "estimator": " → ".join(type(step).__name__ for _, step in steps),
-        "parameters": ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items()),
-    }
-    if stored.notes.get("n_dropped"):
-        details["rows left out"] = f"{stored.notes['n_dropped']:,}, for missing values"
-    if stored.notes.get("n_without_target"):
-        details["rows set aside"] = f"{stored.notes['n_without_target']:,}, without a target"
-    if stored.notes.get("split"):
-        details["rows held out"] = str(stored.notes["split"])
-    if "seconds" in stored.notes:
-        details["training time"] = f"{stored.notes['seconds']:.2f} s"
-    if stored.versions:
-        details["written by"] = ", ".join(f"{k} {v}" for k, v in stored.versions.items())
-    return details

@@ -29,6 +29,8 @@ STDIN = "-"
 MAX_CELLS = 200_000_000  # 1.6 GB of numbers
 _MAX_SPOOLED = 1 << 32
 _IN_MEMORY = 1 << 26
+# What pandas holds as objects, and as what it should be held.
+_KINDS: dict[str, Any] = {"boolean": "boolean", "decimal": np.float64}
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 
 
@@ -118,10 +120,14 @@ def _read_parquet(stream: BinaryIO, name: str) -> pd.DataFrame:
             raise InputError(
                 f"{name} holds more than {MAX_CELLS:,} values; give it fewer rows or columns"
             )
-        table = file.read().to_pandas()
+        table = file.read().to_pandas(date_as_object=False)
     except ArrowException as error:
         line = str(error).splitlines()[0]
         raise InputError(f"{name} cannot be read as Parquet: {line}") from None
+    for j in range(table.shape[1]):
+        kind = pd.api.types.infer_dtype(table.iloc[:, j], skipna=True)
+        if pd.api.types.is_object_dtype(table.iloc[:, j].dtype) and kind in _KINDS:
+            table.isetitem(j, table.iloc[:, j].astype(_KINDS[kind]))
     # Labels of rows are no features, whatever pandas made of them.
     return table.reset_index(drop=True)
 
@@ -192,7 +198,7 @@ class _Limited:
 
 
 def kind_of(column: pd.Series) -> str:
-    """What a column holds: number, boolean, datetime, or text for everything else."""
+    """What a column holds: number, boolean, datetime, duration, or text for all else."""
     dtype: Any = column.dtype
     if pd.api.types.is_bool_dtype(dtype):
         return "boolean"
@@ -200,7 +206,7 @@ def kind_of(column: pd.Series) -> str:
         return "number"
     if pd.api.types.is_datetime64_any_dtype(dtype):
         return "datetime"
-    return "text"
+    return "duration" if pd.api.types.is_timedelta64_dtype(dtype) else "text"
 
 
 def check_finite(table: pd.DataFrame, name: str) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
@@ -51,6 +50,8 @@ def printable(text: str) -> str:
     >>> printable("power \x1b[31m")
     'power \\\\x1b[31m'
     """
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
@@ -90,9 +91,9 @@ def _stdout() -> Console:
 def print_json(value: dict[str, Any]) -> None:
     """One line of JSON; NaN and infinity, which JSON lacks, as null."""
     text = json.dumps(_without_nan(value), ensure_ascii=False)
-    # Outside of strings JSON has printable characters only.
-    escaped = (c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    sys.stdout.write("".join(escaped) + "\n")
+    if not text.isprintable():  # in strings: what is around them is printable
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(text + "\n")
 
 
 def _without_nan(value: Any) -> Any:
@@ -143,25 +144,6 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
 
 
-def number(value: float) -> str:
-    """A number as people write it, with about four digits.
-
-    Examples
-    --------
-    >>> [number(v) for v in (22140.27, 0.0257512, -3.0, 1234567.8, 2e-7, 3e12, float("nan"))]
-    ['22,140', '0.02575', '-3', '1,234,568', '2e-07', '3e+12', 'not defined']
-    """
-    size = abs(value)
-    if value != value:
-        return "not defined"
-    if size >= 1e9 or 0 < size < 1e-4:
-        return f"{value:.4g}"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    text = f"{value:.{max(0, 3 - math.floor(math.log10(size))) if size else 0}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 class Bar:
     """A bar with the time left on standard error: only in a terminal, only for slow work.
 
@@ -170,9 +152,12 @@ class Bar:
     description : str
     total : float
         Of whatever unit `update` counts.
+    also : callable (float) -> None, optional
+        Told whatever `update` is told, terminal or not.
     """
 
-    def __init__(self, description: str, total: float):
+    def __init__(self, description: str, total: float, also: Callable[[float], None] | None = None):
+        self._also = also
         self._start = time.monotonic()
         self._progress: Progress | None = None
         self._description, self._total = description, total
@@ -180,6 +165,8 @@ class Bar:
 
     def update(self, done: float) -> None:
         """How much of the total is done now; it never steps back."""
+        if self._also is not None:
+            self._also(done)
         if not sys.stderr.isatty():
             return
         self._done = max(self._done, min(done, self._total))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -87,15 +88,16 @@ class Trained:
     interrupted: bool
 
 
-def train(estimator: Any, table: Table) -> Trained:
+def train(estimator: Any, table: Table, progress: Callable[[float], None] | None = None) -> Trained:
     """Fit with a bar; Ctrl-C ends training after the current stage and keeps what is there.
 
-    A model that tunes itself ends its search instead and fits the best it has found.
+    A model that tunes itself ends its search instead and fits the best it has found. `progress`
+    is told the share that is done, as the bar is.
     """
     start = time.monotonic()
     model = last_step(estimator)
     watched = hasattr(model, "set_callbacks")
-    with GentleInterrupt(watched) as interrupt, Bar("fit", 1.0) as bar:
+    with GentleInterrupt(watched) as interrupt, Bar("fit", 1.0, progress) as bar:
         if watched:
             model.set_callbacks(_Watch(bar, interrupt))
         try:

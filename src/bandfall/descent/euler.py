@@ -15,6 +15,7 @@ from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
+from bandfall.parameters import check_number
 from bandfall.schedules import Schedule
 
 STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
@@ -34,15 +35,28 @@ class Euler:
     Parameters
     ----------
     step_size : float
-        Δt, the learning rate.
+        Δt, the learning rate; also the relative size of one bandwidth shrink.
+    max_iter : int
+        Bound on the number of steps, so that every run ends.
     """
 
     step_size: float = 0.01
+    max_iter: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        check_number("step_size", self.step_size, low=0, low_open=True, finite=True)
+        check_number("max_iter", self.max_iter, low=1, integer=True)
+
+    @property
+    def shrink(self) -> float:
+        """Relative size of one bandwidth shrink of Algorithm 1."""
+        return self.step_size
 
     def run(
         self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
     ) -> Status:
         """Train from `front` until `stopping`; steps go to `recorder`."""
+        stopping = stopping.or_iterations(self.max_iter)
         stage_bandwidth, stage_step, n_iter = math.nan, self.step_size, 0
         lowered = False
         while True:

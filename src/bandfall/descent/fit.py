@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import Protocol
 
@@ -25,7 +26,21 @@ _DEVICE_GAP = 0.05
 
 
 class Solver(Protocol):
-    """Moves a front along a schedule until a limit is reached."""
+    """Moves a front along a schedule until a limit is reached.
+
+    Attributes
+    ----------
+    shrink : float
+        The relative size of one bandwidth shrink that suits it.
+    max_iter : int
+        Its own bound on iterations.
+    """
+
+    @property
+    def shrink(self) -> float: ...
+
+    @property
+    def max_iter(self) -> int: ...
 
     def run(
         self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
@@ -234,7 +249,9 @@ def truncate_path(
         bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
     )
     stopping = Stopping(
-        max_r2=math.inf if r2 is None else r2, max_time=math.inf if time is None else time
+        max_r2=math.inf if r2 is None else r2,
+        max_time=math.inf if time is None else time,
+        max_iter=sys.maxsize,  # the stage has been trained before
     )
     cut_path = resume_path(
         before,

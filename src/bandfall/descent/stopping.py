@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 # At the smallest allowed bandwidth, R² rising slower than this is no progress at all.
@@ -51,18 +51,22 @@ class Stopping:
         Algorithm 1, line 13.
     max_time : float
         ∞ for none.
-    max_iter : int
-        Bound on solver iterations, so that every run ends.
+    max_iter : int, optional
+        Bound on solver iterations; the solver's own by default.
     """
 
     max_r2: float = 0.999
     max_time: float = math.inf
-    max_iter: int = 1_000_000
+    max_iter: int | None = None
 
     @property
     def r2_goal(self) -> float:
         """`max_r2`, or what rounding lets be told from 1; beyond 1 there is no limit."""
         return self.max_r2 if self.max_r2 > 1.0 else min(self.max_r2, 1.0 - 1e-12)
+
+    def or_iterations(self, max_iter: int) -> Stopping:
+        """These limits, with a solver's own bound on iterations where none is given."""
+        return self if self.max_iter is not None else replace(self, max_iter=max_iter)
 
     def check(self, *, r2: float, time: float, n_iter: int) -> Status | None:
         """The limit that is reached now, if any."""
@@ -70,6 +74,6 @@ class Stopping:
             return Status.R2_REACHED
         if time >= self.max_time:
             return Status.TIME_REACHED
-        if n_iter >= self.max_iter:
+        if self.max_iter is not None and n_iter >= self.max_iter:
             return Status.ITERATION_LIMIT
         return None

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from bandfall.closed_form import Spectrum, ridge_filter
-from bandfall.descent.euler import Euler
 from bandfall.descent.fit import Solver, fit_path
-from bandfall.descent.flow import Flow
 from bandfall.descent.path import Path
+from bandfall.descent.solvers import get_solver, replaced_settings, without_old_settings
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.operators import DenseOperator, cross_product
@@ -56,6 +55,7 @@ class FloorSweep:
     status: tuple[Status, ...]
 
 
+@without_old_settings
 def floor_sweep(
     X: np.ndarray,
     y: np.ndarray,
@@ -69,9 +69,8 @@ def floor_sweep(
     max_r2: float = 0.999,
     max_time: float | None = None,
     solver: str | Solver = "flow",
-    resolution: float = 0.1,
-    step_size: float = 0.01,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    **old_settings: Any,
 ) -> FloorSweep:
     """Train KGD-D with every floor, and kernel ridge regression at the same bandwidths.
 
@@ -85,12 +84,10 @@ def floor_sweep(
     X_new : array-like of shape (m, d)
     min_bandwidths : array-like of shape (F,)
         Floors >= 0, in any order.
-    kernel, min_speed, bandwidth, max_r2, max_time, resolution, step_size, memory_budget
+    kernel, min_speed, bandwidth, max_r2, max_time, solver, memory_budget
         As in `KernelDescentRegressor`.
     penalty : float >= 0
         λ of the ridge regressions.
-    solver : {"flow", "euler"} or a solver
-        As in `KernelDescentRegressor`; or an `Euler` or `Flow` of your own.
 
     Returns
     -------
@@ -114,15 +111,11 @@ def floor_sweep(
     check_number("bandwidth", bandwidth, low=0, allow_none=True)
     check_number("max_r2", max_r2, low=0, high=1, low_open=True)
     check_number("max_time", max_time, low=0, low_open=True, allow_none=True)
-    check_number("resolution", resolution, low=0, low_open=True)
-    check_number("step_size", step_size, low=0, low_open=True)
     check_dense_budget(len(X), X.dtype, memory_budget)
     operator = DenseOperator(X, get_kernel(kernel), X.dtype)
-    if isinstance(solver, str):
-        solver = _named_solver(solver, step_size)
-    shrink = solver.step_size if isinstance(solver, Euler) else resolution
+    solver = get_solver(replaced_settings("floor_sweep", solver, old_settings))
     stopping = Stopping(max_r2, math.inf if max_time is None else max_time)
-    watch = _FloorWatch(MinimumSpeed(min_speed, shrink, float(floors.min())), floors)
+    watch = _FloorWatch(MinimumSpeed(min_speed, solver.shrink, float(floors.min())), floors)
     path = fit_path(
         X,
         targets,
@@ -273,12 +266,6 @@ class _Branches:
             coefficients[None],
             memory_budget=self.memory_budget,
         )
-
-
-def _named_solver(name: str, step_size: float) -> Solver:
-    if name not in ("flow", "euler"):
-        raise ValueError(f"solver={name!r} is unknown; allowed: 'flow', 'euler'")
-    return Flow() if name == "flow" else Euler(step_size)
 
 
 def _checked_rows(

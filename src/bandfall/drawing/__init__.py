@@ -1,5 +1,18 @@
-"""What the report and the explorer draw with: one style sheet for every page."""
+"""What the report and the explorer draw with: charts as SVG, numbers, one style sheet."""
 
+from bandfall.drawing.axes import Axis
+from bandfall.drawing.bars import ranking, sparkline
+from bandfall.drawing.chart import Chart
+from bandfall.drawing.numbers import number
 from bandfall.drawing.resources import POLICY, read_resource, style_sheet
 
-__all__ = ["POLICY", "read_resource", "style_sheet"]
+__all__ = [
+    "POLICY",
+    "Axis",
+    "Chart",
+    "number",
+    "ranking",
+    "read_resource",
+    "sparkline",
+    "style_sheet",
+]

@@ -7,17 +7,20 @@ arrays; narwhals is imported for frames.
 
 from bandfall.encoding.encoder import CATEGORIES, NUMBERS, TableEncoder
 from bandfall.encoding.fitted import FittedEncoding
+from bandfall.encoding.reading import prepare_table
 from bandfall.encoding.schema import Schema
-from bandfall.encoding.table import Column, Table, is_frame, read_table
+from bandfall.encoding.table import Column, Reading, Table, is_frame, read_table
 
 __all__ = [
     "CATEGORIES",
     "NUMBERS",
     "Column",
     "FittedEncoding",
+    "Reading",
     "Schema",
     "Table",
     "TableEncoder",
     "is_frame",
+    "prepare_table",
     "read_table",
 ]

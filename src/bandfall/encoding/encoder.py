@@ -13,12 +13,12 @@ from bandfall.encoding.fitted import CategoryEncoding, FittedEncoding, Scaling
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
-from bandfall.encoding.reading import CONSTANT, Reading, learn_reading, looks_like_id
+from bandfall.encoding.reading import looks_like_id, prepare_table
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.standard import Standard
 from bandfall.encoding.steps import Steps
-from bandfall.encoding.table import Table, read_table
+from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import TargetMean
 
 NUMBERS = ("standard", "quantile", "steps", "robust")
@@ -97,6 +97,7 @@ class TableEncoder:
         Parameters
         ----------
         table : Table, or what `read_table` takes
+            From `prepare_table` where several encoders learn from it, or from parts of it.
         y : ndarray of shape (n,) or (n, k), optional
             Targets, which categories="target" needs. The mean targets of training rows are
             learned from other rows than their own.
@@ -111,22 +112,15 @@ class TableEncoder:
         -------
         ndarray of shape (n, width)
         """
-        table = read_table(table)
-        readings = [learn_reading(column) for column in table.columns]
-        schema = _empty_schema(table, readings)
-        table = schema.check(table, warn=False)
-        if warn:
-            _warn_of_readings(schema)
-        numeric = _positions(readings, "number", "datetime", "duration")
-        boolean = _positions(readings, "boolean")
-        fitted, parts = _learn(self, schema, table, numeric, boolean, y, weights, np.dtype(dtype))
+        table = prepare_table(read_table(table), warn=warn)
+        self.fitted, encoded = _learn(self, table, y, weights, np.dtype(dtype))
+        columns = table.columns
         self.suspicious = [
-            int(j)
-            for j in numeric
-            if readings[j].kind == "number" and looks_like_id(table.columns[j].values)
+            j
+            for j, reading in enumerate(table.readings)
+            if reading.kind == "number" and not reading.dropped and looks_like_id(columns[j].values)
         ]
-        self.fitted = fitted
-        return fitted.kept(parts)
+        return self.fitted.kept([encoded])
 
     def transform(self, table: Any, *, warn: bool = True) -> np.ndarray:
         """Encode rows, shape (m, width).
@@ -219,38 +213,17 @@ def _positions(readings: list[Reading], *kinds: str) -> np.ndarray:
     return np.array(found, dtype=int)
 
 
-def _empty_schema(table: Table, readings: list[Reading]) -> Schema:
-    """The schema before levels and ranges are known."""
-    nothing = np.full(table.width, np.nan)
-    return Schema(table.names, readings, nothing, nothing, [()] * table.width)
-
-
-def _warn_of_readings(schema: Schema) -> None:
-    """One warning for text that is read, one for columns that are dropped."""
-    read, dropped = [], []
-    for j, reading in enumerate(schema.readings):
-        if reading.style:
-            read.append(f"{schema.label(j)} as {reading.kind}s ({reading.style})")
-        if reading.dropped not in ("", CONSTANT):
-            dropped.append(f"{schema.label(j)} ({reading.dropped})")
-    if read:
-        warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=3)
-    if dropped:
-        warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=3)
-
-
 def _learn(
     encoder: TableEncoder,
-    schema: Schema,
     table: Table,
-    numeric: np.ndarray,
-    boolean: np.ndarray,
     y: np.ndarray | None,
     weights: np.ndarray | None,
     dtype: np.dtype,
-) -> tuple[FittedEncoding, list[np.ndarray]]:
-    """The encoding of a checked table, and the parts of its encoded rows."""
-    columns = table.columns
+) -> tuple[FittedEncoding, np.ndarray]:
+    """The encoding of a prepared table, and its encoded rows, columns that do not vary too."""
+    columns, readings = table.columns, table.readings
+    numeric = _positions(readings, "number", "datetime", "duration")
+    boolean = _positions(readings, "boolean")
     values = np.empty((len(table), len(numeric) + len(boolean)))
     for i, j in enumerate([*numeric, *boolean]):
         values[:, i] = columns[j].values
@@ -263,15 +236,15 @@ def _learn(
     parts = [scaling.transform(scaled), filled[:, len(numeric) :]]
     cycles = []
     for i, j in enumerate(numeric):
-        if schema.readings[j].kind == "datetime":
+        if readings[j].kind == "datetime":
             seconds = values[:, i]
             cycles.append(Cycles.learn(int(j), seconds[~np.isnan(seconds)]))
             parts.append(cycles[-1].transform(filled[:, i]))
-    categories, encoded = _learn_categories(encoder, table, schema.readings, y, weights)
+    categories, encoded = _learn_categories(encoder, table, readings, y, weights)
     parts += encoded
     everything = np.concatenate(parts, axis=1)
     fitted = FittedEncoding(
-        _with_values(schema, table, categories),
+        _schema(table, categories),
         dtype,
         numeric,
         boolean,
@@ -281,7 +254,7 @@ def _learn(
         categories,
         np.ptp(everything, axis=0) > 0 if everything.size else np.zeros(0, dtype=bool),
     )
-    return fitted, [everything]
+    return fitted, everything
 
 
 def _learn_scaling(encoder: TableEncoder, values: np.ndarray, known: np.ndarray) -> Scaling:
@@ -319,8 +292,8 @@ def _learn_categories(
     return categories, parts
 
 
-def _with_values(schema: Schema, table: Table, categories: list[CategoryEncoding]) -> Schema:
-    """The schema with levels and ranges."""
+def _schema(table: Table, categories: list[CategoryEncoding]) -> Schema:
+    """What a prepared table looks like."""
     low, high = np.full((2, table.width), np.nan)
     for j, column in enumerate(table.columns):
         if column.kind != "category" and not column.missing.all():
@@ -328,7 +301,7 @@ def _with_values(schema: Schema, table: Table, categories: list[CategoryEncoding
     levels: list[tuple[str | None, ...]] = [()] * table.width
     for one in categories:
         levels[one.position] = one.levels
-    return Schema(schema.names, schema.readings, low, high, levels)
+    return Schema(table.names, table.readings, low, high, levels)
 
 
 def _some(levels: list[str | None]) -> str:

@@ -21,8 +21,8 @@ def columns_of_frame(X: Any) -> tuple[list[str], list[Column]]:
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     names = [str(name) for name in frame.columns]
-    series = (frame[:, j] for j in range(frame.shape[1]))
-    return names, [_column(one, label(names, j)) for j, one in enumerate(series)]
+    series = enumerate(frame.iter_columns())
+    return names, [_column(one, label(names, j)) for j, one in series]
 
 
 def _column(series: Any, where: str) -> Column:
@@ -58,4 +58,7 @@ def _floats(series: Any) -> np.ndarray:
     """Float64 with NaN where the library marks a value as missing."""
     import narwhals.stable.v2 as nw
 
-    return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    values = np.asarray(series.to_numpy())
+    if values.dtype.kind not in "biuf":  # objects, among which its library has marks of its own
+        values = np.asarray(series.cast(nw.Float64).to_numpy())
+    return values.astype(np.float64, copy=False)

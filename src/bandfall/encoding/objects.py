@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
@@ -119,10 +120,17 @@ def _kind_of(value: Any, where: str) -> str | None:
     return "category"
 
 
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return math.inf
+
+
 def _seconds(value: Any) -> float:
     """Seconds since 1970 on the value's own clock."""
     if isinstance(value, np.datetime64):
-        value = value.astype("datetime64[us]").item()
+        return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     return _duration(value.replace(tzinfo=None) - _EPOCH)
@@ -138,7 +146,7 @@ def _duration(value: Any) -> float:
 
 
 _CONVERTERS: dict[str, Callable[[Any], float]] = {
-    "number": float,
+    "number": _number,
     "boolean": float,
     "datetime": _seconds,
     "duration": _duration,

@@ -57,9 +57,9 @@ class OneHot:
         return encoded, np.flatnonzero(places < 0)
 
     @cached_property
-    def index(self) -> dict[str | None, int]:
+    def index(self) -> dict[str, int]:
         """Position of each level."""
-        return {level: i for i, level in enumerate(self.levels)}
+        return level_index(self.levels)
 
     @property
     def suffixes(self) -> list[str]:
@@ -80,7 +80,12 @@ def levels_by_size(column: Column) -> tuple[str | None, ...]:
     return tuple(names[i] for i in order[:MAX_LEVELS])
 
 
-def level_positions(column: Column, index: dict[str | None, int]) -> np.ndarray:
+def level_index(levels: tuple[str | None, ...]) -> dict[str, int]:
+    """Position of each level; that of missing values under no text, which no level has."""
+    return {level or "": i for i, level in enumerate(levels)}
+
+
+def level_positions(column: Column, index: dict[str, int]) -> np.ndarray:
     """Position of each row's level, −1 for unknown ones, shape (m,)."""
-    lookup = [index.get(level, -1) for level in (*column.levels, None)]
+    lookup = [index.get(level, -1) for level in (*column.levels, "")]
     return np.array(lookup, dtype=np.int64)[column.values]  # −1, missing, is the last

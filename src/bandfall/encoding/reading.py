@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from bandfall.encoding import text
 from bandfall.encoding.objects import level
 from bandfall.encoding.standard import is_constant
-from bandfall.encoding.table import Column
+from bandfall.encoding.table import Column, Reading, Table, label
 
 _ID_ROWS = 20  # fewer rows may differ by chance
 _ID_SHARE = 0.9  # of values that differ
@@ -19,22 +20,42 @@ _ID = "nearly all values differ, as those of an id"
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What a column is taken for.
+def prepare_table(table: Table, *, warn: bool = True) -> Table:
+    """A table of training rows with text that is numbers or times read as such.
 
-    Attributes
-    ----------
-    kind : {"number", "category", "boolean", "datetime", "duration"}
-    style : str
-        How text is written that stands for numbers or dates; empty where none does.
-    dropped : str
-        Why the column is not used; empty where it is.
+    What each column is taken for is decided here, once: encoders that learn from the prepared
+    table, or from some of its rows, keep to it.
+
+    Warns
+    -----
+    UserWarning
+        Once for text that is read, once for columns that are left out, naming them.
     """
+    if table.readings:
+        return table
+    readings = [learn_reading(column) for column in table.columns]
+    if warn:
+        _warn_of(readings, table.names)
+    if table.matrix is not None:
+        return replace(table, readings=readings)
+    parts = [
+        column if reading.dropped else read_column(column, reading, label(table.names, j), None)
+        for j, (column, reading) in enumerate(zip(table.parts, readings, strict=True))
+    ]
+    return Table(table.names, None, parts, readings)
 
-    kind: str
-    style: str = ""
-    dropped: str = ""
+
+def _warn_of(readings: list[Reading], names: list[str] | None) -> None:
+    read, dropped = [], []
+    for j, reading in enumerate(readings):
+        if reading.style:
+            read.append(f"{label(names, j)} as {reading.kind}s ({reading.style})")
+        if reading.dropped not in ("", CONSTANT):
+            dropped.append(f"{label(names, j)} ({reading.dropped})")
+    if read:
+        warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=4)
+    if dropped:
+        warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=4)
 
 
 def learn_reading(column: Column) -> Reading:
@@ -54,6 +75,8 @@ def learn_reading(column: Column) -> Reading:
             return Reading("number", style)
         if style := text.date_style(levels):
             return Reading("datetime", style)
+        if text.are_clocks(levels):
+            return Reading("duration", text.CLOCK)
     n_known = int(known.sum())
     if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
         ambiguous = not column.declared and text.is_ambiguous_date(levels)
@@ -122,7 +145,7 @@ def _as_levels(column: Column) -> Column:
     elif column.kind == "datetime":
         names = [str(np.datetime64(round(value * 1e6), "us").item()) for value in unique]
     else:
-        names = [level(value) or "" for value in unique]
+        names = [str(level(value)) for value in unique]
     codes = np.where(column.missing, -1, codes.reshape(-1))
     return Column("category", codes.astype(np.int64), tuple(names))
 
@@ -143,7 +166,9 @@ def _values(levels: list[str], reading: Reading) -> np.ndarray:
         return text.numbers(levels, reading.style or text.number_style(levels) or "point")
     if reading.kind == "datetime":
         return text.dates(levels, reading.style or text.date_style(levels) or "iso")
-    if reading.kind == "boolean" and all(one.lower() in _TRUTH for one in levels):
+    if reading.kind == "duration":
+        return text.clocks(levels)
+    if all(one.lower() in _TRUTH for one in levels):
         return np.array([_TRUTH[one.lower()] for one in levels])
     raise ValueError(f"{levels[0]!r} is none")
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall.encoding.reading import Reading, read_column
-from bandfall.encoding.table import Column, Table, label
+from bandfall.encoding.reading import read_column
+from bandfall.encoding.table import Column, Reading, Table, label
 
 _FAR = 1.0  # times the range of training rows: farther beyond its ends, values are worth a word
 

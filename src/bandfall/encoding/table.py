@@ -44,6 +44,24 @@ class Column:
         return self.values < 0 if self.kind == "category" else np.isnan(self.values)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a column is taken for.
+
+    Attributes
+    ----------
+    kind : {"number", "category", "boolean", "datetime", "duration"}
+    style : str
+        How text is written that stands for numbers or times; empty where none does.
+    dropped : str
+        Why the column is not used; empty where it is.
+    """
+
+    kind: str
+    style: str = ""
+    dropped: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """Columns of equal length; see `read_table`.
@@ -54,11 +72,16 @@ class Table:
         None for arrays.
     matrix : ndarray of shape (n, d) or None
         All columns at once where each is a number.
+    parts : list of Column
+        The columns, where not all of them are numbers.
+    readings : list of Reading
+        What the columns are taken for, once `prepare_table` has decided it; else empty.
     """
 
     names: list[str] | None
     matrix: np.ndarray | None = None
     parts: list[Column] = field(default_factory=list)
+    readings: list[Reading] = field(default_factory=list)
 
     @property
     def columns(self) -> list[Column]:
@@ -78,8 +101,9 @@ class Table:
     def take(self, rows: Any) -> Table:
         """The table of some rows: positions, a mask or a slice."""
         if self.matrix is not None:
-            return Table(self.names, self.matrix[rows])
-        return Table(self.names, None, [column.take(rows) for column in self.parts])
+            return Table(self.names, self.matrix[rows], readings=self.readings)
+        parts = [column.take(rows) for column in self.parts]
+        return Table(self.names, None, parts, self.readings)
 
     def select(self, positions: Sequence[int], names: list[str] | None) -> Table:
         """The table of some columns, under other names."""

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall.encoding.onehot import level_positions, levels_by_size
+from bandfall.encoding.onehot import level_index, level_positions, levels_by_size
 from bandfall.encoding.table import Column
 
 _FOLDS = 10
@@ -70,9 +70,9 @@ class TargetMean:
         return np.concatenate([self.means, neutral])[places], np.flatnonzero(places < 0)
 
     @cached_property
-    def index(self) -> dict[str | None, int]:
+    def index(self) -> dict[str, int]:
         """Position of each level."""
-        return {level: i for i, level in enumerate(self.levels)}
+        return level_index(self.levels)
 
     @property
     def suffixes(self) -> list[str]:

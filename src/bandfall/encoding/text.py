@@ -1,8 +1,8 @@
 """Numbers and dates that come as text.
 
 A style is how all values of a column are written: "point" (1,234.5), "comma" (1.234,5), "iso"
-(2024-03-31 12:00), "day first" (31.3.2024), "month first" (3/31/2024). It is learned from the
-training rows, where every value must agree with it, and used for all later ones.
+(2024-03-31 12:00), "day first" (31.3.2024), "month first" (3/31/2024), "clock" (12:30). It is
+learned from the training rows, where every value must agree with it, and used for later ones.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
+CLOCK = "clock"
 # What people write where there is no number.
 _NO_NUMBER = {"na", "n/a", "nan", "null", "none", "?", "-", "."}
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -24,20 +25,23 @@ _SPACES = " '’\u00a0\u2009\u202f"
 _NUMBERS = {
     style: re.compile(
         rf"[+-]?(?:(?:[1-9]\d{{0,2}}(?:[{group}]\d{{3}})+|\d+)(?:{decimal}\d*)?|{decimal}\d+)"
-        r"(?:[eE][+-]?\d{1,3})?"
+        r"(?:[eE][+-]?\d{1,3})?",
+        re.ASCII,
     )
     for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
 }
-_CODE = re.compile(r"[+-]?0\d+")  # digits that are no quantity: 01234
+_CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # digits that are no quantity: 01234
 
 _CLOCK = (
     r"(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([AaPp][Mm])?"
     r"\s*(?:Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
 _DATES = {
-    "iso": re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}"),
-    "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}"),
+    "iso": re.compile(rf"(\d{{4}})([-/.])(\d{{1,2}})\2(\d{{1,2}}){_CLOCK}", re.ASCII),
+    "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}", re.ASCII),
 }
+_PLAIN_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?", re.ASCII)
+_HOURS = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
 _DATES["month first"] = _DATES["day first"]
 _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
 
@@ -117,8 +121,8 @@ def is_ambiguous_date(levels: Iterable[str]) -> bool:
     return bool(known) and date_style(known) is None and _all_dates(known, "month first")
 
 
-def _all_dates(levels: Iterable[str], style: str) -> bool:
-    return all(_date(text, style) is not None for text in levels)
+def _all_dates(levels: list[str], style: str) -> bool:
+    return _date(levels[0], style) is not None and not np.isnan(_seconds(levels, style)).any()
 
 
 def dates(levels: Sequence[str], style: str) -> np.ndarray:
@@ -129,12 +133,48 @@ def dates(levels: Sequence[str], style: str) -> np.ndarray:
     ValueError
         With the first level that is no date in this style.
     """
+    found = _seconds(levels, style)
+    wrong = np.flatnonzero(np.isnan(found))
+    if len(wrong):
+        raise ValueError(f"{levels[wrong[0]]!r} is no date ({style})")
+    return found
+
+
+def _seconds(levels: Sequence[str], style: str) -> np.ndarray:
+    """Seconds since 1970 of levels, NaN for those that are no dates."""
+    if style == "iso" and all(_PLAIN_ISO.fullmatch(text) for text in levels):
+        try:  # a hundred times faster than one by one
+            return np.array(levels, dtype="datetime64[s]").astype(np.float64)
+        except ValueError:  # a day that does not exist
+            pass
+    return np.array([_date(text, style) for text in levels], dtype=np.float64)
+
+
+def are_clocks(levels: Sequence[str]) -> bool:
+    """Whether all of these are hours and minutes.
+
+    Examples
+    --------
+    >>> are_clocks(["7:30", "12:05:59"]), are_clocks(["7:30", "late"])
+    (True, False)
+    """
+    return all(_HOURS.fullmatch(text.strip()) for text in levels)
+
+
+def clocks(levels: Sequence[str]) -> np.ndarray:
+    """Seconds of hours, minutes and seconds.
+
+    Raises
+    ------
+    ValueError
+        With the first level that is none.
+    """
     found = np.empty(len(levels))
     for i, text in enumerate(levels):
-        value = _date(text, style)
-        if value is None:
-            raise ValueError(f"{text!r} is no date ({style})")
-        found[i] = value
+        match = _HOURS.fullmatch(text.strip())
+        if match is None:
+            raise ValueError(f"{text!r} is no time (12:30)")
+        found[i] = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
     return found
 
 

@@ -8,26 +8,28 @@ device. What a fit stores (`path_`, `coefficients_`, …) is always NumPy's.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import wraps
+from typing import Any
 
 import numpy as np
+from sklearn.base import RegressorMixin
 
 
-class ArraysInKindMixin:
-    """Every public method that takes X takes any kind of array, and answers in the kind of X.
+class ArraysInKindMixin(RegressorMixin):
+    """A regressor whose public methods take X as any kind of array, and answer in its kind.
 
     The methods of a subclass are wrapped where the class is made, as scikit-learn wraps those
     of transformers for `set_output`, so that no estimator has to think of it.
     """
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, method in list(vars(cls).items()):
             if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
                 setattr(cls, name, _in_kind_of_rows(method))
 
-    def score(self, X, y, sample_weight=None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions at X.
 
         Parameters
@@ -36,16 +38,16 @@ class ArraysInKindMixin:
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
         """
-        return super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight))
+        return float(super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight)))
 
 
-def _takes_rows(method) -> bool:
+def _takes_rows(method: Callable[..., Any]) -> bool:
     return list(inspect.signature(method).parameters)[1:2] == ["X"]
 
 
-def _in_kind_of_rows(method):
+def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
-    def wrapped(self, *arguments, **named):
+    def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
         rows = arguments[0] if arguments else named.get("X")
         arrays = {name: as_numpy(value) for name, value in named.items()}
         return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
@@ -53,14 +55,14 @@ def _in_kind_of_rows(method):
     return wrapped
 
 
-def _answer(result, rows):
+def _answer(result: Any, rows: Any) -> Any:
     """Arrays, and those that an iterator gives, in the kind of `rows`; all else as it is."""
     if isinstance(result, Iterator):
         return (_answer(part, rows) for part in result)
     return in_kind(result, rows) if isinstance(result, np.ndarray) else result
 
 
-def as_numpy(array):
+def as_numpy(array: Any) -> Any:
     """`array` as NumPy sees it, if it is a tensor or follows the array API; else unchanged.
 
     Tensors on a GPU are copied to the host.
@@ -75,7 +77,7 @@ def as_numpy(array):
         return np.from_dlpack(array.to_device("cpu"))
 
 
-def in_kind(result: np.ndarray, like):
+def in_kind(result: np.ndarray, like: Any) -> Any:
     """`result` as the kind of array that `like` is, on its device."""
     if _is_torch(like):
         import torch
@@ -86,5 +88,5 @@ def in_kind(result: np.ndarray, like):
     return like.__array_namespace__().asarray(result, device=like.device)
 
 
-def _is_torch(array) -> bool:
+def _is_torch(array: Any) -> bool:
     return type(array).__module__.split(".")[0] == "torch" and hasattr(array, "detach")

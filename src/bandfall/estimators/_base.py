@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.estimators._arrays import ArraysInKindMixin
@@ -35,7 +35,7 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class KernelRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
+class KernelRegressor(ArraysInKindMixin, BaseEstimator):
     """Base of the kernel estimators."""
 
     _prediction_dtype = None  # of new rows, as in model files of old

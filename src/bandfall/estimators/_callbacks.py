@@ -1,18 +1,11 @@
-"""scikit-learn's callback protocol, where the installed version has one."""
+"""scikit-learn's callback protocol, or the part of it that fits need where it has none."""
 
 from __future__ import annotations
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn < 1.9: fits run unwatched
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
-
-    def with_callbacks(method):  # type: ignore[misc]
-        """The method itself."""
-        return method
-
+except ImportError:  # scikit-learn < 1.9
+    from bandfall.estimators._own_callbacks import CallbackSupportMixin, with_callbacks
 
 __all__ = ["CallbackSupportMixin", "Reports", "StageReports", "with_callbacks"]
 
@@ -30,15 +23,13 @@ class Reports:
     def __init__(self, estimator, X, y):
         self._estimator = estimator
         self._data = {"X": X, "y": y}
-        self._context = None
-        if hasattr(estimator, "_init_callback_context"):
-            self._context = estimator._init_callback_context(max_subtasks=None)
-            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self._context = estimator._init_callback_context(max_subtasks=None)
+        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
     @property
     def watched(self) -> bool:
         """Whether there is any callback."""
-        return self._context is not None and bool(getattr(self._estimator, "_skl_callbacks", None))
+        return bool(getattr(self._estimator, "_skl_callbacks", None))
 
     def task(self, name: str, state=None) -> bool:
         """A task has ended; whether a callback wants the fit to end.
@@ -55,10 +46,9 @@ class Reports:
 
     def finish(self, state) -> None:
         """The fit has ended; `state` is a callable that gives its fitted attributes."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(
-                estimator=self._estimator, reconstruction_attributes=state, **self._data
-            )
+        self._context.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=state, **self._data
+        )
 
 
 class StageReports:

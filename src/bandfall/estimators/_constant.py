@@ -46,7 +46,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         X = X.astype(np.float64, copy=False)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
         self.offset_ = column_means(y, weights) if self.fit_intercept else np.zeros(y.shape[1])
-        root = 1.0 if weights is None else np.sqrt(weights)[:, None]
+        root = np.ones((1, 1)) if weights is None else np.sqrt(weights)[:, None]
         K = DenseOperator(X, kernel).matrix(float(self.bandwidth))
         K = K if weights is None else root * K * root.T
         self.X_fit_ = X

@@ -7,6 +7,7 @@ involves two parameters, or the inside of one, it adds in ``_validate_params``.
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Any
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options
@@ -19,17 +20,17 @@ __all__ = ["COUNT", "DEVICE", "FLAG", "KERNEL", "RANDOM", "count", "number", "va
 class _Number(Interval):
     """An interval of numbers; True and False are none."""
 
-    def is_satisfied_by(self, val) -> bool:
-        return not isinstance(val, bool) and super().is_satisfied_by(val)
+    def is_satisfied_by(self, val: Any) -> bool:
+        return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
 
 
 class _DeviceName(Options):
     """The name of a device; whether it is there is found out later."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__(str, {"auto", "cpu", "cuda"})
 
-    def is_satisfied_by(self, val) -> bool:
+    def is_satisfied_by(self, val: Any) -> bool:
         return isinstance(val, str)
 
     def __str__(self) -> str:

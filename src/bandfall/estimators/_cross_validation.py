@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import rankdata
@@ -253,13 +253,13 @@ class KernelFlowCV(_CrossValidatedRegressor):
     def _values(self):
         if self.times is None:
             return 1.0 / _grid("penalties", None, PENALTY_RANGE)
-        return _grid("times", self.times, None)
+        return _grid("times", self.times, PENALTY_RANGE)
 
 
-def _grid(name, values, ends) -> np.ndarray:
+def _grid(name: str, values: Any, ends: tuple[float, float]) -> np.ndarray:
     """A checked grid of values, by default the paper's between `ends`."""
     if values is None:
-        return np.geomspace(*ends, _GRID_SIZE)
+        return np.geomspace(ends[0], ends[1], _GRID_SIZE)
     try:
         grid = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

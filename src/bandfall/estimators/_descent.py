@@ -9,16 +9,21 @@ from typing import ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from bandfall.descent import (
-    Euler,
-    Flow,
     Status,
     Stopping,
     fit_path,
+    get_solver,
     resume_path,
     rewind_path,
+)
+from bandfall.descent.solvers import (
+    OLD_SETTINGS,
+    replaced_settings,
+    with_settings,
+    without_old_settings,
 )
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
@@ -33,7 +38,7 @@ from bandfall.estimators._constraints import (
 )
 from bandfall.kernels import get_kernel
 from bandfall.operators import check_device
-from bandfall.schedules import MIN_SHRINK, MinimumSpeed
+from bandfall.schedules import MinimumSpeed
 
 _MIN_MEAN_WEIGHT = 0.1
 _FLOAT32_WEIGHTS = 1e6  # largest over smallest weight: beyond, float32 loses the light rows
@@ -68,16 +73,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         Training ends when R² on training data reaches this.
     max_time : float > 0, optional
         Training ends after this much training time; no limit by default.
-    solver : {"flow", "euler"}, default="flow"
+    solver : {"flow", "euler"} or a solver, default="flow"
         "flow" integrates the gradient flow exactly between bandwidth changes and needs no
-        step size at any number of rows; "euler" is Algorithm 1 to the letter.
-    resolution : float > 0, default=0.1
-        Relative size of one bandwidth shrink of the flow solver, which is of second order in
-        it: 0.1 keeps predictions within about 0.1 % of the limit of infinitely many shrinks.
-    step_size : float > 0, default=0.01
-        Δt of the Euler solver, and the relative size of its bandwidth shrinks.
-    max_iter : int >= 1, default=1_000_000
-        Bound on solver iterations (Euler steps, or stages of the flow).
+        step size at any number of rows; "euler" is Algorithm 1 to the letter. Their settings
+        go with them: ``Flow(resolution=0.05)``, ``Euler(step_size=0.001)`` and a bound
+        `max_iter` on their iterations; see `bandfall.descent.Flow` and `bandfall.descent.Euler`.
     validation_fraction : float in (0, 1), optional
         Share of rows held out; the path is cut after the stage that predicts them best.
     random_state : int, RandomState or None, default=None
@@ -127,10 +127,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         "min_bandwidth": [number(0)],
         "max_r2": [number(0, 1, closed="right")],
         "max_time": [number(0, closed="right"), None],
-        "solver": [StrOptions({"flow", "euler"})],
-        "resolution": [number(MIN_SHRINK)],
-        "step_size": [number(MIN_SHRINK)],
-        "max_iter": COUNT,
+        "solver": [StrOptions({"flow", "euler"}), HasMethods("run")],
         "validation_fraction": [number(0, 1, closed="neither"), None],
         "random_state": RANDOM,
         "warm_start": FLAG,
@@ -138,6 +135,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         "device": DEVICE,
     }
 
+    @without_old_settings
     def __init__(
         self,
         kernel="gaussian",
@@ -148,14 +146,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         max_r2=0.999,
         max_time=None,
         solver="flow",
-        resolution=0.1,
-        step_size=0.01,
-        max_iter=1_000_000,
         validation_fraction=None,
         random_state=None,
         warm_start=False,
         memory_budget=2**30,
         device=None,
+        **old_settings,
     ):
         self.kernel = kernel
         self.min_speed = min_speed
@@ -163,15 +159,40 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.min_bandwidth = min_bandwidth
         self.max_r2 = max_r2
         self.max_time = max_time
-        self.solver = solver
-        self.resolution = resolution
-        self.step_size = step_size
-        self.max_iter = max_iter
+        self.solver = replaced_settings("KernelDescentRegressor", solver, old_settings)
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.warm_start = warm_start
         self.memory_budget = memory_budget
         self.device = device
+
+    def set_params(self, **params):
+        """Set parameters; `resolution`, `step_size` and `max_iter` warn and become the solver's.
+
+        Parameters
+        ----------
+        **params
+
+        Returns
+        -------
+        self
+        """
+        old_settings = {name: params.pop(name) for name in OLD_SETTINGS if name in params}
+        super().set_params(**params)
+        self.solver = replaced_settings("KernelDescentRegressor", self.solver, old_settings)
+        return self
+
+    @staticmethod
+    def _todays_parameters(stored):
+        """Parameters, or all attributes, as they are called now, from those of any age."""
+        old_settings = {name: stored[name] for name in OLD_SETTINGS if name in stored}
+        if not old_settings:
+            return stored
+        kept = {name: value for name, value in stored.items() if name not in old_settings}
+        return {**kept, "solver": with_settings(kept["solver"], old_settings)}
+
+    def __setstate__(self, state):
+        super().__setstate__(self._todays_parameters(state))
 
     @with_callbacks
     @validated
@@ -191,7 +212,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self
         """
         data = _wide_enough(self._training_data(X, y, sample_weight))
-        vars(self).pop("validation_errors_", None)
+        self.__dict__.pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
         if self.validation_fraction is None:
             path = self._train(data, reports.watcher)
@@ -203,8 +224,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         reports.finish(path)
         if path.status is Status.ITERATION_LIMIT:
             warnings.warn(
-                f"training stopped at R² = {path.r2:.4f} after max_iter={self.max_iter} "
-                "iterations; raise max_iter or lower max_r2",
+                f"training stopped at R² = {path.r2:.4f} after max_iter={path.solver.max_iter} "
+                f"iterations; give solver={type(path.solver).__name__}(max_iter=...) more of "
+                "them, or lower max_r2",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -212,10 +234,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _train(self, data, watcher):
         """A path for these rows, from the start or on from the one already fitted."""
-        shrink = float(self.resolution if self.solver == "flow" else self.step_size)
-        schedule = MinimumSpeed(float(self.min_speed), shrink, float(self.min_bandwidth))
+        solver = get_solver(self.solver)
+        schedule = MinimumSpeed(
+            float(self.min_speed), float(solver.shrink), float(self.min_bandwidth)
+        )
         max_time = math.inf if self.max_time is None else float(self.max_time)
-        stopping = Stopping(float(self.max_r2), max_time, int(self.max_iter))
+        stopping = Stopping(float(self.max_r2), max_time)
         budget = int(self.memory_budget)
         previous = self._continued(data) if self.warm_start else None
         if previous is not None:
@@ -224,7 +248,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             if previous.time > max_time:
                 previous = previous.truncate(time=max_time, **self._evaluation)
             return resume_path(
-                previous.replace(solver=self._solver()),
+                previous.replace(solver=solver),
                 schedule=schedule,
                 stopping=stopping,
                 memory_budget=budget,
@@ -235,7 +259,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             data.X,
             data.y,
             get_kernel(self.kernel),
-            solver=self._solver(),
+            solver=solver,
             schedule=schedule,
             stopping=stopping,
             bandwidth=None if self.bandwidth is None else float(self.bandwidth),
@@ -245,9 +269,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             device=self.device,
         )
 
-    def _solver(self):
-        return Flow() if self.solver == "flow" else Euler(float(self.step_size))
-
     def _continued(self, data):
         """The fitted path, if it was trained on these rows with this kernel and solver."""
         path = getattr(self, "path_", None)
@@ -256,7 +277,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         same = {
             "X": np.array_equal(path.X, data.X),
             "kernel": path.kernel == get_kernel(self.kernel),
-            "solver": type(path.solver) is type(self._solver()),
+            "solver": type(path.solver) is type(get_solver(self.solver)),
             "sample_weight": _same_weights(path.weights, data.weights),
         }
         same["y"] = all(same.values()) and _same_targets(path, data.y, int(self.memory_budget))
@@ -335,6 +356,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     def _validate_params(self):
         super()._validate_params()
         get_kernel(self.kernel)
+        get_solver(self.solver)
         check_device(self.device)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
             raise ValueError(

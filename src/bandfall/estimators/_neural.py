@@ -7,7 +7,7 @@ import warnings
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
@@ -19,7 +19,7 @@ from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, count, number,
 from bandfall.parameters import check_number
 
 
-class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
+class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
     """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
 
     Training starts as plain gradient descent; whenever R² on training data rises slower than
@@ -147,7 +147,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, RegressorMixin, BaseEstimator):
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         )
         self.module_ = neural.make_network(
-            X.shape[1], tuple(self.hidden), max(1, np.count_nonzero(varying)), generator=generator
+            X.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
         )
         self.log_, status, anchors = neural.fit_arrays(
             self.module_,

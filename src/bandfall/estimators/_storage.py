@@ -199,5 +199,6 @@ for _cls, _fitted, _check in _FITTED:
             {**_COMMON, **_fitted},
             _check,
             unstored=frozenset({"_skl_callbacks"}),  # who watched the fit
+            todays_parameters=getattr(_cls, "_todays_parameters", dict),
         )
     )

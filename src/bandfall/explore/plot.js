@@ -18,12 +18,13 @@ const Plots = (() => {
     if (value === 0) return "0";
     const size = Math.abs(value);
     let text;
-    if (size >= 1e-4 && size < 1e6) {
+    if (size >= 1e-4 && size < 1e7) {
       const places = Math.min(Math.max(0, digits - 1 - Math.floor(Math.log10(size))), 8);
       text = value.toLocaleString("en", { maximumFractionDigits: places });
     } else {
       const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
-      text = `${+mantissa} · 10^${+exponent}`;
+      const raised = String(+exponent).replace(/[-0-9]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
+      text = `${+mantissa} × 10${raised}`;
     }
     return text.replace("-", "−");
   }

@@ -72,7 +72,7 @@ def gram(
         parts = tangent.jacobian_parts(X)
         return _contract(parts, parts), parts
     blocks_z = blocks_x if Z is None else _row_blocks(tangent, Z, memory_budget)
-    rows = []
+    rows: list[list[Tensor]] = []
     for i, block_x in enumerate(blocks_x):
         left = tangent.jacobian_parts(block_x)
         start = i if Z is None else 0  # below the diagonal the symmetric half is copied

@@ -106,7 +106,7 @@ def _initial_weights(
     rng = np.random.default_rng(seed)
     weights = []
     for n_in, n_out in zip([n_features, *hidden], [*hidden, 1], strict=True):
-        layer = np.zeros((n_in + 1, n_out), dtype)
+        layer: np.ndarray = np.zeros((n_in + 1, n_out), dtype)
         layer[:-1] = rng.uniform(-1.0, 1.0, (n_in, n_out)) * np.sqrt(6.0 / (n_in + n_out))
         weights.append(layer)
     weights[-1][:] = 0.0

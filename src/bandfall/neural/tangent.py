@@ -84,7 +84,9 @@ class TangentModel:
 
     def row_product(self, X: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Φᵀ v by one backward pass, and f(X); v has shape (n·k,)."""
-        outputs, pullback = vjp(lambda parameters: self._outputs(parameters, X), self._detached())
+        outputs, pullback, *_ = vjp(
+            lambda parameters: self._outputs(parameters, X), self._detached()
+        )
         (parts,) = pullback(v.view_as(outputs))
         return torch.cat([part.reshape(-1) for part in parts.values()]), outputs.detach()
 
@@ -92,7 +94,7 @@ class TangentModel:
         """Φ d by one forward-mode pass, shape (n·k,); d has shape (p,)."""
         _load_forward_mode()
         tangents = dict(zip(self.parameters, self.split(direction), strict=True))
-        _, product = jvp(
+        _, product, *_ = jvp(
             lambda parameters: self._outputs(parameters, X), (self._detached(),), (tangents,)
         )
         return product.reshape(-1)

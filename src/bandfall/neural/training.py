@@ -68,7 +68,14 @@ def fit_network(
     return _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress)
 
 
-def _fit_controlled(X, y, optimizer, max_r2, max_iter, progress):  # type: ignore[no-untyped-def]
+def _fit_controlled(
+    X: Tensor,
+    y: Tensor,
+    optimizer: TangentDescent,
+    max_r2: float,
+    max_iter: int,
+    progress: Callable[[LogRow], object] | None,
+) -> tuple[TangentLog, TangentStatus]:
     for _ in range(max_iter):
         row = optimizer.step(X, y)
         if progress is not None:
@@ -81,7 +88,15 @@ def _fit_controlled(X, y, optimizer, max_r2, max_iter, progress):  # type: ignor
     return optimizer.log, optimizer.status
 
 
-def _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress):  # type: ignore[no-untyped-def]
+def _fit_plain(
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    optimizer: torch.optim.Optimizer,
+    max_r2: float,
+    max_iter: int,
+    progress: Callable[[LogRow], object] | None,
+) -> tuple[TangentLog, TangentStatus]:
     log = TangentLog()
     y = y.unsqueeze(1) if y.ndim == 1 else y
     total = float((y - y.mean(dim=0)).square().sum())

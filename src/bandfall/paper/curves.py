@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import r2_score
 
-from bandfall.descent import floor_sweep
+from bandfall.descent import Euler, floor_sweep
 from bandfall.paper.experiment import Claim, Result
 from bandfall.paper.methods import MAX_R2, MAX_TIME, STEP_SIZE
 from bandfall.paper.summaries import ErrorCurve, error_curve
@@ -69,8 +69,7 @@ def paper_sweep(
         penalty=PENALTY,
         max_r2=MAX_R2,
         max_time=MAX_TIME,
-        solver="euler",
-        step_size=STEP_SIZE,
+        solver=Euler(STEP_SIZE),
     )
 
 

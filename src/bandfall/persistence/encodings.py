@@ -14,13 +14,12 @@ from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.objects import level
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
-from bandfall.encoding.reading import Reading
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.standard import Standard
 from bandfall.encoding.steps import Steps
-from bandfall.encoding.table import KINDS
+from bandfall.encoding.table import KINDS, Reading
 from bandfall.encoding.target_mean import TargetMean
-from bandfall.encoding.text import DATE_STYLES, NUMBER_STYLES
+from bandfall.encoding.text import CLOCK, DATE_STYLES, NUMBER_STYLES
 from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.persistence.codec import Component, register
 from bandfall.persistence.paths import field_values
@@ -31,7 +30,7 @@ _SCALINGS: dict[str, type] = {
     "steps": Steps,
     "robust": Robust,
 }
-_STYLES = {"number": NUMBER_STYLES, "datetime": DATE_STYLES}
+_STYLES = {"number": NUMBER_STYLES, "datetime": DATE_STYLES, "duration": (CLOCK,)}
 _NUMERIC = ("number", "datetime", "duration")
 _READING = ("kind", "style", "dropped")
 _FIELDS = {
@@ -117,13 +116,11 @@ def from_state(state: dict[str, Any]) -> TableEncoder:
 def _readings(state: Any) -> list[Reading]:
     check_instance("readings", state, dict)
     check_names("readings", state, set(_READING), set(_READING))
-    columns = [_list(f"readings.{field}", state[field]) for field in _READING]
+    columns = [_list(f"readings.{field}", state[field], str) for field in _READING]
     readings = [Reading(*values) for values in zip(*columns, strict=True)]
     if not readings:
         raise ValueError("it has no columns")
     for one in readings:
-        for field in _READING:
-            check_instance(field, getattr(one, field), str)
         if one.kind not in KINDS or one.style not in ("", *_STYLES.get(one.kind, ())):
             raise ValueError(f"a column of kind {one.kind!r} and style {one.style!r} is unknown")
     return readings
@@ -133,9 +130,7 @@ def _check_columns(state: dict[str, Any], readings: list[Reading]) -> None:
     """Names, ranges and positions of the input columns."""
     check_instance("dtype", state["dtype"], np.dtype)
     if state["names"] is not None:
-        names = _list("names", state["names"])
-        if not all(isinstance(name, str) for name in names):
-            raise TypeError("names must be text")
+        names = _list("names", state["names"], str)
         if len(names) != len(readings) or len(set(names)) < len(names):
             raise ValueError("names do not fit its columns")
     shapes = ShapeChecker(d=len(readings))
@@ -143,8 +138,7 @@ def _check_columns(state: dict[str, Any], readings: list[Reading]) -> None:
         shapes(name, state[name], "d", allowed="any")
         if np.isinf(state[name]).any():
             raise ValueError(f"{name} must be finite or missing")
-    for j in _list("suspicious", state["suspicious"]):
-        check_instance("suspicious", j, int)
+    for j in _list("suspicious", state["suspicious"], int):
         check_real("suspicious", j, 0, len(readings) - 1)
     _check_positions("numeric", state["numeric"], readings, _NUMERIC)
     _check_positions("boolean", state["boolean"], readings, ("boolean",))
@@ -200,7 +194,7 @@ def _cycles(state: Any) -> Cycles:
     check_instance("a cycle", state, dict)
     check_names("a cycle", state, {"position", "periods"}, {"position", "periods"})
     check_instance("position", state["position"], int)
-    periods = _list("periods", state["periods"])
+    periods = _list("periods", state["periods"], str)
     if [one for one in PERIODS if one in periods] != periods:
         raise ValueError(f"periods {periods!r} are unknown")
     return Cycles(state["position"], tuple(periods))
@@ -213,11 +207,9 @@ def _group(state: Any) -> CategoryEncoding:
     names = _field_names(kind)
     check_names("a category", state, names, names)
     check_instance("position", state["position"], int)
-    levels = _list("levels", state["levels"])
-    if not all(one is None or isinstance(one, str) for one in levels):
-        raise TypeError("a level must be text")
-    if not levels or len(set(levels)) < len(levels):
-        raise ValueError("levels must differ")
+    levels = _list("levels", state["levels"], str, type(None))
+    if not levels or "" in levels or len(set(levels)) < len(levels):
+        raise ValueError("levels must differ, and none be empty")
     if kind is TargetMean:
         ShapeChecker(n=len(levels))("means", state["means"], "n k")
         return TargetMean(state["position"], tuple(levels), state["means"])
@@ -248,8 +240,11 @@ def _check_parts(
         raise ValueError("some columns are not encoded")
 
 
-def _list(name: str, value: Any) -> list:
+def _list(name: str, value: Any, *types: type) -> list:
+    """A list, of items of these types where any are given."""
     check_instance(name, value, list)
+    for item in value if types else ():
+        check_instance(name, item, *types)
     return value
 
 
@@ -262,7 +257,7 @@ _FRONT_FIELDS = {
 def from_front_state(state: dict[str, Any]) -> TableEncoder:
     """The encoder that gives the columns of a "FeatureFront", which older model files hold."""
     check_names("FeatureFront", state, _FRONT_FIELDS, _FRONT_FIELDS)
-    numeric, other = (_list(name, state[name]) for name in ("numeric", "other"))
+    numeric, other = (_list(name, state[name], int) for name in ("numeric", "other"))
     if sorted([*numeric, *other]) != list(range(len(numeric) + len(other))):
         raise ValueError("its columns do not fit together")
     kinds = ["category" if j in set(other) else "number" for j in range(len(numeric) + len(other))]
@@ -300,11 +295,8 @@ def from_front_state(state: dict[str, Any]) -> TableEncoder:
 def _front_group(position: int, state: Any) -> dict[str, Any]:
     check_instance("an encoder", state, dict)
     check_names("an encoder", state, {"keys", "codes", "unknown"}, {"keys", "codes", "unknown"})
-    keys, codes = _list("keys", state["keys"]), _list("codes", state["codes"])
-    if not all(isinstance(key, str | bool | int | float | None) for key in keys):
-        raise TypeError("a category must be text or a number")
-    if not all(type(code) is int for code in codes):
-        raise TypeError("codes must be integers")
+    keys = _list("keys", state["keys"], str, bool, int, float, type(None))
+    codes = _list("codes", state["codes"], int)
     found: dict[str | None, int] = {}
     for key, code in zip(keys, codes, strict=True):
         found.setdefault(level(key), code)

@@ -21,6 +21,7 @@ def estimator_component(
     fitted: dict[str, bool],
     check: Callable[[Any], None],
     unstored: frozenset[str] = frozenset(),
+    todays_parameters: Callable[[dict[str, Any]], dict[str, Any]] = dict,
 ) -> Component:
     """Component of an estimator: its parameters and the fitted attributes named here.
 
@@ -34,6 +35,8 @@ def estimator_component(
         Raises ValueError or TypeError unless the fitted attributes fit together.
     unstored : set of str
         Attributes that a reader can do without.
+    todays_parameters : callable (dict) -> dict
+        Parameters as they are called now, from those of files of any age.
     """
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}
@@ -52,10 +55,10 @@ def estimator_component(
         check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
         check_instance("parameters", state["parameters"], dict)
         check_instance("fitted", state["fitted"], dict)
-        known = set(cls._get_param_names())
-        check_names(cls.__name__, state["parameters"], known, set())
+        parameters = todays_parameters(state["parameters"])
+        check_names(cls.__name__, parameters, set(cls._get_param_names()), set())
         check_names(cls.__name__, state["fitted"], set(fitted), required)
-        estimator = cls(**_portable(state["parameters"]))
+        estimator = cls(**_portable(parameters))
         if hasattr(estimator, "_check_parameters"):
             estimator._check_parameters()
         elif getattr(estimator, "_parameter_constraints", None):

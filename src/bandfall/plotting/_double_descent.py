@@ -46,6 +46,8 @@ class DoubleDescentDisplay:
     True
     """
 
+    constant_: DoubleDescentDisplay
+
     def __init__(self, *, bandwidths, train_error, test_error, degrees_of_freedom=None):
         self.bandwidths = bandwidths
         self.train_error = train_error

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from sklearn.metrics import mean_absolute_error, r2_score
-from sklearn.pipeline import Pipeline
+
+from bandfall.report.model import Model, Moments
 
 MAX_ROWS = 1000  # of those that are predicted again and again
-MAX_FRAMES = 30
 N_SLICES = 6
 SLICE_POINTS = 81
 MAX_LEVELS = 12  # of a feature of text that a slice shows
 N_REPEATS = 5
 WORK = 1e10  # kernel entries that importances may cost: some ten seconds
-LIGHT_TOLERANCE = 1e-2
+N_OTHERS = 12  # further rows through which a slice is drawn
+LEVEL = 0.9  # of the interval around slices
 
 
 class Rows(NamedTuple):
@@ -59,16 +59,27 @@ class Stages(NamedTuple):
     moved: np.ndarray
 
 
-class Slice(NamedTuple):
-    """f along one feature, the others at a typical row; values (n_frames, n_points).
+class Film(NamedTuple):
+    """Training R², R² on scored rows and bandwidth at the moments that slices show."""
 
-    `labels` are the values of a feature that is no number; `grid` then counts them.
+    train_r2: np.ndarray
+    scored_r2: np.ndarray
+    bandwidth: np.ndarray
+
+
+class Slice(NamedTuple):
+    """f along one feature, the others at a typical row; values (n_moments, n_points).
+
+    `labels` are the values of a feature that is no number; `grid` then counts them. `others`
+    (n_rows, n_points) are slices of the final model through other rows, `rug` places of rows.
     """
 
     feature: str
     grid: np.ndarray
     values: np.ndarray
-    labels: list[str] | None = None
+    labels: list[str] | None
+    others: np.ndarray
+    rug: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -87,8 +98,8 @@ class Findings:
         Mean and standard deviation of the loss of R² when a feature is shuffled.
     path : Path or None
     stages : Stages or None
-    frames : ndarray or None
-        Stages that the film of training shows.
+    film : Film or None
+        The moments of training that slices show.
     slices : list of Slice
     """
 
@@ -100,7 +111,7 @@ class Findings:
     importances: np.ndarray
     path: Any = None
     stages: Stages | None = None
-    frames: np.ndarray | None = None
+    film: Film | None = None
     slices: list[Slice] = field(default_factory=list)
 
     @property
@@ -115,6 +126,11 @@ class Findings:
     def residuals(self) -> np.ndarray:
         """Target minus prediction of the scored rows."""
         return self.scored.y - self.predictions
+
+    @property
+    def half_width(self) -> float:
+        """Nine in ten scored rows lie closer to their prediction than this."""
+        return float(np.quantile(np.abs(self.residuals), LEVEL))
 
 
 def study(
@@ -131,15 +147,17 @@ def study(
     seed : int
         Of samples and shuffles.
     """
-    model = _Model(estimator)
     train, test = train.as_table(), None if test is None else test.as_table()
+    model = Model(estimator, float(train.y.mean()))
     scored = train if test is None else test
-    few = scored.sample(MAX_ROWS, seed)
     importances = _importances(model, scored, seed)
-    frames = model.frames()
-    stages = None if frames is None else _stages(model, few)
     order = np.argsort(-importances[:, 0])[:N_SLICES]
-    slices = [_slice(model, train, int(j), features[int(j)], frames) for j in order]
+    stages = film = moments = None
+    if model.tells_its_story:
+        few, known = scored.sample(MAX_ROWS, seed), train.sample(MAX_ROWS, seed)
+        stages = _stages(model, few, known)
+        moments = model.moments(stages.train_r2)
+        film = _film(model, moments, stages, few, known)
     return Findings(
         features=features,
         train=train,
@@ -149,58 +167,12 @@ def study(
         importances=importances,
         path=model.path,
         stages=stages,
-        frames=frames,
-        slices=slices,
+        film=film,
+        slices=[_slice(model, train, int(j), features[int(j)], moments, seed) for j in order],
     )
 
 
-class _Model:
-    """A fitted estimator that is asked with tables, now and at earlier stages."""
-
-    def __init__(self, estimator: Any):
-        self._estimator = estimator
-        self._names = getattr(estimator, "feature_names_in_", None)
-        pipeline = isinstance(estimator, Pipeline)
-        self.last = estimator[-1] if pipeline else estimator
-        self._before: Any = estimator[:-1] if pipeline and len(estimator) > 1 else None
-        path = getattr(self.last, "path_", None)
-        self.path: Any = path if path is not None and len(path) else None
-
-    def predict(self, X: pd.DataFrame) -> np.ndarray:
-        return np.ravel(self._estimator.predict(self._named(X)))
-
-    def staged(self, X: pd.DataFrame) -> np.ndarray:
-        """Predictions after every stage, (n_stages, m)."""
-        rows = self._named(X)
-        if self._before is not None:
-            rows = self._before.transform(rows)
-        return np.array([np.ravel(p) for p in self.last.staged_predict(rows)])
-
-    def frames(self) -> np.ndarray | None:
-        """Stages that a film of training shows, evenly spread, the last always among them."""
-        if self.path is None or not hasattr(self.last, "staged_predict"):
-            return None
-        n = len(self.path)
-        if np.isnan(self.path.stages[0].time):  # compressed: stages tell no story
-            return None
-        return np.unique(np.round(np.linspace(0, n - 1, min(n, MAX_FRAMES))).astype(int))
-
-    def light(self) -> tuple[_Model, int]:
-        """Nearly the same model with few bandwidths, and the entries one prediction takes."""
-        if self.path is None:
-            return self, len(getattr(self.last, "X_fit_", [0] * 1000))
-        last = copy.copy(self.last)
-        last.path_ = self.path.compress(LIGHT_TOLERANCE)
-        pipeline = self._before is not None
-        estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
-        return _Model(estimator), len(last.path_) * len(last.path_.X)
-
-    def _named(self, X: pd.DataFrame) -> Any:
-        """The table, or its numbers for a model that was trained without names."""
-        return X.to_numpy(dtype=np.float64) if self._names is None else X
-
-
-def _importances(model: _Model, rows: Rows, seed: int) -> np.ndarray:
+def _importances(model: Model, rows: Rows, seed: int) -> np.ndarray:
     """Loss of R² when one feature is shuffled: mean and standard deviation over repeats."""
     model, n_entries = model.light()
     n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
@@ -218,34 +190,62 @@ def _importances(model: _Model, rows: Rows, seed: int) -> np.ndarray:
     return np.stack([losses.mean(axis=1), losses.std(axis=1)], axis=1)
 
 
-def _stages(model: _Model, rows: Rows) -> Stages:
-    path = model.path
+def _stages(model: Model, rows: Rows, train: Rows) -> Stages:
+    """The path's own log, and what its stages were worth on scored rows.
+
+    A model of several paths may have more stages than the path it shows; they keep step.
+    """
     staged = model.staged(rows.X)
-    start = np.full((1, len(rows.y)), float(path.offset[0]))
+    start = np.full((1, len(rows.y)), model.mean)
     steps = np.diff(np.concatenate([start, staged]), axis=0)
     moved = np.sqrt((steps**2).mean(axis=1))
     scored_r2 = np.array([r2_score(rows.y, p) for p in staged])
-    before = r2_score(rows.y, start[0])
+    path, n = model.path, len(staged)
+    shown = -(-np.arange(1, n + 1) * len(path) // n) - 1
     ends = np.array([stage.time + stage.duration for stage in path.stages])
-    log_ends = np.append(path.log.time[1:], path.time)
-    log_r2 = np.append(path.log.r2[1:], path.r2)
     return Stages(
-        bandwidth=path.bandwidths,
-        time=ends,
-        train_r2=np.interp(ends, log_ends, log_r2),
+        bandwidth=path.bandwidths[shown],
+        time=ends[shown],
+        train_r2=np.array([r2_score(train.y, p) for p in model.staged(train.X)]),
         scored_r2=scored_r2,
-        gain=np.diff(np.append(before, scored_r2)),
+        gain=np.diff(np.append(r2_score(rows.y, start[0]), scored_r2)),
         moved=moved / (moved.sum() or 1.0),
     )
 
 
-def _slice(model: _Model, train: Rows, j: int, feature: str, frames: np.ndarray | None) -> Slice:
-    """f along feature j through the most typical training row."""
-    grid, column, labels = _points(train.X.iloc[:, j])
-    X = train.X.iloc[[typical_row(train.X)] * len(grid)].reset_index(drop=True)
-    X.isetitem(j, column)
-    values = model.predict(X)[None] if frames is None else model.staged(X)[frames]
-    return Slice(feature, grid, values, labels)
+def _film(model: Model, moments: Moments, stages: Stages, rows: Rows, train: Rows) -> Film:
+    train_r2, scored_r2 = (
+        np.array([r2_score(part.y, p) for p in model.film(part.X, moments)])
+        for part in (train, rows)
+    )
+    if moments.paths is not None:
+        ends = [path.bandwidths[-1] if len(path) else path.bandwidth for path in moments.paths]
+        ends[0] = moments.paths[-1].bandwidths[0]
+        return Film(train_r2, scored_r2, np.array(ends))
+    shown = np.maximum(np.asarray(moments.stages), 0)
+    return Film(train_r2, scored_r2, stages.bandwidth[shown])
+
+
+def _slice(
+    model: Model, train: Rows, j: int, feature: str, moments: Moments | None, seed: int
+) -> Slice:
+    """f along feature j through the most typical training row, and through some others."""
+    grid, column, labels = points_along(train.X.iloc[:, j])
+    X = moved_along(train.X, [typical_row(train.X)], j, column)
+    values = model.predict(X)[None] if moments is None else model.film(X, moments)
+    some = np.random.default_rng(seed).permutation(len(train.y))[:N_OTHERS]
+    others = model.predict(moved_along(train.X, list(some), j, column))
+    known = train.X.iloc[:, j]
+    rug = known.dropna().to_numpy(dtype=float)[:MAX_ROWS] if labels is None else np.empty(0)
+    return Slice(feature, grid, values, labels, others.reshape(len(some), -1), rug)
+
+
+def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: Any) -> pd.DataFrame:
+    """Each of some rows with every one of these values in column j."""
+    repeated = X.iloc[np.repeat(rows, len(values))].reset_index(drop=True)
+    column = pd.Series(values)
+    repeated.isetitem(j, pd.concat([column] * len(rows), ignore_index=True))
+    return repeated
 
 
 def typical_row(X: pd.DataFrame) -> int:
@@ -272,7 +272,7 @@ def is_number(column: pd.Series) -> bool:
     )
 
 
-def _points(column: pd.Series) -> tuple[np.ndarray, Any, list[str] | None]:
+def points_along(column: pd.Series) -> tuple[np.ndarray, Any, list[str] | None]:
     """Where to ask along a column: places on an axis, values for the model, their labels."""
     known = column.dropna()
     if pd.api.types.is_datetime64_any_dtype(column.dtype) and len(known):

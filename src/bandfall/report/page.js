@@ -15,19 +15,20 @@
     tip.style.top = `${top}px`;
   });
 
-  for (const head of document.querySelectorAll("th[data-sort]")) {
-    head.addEventListener("click", () => {
+  for (const button of document.querySelectorAll("th button")) {
+    button.addEventListener("click", () => {
+      const head = button.parentNode;
       const table = head.closest("table");
       const column = [...head.parentNode.children].indexOf(head);
-      const direction = head.dataset.sort === "down" ? "up" : "down";
-      for (const other of table.querySelectorAll("th[data-sort]")) other.dataset.sort = "";
-      head.dataset.sort = direction;
-      const key = (row) => row.children[column].dataset.value ?? row.children[column].textContent;
+      const rising = head.getAttribute("aria-sort") === "descending";
+      for (const other of table.querySelectorAll("th[aria-sort]")) other.setAttribute("aria-sort", "none");
+      head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+      const key = (row) => row.children[column]?.dataset.value ?? row.children[column]?.textContent ?? "";
       const rows = [...table.tBodies[0].rows];
       rows.sort((a, b) => {
         const [x, y] = [key(a), key(b)];
         const order = isNaN(x) || isNaN(y) ? String(x).localeCompare(y) : x - y;
-        return direction === "up" ? order : -order;
+        return rising ? order : -order;
       });
       table.tBodies[0].append(...rows);
     });

@@ -6,22 +6,13 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from bandfall.drawing import POLICY, read_resource, style_sheet
-from bandfall.report.charts import number
+from bandfall.drawing import POLICY, number, read_resource, style_sheet
+from bandfall.report.errors import error_section
+from bandfall.report.features import data_section, film_data, importance_section, slice_section
 from bandfall.report.findings import Findings
-from bandfall.report.sections import (
-    data_section,
-    error_section,
-    film_data,
-    importance_section,
-    path_section,
-    scale_section,
-    score_section,
-    scored_rows,
-    section,
-    slice_section,
-    trial_section,
-)
+from bandfall.report.layout import scored_rows, section
+from bandfall.report.learning import path_section, scale_section
+from bandfall.report.score import score_section, trial_section
 from bandfall.version import __version__
 
 _PACKAGE = "bandfall.report"
@@ -63,27 +54,46 @@ def render_page(
         trial_section(selection),
         _model_section(details),
     ]
+    return page_shell(
+        title=f"Predicting {target}",
+        kind="report",
+        header=f'<div class="dim">from {len(findings.features)} features of '
+        f"<code>{escape(source)}</code></div>{result_cards(findings)}",
+        sections=sections,
+        data=film_data(findings, lines),
+    )
+
+
+def page_shell(
+    *,
+    title: str,
+    kind: str,
+    header: str,
+    sections: Sequence[str],
+    data: str,
+    policy: str = POLICY,
+    style: str = "",
+    script: str = "",
+) -> str:
+    """A page about a model: head, links to its sections, tips, sorted tables, film."""
     links = "".join(
-        f'<a href="#{name}">{title}</a>'
-        for name, title in _LINKS.items()
+        f'<a href="#{name}">{link}</a>'
+        for name, link in _LINKS.items()
         if any(f'<section id="{name}"' in one for one in sections)
     )
-    title = f"Predicting {target}"
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="generator" content="bandfall {__version__}">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}: bandfall report</title>"
-        f"<style>{style_sheet(_PACKAGE, 'page.css')}</style>"
-        f"</head><body><header><h1>{escape(title)}</h1>"
-        f'<div class="dim">from {len(findings.features)} features of '
-        f"<code>{escape(source)}</code></div>{_cards(findings)}<nav>{links}</nav></header>"
+        f"<title>{escape(title)}: bandfall {kind}</title>"
+        f"<style>{style_sheet(_PACKAGE, 'page.css')}{style}</style>"
+        f"</head><body><header><h1>{escape(title)}</h1>{header}"
+        f'<nav aria-label="sections">{links}</nav></header>'
         f"<main>{''.join(sections)}</main>"
         f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
-        'nothing.</footer><div id="tip" hidden></div>'
-        f"{film_data(findings, lines)}<script>{read_resource(_PACKAGE, 'page.js')}</script>"
-        "</body></html>\n"
+        f'nothing.</footer><div id="tip" hidden></div>{data}'
+        f"<script>{read_resource(_PACKAGE, 'page.js')}{script}</script></body></html>\n"
     )
 
 
@@ -92,15 +102,18 @@ _LINKS = {
     "path": "Path",
     "scales": "Scales",
     "slices": "Slices",
+    "what-if": "What if",
     "features": "Features",
+    "gains": "Features in time",
     "errors": "Errors",
     "data": "Data",
     "trials": "Trials",
+    "members": "Members",
     "model": "Model",
 }
 
 
-def _cards(findings: Findings) -> str:
+def result_cards(findings: Findings) -> str:
     cards = [
         ("main", f"{findings.r2:.3f}", f"R² on {scored_rows(findings)}"),
         ("", number(findings.mae), "mean absolute error"),

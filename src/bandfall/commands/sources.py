@@ -1,0 +1,101 @@
+"""Models that pages are about: read from a file, or trained on a table and not kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bandfall.commands.csv_files import Style
+from bandfall.commands.kept_rows import unpack_rows
+from bandfall.commands.rows import Roles, load_table, only_numbers, split_table
+from bandfall.commands.terminal import InputError
+from bandfall.commands.training import (
+    MAX_ROWS,
+    Device,
+    ModelChoice,
+    last_step,
+    make_estimator,
+    model_notes,
+    train,
+)
+from bandfall.persistence import ModelFile
+from bandfall.report import Rows
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What model to train, where, and on which rows."""
+
+    model: ModelChoice
+    device: Device
+    test_fraction: float
+    max_rows: int | None
+    seed: int
+
+
+def train_on(
+    source: str,
+    target: str | None,
+    roles: Roles,
+    style: Style,
+    choices: Choices,
+    progress: Callable[[float], None] | None = None,
+) -> ModelFile:
+    """A model of a table, as it would be written to a file."""
+    if target is None:
+        what = "is not a bandfall model" if source != "-" else "is a table"
+        raise InputError(f"{source} {what}; to train on it as a table, name the --target")
+    estimator = make_estimator(choices.model, choices.device)
+    table = load_table(source, replace(roles, targets=[target]), style)
+    if choices.model is not ModelChoice.AUTO:
+        table = only_numbers(table, choices.model)
+    max_rows = choices.max_rows or MAX_ROWS[choices.model]
+    rows, held_out = split_table(table, choices.test_fraction, choices.seed, max_rows)
+    trained = train(estimator, rows, progress)
+    if trained.interrupted:  # a page about half a search would pass for a whole one
+        raise KeyboardInterrupt
+    return ModelFile(trained.estimator, model_notes(rows, held_out, trained.seconds))
+
+
+def kept_rows_of(stored: ModelFile) -> tuple[Rows, Rows | None, list[str]]:
+    """Training rows, held-out rows and names of features that a model file kept."""
+    estimator, notes = stored.estimator, stored.notes
+    rows = notes.get("train")
+    if not isinstance(rows, dict) or not {"X", "y"} <= set(rows):
+        raise InputError(
+            "the model file holds no rows to report on: make it with `bandfall fit`, or call "
+            "save_model with notes={'train': {'X': X, 'y': y}, 'test': ...}"
+        )
+    names = getattr(estimator, "feature_names_in_", None)
+    train_rows = Rows(*unpack_rows(rows, names))
+    held_out = notes.get("test")
+    test_rows = Rows(*unpack_rows(held_out, names)) if isinstance(held_out, dict) else None
+    if train_rows.y.ndim == 2:
+        raise InputError("a report is about one target; train a model with one --target for it")
+    if names is None:
+        features = [f"feature {j + 1}" for j in range(train_rows.X.shape[1])]
+    else:
+        features = [str(name) for name in train_rows.X.columns]
+    return train_rows, test_rows, features
+
+
+def model_details(stored: ModelFile) -> dict[str, str]:
+    """Lines about a model, for the end of a page."""
+    last: Any = last_step(stored.estimator)
+    steps = getattr(stored.estimator, "steps", [("", last)])
+    details = {
+        "estimator": " → ".join(type(step).__name__ for _, step in steps),
+        "parameters": ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items()),
+    }
+    if stored.notes.get("n_dropped"):
+        details["rows left out"] = f"{stored.notes['n_dropped']:,}, for missing values"
+    if stored.notes.get("n_without_target"):
+        details["rows set aside"] = f"{stored.notes['n_without_target']:,}, without a target"
+    if stored.notes.get("split"):
+        details["rows held out"] = str(stored.notes["split"])
+    if "seconds" in stored.notes:
+        details["training time"] = f"{stored.notes['seconds']:.2f} s"
+    if stored.versions:
+        details["written by"] = ", ".join(f"{k} {v}" for k, v in stored.versions.items())
+    return details

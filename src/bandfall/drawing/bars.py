@@ -1,0 +1,72 @@
+"""Bars with names: rankings, and small histograms for cells of tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from bandfall.drawing.chart import LETTER, tip_attribute
+from bandfall.drawing.numbers import number
+
+
+def ranking(
+    names: Sequence[str],
+    values: Sequence[float] | np.ndarray,
+    styles: Sequence[str],
+    tips: Sequence[str],
+    title: str,
+    *,
+    errors: Sequence[float] | np.ndarray | None = None,
+) -> str:
+    """Horizontal bars with their names on the left and values at their ends."""
+    row, right, width = 26, 76, 520
+    left = min(190.0, 16 + LETTER * max(len(name) for name in names))
+    height = row * len(names) + 8
+    values = np.asarray(values, dtype=float)
+    reach = values if errors is None else np.append(values - errors, values + errors)
+    low, high = min(0.0, float(reach.min())), max(0.0, float(reach.max())) or 1.0
+
+    def place(value: float) -> float:
+        return left + (width - left - right) * (value - low) / (high - low)
+
+    parts = []
+    for i, (name, value, style, tip) in enumerate(zip(names, values, styles, tips, strict=True)):
+        y = 4 + i * row
+        a, b = sorted((place(0.0), place(value)))
+        shown = name if len(name) <= 22 else name[:21] + "…"
+        parts.append(
+            f'<text class="name" x="{left - 8}" y="{y + 16}" text-anchor="end">'
+            f"{escape(shown)}</text>"
+            f'<rect class="bar {style}" x="{a:.1f}" y="{y + 3}" width="{max(b - a, 1):.1f}" '
+            f'height="{row - 7}" rx="2"{tip_attribute(tip)}/>'
+        )
+        end = b
+        if errors is not None:
+            e1, e2 = place(value - errors[i]), place(value + errors[i])
+            middle = y + 3 + (row - 7) / 2
+            parts.append(f'<path class="error" d="M{e1:.1f} {middle}H{e2:.1f}"/>')
+            end = max(b, e2)
+        parts.append(
+            f'<text class="value" x="{end + 6:.1f}" y="{y + 16}">{number(float(value))}</text>'
+        )
+    return (
+        f'<svg class="ranking" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg>'
+    )
+
+
+def sparkline(counts: Sequence[int] | np.ndarray, tip: str) -> str:
+    """A small histogram for a table cell."""
+    counts = np.asarray(counts, dtype=float)
+    peak = counts.max() or 1.0
+    bars = "".join(
+        f'<rect class="bar soft" x="{i * 6}" y="{22 - 20 * c / peak:.1f}" width="5" '
+        f'height="{20 * c / peak:.1f}"/>'
+        for i, c in enumerate(counts)
+    )
+    return (
+        f'<svg class="spark" viewBox="0 0 {6 * len(counts)} 22"{tip_attribute(tip)}>'
+        f"<title>{escape(tip)}</title>{bars}</svg>"
+    )

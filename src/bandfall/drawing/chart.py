@@ -1,0 +1,255 @@
+"""Charts as SVG text: they need no library to draw, no network to show, and print sharply.
+
+Colours are classes (``a``, ``b``, ``soft``, …) that the style sheet fills, so that one drawing
+serves light, dark and paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+
+import numpy as np
+
+from bandfall.drawing.axes import Axis
+
+MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
+# Widths of letters in ticks as a phone shows them, where they are drawn larger.
+LETTER = 7.6
+LABEL_ROOM = 22
+
+
+def tip_attribute(text: str) -> str:
+    """What makes a mark answer to the pointer."""
+    return f' data-tip="{escape(text)}"' if text else ""
+
+
+class Chart:
+    """A frame with two axes, onto which marks are put one after the other.
+
+    Parameters
+    ----------
+    x, y : Axis
+    title : str
+        What the chart shows, for readers who cannot see it.
+    width, height : int
+        In the units of the drawing; the page scales it.
+    """
+
+    def __init__(self, x: Axis, y: Axis, title: str, *, width: int = 520, height: int = 300):
+        self.x, self.y, self.title = x, y, title
+        self.width, self.height = width, height
+        self._y_ticks = [(tick, y.tick_name(tick)) for tick in y.ticks()]
+        longest = max((len(name) for _, name in self._y_ticks), default=0)
+        self.left = max(46.0, LABEL_ROOM + 8 + LETTER * longest)
+        self._marks: list[str] = []
+
+    def px(self, value: float) -> float:
+        """Horizontal place of a value of x."""
+        inner = self.width - self.left - MARGIN_RIGHT
+        return self.left + inner * min(max(self.x.fraction(value), -0.01), 1.01)
+
+    def py(self, value: float) -> float:
+        """Vertical place of a value of y."""
+        inner = self.height - MARGIN_TOP - MARGIN_BOTTOM
+        return self.height - MARGIN_BOTTOM - inner * min(max(self.y.fraction(value), -0.01), 1.01)
+
+    def trace(self, xs: Sequence[float] | np.ndarray, ys: Sequence[float] | np.ndarray) -> str:
+        """The path data of a line."""
+        places = (f"{self.px(x):.1f} {self.py(y):.1f}" for x, y in zip(xs, ys, strict=True))
+        return "M" + "L".join(places)
+
+    def line(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        ys: Sequence[float] | np.ndarray,
+        style: str,
+        *,
+        tip: Callable[[float, float], str] | None = None,
+        frames: str = "",
+    ) -> Chart:
+        """A line; with `tip`, its points answer to the pointer; `frames` names its film."""
+        film = f' data-film="{escape(frames)}"' if frames else ""
+        self._marks.append(f'<path class="line {style}" d="{self.trace(xs, ys)}"{film}/>')
+        return self if tip is None else self.hits(xs, ys, tip)
+
+    def steps(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        ys: Sequence[float] | np.ndarray,
+        style: str,
+        *,
+        tip: Callable[[float, float], str],
+    ) -> Chart:
+        """A line that stays at ys[i] from xs[i] to xs[i + 1]; one more x than y."""
+        corners_x = np.repeat(np.asarray(xs, dtype=float), 2)[1:-1]
+        corners_y = np.repeat(np.asarray(ys, dtype=float), 2)
+        return self.line(corners_x, corners_y, style).hits(list(xs)[:-1], ys, tip)
+
+    def dots(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        ys: Sequence[float] | np.ndarray,
+        style: str,
+        *,
+        tips: Sequence[str] | None = None,
+        radius: float = 2.6,
+    ) -> Chart:
+        """Points."""
+        tips = tips if tips is not None else [""] * len(xs)
+        for x, y, tip in zip(xs, ys, tips, strict=True):
+            self._marks.append(self._dot(x, y, f"dot {style}", radius, tip))
+        return self
+
+    def bars(
+        self,
+        edges: Sequence[float] | np.ndarray,
+        heights: Sequence[float] | np.ndarray,
+        styles: Sequence[str],
+        tips: Sequence[str],
+    ) -> Chart:
+        """Vertical bars from zero between neighbouring edges."""
+        base = self.py(min(max(0.0, self.y.low), self.y.high))
+        for left, right, height, style, tip in zip(
+            edges[:-1], edges[1:], heights, styles, tips, strict=True
+        ):
+            a, b = sorted((self.px(left), self.px(right)))
+            top = self.py(height)
+            self._marks.append(
+                f'<rect class="bar {style}" x="{a + 0.5:.1f}" y="{min(top, base):.1f}" '
+                f'width="{max(b - a - 1, 0.8):.1f}" height="{abs(base - top):.1f}"'
+                f"{tip_attribute(tip)}/>"
+            )
+        return self
+
+    def rule(self, *, x: float | None = None, y: float | None = None) -> Chart:
+        """A thin line across the chart."""
+        x1, x2 = (self.left, self.width - MARGIN_RIGHT) if x is None else (self.px(x),) * 2
+        y1, y2 = (MARGIN_TOP, self.height - MARGIN_BOTTOM) if y is None else (self.py(y),) * 2
+        self._marks.append(f'<path class="rule" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
+        return self
+
+    def band(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        lows: Sequence[float] | np.ndarray,
+        highs: Sequence[float] | np.ndarray,
+        *,
+        frames: str = "",
+    ) -> Chart:
+        """The area between two lines."""
+        film = f' data-film="{escape(frames)}"' if frames else ""
+        self._marks.append(f'<path class="band" d="{self.area(xs, lows, highs)}"{film}/>')
+        return self
+
+    def area(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        lows: Sequence[float] | np.ndarray,
+        highs: Sequence[float] | np.ndarray,
+    ) -> str:
+        """The path data of a band."""
+        back = self.trace(np.asarray(xs)[::-1], np.asarray(lows)[::-1])
+        return f"{self.trace(xs, highs)}L{back[1:]}Z"
+
+    def columns(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        heights: Sequence[float] | np.ndarray,
+        *,
+        frames: str = "",
+    ) -> Chart:
+        """One bar for each of the axis's names, from the foot of the chart."""
+        film = f' data-film="{escape(frames)}"' if frames else ""
+        self._marks.append(f'<path class="bar a" d="{self.column_trace(xs, heights)}"{film}/>')
+        return self
+
+    def column_trace(
+        self, xs: Sequence[float] | np.ndarray, heights: Sequence[float] | np.ndarray
+    ) -> str:
+        """The path data of such bars."""
+        foot = self.height - MARGIN_BOTTOM
+        return "".join(
+            f"M{self.px(x - 0.32):.1f} {foot}V{self.py(h):.1f}H{self.px(x + 0.32):.1f}V{foot}Z"
+            for x, h in zip(xs, heights, strict=True)
+        )
+
+    def hits(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        ys: Sequence[float] | np.ndarray,
+        tip: Callable[[float, float], str],
+    ) -> Chart:
+        """Places that answer to the pointer."""
+        for x, y in zip(xs, ys, strict=True):
+            self._marks.append(self._dot(x, y, "hit", 7, tip(x, y)))
+        return self
+
+    def rug(self, xs: Sequence[float] | np.ndarray) -> Chart:
+        """Short strokes where the data lie."""
+        bottom = self.height - MARGIN_BOTTOM
+        inside = [x for x in xs if 0.0 <= self.x.fraction(x) <= 1.0]
+        strokes = "".join(f"M{self.px(x):.1f} {bottom}v-7" for x in inside)
+        self._marks.append(f'<path class="rug" d="{strokes or "M0 0"}"/>')
+        return self
+
+    def svg(self) -> str:
+        """The drawing."""
+        return (
+            f'<svg viewBox="0 0 {self.width} {self.height}" role="img" '
+            f'aria-label="{escape(self.title)}"><title>{escape(self.title)}</title>'
+            + self._frame()
+            + "".join(self._marks)
+            + "</svg>"
+        )
+
+    def _dot(self, x: float, y: float, style: str, radius: float, tip: str) -> str:
+        return (
+            f'<circle class="{style}" cx="{self.px(x):.1f}" cy="{self.py(y):.1f}" '
+            f'r="{radius}"{tip_attribute(tip)}/>'
+        )
+
+    def _frame(self) -> str:
+        left, right = self.left, self.width - MARGIN_RIGHT
+        top, bottom = MARGIN_TOP, self.height - MARGIN_BOTTOM
+        parts = []
+        for tick, name in self._y_ticks:
+            y = self.py(tick)
+            parts.append(f'<path class="grid" d="M{left:.1f} {y:.1f}H{right}"/>')
+            parts.append(_text("tick", left - 7, y + 4, name, "end"))
+        parts += self._x_ticks(top, bottom)
+        middle = (left + right) / 2
+        label = _shortened(self.x.label, (right - left) / LETTER)
+        parts.append(_text("label", middle, self.height - 7, label))
+        label = _shortened(self.y.label, (bottom - top) / LETTER)
+        turned = f"translate(13 {(top + bottom) / 2}) rotate(-90)"
+        parts.append(
+            f'<text class="label" transform="{turned}" text-anchor="middle">{escape(label)}</text>'
+        )
+        parts.append(f'<path class="axis" d="M{left:.1f} {top}V{bottom}H{right}"/>')
+        return "".join(parts)
+
+    def _x_ticks(self, top: float, bottom: float) -> list[str]:
+        """Grid lines, and names as far as they do not touch each other or the edge."""
+        parts, free_from = [], 0.0
+        for tick in sorted(self.x.ticks(), key=self.px):
+            x, name = self.px(tick), self.x.tick_name(tick)
+            parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
+            half = LETTER * len(name) / 2
+            place = min(max(x, half), self.width - half - 1)
+            if place - half < free_from:
+                continue
+            parts.append(_text("tick", place, bottom + 17, name))
+            free_from = place + half + LETTER
+        return parts
+
+
+def _text(style: str, x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return (
+        f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
+        f"{escape(text)}</text>"
+    )
+
+
+def _shortened(text: str, room: float) -> str:
+    return text if len(text) <= room else text[: max(int(room) - 1, 1)] + "…"

@@ -1,0 +1,60 @@
+"""Callbacks for versions of scikit-learn that have none: what `Reports` needs, and no more.
+
+A callback has ``on_fit_task_begin(estimator, context)`` and
+``on_fit_task_end(estimator, context, *, fitted_estimator)``; where the latter returns True, the
+fit ends and keeps what it has reached.
+"""
+
+from __future__ import annotations
+
+import copy
+
+
+class CallbackSupportMixin:
+    """An estimator whose fits can be watched."""
+
+    def set_callbacks(self, *callbacks):
+        """Watch the next fits by these; by nobody where there are none."""
+        if callbacks:
+            self._skl_callbacks = list(callbacks)
+        elif hasattr(self, "_skl_callbacks"):
+            del self._skl_callbacks
+        return self
+
+    def _init_callback_context(self, max_subtasks=None):
+        return Context(getattr(self, "_skl_callbacks", ()))
+
+
+class Context:
+    """A task of a fit, and those who watch it."""
+
+    def __init__(self, callbacks):
+        self._callbacks = callbacks
+
+    def subcontext(self, **_):
+        """A part of the task."""
+        return Context(self._callbacks)
+
+    def call_on_fit_task_begin(self, estimator, **_):
+        """Tell all that the task begins."""
+        for callback in self._callbacks:
+            callback.on_fit_task_begin(estimator, self)
+
+    def call_on_fit_task_end(self, estimator, reconstruction_attributes=None, **_) -> bool:
+        """Tell all that the task has ended; whether anyone wants the fit to end."""
+        if not self._callbacks:
+            return False
+        fitted = None
+        if reconstruction_attributes is not None:
+            fitted = copy.copy(estimator)
+            vars(fitted).update(reconstruction_attributes())
+        answers = [
+            callback.on_fit_task_end(estimator, self, fitted_estimator=fitted)
+            for callback in self._callbacks
+        ]
+        return any(answers)
+
+
+def with_callbacks(method):
+    """The method itself: its reports find the callbacks on the estimator."""
+    return method

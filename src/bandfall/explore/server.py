@@ -1,0 +1,157 @@
+"""The explorer over HTTP, for one person on this machine.
+
+Only the loopback interface is bound, only addresses that hold a random token are answered, only
+GET is understood, and nothing can be written.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from html import escape
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from bandfall.drawing import read_resource, style_sheet
+from bandfall.explore.data_page import LIVE_POLICY
+from bandfall.explore.what_if import WhatIf
+from bandfall.version import __version__
+
+HOST = "127.0.0.1"
+
+
+class Explorer:
+    """A server that shows progress until it is given a page, and answers what-ifs after.
+
+    Examples
+    --------
+    >>> explorer = Explorer("y")
+    >>> explorer.address.startswith("http://127.0.0.1:")
+    True
+    >>> explorer.close()
+    """
+
+    def __init__(self, target: str):
+        self.token = secrets.token_urlsafe(18)
+        self.share = 0.0
+        self._page = _waiting_page(target)
+        self._what_if: WhatIf | None = None
+        self._lock = threading.Lock()  # one prediction at a time
+        self._server = ThreadingHTTPServer((HOST, 0), _handler(self))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Where the page is."""
+        return f"http://{self.host}/{self.token}/"
+
+    @property
+    def host(self) -> str:
+        """Name and port under which the server may be spoken to."""
+        return f"{HOST}:{self._server.server_address[1]}"
+
+    def progress(self, share: float) -> None:
+        """How much of the work before the page is done."""
+        self.share = min(max(share, self.share), 1.0)
+
+    def show(self, page: str, what_if: WhatIf) -> None:
+        """The page from now on."""
+        with self._lock:
+            self._page, self._what_if = page, what_if
+
+    def close(self) -> None:
+        """Stop answering and free the port."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[HTTPStatus, str, str]:
+        """Status, kind of content and content for a path below the token."""
+        if path == "":
+            return HTTPStatus.OK, "text/html", self._page
+        if path == "state":
+            ready = self._what_if is not None
+            return _json(HTTPStatus.OK, {"ready": ready, "share": self.share})
+        if path == "predict" and self._what_if is not None:
+            return self._prediction(self._what_if, query)
+        return _json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"})
+
+    def _prediction(
+        self, what_if: WhatIf, query: dict[str, list[str]]
+    ) -> tuple[HTTPStatus, str, str]:
+        try:
+            row, changes = _asked(what_if, query)
+        except (KeyError, ValueError, IndexError):
+            return _json(HTTPStatus.BAD_REQUEST, {"error": "no such row, feature or value"})
+        with self._lock:
+            prediction = what_if.predict(row, changes)
+        return _json(HTTPStatus.OK, {"prediction": prediction})
+
+
+def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int]]:
+    """Row and changes of a query, all of them known to the page."""
+    row = int(query["row"][0])
+    pairs = [pair.split(":") for pair in query["changes"][0].split(",")]
+    changes = {int(feature): int(point) for feature, point in pairs}
+    known = 0 <= row < len(what_if.rows) and all(
+        0 <= feature < len(what_if.features) and 0 <= point < len(what_if.features[feature].values)
+        for feature, point in changes.items()
+    )
+    if not known:
+        raise ValueError("unknown place")
+    return row, changes
+
+
+def _json(status: HTTPStatus, value: dict[str, Any]) -> tuple[HTTPStatus, str, str]:
+    return status, "application/json", json.dumps(value)
+
+
+def _handler(explorer: Explorer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        server_version = f"bandfall/{__version__}"
+        sys_version = ""
+
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            _, token, *rest = parts.path.split("/", 2)
+            known = secrets.compare_digest(token.encode(), explorer.token.encode())
+            # Another name for this machine may be a page elsewhere that reaches for it.
+            spoken_to = self.headers.get("Host", "")
+            if not known or len(rest) != 1 or spoken_to != explorer.host:
+                self._send(*_json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"}))
+                return
+            self._send(*explorer.answer(rest[0], parse_qs(parts.query)))
+
+        def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+            body = text.encode()
+            self.send_response(status)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Security-Policy", LIVE_POLICY)
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Referrer-Policy", "no-referrer")
+            self.send_header("X-Content-Type-Options", "nosniff")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *arguments: Any) -> None:
+            """Nothing: the terminal belongs to the command."""
+
+    return Handler
+
+
+def _waiting_page(target: str) -> str:
+    page = read_resource("bandfall.explore", "waiting.html")
+    parts = {
+        "style": style_sheet("bandfall.report", "page.css"),
+        "policy": LIVE_POLICY,
+        "target": escape(target),
+    }
+    for name, text in parts.items():
+        page = page.replace("{{" + name + "}}", text)
+    return page

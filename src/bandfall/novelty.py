@@ -1,0 +1,93 @@
+"""How far rows are from all that a model has seen, in the metric in which it measures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.distances import squared_distances
+
+__all__ = ["nearest_distances", "novelty_scale"]
+
+_SHARE = 0.99  # of rows like those seen: what is farther than these is novel
+_MAX_ROWS = 2000  # to judge by
+_COPIES = 4  # of a block of distances, while they are computed
+
+
+def nearest_distances(
+    Z_new: np.ndarray,
+    Z: np.ndarray,
+    *,
+    own: np.ndarray | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> np.ndarray:
+    """Euclidean distance of each new row to the nearest of the rows Z, shape (m,).
+
+    Parameters
+    ----------
+    Z_new : ndarray of shape (m, d)
+    Z : ndarray of shape (n, d)
+        Both in the coordinates in which distances are measured.
+    own : ndarray of int, shape (m,), optional
+        For each new row one of Z that does not count: itself.
+    memory_budget : int
+        Bytes.
+
+    Examples
+    --------
+    >>> nearest_distances(np.array([[3.0, 4.0]]), np.zeros((2, 2)))
+    array([5.])
+    """
+    centre = Z.mean(axis=0, dtype=np.float64)
+    rows, new = Z - centre, Z_new - centre
+    block = max(1, int(memory_budget) // (8 * _COPIES * len(rows)))
+    nearest = np.empty(len(new))
+    for start in range(0, len(new), block):
+        part = slice(start, start + block)
+        squares = squared_distances(new[part], rows)
+        if own is not None:
+            squares[np.arange(len(squares)), own[part]] = np.inf
+        nearest[part] = np.sqrt(squares.min(axis=1))
+    return nearest
+
+
+def novelty_scale(
+    Z: np.ndarray,
+    Z_held_out: np.ndarray | None = None,
+    *,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+) -> float:
+    """The distance that 99 % of rows like those in training stay within.
+
+    A row's novelty is its distance to the nearest training row over this: beyond 1 it is unlike
+    what was seen.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, d)
+        Training rows.
+    Z_held_out : ndarray of shape (m, d), optional
+        Rows of the same kind that were not trained on. Without them each training row is
+        compared with the others.
+    memory_budget : int
+        Bytes.
+
+    Returns
+    -------
+    float
+        Positive; 1 where no two rows differ.
+    """
+    if Z_held_out is not None and len(Z_held_out):
+        sample = Z_held_out[:: -(-len(Z_held_out) // _MAX_ROWS)]
+        distances = nearest_distances(sample, Z, memory_budget=memory_budget)
+    elif len(Z) > 1:
+        own = np.arange(0, len(Z), -(-len(Z) // _MAX_ROWS))
+        distances = nearest_distances(Z[own], Z, own=own, memory_budget=memory_budget)
+    else:
+        return 1.0
+    scale = float(np.quantile(distances, _SHARE))
+    if scale > 0:
+        return scale
+    # Nearly all rows repeat others: those that do not say what is near.
+    differ = distances[distances > 0]
+    return float(differ.min()) if len(differ) else 1.0

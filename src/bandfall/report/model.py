@@ -1,0 +1,123 @@
+"""A fitted estimator as a report asks it: with tables, now and at earlier moments of training."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from bandfall.estimators import KernelDescentRegressor
+
+MAX_MOMENTS = 30
+MAX_CUT_ROWS = 2000  # training rows up to which a path is cut between its stages
+LIGHT_TOLERANCE = 1e-2
+USUAL_ENTRIES = 100_000  # kernel entries of one prediction where they cannot be counted
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Moments of training that a film shows; arrays of equal length.
+
+    Attributes
+    ----------
+    stages : ndarray of int
+        Stage after which each moment lies; −1 is the start, the mean of the target. None where
+        `paths` stand for them.
+    paths : list of Path, or None
+    """
+
+    stages: np.ndarray | None
+    paths: list[Any] | None
+
+
+class Model:
+    """A fitted estimator or pipeline with one target, asked through its public methods.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or pipeline
+    mean : float
+        Of the training target: what is predicted before training.
+    """
+
+    def __init__(self, estimator: Any, mean: float):
+        self._estimator, self.mean = estimator, mean
+        self._names = getattr(estimator, "feature_names_in_", None)
+        pipeline = isinstance(estimator, Pipeline)
+        self.last = estimator[-1] if pipeline else estimator
+        self._before: Any = estimator[:-1] if pipeline and len(estimator) > 1 else None
+        path = getattr(self.last, "path_", None)
+        self.path: Any = path if path is not None and len(path) else None
+
+    @property
+    def tells_its_story(self) -> bool:
+        """Whether earlier stages of training can be asked; those of a compressed path cannot."""
+        known = self.path is not None and hasattr(self.last, "staged_predict")
+        return known and not np.isnan(self.path.stages[0].time)
+
+    def predict(self, X: pd.DataFrame) -> np.ndarray:
+        return np.ravel(self._estimator.predict(self._named(X)))
+
+    def staged(self, X: pd.DataFrame) -> np.ndarray:
+        """Predictions after every stage, (n_stages, m)."""
+        return np.array([np.ravel(p) for p in self.last.staged_predict(self._inner(X))])
+
+    def moments(self, train_r2: np.ndarray) -> Moments:
+        """Moments about evenly apart in training R², given R² after every stage.
+
+        Where a path has few stages, or one takes most of the way, it is cut between them.
+        """
+        if self._can_be_cut and len(train_r2) < MAX_MOMENTS:
+            levels = np.linspace(0.0, self.path.r2, MAX_MOMENTS)
+            cuts = [self.path.truncate(r2=float(level)) for level in levels[1:-1]]
+            return Moments(None, [self.path.replace(stages=()), *cuts, self.path])
+        levels = np.linspace(0.0, float(train_r2[-1]), MAX_MOMENTS)
+        ends = np.append(0.0, train_r2)
+        nearest = np.abs(ends[:, None] - levels).argmin(axis=0) - 1
+        return Moments(np.unique(np.append(nearest, [-1, len(train_r2) - 1])), None)
+
+    def film(self, X: pd.DataFrame, moments: Moments) -> np.ndarray:
+        """Predictions at every moment, (n_moments, m)."""
+        if moments.paths is not None:
+            rows = np.asarray(self._inner(X), dtype=self.path.X.dtype)
+            return np.stack([path.evaluate(rows)[:, 0] for path in moments.paths])
+        start = np.full((1, len(X)), self.mean)
+        return np.concatenate([start, self.staged(X)])[moments.stages + 1]  # type: ignore[operator]
+
+    def light(self) -> tuple[Model, int]:
+        """Nearly the same model with few bandwidths, and the entries one prediction takes."""
+        if self.path is None:
+            return self, USUAL_ENTRIES
+        last = copy.copy(self.last)
+        last.path_ = self.path.compress(LIGHT_TOLERANCE)
+        paths = [last.path_]
+        if hasattr(last, "members_"):  # an average
+            last.members_ = [
+                replace(member, path=member.path.compress(LIGHT_TOLERANCE))
+                for member in self.last.members_
+            ]
+            paths = [member.path for member in last.members_]
+        pipeline = self._before is not None
+        estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
+        return Model(estimator, self.mean), sum(len(path) * len(path.X) for path in paths)
+
+    @property
+    def _can_be_cut(self) -> bool:
+        return (
+            isinstance(self.last, KernelDescentRegressor)
+            and self.path.solver is not None
+            and len(self.path.X) <= MAX_CUT_ROWS
+        )
+
+    def _inner(self, X: pd.DataFrame) -> Any:
+        """Rows as the last step of a pipeline sees them."""
+        rows = self._named(X)
+        return rows if self._before is None else self._before.transform(rows)
+
+    def _named(self, X: pd.DataFrame) -> Any:
+        """The table, or its numbers for a model that was trained without names."""
+        return X.to_numpy(dtype=np.float64) if self._names is None else X

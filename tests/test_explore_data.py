@@ -1,0 +1,265 @@
+"""The explorer of a model: what-ifs, its server, and its page in a real browser."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bandfall import BandfallRegressor, KernelDescentRegressor
+from bandfall.explore.data_page import render_explorer
+from bandfall.explore.server import Explorer
+from bandfall.explore.what_if import WhatIf
+from bandfall.report import Rows, study
+from shell import Y, call, frame, one_line
+
+CODE = "document.title='owned'"
+EVIL = f"<img src=x onerror={CODE}>\"'</script><script>{CODE}</script>"
+SOURCES = Path(__file__).parent.parent / "src"
+
+
+def table(n=60, seed=0):
+    """Two features of numbers with hostile names, one of text with hostile values."""
+    made = frame(n, seed)[["width", "höhe"]].assign(town=[EVIL, "Rom", "Oslo"] * (n // 3))
+    made.columns = [f"width {EVIL}", "höhe", "town"]
+    y = made.iloc[:, 0] + np.sin(2 * made["höhe"]) + (made["town"] == "Rom")
+    return Rows(made, y.to_numpy())
+
+
+@pytest.fixture(scope="module")
+def model():
+    rows = table()
+    return BandfallRegressor(max_seconds=1.0, kernels=("gaussian",)).fit(rows.X, rows.y)
+
+
+@pytest.fixture(scope="module")
+def findings(model):
+    return study(model, table(), table(30, 1), list(table().X.columns))
+
+
+@pytest.fixture(scope="module")
+def what_if(model, findings):
+    return WhatIf(model, findings)
+
+
+def page_of(model, findings, what_if, **options):
+    return render_explorer(model, findings, what_if, target=EVIL, source=EVIL, **options)
+
+
+class TestWhatIf:
+    def test_unchanged_rows_have_their_predictions(self, model, what_if):
+        data = what_if.as_data()
+        predictions = [row["prediction"] for row in data["rows"]]
+        np.testing.assert_allclose(predictions, model.predict(what_if.rows))
+        json.dumps(data, allow_nan=False)
+
+    def test_one_change_is_in_the_table(self, what_if):
+        data = what_if.as_data()
+        for place, feature in enumerate(data["features"]):
+            point = len(feature["labels"]) - 1
+            want = what_if.predict(1, {place: point})
+            np.testing.assert_allclose(feature["predictions"][1][point], want)
+
+    def test_several_changes(self, model, what_if):
+        changed = what_if.rows.iloc[[2]].copy()
+        changes = {}
+        for place, feature in enumerate(what_if.features):
+            changes[place] = 1
+            changed.isetitem(feature.column, [feature.values.iloc[1]])
+        np.testing.assert_allclose(what_if.predict(2, changes), model.predict(changed)[0])
+
+    def test_missing_numbers_and_model_without_names(self):
+        X = np.random.default_rng(0).normal(size=(40, 2))
+        plain = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, X[:, 0])
+        found = study(plain, Rows(X, X[:, 0]), None, ["a", "b"])
+        assert "What if" in page_of(plain, found, WhatIf(plain, found))
+        holes = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 1, np.nan, X[:, 1])})
+        searched = BandfallRegressor(max_seconds=0.5, kernels=("gaussian",)).fit(holes, X[:, 0])
+        found = study(searched, Rows(holes, X[:, 0]), None, ["a", "b"])
+        json.dumps(WhatIf(searched, found).as_data(), allow_nan=False)
+
+
+@pytest.fixture
+def explorer():
+    served = Explorer(EVIL)
+    yield served
+    served.close()
+
+
+def ask(explorer, path, *, method="GET", host=None):
+    """Status, headers and text of a request."""
+    connection = http.client.HTTPConnection(urlsplit(explorer.address).netloc, timeout=10)
+    connection.request(method, path, headers={"Host": host or explorer.host})
+    reply = connection.getresponse()
+    text = reply.read().decode()
+    connection.close()
+    return reply.status, reply.headers, text
+
+
+class TestServer:
+    def test_progress_then_the_page(self, explorer, model, findings, what_if):
+        home = f"/{explorer.token}/"
+        status, headers, text = ask(explorer, home)
+        assert status == 200
+        assert "Training a model" in text
+        assert "<script>document.title" not in text
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert headers["Cache-Control"] == "no-store"
+        explorer.progress(0.5)
+        assert json.loads(ask(explorer, home + "state")[2]) == {"ready": False, "share": 0.5}
+        assert ask(explorer, home + "predict?row=0&changes=0:0")[0] == 404
+        explorer.show(page_of(model, findings, what_if, live=True), what_if)
+        assert json.loads(ask(explorer, home + "state")[2])["ready"]
+        assert "What if" in ask(explorer, home)[2]
+        status, _, text = ask(explorer, home + "predict?row=1&changes=0:3,1:4")
+        want = what_if.predict(1, {0: 3, 1: 4})
+        assert json.loads(text)["prediction"] == pytest.approx(want)
+
+    def test_nothing_without_the_token_or_under_another_name(self, explorer):
+        for path in ("/", "/state", f"/{explorer.token}", f"/{explorer.token}x/", "//", "/../"):
+            assert ask(explorer, path)[0] == 404, path
+        assert ask(explorer, f"/{explorer.token}/nothing")[0] == 404
+        assert ask(explorer, f"/{explorer.token}/", host="evil.example:80")[0] == 404
+        assert len(explorer.token) >= 20
+
+    @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+    def test_only_get_is_understood(self, explorer, method):
+        assert ask(explorer, f"/{explorer.token}/", method=method)[0] == 501
+
+    @pytest.mark.parametrize(
+        "query",
+        ["", "row=0", "row=x&changes=0:0", "row=0&changes=", "row=99&changes=0:0",
+         "row=-1&changes=0:0", "row=0&changes=99:0", "row=0&changes=0:9999", "row=0&changes=0:-1",
+         "row=0&changes=0:0:0", "row=1e9&changes=0:0"],
+    )  # fmt: skip
+    def test_bad_questions_are_refused(self, explorer, what_if, query):
+        explorer.show("page", what_if)
+        assert ask(explorer, f"/{explorer.token}/predict?{query}")[0] == 400
+
+    def test_listens_on_loopback_only(self, explorer):
+        assert urlsplit(explorer.address).hostname == "127.0.0.1"
+        assert explorer._server.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.browser
+class TestBrowser:
+    ANSWER = "document.getElementById('what-if-answer').textContent"
+    SLIDE = (
+        "const s = document.querySelectorAll('#what-if-sliders input')[arguments[0]];"
+        "s.value = arguments[1]; s.dispatchEvent(new Event('input'));"
+    )
+
+    @pytest.fixture
+    def alone(self, chromium, model, findings, what_if, tmp_path):
+        """The page in a file; afterwards nothing may have gone wrong or left the machine."""
+        file = tmp_path / "explorer.html"
+        file.write_text(page_of(model, findings, what_if), encoding="utf-8")
+
+        def go(**options):
+            return chromium.open(file.as_uri(), **options)
+
+        yield go
+        assert chromium.errors() == []
+        assert chromium.requests() == []
+
+    def test_what_if_without_a_server(self, alone, what_if):
+        browser = alone()
+        before = browser.run(f"return {self.ANSWER}")
+        browser.run(self.SLIDE, 0, 5)
+        assert browser.run(f"return {self.ANSWER}") != before
+        browser.run(self.SLIDE, 1, 3)  # the first goes back: one change at a time
+        assert browser.run("return document.querySelectorAll('.changed').length") == 1
+        browser.find("#what-if-reset").click()
+        assert browser.run(f"return {self.ANSWER}") == before
+
+    def test_hostile_names_values_and_files_run_nothing(self, alone):
+        browser = alone()
+        browser.run(self.SLIDE, 0, 5)
+        assert browser.run("return document.title").startswith("Predicting <img")
+        assert browser.run("return document.querySelectorAll('img').length") == 0
+        assert EVIL in browser.run("return document.body.innerText + document.body.textContent")
+
+    @pytest.mark.parametrize("width", [390, 1280])
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_fits_and_is_accessible(self, alone, width, dark):
+        browser = alone(width=width, dark=dark)
+        assert browser.too_wide() <= 0
+        assert browser.serious_issues() == []
+
+    def test_from_progress_to_live_predictions(self, chromium, explorer, model, findings, what_if):
+        chromium.open(explorer.address)
+        explorer.progress(0.4)
+        chromium.wait("document.getElementById('share').value === 0.4")
+        explorer.show(page_of(model, findings, what_if, live=True), what_if)
+        chromium.wait("document.getElementById('what-if-answer')")
+        chromium.run(self.SLIDE, 0, 5)
+        first = chromium.run(f"return {self.ANSWER}")
+        chromium.run(self.SLIDE, 1, 2)
+        chromium.wait(f"{self.ANSWER} !== '{first}'")
+        want = what_if.predict(0, {0: 5, 1: 2})
+        got = chromium.run(f"return {self.ANSWER}").replace("−", "-")
+        assert float(got) == pytest.approx(want, rel=1e-3)
+        assert chromium.errors() == []
+        here = f"http://{explorer.host}/{explorer.token}/"
+        assert all(address.startswith(here) for address in chromium.requests())
+
+
+class TestCommand:
+    @pytest.fixture(autouse=True)
+    def quiet(self, monkeypatch, tmp_path):
+        monkeypatch.chdir(tmp_path)
+        frame().to_csv("d.csv", index=False)
+
+    def test_a_table_into_one_file(self, tmp_path):
+        done = call("explore", "d.csv", *Y, "--out", "e.html", "--no-open")
+        assert done.exit_code == 0, done.output
+        assert "What if" in (tmp_path / "e.html").read_text(encoding="utf-8")
+
+    def test_a_model_with_and_without_other_rows(self, tmp_path):
+        assert call("fit", "d.csv", *Y, "--out", "m").exit_code == 0
+        frame(20, 5).to_csv("new.csv", index=False)
+        for more in ((), ("new.csv",)):
+            done = call("explore", "m", *more, "--out", "e.html", "--no-open")
+            assert done.exit_code == 0, done.output
+        assert "new.csv" in (tmp_path / "e.html").read_text(encoding="utf-8")
+
+    def test_what_cannot_be_explored(self):
+        assert "--target" in one_line(call("explore", "d.csv", "--out", "e.html"))
+        complaint = one_line(call("explore", "d.csv", "d.csv", *Y, "--out", "e.html"))
+        assert "only one table" in complaint
+        assert "overwrite" in one_line(call("explore", "d.csv", *Y, "--out", "d.csv", "--force"))
+
+    def test_serves_until_interrupted(self, tmp_path):
+        command = [sys.executable, "-m", "bandfall", "explore", "d.csv", *Y, "--no-open", "--json"]
+        paths = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": paths},
+        )
+        try:
+            address = json.loads(process.stdout.readline())["address"]
+            for _ in range(600):
+                if json.load(urlopen(address + "state", timeout=10))["ready"]:
+                    break
+                time.sleep(0.1)
+            assert "What if" in urlopen(address, timeout=10).read().decode()
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0
+            assert "Traceback" not in errors.decode()
+        finally:
+            process.kill()
+            process.communicate()

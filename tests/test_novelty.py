@@ -1,0 +1,53 @@
+"""Distance to what was seen."""
+
+import numpy as np
+import pytest
+from scipy.spatial import cKDTree
+
+from bandfall.novelty import nearest_distances, novelty_scale
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).normal(size=(300, 4)) + 1e3
+
+
+def test_distances_are_exact(rows):
+    new = rows[:50] + np.random.default_rng(1).normal(size=(50, 4))
+    expected, _ = cKDTree(rows).query(new)
+    np.testing.assert_allclose(nearest_distances(new, rows), expected, rtol=1e-9)
+    assert nearest_distances(rows, rows).tolist() == [0.0] * 300
+
+
+def test_little_memory_gives_the_same(rows):
+    new = rows[:50] + 0.1
+    np.testing.assert_allclose(
+        nearest_distances(new, rows, memory_budget=1), nearest_distances(new, rows), rtol=1e-9
+    )
+
+
+def test_one_is_the_99_percent_point_of_held_out_rows(rows):
+    held_out = np.random.default_rng(2).normal(size=(5000, 4)) + 1e3
+    novelty = nearest_distances(held_out, rows) / novelty_scale(rows, held_out)
+    assert np.mean(novelty > 1) == pytest.approx(0.01, abs=0.004)
+    far = nearest_distances(rows[:1] + 50, rows) / novelty_scale(rows, held_out)
+    assert far > 10
+
+
+def test_without_held_out_rows_each_is_compared_with_the_others(rows):
+    held_out = np.random.default_rng(2).normal(size=(2000, 4)) + 1e3
+    alone = novelty_scale(rows)
+    assert alone == novelty_scale(rows, rows[:0])
+    assert alone == pytest.approx(novelty_scale(rows, held_out), rel=0.25)
+
+
+def test_repeated_rows():
+    assert novelty_scale(np.zeros((5, 2))) == 1.0
+    assert novelty_scale(np.zeros((1, 2))) == 1.0
+    rows = np.zeros((500, 1))
+    rows[0] = 2.0
+    assert novelty_scale(rows) == 2.0
+
+
+def test_float32_rows(rows):
+    assert novelty_scale(rows.astype(np.float32)) == pytest.approx(novelty_scale(rows), rel=1e-3)

@@ -23,6 +23,9 @@ from bandfall.selection.parts import (
 )
 from bandfall.selection.tuning import Tuned
 
+_PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
+_ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
+
 
 @dataclass(frozen=True)
 class Member:
@@ -67,18 +70,34 @@ def fit_members(
         root = everything.root(candidate.encoding, candidate.n_rounds)
         Z, _ = rows.views[candidate.encoding].columns(everything.train, everything.held_out)
         max_r2 = min(max(trial.max_r2, 1e-3), MAX_R2)
-        path = fit_path(
-            scaled(Z, root),
-            rows.y.astype(Z.dtype),
-            get_kernel(candidate.kernel),
-            solver=Flow(
-                tolerance=min(TOLERANCE, 0.1 * math.sqrt(1.0 - max_r2)), max_dimension=MAX_DIMENSION
-            ),
-            schedule=MinimumSpeed(candidate.min_speed, SHRINK),
-            stopping=Stopping(max_r2=max_r2, max_iter=2000),
-            weights=None if rows.weights is None else rows.weights.astype(Z.dtype),
-            **rows.resources,
-        )
+        path = _fit(rows, scaled(Z, root), candidate, max_r2)
+        if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
+            path = _fit(rows, scaled(Z.astype(np.float64), root), candidate, max_r2)
         members.append(Member(candidate, max_r2, root, path, weight))
         progress()
     return members
+
+
+def _fit(rows: Rows, X: np.ndarray, candidate: Candidate, max_r2: float) -> Path:
+    """The candidate's path, stopped where its search said."""
+    tolerance = min(TOLERANCE, 0.1 * math.sqrt(1.0 - max_r2))
+    return fit_path(
+        X,
+        rows.y.astype(X.dtype),
+        get_kernel(candidate.kernel),
+        solver=Flow(tolerance=tolerance, max_dimension=MAX_DIMENSION),
+        schedule=MinimumSpeed(candidate.min_speed, SHRINK),
+        stopping=Stopping(max_r2=max_r2, max_iter=2000),
+        weights=None if rows.weights is None else rows.weights.astype(X.dtype),
+        **rows.resources,
+    )
+
+
+def _rounding(path: Path) -> float:
+    """What rounding may do to predictions: slow paths add and subtract large numbers."""
+    return _PRODUCT_ERROR * float(np.linalg.norm(path.coefficients.astype(np.float64)))
+
+
+def _error(trial: Trial) -> float:
+    """Root mean square of the errors on held-out rows."""
+    return math.sqrt(max(1.0 - trial.score, 1e-12))

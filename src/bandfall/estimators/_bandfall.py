@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, fields
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bandfall.descent import Path
 from bandfall.encoding import Table, TableEncoder, is_frame, read_table
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
@@ -174,6 +176,22 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         reports.finish(self._fitted_state)
         return self
 
+    @property
+    def path_(self) -> Path:
+        """Path of the heaviest member."""
+        return self.members_[0].path
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """What the heaviest member multiplies encoded columns with."""
+        return self.members_[0].root
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Configuration of the heaviest member."""
+        best = self.members_[0]
+        return {**asdict(best.candidate), "max_r2": best.max_r2}
+
     def predict(self, X):
         """Predict.
 
@@ -323,9 +341,6 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         return self._shaped(values.astype(self._dtype, copy=False))
 
     def _keep_evidence(self, tuned: Tuned) -> None:
-        best = self.members_[0]
-        self.path_, self.metric_ = best.path, best.root
-        self.best_params_ = {**asdict(best.candidate), "max_r2": best.max_r2}
         self.held_out_rows_ = tuned.held_out
         self.held_out_predictions_ = self._in_units(tuned.predictions)
         self.best_score_ = tuned.score

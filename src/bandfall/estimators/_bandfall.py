@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bandfall.descent import Path
 from bandfall.encoding import Table, TableEncoder, is_frame, read_table
-from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._base import KernelRegressor, prediction_dtype
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
@@ -275,6 +275,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             table, self._dtype = read_table(X), X.dtype
         self._y_ndim = np.ndim(y)
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._prediction_dtype = prediction_dtype(y, self._dtype)
         if sample_weight is None:
             return table, y, None
         weights = _check_sample_weight(sample_weight, y, ensure_non_negative=True)
@@ -337,8 +338,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         return member.path.evaluate(rows, **self._resources(len(member.path.X)))
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
-        values = predictions * self._y_scale + self._y_offset
-        return self._shaped(values.astype(self._dtype, copy=False))
+        return self._shaped(predictions * self._y_scale + self._y_offset)
 
     def _keep_evidence(self, tuned: Tuned) -> None:
         self.held_out_rows_ = tuned.held_out

@@ -30,7 +30,7 @@ ENCODINGS = ("standard", "steps", "quantile")
 _FLOAT32_ROWS = 500
 _DEVICE_ROWS = 2000
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
-_FEWEST = 4  # rows to choose by
+_FEWEST = 4  # different rows to choose by
 
 
 class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
@@ -159,7 +159,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         table, y, weights = self._training_table(X, y, sample_weight)
         rows = self._rows(table, y, weights)
         tuned = default_choice(len(rows))
-        if len(rows) >= _FEWEST and np.any(rows.y):
+        if rows.groups.max() + 1 >= _FEWEST and np.any(rows.y):
             tuned = tune(
                 rows,
                 budget=self._budget,

@@ -285,7 +285,7 @@ def test_bad_parameters_are_named(bad, message):
 
 def test_sparse_matrices_are_refused():
     for kind in (sparse.csr_matrix, sparse.coo_array, sparse.dok_matrix):  # the last is a dict
-        with pytest.raises(TypeError, match="[Ss]parse .*dense"):
+        with pytest.raises(TypeError, match=r"[Ss]parse .*dense"):
             BandfallRegressor().fit(kind(np.eye(5)), np.arange(5.0))
 
 

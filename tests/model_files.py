@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import numpy as np
 from sklearn.pipeline import make_pipeline
@@ -17,6 +18,8 @@ from bandfall import (
     KernelRidgeRegressor,
     PaperMLPRegressor,
 )
+from bandfall.encoding import TableEncoder
+from bandfall.metric import scaled
 from bandfall.persistence import container
 
 
@@ -52,6 +55,28 @@ def estimators():
             KernelRidgeRegressor(),
         ),
     }
+
+
+def averaged(model, X, encodings, seed=0):
+    """The model as an average over these encodings, each with a metric, whichever had won."""
+    random = np.random.default_rng(seed)
+    member = model.members_[0]
+    dtype = member.path.X.dtype
+    model.encoders_ = {name: TableEncoder(name) for name in encodings}
+    model.members_ = []
+    for number, (name, encoder) in enumerate(model.encoders_.items()):
+        Z = encoder.fit_transform(X, dtype=dtype, warn=False)
+        root = random.normal(size=Z.shape[1]) if number == 0 else np.eye(Z.shape[1]) + 0.1
+        model.members_.append(
+            replace(
+                member,
+                candidate=replace(member.candidate, encoding=name),
+                root=root,
+                path=member.path.replace(X=scaled(Z, root)),
+                weight=1.0 / len(encodings),
+            )
+        )
+    return model
 
 
 def taken_apart(data):

@@ -1,10 +1,14 @@
 """The self-tuning regressor: what it promises, on problems small enough to check."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
+from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
 from bandfall import BandfallRegressor, KernelDescentRegressor
@@ -15,6 +19,8 @@ from bandfall.schedules import MinimumSpeed
 from problems import problem
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 2}
+FASTEST = {"kernels": ("gaussian",), "max_rounds": 0, "n_members": 1}
+CHOSEN = ("encoding", "n_rounds", "kernel", "min_speed")
 
 
 @pytest.fixture(scope="module")
@@ -46,25 +52,67 @@ def test_importances_find_the_features_that_matter(fitted):
 def test_everything_tried_is_kept(fitted):
     table = fitted.selection_
     assert len({len(column) for column in table.values()}) == 1
-    first = {key: table[key][0] for key in ("kernel", "min_speed", "n_rounds", "transform")}
+    assert {"encoding", "n_rounds", "kernel", "min_speed", "loss", "score", "n_rows"} < set(table)
+    first = {key: table[key][0] for key in CHOSEN}
     assert first == {
+        "encoding": "standard",
+        "n_rounds": 0,
         "kernel": "gaussian",
         "min_speed": 0.1,
-        "n_rounds": 0,
-        "transform": "standard",
     }
-    assert fitted.best_score_ == table["score"][np.argmin(table["loss"])]
+    tried = set(zip(*(table[key].tolist() for key in CHOSEN), strict=True))
+    for member in fitted.members_:
+        assert tuple(getattr(member.candidate, key) for key in CHOSEN) in tried
+
+
+def test_members_are_an_average_with_the_heaviest_first(friedman, fitted):
+    _, _, X_test, _ = friedman
+    weights = [member.weight for member in fitted.members_]
+    assert weights == sorted(weights, reverse=True)
+    assert_allclose(sum(weights), 1.0)
+    assert fitted.path_ is fitted.members_[0].path
+    assert fitted.metric_ is fitted.members_[0].root
+    assert fitted.best_params_["encoding"] == fitted.members_[0].candidate.encoding
+    assert set(fitted.encoders_) == {member.candidate.encoding for member in fitted.members_}
+    parts = []
+    for member in fitted.members_:
+        alone = clone(fitted)
+        vars(alone).update(vars(fitted), members_=[replace(member, weight=1.0)])
+        parts.append(alone.predict(X_test))
+    assert_allclose(fitted.predict(X_test), np.average(parts, axis=0, weights=weights))
+
+
+def test_evidence_is_in_the_units_of_the_target(friedman, fitted):
+    """Rows held out are predicted nearly as well as new ones, and give the score."""
+    _, y, X_test, y_test = friedman
+    truth = y[fitted.held_out_rows_]
+    found = r2_score(truth, fitted.held_out_predictions_)
+    assert_allclose(found, fitted.best_score_, rtol=1e-6)
+    assert abs(found - fitted.score(X_test, y_test)) < 0.05
 
 
 def test_the_selection_can_be_drawn(fitted):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     from bandfall.plotting import SelectionDisplay
 
+    table = fitted.selection_
     display = SelectionDisplay.from_estimator(fitted)
-    (rounds,) = display.axes_[0].lines
-    assert_array_equal(rounds.get_xdata(), np.unique(fitted.selection_["n_rounds"]))
-    best = display.axes_[1].collections[0].get_offsets()[0]
-    assert_allclose(best, [fitted.best_params_["min_speed"], fitted.best_score_])
+    left, right = display.axes_
+    lines = {line.get_label(): line for line in left.lines}
+    assert set(lines) == set(table["encoding"])
+    for encoding, line in lines.items():
+        rounds = np.unique(table["n_rounds"][table["encoding"] == encoding])
+        assert_array_equal(line.get_xdata(), rounds)
+    assert {line.get_label() for line in right.lines} == {
+        f"{encoding}, {kernel}"
+        for encoding, kernel in zip(table["encoding"], table["kernel"], strict=True)
+    }
+    marks = right.collections[0]
+    speeds = [member.candidate.min_speed for member in fitted.members_]
+    assert_allclose(marks.get_offsets()[:, 0], speeds)
+    assert_array_equal(np.argsort(-marks.get_sizes(), kind="stable"), np.arange(len(speeds)))
+    on_a_line = {(x, y) for line in right.lines for x, y in zip(*line.get_data(), strict=True)}
+    assert on_a_line.issuperset(map(tuple, marks.get_offsets().tolist()))
     with pytest.raises(ValueError, match="two"):
         SelectionDisplay.from_estimator(fitted, axes=display.axes_[0])
     pyplot.close(display.figure_)
@@ -86,7 +134,7 @@ def test_a_torch_device_gives_the_same_model(friedman, fitted):
     pytest.importorskip("torch")
     X, y, X_test, _ = friedman
     again = clone(fitted).set_params(device="cpu").fit(X, y)
-    for name in ("kernel", "min_speed", "n_rounds", "transform"):
+    for name in CHOSEN:
         assert again.best_params_[name] == fitted.best_params_[name]
     assert_allclose(again.best_score_, fitted.best_score_, rtol=1e-4)
     assert_allclose(again.predict(X_test), fitted.predict(X_test), rtol=1e-3)
@@ -97,7 +145,7 @@ def test_units_of_features_do_not_matter(friedman, fitted):
     X, y, X_test, _ = friedman
     scale, shift = np.geomspace(1e-3, 1e4, X.shape[1]), np.arange(X.shape[1]) * 100.0
     other = clone(fitted).fit(X * scale + shift, y)
-    for name in ("kernel", "min_speed", "n_rounds", "transform"):
+    for name in CHOSEN:
         assert other.best_params_[name] == fitted.best_params_[name]
     assert_allclose(other.predict(X_test * scale + shift), fitted.predict(X_test), atol=1e-3)
 
@@ -148,12 +196,23 @@ def test_tables_with_categories_and_gaps():
     assert model.feature_importances_.shape == (4,)
     assert model.feature_importances_[3] == 0.0
     unseen = frame[180:].assign(colour="violet")
-    assert np.all(np.isfinite(model.predict(unseen)))
+    with pytest.warns(UserWarning, match="levels never seen in training: .*'violet'"):
+        assert np.all(np.isfinite(model.predict(unseen)))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["colour", "size", "flag", "constant"]])
     frame.loc[0, "size"] = np.inf
-    with pytest.raises(ValueError, match=r"X\['size'\] holds infinite"):
+    with pytest.raises(ValueError, match="column 'size' holds infinite"):
         BandfallRegressor(**FAST).fit(frame, y)
+
+
+@pytest.mark.parametrize("n", [40, 1600])
+@pytest.mark.parametrize("n_different", [2, 5])
+def test_few_different_rows(n, n_different):
+    """Equal rows are held out together; nearly all of these are."""
+    X = np.zeros((n, 2))
+    X[:n_different, 0] = np.arange(n_different)
+    y = X[:, 0] + np.random.default_rng(0).normal(size=n)
+    assert np.all(np.isfinite(BandfallRegressor(**FASTEST).fit(X, y).predict(X)))
 
 
 def test_missing_values_in_arrays(friedman):
@@ -175,11 +234,14 @@ def test_weights_and_several_targets(friedman):
 def test_time_budget_returns_the_best_so_far(friedman):
     X, y, X_test, _ = friedman
     model = BandfallRegressor(max_seconds=1e-9).fit(X, y)
-    assert len(model.selection_["score"]) == 1
+    # One kernel without a metric: all speeds of it train together.
+    assert set(model.selection_["kernel"]) == {"gaussian"}
+    assert set(model.selection_["n_rounds"]) == {0}
     assert np.all(np.isfinite(model.predict(X_test)))
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
+@pytest.mark.filterwarnings("ignore:values far outside:UserWarning")
 def test_hardly_any_rows(n):
     X, y, X_new = problem(n=n)
     model = BandfallRegressor(**FAST).fit(X, y)
@@ -194,25 +256,137 @@ def test_hardly_any_rows(n):
         (np.full((12, 1), np.nan), np.arange(12.0)),  # nothing known
     ],
 )
+@pytest.mark.filterwarnings("ignore:columns are left out:UserWarning")
 def test_degenerate_data_predict_the_mean(X, y):
     assert_allclose(BandfallRegressor(**FAST).fit(X, y).predict(X), y.mean(), atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    "bad",
+    ("bad", "message"),
     [
-        {"max_seconds": 0},
-        {"max_rounds": -1},
-        {"kernels": ("rbf",)},
-        {"memory_budget": 0},
-        {"device": "tpu"},
-        {"device": 0},
+        ({"max_seconds": 0}, "'max_seconds' .* float in the range"),
+        ({"max_rounds": -1}, "'max_rounds' .* int in the range"),
+        ({"max_rounds": 2.5}, "'max_rounds' .* int in the range .* Got 2.5"),
+        ({"n_members": 0}, "'n_members' .* int in the range"),
+        ({"search_rows": 2}, "'search_rows' .* int in the range"),
+        ({"kernels": ("rbf",)}, "kernel='rbf' is unknown; allowed: gaussian"),
+        ({"kernels": ()}, r"kernels=\(\) leaves nothing to choose from"),
+        ({"kernels": "gaussian"}, "'kernels' .* array-like or None. Got 'gaussian'"),
+        ({"memory_budget": 0}, "'memory_budget' .* int in the range"),
+        ({"memory_budget": np.inf}, "'memory_budget' .* int in the range .* Got inf"),
+        ({"device": "tpu"}, "device='tpu' is unknown"),
+        ({"device": 0}, "'device' .* Got 0"),
     ],
 )
-def test_bad_parameters_are_named(bad):
-    name = next(iter(bad)).removesuffix("s")
-    with pytest.raises((ValueError, TypeError), match=name):
+def test_bad_parameters_are_named(bad, message):
+    with pytest.raises((ValueError, TypeError), match=message):
         BandfallRegressor(**bad).fit(np.eye(5), np.arange(5.0))
+
+
+def test_sparse_matrices_are_refused():
+    for kind in (sparse.csr_matrix, sparse.coo_array, sparse.dok_matrix):  # the last is a dict
+        with pytest.raises(TypeError, match=r"[Ss]parse .*dense"):
+            BandfallRegressor().fit(kind(np.eye(5)), np.arange(5.0))
+
+
+def test_only_the_kernels_that_were_named(friedman):
+    X, y, _, _ = friedman
+    model = BandfallRegressor(kernels=("matern12",), max_rounds=1).fit(X[:60], y[:60])
+    assert {member.candidate.kernel for member in model.members_} == {"matern12"}
+    assert {member.path.kernel.name for member in model.members_} == {"matern12"}
+    assert set(model.selection_["kernel"]) == {"matern12"}
+
+
+def test_one_member(friedman, fitted):
+    X, y, _, _ = friedman
+    model = clone(fitted).set_params(n_members=1).fit(X, y)
+    assert [member.weight for member in model.members_] == [1.0]
+    assert len(model.encoders_) == 1
+
+
+def test_parameters_changed_after_fit_change_no_prediction(friedman, fitted):
+    X, y, X_test, _ = friedman
+    model = clone(fitted).fit(X, y)
+    model.set_params(kernels=("cauchy",), max_rounds=0, n_members=1, search_rows=10)
+    model.set_params(max_seconds=1.0, random_state=5, n_jobs=2, device=None)
+    assert_array_equal(model.predict(X_test), fitted.predict(X_test))
+    assert_array_equal(model.gradient(X_test[:3]), fitted.gradient(X_test[:3]))
+
+
+def smooth(n, seed=0, d=2):
+    X = np.random.default_rng(seed).normal(size=(n, d))
+    return X, 100.0 * np.sin(2.0 * X[:, 0]) + 50.0 * X[:, 1]
+
+
+@pytest.mark.parametrize("n", [200, 1000])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.filterwarnings("ignore:values far outside:UserWarning")
+def test_a_large_offset_of_the_target_costs_nothing(n, dtype):
+    """Seconds since 1970: float32 cannot tell them apart, whatever the features are."""
+    X, y = smooth(n + 100)
+    X = X.astype(dtype)
+    model = BandfallRegressor(kernels=("gaussian",), max_rounds=1).fit(X[:n], 1.7e9 + y[:n])
+    assert model.score(X[n:], 1.7e9 + y[n:]) > 0.99
+
+
+def test_float32_gives_float32():
+    X, y = smooth(60)
+    X = X.astype(np.float32)
+    model = BandfallRegressor(**FASTEST).fit(X, y.astype(np.float32))
+    assert model.predict(X).dtype == np.float32
+    assert all(stage.dtype == np.float32 for stage in model.staged_predict(X))
+
+
+def test_weights_count_relative_to_each_other(friedman):
+    X, y, X_test, _ = friedman
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(y))
+    shares = BandfallRegressor(**FAST).fit(X, y, sample_weight=weights / weights.sum())
+    counts = BandfallRegressor(**FAST).fit(X, y, sample_weight=weights * len(y))
+    assert_allclose(shares.predict(X_test), counts.predict(X_test), rtol=1e-9)
+    equal = BandfallRegressor(**FAST).fit(X, y, sample_weight=np.full(len(y), 1 / len(y)))
+    plain = BandfallRegressor(**FAST).fit(X, y)
+    assert_array_equal(equal.predict(X_test), plain.predict(X_test))
+
+
+@pytest.mark.parametrize(
+    ("of_features", "of_targets"), [(1e-300, 1.0), (1e155, 1.0), (1.0, 1e-300), (1.0, 1e304)]
+)
+@pytest.mark.filterwarnings("ignore:values far outside:UserWarning")
+def test_magnitudes_change_nothing(of_features, of_targets):
+    X, y = smooth(160)
+    plain = BandfallRegressor(**FASTEST).fit(X[:100], y[:100])
+    model = BandfallRegressor(**FASTEST).fit(of_features * X[:100], of_targets * y[:100])
+    found = model.predict(of_features * X[100:]) / of_targets
+    score = r2_score(y[100:], plain.predict(X[100:]))
+    assert_allclose(r2_score(y[100:], found), score, atol=1e-6)
+
+
+def test_magnitudes_that_no_number_can_hold_are_refused_by_column():
+    X, y = smooth(20)
+    X[3, 1] = 1e303
+    with pytest.raises(ValueError, match="column 1 holds values beyond"):
+        BandfallRegressor(**FASTEST).fit(X, y)
+
+
+def test_every_kind_of_table_gives_the_same_model():
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    random = np.random.default_rng(0)
+    columns = {
+        "size": random.normal(size=80).tolist(),
+        "colour": random.choice(["red", "green", "blue"], 80).tolist(),
+        "flag": (random.random(80) < 0.5).tolist(),
+        "when": (np.datetime64("2024-01-01") + 31 * np.arange(80)).astype(object).tolist(),
+    }
+    columns["size"][3] = columns["colour"][5] = None
+    y = random.normal(size=80) + np.array([c == "red" for c in columns["colour"]])
+    frames = [columns, pd.DataFrame(columns), pl.DataFrame(columns)]
+    models = [BandfallRegressor(**FASTEST).fit(frame, y) for frame in frames]
+    expected = models[0].predict(columns)
+    for model in models:
+        assert list(model.feature_names_in_) == list(columns)
+        assert model.best_params_ == models[0].best_params_
+        for frame in frames:
+            assert_array_equal(model.predict(frame), expected)
 
 
 def test_works_inside_cross_validation(friedman):

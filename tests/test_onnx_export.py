@@ -19,10 +19,9 @@ from bandfall import (
     datasets,
     to_onnx,
 )
-from bandfall.estimators._front import FeatureFront
 from bandfall.estimators._kernel_sum import kernel_sum
 from bandfall.kernels import KERNELS
-from model_files import estimators, table
+from model_files import averaged, estimators, table
 from shared_files import data_directory
 
 onnx = pytest.importorskip("onnx")
@@ -42,6 +41,20 @@ def run_onnx(model, X):
     return session.run(None, {"X": X})[0]
 
 
+def is_pipeline(model):
+    return isinstance(model, Pipeline)
+
+
+def rounding(model):
+    """eps Σ|c|, of an average the members' in the units of the target."""
+    members = getattr(model, "members_", None)
+    if members is None:
+        sums = [(kernel_sum(model).coefficients, 1.0)]
+    else:
+        sums = [(m.path.coefficients, m.weight * model._y_scale.max()) for m in members]
+    return sum(np.finfo(c.dtype).eps * np.abs(c).sum() * size for c, size in sums)
+
+
 def assert_equal_predictions(model, X, dtype=None, rtol=1e-5):
     """Within `rtol` of the size of the predictions, in the shape of `predict`.
 
@@ -52,9 +65,7 @@ def assert_equal_predictions(model, X, dtype=None, rtol=1e-5):
     predictions, expected = run_onnx(to_onnx(model, dtype=dtype), X), model.predict(X)
     assert predictions.dtype == X.dtype
     assert predictions.shape == expected.shape
-    parts = kernel_sum(model[-1] if isinstance(model, Pipeline) else model)
-    rounding = np.finfo(parts.coefficients.dtype).eps * np.abs(parts.coefficients).sum()
-    atol = rtol * np.abs(expected).max() + rounding
+    atol = rtol * np.abs(expected).max() + rounding(model[-1] if is_pipeline(model) else model)
     np.testing.assert_allclose(predictions, expected, rtol=0, atol=atol)
 
 
@@ -145,21 +156,50 @@ def test_real_data(name, dtype):
     assert_equal_predictions(model, X)
 
 
-@pytest.mark.parametrize("missing", [False, True])
-@pytest.mark.parametrize("transform", ["standard", "quantile"])
-def test_self_tuning_regressor(transform, missing):
-    random = np.random.default_rng(0)
-    X = random.normal(size=(120, 4)) ** 3
+def skewed_table(n, missing=False, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4)) ** 3
     X[:, 3] = np.round(X[:, 3])  # ties
-    y = np.cbrt(X[:, 0]) + X[:, 3]
-    X_new = np.concatenate([X[:30], random.normal(size=(30, 4)) ** 3, [[1e9, -1e9, 0, 0]]])
+    y = 100.0 + np.cbrt(X[:, 0]) + X[:, 3]
     if missing:
         X[::7, 1] = np.nan
+    return X, y
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize(
+    "encodings",
+    [("standard",), ("quantile",), ("steps",), ("robust",), ("steps", "standard", "quantile")],
+)
+@pytest.mark.filterwarnings("ignore:values far outside:UserWarning")
+def test_self_tuning_regressor(encodings, missing):
+    X, y = skewed_table(120, missing)
+    X_new = np.concatenate([X[:30], skewed_table(30, seed=1)[0], [[1e9, -1e9, 0, 0]]])
+    if missing:
         X_new[::5, 1:3] = np.nan
     model = BandfallRegressor(kernels=("matern32",), max_rounds=1).fit(X, y)
-    model._front = FeatureFront(transform).fit(X, np.float64)  # whichever won
-    model.path_ = model.path_.replace(X=model._encoded(X))
+    averaged(model, X, encodings)  # whichever won
     assert_equal_predictions(model, X_new, rtol=1e-9)
+
+
+def test_self_tuning_regressor_in_float32():
+    """From 500 rows on, members compute in float32."""
+    X, y = skewed_table(520, missing=True)
+    model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, y)
+    averaged(model, X, ("steps", "quantile"))
+    assert model.path_.X.dtype == np.float32
+    assert_equal_predictions(model, X[:60].astype(np.float32), np.float32)
+
+
+def test_booleans_and_columns_that_are_left_out():
+    X, y = skewed_table(60)
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    frame["flag"] = X[:, 0] > 0
+    frame["constant"] = 3.0
+    model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(frame, y)
+    averaged(model, frame, ("steps", "standard"))
+    found = run_onnx(to_onnx(model), frame.to_numpy(dtype=np.float64))
+    np.testing.assert_allclose(found, model.predict(frame), rtol=1e-9)
 
 
 def test_normal_quantile():
@@ -238,10 +278,20 @@ class TestRefused:
         with pytest.raises(TypeError, match="PaperMLPRegressor is not a kernel estimator"):
             to_onnx(PaperMLPRegressor(max_epochs=1).fit(*table()))
 
-    def test_categories(self):
-        table = pd.DataFrame({"a": np.arange(20.0), "b": ["x", "y"] * 10})
-        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, table["a"])
-        with pytest.raises(ValueError, match="1 features are categories"):
+    def test_categories_dates_and_text(self):
+        table = pd.DataFrame(
+            {
+                "size": np.arange(20.0) % 7,
+                "colour": ["red", "blue"] * 10,
+                "when": pd.date_range("2024-01-01", periods=20),
+                "price": [f"{i},5" for i in range(20)],
+            }
+        )
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0)
+        with pytest.warns(UserWarning, match="text is read"):
+            model.fit(table, table["size"])
+        message = r"category: column 'colour'; datetime: column 'when'; text: column 'price'"
+        with pytest.raises(ValueError, match=message):
             to_onnx(model)
 
     def test_kernel_beyond_elementwise_functions(self):

@@ -29,12 +29,15 @@ from bandfall import (
     load_model,
     save_model,
 )
-from bandfall.estimators._front import FeatureFront
 from bandfall.persistence import dump_bytes, load_bytes, read_model_document, read_model_file
-from model_files import estimators, table, taken_apart
+from model_files import averaged, estimators, table, taken_apart
 
 GOLDEN = Path(__file__).parent / "golden" / "model_format_1.base64"
 GOLDEN_PREDICTIONS = [0.015413410996953147, 0.751783034407862, 1.19863625187075]
+GOLDEN_BANDFALL = {
+    "standard": [11.642608650609581, 11.278350585522844, 7.3216553065264875, 10.306228505897026],
+    "quantile": [11.815567658311325, 10.755438661301541, 7.16055891217063, 18.398602213223278],
+}
 
 
 @functools.cache
@@ -103,25 +106,40 @@ def test_pickle_and_skops(name):
     np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=1e-10)
 
 
-@pytest.mark.parametrize("transform", ["standard", "quantile"])
-def test_bandfall_with_categories_and_missing_values(transform, monkeypatch):
+def mixed_table(n=120):
     random = np.random.default_rng(0)
     table = pd.DataFrame(
         {
-            "a": random.normal(size=120) ** 3,
-            "b": random.choice(["red", "green", None], 120),
-            "c": random.random(120) > 0.5,
-            "d": pd.Categorical(random.choice([1, 2], 120)),
+            "a": random.normal(size=n) ** 3,
+            "b": random.choice(["red", "green", None], n),
+            "c": random.random(n) > 0.5,
+            "d": pd.Categorical(random.choice([1, 2], n)),
+            "e": pd.date_range("2024-01-01", periods=n, freq="31h"),
         }
     )
     table.loc[::7, "a"] = np.nan
-    y = table["a"].fillna(0.0) + table["c"]
+    return table, (table["a"].fillna(0.0) + table["c"]).to_numpy()
+
+
+@pytest.mark.parametrize(
+    "encodings", [("standard",), ("quantile",), ("steps",), ("steps", "standard", "quantile")]
+)
+@pytest.mark.filterwarnings("ignore:levels never seen:UserWarning")
+def test_bandfall_with_categories_dates_and_missing_values(encodings):
+    table, y = mixed_table()
     model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
-    model._front = FeatureFront(transform).fit(table, np.float64)  # whichever won
+    model = averaged(model, table, encodings)  # whichever won
     loaded = load_bytes(dump_bytes(model)).estimator
-    np.testing.assert_allclose(loaded.predict(table), model.predict(table), rtol=1e-10)
-    unseen = table.assign(b="blue")
-    np.testing.assert_allclose(loaded.predict(unseen), model.predict(unseen), rtol=1e-10)
+    assert_same_state(model, loaded)
+    for rows in (table, table.assign(b="blue")):
+        np.testing.assert_allclose(loaded.predict(rows), model.predict(rows), rtol=1e-10)
+        np.testing.assert_allclose(loaded.gradient(rows), model.gradient(rows), rtol=1e-10)
+
+
+def test_heaviest_member_is_stored_once():
+    X, y = table()
+    document, _, _ = taken_apart(dump_bytes(BandfallRegressor(max_rounds=0).fit(X, y)))
+    assert not {"path_", "metric_", "best_params_"} & set(document["model"]["state"]["fitted"])
 
 
 def test_loaded_path_can_go_on(tmp_path):
@@ -195,6 +213,31 @@ def test_golden_file_of_format_1():
     assert model[-1].path_.status == "r2_reached"
     grid = pd.DataFrame({"a": [0.0, 1.5, 3.0], "b": [1.0, 0.25, -1.0]})
     np.testing.assert_allclose(model.predict(grid), GOLDEN_PREDICTIONS, rtol=1e-12)
+
+
+@pytest.mark.parametrize("encoding", GOLDEN_BANDFALL)
+def test_golden_files_of_a_model_that_is_one_path(encoding):
+    """Written by version 0.1.0 before models were averages."""
+    golden = GOLDEN.parent / f"bandfall_{encoding}_format_1.base64"
+    model_file = load_bytes(base64.b64decode(golden.read_text()))
+    assert model_file.notes == {"target": "price"}
+    model = model_file.estimator
+    assert [(m.weight, m.candidate.encoding) for m in model.members_] == [(1.0, encoding)]
+    assert model.best_params_["encoding"] == encoding
+    assert "encoding" in model.selection_
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+    rows = pd.DataFrame(
+        {
+            "a": [0.0, 1.5, -0.7, 0.2],
+            "b": ["red", "green", None, "violet"],
+            "c": [True, False, True, False],
+            "d": [0.1, np.nan, -1.0, 100.0],
+        }
+    )
+    with pytest.warns(UserWarning, match="levels never seen in training: .*'violet'"):
+        predictions = model.predict(rows)
+    np.testing.assert_allclose(predictions, GOLDEN_BANDFALL[encoding], rtol=1e-10)
+    assert_same_state(load_bytes(dump_bytes(model)).estimator, model)
 
 
 def test_equal_models_give_equal_bytes():

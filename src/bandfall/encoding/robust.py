@@ -9,7 +9,7 @@ import numpy as np
 from bandfall.encoding.standard import FARTHEST, moments, rounding
 
 _NORMAL_RANGE = 1.3489795003921634  # between the quartiles of a standard normal variable
-_LIMIT = 3.0  # robust standard deviations, which no value reaches
+LIMIT = 3.0  # robust standard deviations, which no value reaches
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,11 @@ class Robust:
     def transform(self, values: np.ndarray) -> np.ndarray:
         """Encoded rows, shape (m, p)."""
         t = self._scaled(values)
-        return t / np.sqrt(1.0 + (t / _LIMIT) ** 2)
+        return t / np.sqrt(1.0 + (t / LIMIT) ** 2)
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
         """dz/dx at rows, shape (m, p)."""
-        return (1.0 + (self._scaled(values) / _LIMIT) ** 2) ** -1.5 / self.scale
+        return (1.0 + (self._scaled(values) / LIMIT) ** 2) ** -1.5 / self.scale
 
     @property
     def slopes(self) -> np.ndarray:

@@ -66,10 +66,10 @@ class Steps:
             along = self._along(values[start : start + _ROWS])
             place = np.minimum(along, 1.0, out=encoded[start : start + _ROWS])
             np.maximum(place, 0.0, out=place)
-            below = np.minimum(along[:, self._first], 0.0)
-            place[:, self._first] += below / (1.0 - below)
-            above = np.maximum(along[:, self._last] - 1.0, 0.0)
-            place[:, self._last] += above / (1.0 + above)
+            below = np.minimum(along[:, self.first], 0.0)
+            place[:, self.first] += below / (1.0 - below)
+            above = np.maximum(along[:, self.last] - 1.0, 0.0)
+            place[:, self.last] += above / (1.0 + above)
             place *= self.weight
         return encoded
 
@@ -77,8 +77,8 @@ class Steps:
         """dz/dx at rows, shape (m, width); to the right at knots."""
         along = self._along(values)
         positions = np.arange(len(self.low))
-        rising = (along >= 0) | np.isin(positions, self._first)
-        rising &= (along < 1) | np.isin(positions, self._last)
+        rising = (along >= 0) | np.isin(positions, self.first)
+        rising &= (along < 1) | np.isin(positions, self.last)
         beyond = along - np.clip(along, 0.0, 1.0)
         return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
 
@@ -97,12 +97,12 @@ class Steps:
         return np.maximum(along, -FARTHEST, out=along)
 
     @cached_property
-    def _first(self) -> np.ndarray:
+    def first(self) -> np.ndarray:
         """The first ramp of each feature."""
         return np.flatnonzero(np.diff(self.columns, prepend=-1))
 
     @cached_property
-    def _last(self) -> np.ndarray:
+    def last(self) -> np.ndarray:
         """The last ramp of each feature."""
         return np.flatnonzero(np.diff(self.columns, append=-1))
 

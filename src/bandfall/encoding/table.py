@@ -131,8 +131,14 @@ def is_frame(X: Any) -> bool:
     >>> is_frame({"a": [1, 2]}), is_frame([[1, 2]]), is_frame(np.eye(2))
     (True, False, False)
     """
+    if _is_sparse(X):  # some sparse matrices are dicts
+        return False
     # On the class: reading the property of a lazy frame would run its query.
     return isinstance(X, dict | Table) or hasattr(type(X), "columns")
+
+
+def _is_sparse(X: Any) -> bool:
+    return hasattr(type(X), "toarray")
 
 
 def read_table(X: Any) -> Table:
@@ -165,6 +171,8 @@ def read_table(X: Any) -> Table:
         return X
     if isinstance(X, np.ndarray):
         return _read_array(X)
+    if _is_sparse(X):
+        raise TypeError("sparse matrices are not taken; use X.toarray()")
     if isinstance(X, dict):
         from bandfall.encoding.objects import columns_of_dict
 
@@ -173,8 +181,6 @@ def read_table(X: Any) -> Table:
         from bandfall.encoding.frames import columns_of_frame
 
         return _of_columns(*columns_of_frame(X))
-    if hasattr(X, "toarray"):
-        raise TypeError("sparse matrices are not taken; use X.toarray()")
     return _read_array(_array_of_rows(X))
 
 

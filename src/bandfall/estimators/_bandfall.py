@@ -5,14 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, fields
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bandfall.descent import Path
 from bandfall.encoding import Table, TableEncoder, is_frame, read_table
-from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._base import KernelRegressor, prediction_dtype
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
@@ -28,7 +30,7 @@ ENCODINGS = ("standard", "steps", "quantile")
 _FLOAT32_ROWS = 500
 _DEVICE_ROWS = 2000
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
-_FEWEST = 4  # rows to choose by
+_FEWEST = 4  # different rows to choose by
 
 
 class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
@@ -157,7 +159,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         table, y, weights = self._training_table(X, y, sample_weight)
         rows = self._rows(table, y, weights)
         tuned = default_choice(len(rows))
-        if len(rows) >= _FEWEST and np.any(rows.y):
+        if rows.groups.max() + 1 >= _FEWEST and np.any(rows.y):
             tuned = tune(
                 rows,
                 budget=self._budget,
@@ -173,6 +175,22 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         self.feature_importances_ = self._importances(rows)
         reports.finish(self._fitted_state)
         return self
+
+    @property
+    def path_(self) -> Path:
+        """Path of the heaviest member."""
+        return self.members_[0].path
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """What the heaviest member multiplies encoded columns with."""
+        return self.members_[0].root
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Configuration of the heaviest member."""
+        best = self.members_[0]
+        return {**asdict(best.candidate), "max_r2": best.max_r2}
 
     def predict(self, X):
         """Predict.
@@ -257,6 +275,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             table, self._dtype = read_table(X), X.dtype
         self._y_ndim = np.ndim(y)
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._prediction_dtype = prediction_dtype(y, self._dtype)
         if sample_weight is None:
             return table, y, None
         weights = _check_sample_weight(sample_weight, y, ensure_non_negative=True)
@@ -319,13 +338,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         return member.path.evaluate(rows, **self._resources(len(member.path.X)))
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
-        values = predictions * self._y_scale + self._y_offset
-        return self._shaped(values.astype(self._dtype, copy=False))
+        return self._shaped(predictions * self._y_scale + self._y_offset)
 
     def _keep_evidence(self, tuned: Tuned) -> None:
-        best = self.members_[0]
-        self.path_, self.metric_ = best.path, best.root
-        self.best_params_ = {**asdict(best.candidate), "max_r2": best.max_r2}
         self.held_out_rows_ = tuned.held_out
         self.held_out_predictions_ = self._in_units(tuned.predictions)
         self.best_score_ = tuned.score

@@ -98,11 +98,13 @@ class KernelRegressor(ArraysInKindMixin, BaseEstimator):
 def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
     """That of the features, or float64 where it would round away what the target tells.
 
-    float32 numbers around 1.7e9 are 128 apart.
+    float32 numbers around 1.7e9 are 128 apart, and there are none beyond 3.4e38.
     """
-    spread = np.abs(y - column_means(y)).mean(axis=0)
-    resolution = float(np.finfo(dtype).eps) * np.abs(y).max(axis=0)
-    lost = (spread > 0) & (resolution > _MAX_ROUNDING * spread)
+    largest = np.abs(y).max(axis=0)
+    shares = y / np.where(largest > 0, largest, 1.0)  # sums of huge values would overflow
+    spread = np.abs(shares - column_means(shares)).mean(axis=0)
+    lost = (spread > 0) & (np.finfo(dtype).eps > _MAX_ROUNDING * spread)
+    lost |= largest > np.finfo(dtype).max
     return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bandfall.descent import Path
 from bandfall.estimators._base import KernelRegressor
 from bandfall.kernels import Kernel, get_kernel
 
@@ -36,23 +37,29 @@ class KernelSum(NamedTuple):
     y_ndim: int
 
 
+def path_sum(path: Path, dtype: np.dtype, y_ndim: int) -> KernelSum:
+    """What a path evaluates."""
+    parts = (path.X, path.kernel, path.bandwidths, path.coefficients, path.offset)
+    return KernelSum(*parts, dtype, y_ndim)
+
+
 def kernel_sum(estimator: KernelRegressor) -> KernelSum:
-    """What a fitted kernel estimator evaluates in `predict`."""
+    """What a fitted kernel estimator evaluates in `predict`; of an average, its heaviest member."""
     check_is_fitted(estimator)
     best = getattr(estimator, "best_estimator_", None)
     if best is not None:
         return kernel_sum(best)._replace(dtype=estimator._dtype, y_ndim=estimator._y_ndim)
     path = getattr(estimator, "path_", None)
     if path is not None:
-        parts = (path.X, path.kernel, path.bandwidths, path.coefficients, path.offset)
-    elif hasattr(estimator, "X_fit_"):
-        parts = (
-            estimator.X_fit_,
-            get_kernel(estimator.kernel),
-            np.array([float(estimator.bandwidth)]),
-            estimator.coefficients_[None],
-            estimator.offset_,
-        )
-    else:
+        return path_sum(path, estimator._dtype, estimator._y_ndim)
+    if not hasattr(estimator, "X_fit_"):
         raise TypeError(f"{type(estimator).__name__} is not a kernel estimator")
-    return KernelSum(*parts, estimator._dtype, estimator._y_ndim)
+    return KernelSum(
+        estimator.X_fit_,
+        get_kernel(estimator.kernel),
+        np.array([float(estimator.bandwidth)]),
+        estimator.coefficients_[None],
+        estimator.offset_,
+        estimator._dtype,
+        estimator._y_ndim,
+    )

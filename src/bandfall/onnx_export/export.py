@@ -1,21 +1,24 @@
 """A fitted kernel estimator as an ONNX model.
 
-The graph evaluates f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s in float64 whatever the type of its
-input, with distances taken from differences, which do not cancel. Rows are taken in blocks of
-bounded size and stages one after the other, so that memory does not grow with either.
+The graph evaluates f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s, or a weighted average of such sums, in
+float64 whatever the type of its input, with distances taken from differences, which do not
+cancel. Rows are taken in blocks of bounded size and stages one after the other, so that memory
+does not grow with either.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallRegressor
-from bandfall.estimators._kernel_sum import KernelSum, kernel_sum
+from bandfall.estimators._kernel_sum import KernelSum, kernel_sum, path_sum
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
@@ -24,7 +27,10 @@ if TYPE_CHECKING:
 OPSET = 17
 IR_VERSION = 8
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
-SAME_ROW = 1e-12  # distance: what the last bits of normal quantiles amount to
+# Between encoded rows that count as equal: what the last bits of normal quantiles amount to, and
+# the rounding of a product with the metric, in units of the largest entry.
+SAME_ROW = 1e-12
+SAME_PRODUCT = 64
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 
 
@@ -40,7 +46,9 @@ def to_onnx(estimator: Any, *, dtype: Any = None) -> Any:
     estimator : fitted estimator
         Any kernel estimator of this package, alone or after StandardScaler, MinMaxScaler,
         MaxAbsScaler or RobustScaler in a pipeline. Kernels given as functions are exported
-        where they consist of NumPy's elementwise functions.
+        where they consist of NumPy's elementwise functions. A `BandfallRegressor` with its
+        encodings of numbers and booleans (given as 0 and 1), gaps included; one that was fitted
+        to categories, dates or text is refused.
     dtype : {float32, float64}, optional
         Of input and output; by default the one the estimator was trained in.
 
@@ -68,22 +76,21 @@ def to_onnx(estimator: Any, *, dtype: Any = None) -> Any:
 
     pipeline = isinstance(estimator, Pipeline)
     *transformers, last = [step for _, step in estimator.steps] if pipeline else [estimator]
-    model = kernel_sum(last)
-    dtype = np.dtype(model.dtype if dtype is None else dtype)
+    heaviest = kernel_sum(last)
+    dtype = np.dtype(heaviest.dtype if dtype is None else dtype)
     if dtype not in FLOAT_TYPES:
         raise ValueError(f"dtype={dtype} must be float32 or float64")
-    _check_size(model)
 
     graph = Graph()
     rows = "X"
     for transformer in transformers:
         if transformer not in (None, "passthrough"):
             rows = add_transformer(graph, rows, transformer, dtype)
-    graph.cast(_predictions(graph, rows, model, last), dtype)
+    graph.cast(_predictions(graph, rows, last), dtype)
     graph.nodes[-1].output[0] = "prediction"
 
     n_features = int(estimator.n_features_in_)
-    shape: tuple = ("rows",) if model.y_ndim == 1 else ("rows", len(model.offset))
+    shape: tuple = ("rows",) if heaviest.y_ndim == 1 else ("rows", len(heaviest.offset))
     proto = helper.make_model(
         graph.finish(
             "bandfall",
@@ -108,8 +115,8 @@ def _properties(estimator: Any, last: Any) -> dict[str, str]:
     return properties
 
 
-def _check_size(model: KernelSum) -> None:
-    size = model.X.nbytes + model.coefficients.nbytes
+def _check_size(*models: KernelSum) -> None:
+    size = sum(model.X.nbytes + model.coefficients.nbytes for model in models)
     if size > MAX_BYTES:
         raise ValueError(
             f"the model's arrays take {size / 2**30:.1f} GiB and ONNX files at most 2: use "
@@ -117,27 +124,52 @@ def _check_size(model: KernelSum) -> None:
         )
 
 
-def _predictions(graph: Graph, rows: str, model: KernelSum, last: Any) -> str:
+def _predictions(graph: Graph, rows: str, last: Any) -> str:
     """Predictions in float64, in the shape of the target."""
-    from bandfall.onnx_export.preprocessing import add_front
-
-    n_inputs, prepare, same = model.X.shape[1], None, 0.0
     if isinstance(last, BandfallRegressor):
-        n_inputs = last.n_features_in_
-        same = 0.0 if last._front.quantiles is None else SAME_ROW**2
-
-        def prepare(inner: Graph, block: str) -> str:
-            return add_front(inner, block, last._front, last.metric_)
-
-        rows = graph.cast(rows, np.float64)
+        predictions = _average(graph, rows, last)
     else:
+        model = kernel_sum(last)
+        _check_size(model)
         # As `predict` does: round to the estimator's own type, compute in float64.
         rows = graph.cast(graph.cast(rows, model.dtype), np.float64)
-    body = _block_body(graph, model, prepare, same)
-    predictions = _blockwise(graph, rows, n_inputs, body, model)
-    if model.y_ndim == 1:
+        body = _block_body(graph, model, None, 0.0)
+        predictions = _blockwise(graph, rows, model.X.shape[1], body, model)
+    if last._y_ndim == 1:
         return graph.op("Squeeze", predictions, graph.constant([1], np.int64))
     return predictions
+
+
+def _average(graph: Graph, rows: str, last: BandfallRegressor) -> str:
+    """The weighted sum over members, in the units of the target, shape (rows, k)."""
+    from bandfall.onnx_export.encodings import check_encodable
+
+    for encoder in last.encoders_.values():
+        check_encodable(encoder)
+    sums = [path_sum(member.path, last._dtype, last._y_ndim) for member in last.members_]
+    _check_size(*sums)
+    rows = graph.cast(rows, np.float64)
+    total = graph.constant(last._y_offset, np.float64)
+    for member, model in zip(last.members_, sums, strict=True):
+        encoder = last.encoders_[member.candidate.encoding]
+        body = _block_body(graph, model, _prepare(encoder, member.root), _same_row(model))
+        predictions = _blockwise(graph, rows, last.n_features_in_, body, model)
+        weight = graph.constant(member.weight * last._y_scale, np.float64)
+        total = graph.op("Add", total, graph.op("Mul", predictions, weight))
+    return total
+
+
+def _prepare(encoder: TableEncoder, root: np.ndarray) -> Callable[[Graph, str], str]:
+    """From a block of features to the columns of a member, inside the scan over blocks."""
+    from bandfall.onnx_export.encodings import add_encoding
+
+    return lambda inner, block: add_encoding(inner, block, encoder, root)
+
+
+def _same_row(model: KernelSum) -> float:
+    """Squared distance at which encoded rows count as equal."""
+    rounding = SAME_PRODUCT * float(np.finfo(model.X.dtype).eps) * np.abs(model.X).max(initial=0.0)
+    return float(max(SAME_ROW, rounding) ** 2)
 
 
 def _blockwise(graph: Graph, rows: str, d: int, body: Any, model: KernelSum) -> str:

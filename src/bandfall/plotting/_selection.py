@@ -10,31 +10,30 @@ from bandfall.plotting._style import (
     GREY,
     ORANGE,
     PURPLE,
-    VERMILION,
     last_step,
     pyplot,
 )
 
-_COLOURS = dict(
-    zip(
-        ("gaussian", "matern52", "matern32", "matern12", "cauchy"),
-        (BLUE, GREEN, ORANGE, VERMILION, PURPLE),
-        strict=True,
-    )
-)
+_COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN, "robust": PURPLE}
+_LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
+_CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
+_LARGEST_MARK = 250.0  # points²: of a member that is alone
 
 
 class SelectionDisplay:
     """R² on held-out rows against rounds of the learned metric, and against speed.
 
-    Left: the best speed of each kernel after every round. Right: the speeds at the best number
-    of rounds; dashed where more rows were used, hollow for the other feature transform. Build it
-    with `from_estimator`.
+    Left: the best of every encoding after each round. Right: the speeds of every encoding
+    (colours) and kernel (lines) at the number of rounds that suits it. Circles are the members of
+    the average, their areas their weights. A configuration tried twice stands where more rows
+    put it. Build it with `from_estimator`.
 
     Parameters
     ----------
     selection : dict of str to ndarray
         ``selection_`` of a `BandfallRegressor`.
+    members : sequence of Member
+        Its ``members_``.
 
     Attributes
     ----------
@@ -53,14 +52,15 @@ class SelectionDisplay:
     'R² on held-out rows'
     """
 
-    def __init__(self, *, selection):
+    def __init__(self, *, selection, members=()):
         self.selection = selection
+        self.members = members
 
     @classmethod
     def from_estimator(cls, estimator, *, axes=None):
         """From a fitted `BandfallRegressor`, or a pipeline that ends with one."""
         model, _ = last_step(estimator)
-        return cls(selection=model.selection_).plot(axes=axes)
+        return cls(selection=model.selection_, members=model.members_).plot(axes=axes)
 
     def plot(self, *, axes=None):
         """Draw, on two axes of the caller's or on new ones."""
@@ -70,63 +70,78 @@ class SelectionDisplay:
         if len(self.axes_) != 2:
             raise ValueError(f"axes must be two; got {len(self.axes_)}")
         self.figure_ = self.axes_[0].figure
-        table = self.selection
-        if len(table["loss"]):
-            self._draw_rounds(self.axes_[0])
-            self._draw_speeds(self.axes_[1])
+        table = _latest(self.selection)
+        if len(table["score"]):
+            _draw_rounds(self.axes_[0], table)
+            self._draw_speeds(self.axes_[1], table)
+            self._mark_members(table)
             scores = np.sort(table["score"])
             floor = scores[len(scores) // 20]
             self.axes_[0].set_ylim(bottom=floor - 0.05 * (scores[-1] - floor + 1e-9))
+            self.axes_[1].legend(
+                fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5)
+            )
         self.axes_[0].set(xlabel="rounds of the learned metric", ylabel="R² on held-out rows")
         self.axes_[1].set(xlabel="slowest accepted R² speed")
         for ax in self.axes_:
             ax.spines[["top", "right"]].set_visible(False)
         return self
 
-    def _draw_rounds(self, ax):
-        table = self.selection
-        first = (table["n_rows"] == table["n_rows"][0]) & (table["transform"] == "standard")
-        for kernel in dict.fromkeys(table["kernel"][first]):
-            ours = first & (table["kernel"] == kernel)
-            rounds = np.unique(table["n_rounds"][ours])
-            best = [table["score"][ours & (table["n_rounds"] == r)].max() for r in rounds]
-            if len(rounds) > 1:
-                ax.plot(rounds, best, "o-", color=_COLOURS.get(kernel, GREY), markersize=4)
-        ax.xaxis.get_major_locator().set_params(integer=True)
-
-    def _draw_speeds(self, ax):
-        table = self.selection
-        largest = table["n_rows"] == table["n_rows"].max()
-        best = int(np.argmin(np.where(largest, table["loss"], np.inf)))
-        shown = table["n_rounds"] == table["n_rounds"][best]
-        groups = zip(table["kernel"], table["n_rows"], table["transform"], strict=True)
-        labelled = set()
-        for kernel, n_rows, transform in dict.fromkeys(groups):
-            ours = shown & (table["kernel"] == kernel)
-            ours &= (table["n_rows"] == n_rows) & (table["transform"] == transform)
+    def _draw_speeds(self, ax, table):
+        taken = {
+            (member.candidate.encoding, member.candidate.kernel): member.candidate.n_rounds
+            for member in reversed(self.members)
+        }
+        for pair in dict.fromkeys(zip(table["encoding"], table["kernel"], strict=True)):
+            encoding, kernel = pair
+            ours = (table["encoding"] == encoding) & (table["kernel"] == kernel)
+            best = table["n_rounds"][ours][np.argmin(table["loss"][ours])]
+            ours &= table["n_rounds"] == taken.get(pair, best)
             order = np.flatnonzero(ours)[np.argsort(table["min_speed"][ours])]
-            if not len(order):
-                continue
             ax.plot(
                 table["min_speed"][order],
                 table["score"][order],
-                linestyle="-" if n_rows == table["n_rows"][0] else "--",
+                linestyle=_LINES.get(kernel, "-"),
                 marker="o",
                 markersize=4,
-                markerfacecolor=None if transform == "standard" else "none",
-                color=_COLOURS.get(kernel, GREY),
-                label=None if kernel in labelled else kernel,
+                color=_COLOURS.get(encoding, GREY),
+                label=f"{encoding}, {kernel}",
             )
-            labelled.add(kernel)
-        ax.scatter(
-            table["min_speed"][best],
-            table["score"][best],
-            s=150,
-            facecolors="none",
-            edgecolors="black",
-            linewidths=1.4,
-            zorder=5,
-            label="best on held-out rows",
-        )
         ax.set_xscale("log")
-        ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+
+    def _mark_members(self, table):
+        keys = list(zip(*(table[name].tolist() for name in _CANDIDATE), strict=True))
+        scores = dict(zip(keys, table["score"], strict=True))
+        marks = []
+        for member in self.members:
+            key = tuple(getattr(member.candidate, name) for name in _CANDIDATE)
+            if key in scores:
+                marks.append((member.candidate, scores[key], member.weight))
+        for ax, name in zip(self.axes_, ("n_rounds", "min_speed"), strict=True):
+            ax.scatter(
+                [getattr(candidate, name) for candidate, _, _ in marks],
+                [score for _, score, _ in marks],
+                s=[_LARGEST_MARK * weight for _, _, weight in marks],
+                facecolors="none",
+                edgecolors="black",
+                linewidths=1.4,
+                zorder=5,
+                label="members, by weight",
+            )
+
+
+def _latest(table):
+    """The last trial of every candidate, which saw the most rows."""
+    keys = zip(*(table[name].tolist() for name in _CANDIDATE), strict=True)
+    rows = sorted({key: row for row, key in enumerate(keys)}.values())
+    return {name: column[rows] for name, column in table.items()}
+
+
+def _draw_rounds(ax, table):
+    for encoding in dict.fromkeys(table["encoding"]):
+        ours = table["encoding"] == encoding
+        rounds = np.unique(table["n_rounds"][ours])
+        best = [table["score"][ours & (table["n_rounds"] == r)].max() for r in rounds]
+        colour = _COLOURS.get(encoding, GREY)
+        ax.plot(rounds, best, "o-", color=colour, markersize=4, label=encoding)
+    ax.xaxis.get_major_locator().set_params(integer=True)

@@ -340,7 +340,8 @@ def _first_below(rates: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> 
         above = values > levels
         slopes = (rates * terms).sum(axis=1)
         steps = np.log(np.where(above, values / levels, 1.0)) * values
-        steps = np.divide(steps, slopes, out=np.full_like(steps, math.inf), where=slopes > 0)
+        with np.errstate(over="ignore"):  # which is later than _LATEST
+            steps = np.divide(steps, slopes, out=np.full_like(steps, math.inf), where=slopes > 0)
         times = np.minimum(times + np.where(above, steps, 0.0), _LATEST)
         if np.all(~above | (steps <= 1e-4 * times) | (times >= _LATEST)):
             break

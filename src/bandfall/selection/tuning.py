@@ -306,6 +306,8 @@ def _parts(
     border = min(n // 6, budget.held_out_rows)
     while border < n and groups[order[border]] == groups[order[border - 1]]:
         border += 1  # rows that are equal are on one side
+    if border == n:  # nearly all are
+        border = int(np.argmax(groups[order] == groups[order[-1]]))
     held_out, others = order[:border], order[border:]
     first = Part(rows, others[: budget.first_rows], held_out)
     if len(others) <= budget.first_rows:

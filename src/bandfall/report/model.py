@@ -93,14 +93,15 @@ class Model:
         if self.path is None:
             return self, USUAL_ENTRIES
         last = copy.copy(self.last)
-        last.path_ = self.path.compress(LIGHT_TOLERANCE)
-        paths = [last.path_]
-        if hasattr(last, "members_"):  # an average
+        if hasattr(last, "members_"):  # an average, whose path is that of its first
             last.members_ = [
                 replace(member, path=member.path.compress(LIGHT_TOLERANCE))
                 for member in self.last.members_
             ]
             paths = [member.path for member in last.members_]
+        else:
+            last.path_ = self.path.compress(LIGHT_TOLERANCE)
+            paths = [last.path_]
         pipeline = self._before is not None
         estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
         return Model(estimator, self.mean), sum(len(path) * len(path.X) for path in paths)

@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bandfall.backends import resolve_backend
 from bandfall.estimators._base import KernelRegressor, check_number
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._front import FeatureFront, heavy_tailed
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
-from bandfall.operators import check_device
 from bandfall.selection.tuning import (
     KERNELS,
     MAX_R2,
@@ -268,7 +268,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         if n * 5 // 6 > _FIRST_RUNG and not out_of_time():
             _, held_out = splits[0]
             others = np.setdiff1d(np.arange(n), held_out)
-            on_host = self._resources(n)["device"] in (None, "cpu")
+            on_host = getattr(self._resources(n)["backend"], "device", "cpu") == "cpu"
             most = _SECOND_RUNG if on_host else _DEVICE_RUNG
             more = random.choice(others, min(len(others), most), replace=False)
             rows = self._held_out(views, y, weights, more, held_out)
@@ -316,7 +316,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             weights=rows.weights,
             **self._resources(len(y)),
         )
-        product = gradient_outer_product(self.path_, device=rows.device)
+        product = gradient_outer_product(self.path_, backend=rows.backend)
         squares = slopes(product, self.metric_) ** 2
         shares = np.bincount(self._front.sources, weights=squares, minlength=self.n_features_in_)
         total = np.sqrt(shares).sum()
@@ -335,11 +335,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _resources(self, n_rows):
         """Where to compute on a model of so many rows, and in how much memory."""
-        host = self.device == "auto" and n_rows <= _FLOAT32_ROWS
-        return {
-            "device": None if host else check_device(self.device),
-            "memory_budget": int(self.memory_budget),
-        }
+        return {"backend": resolve_backend(self.device, self.memory_budget, n_rows)}
 
     def _fitted_state(self):
         """What makes a copy of the estimator predict, for callbacks."""

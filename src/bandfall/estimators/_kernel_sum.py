@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.estimators._base import KernelRegressor
-from bandfall.kernels import Kernel, get_kernel
+from bandfall.kernels import Kernel
 
 
 class KernelSum(NamedTuple):
@@ -45,14 +45,9 @@ def kernel_sum(estimator: KernelRegressor) -> KernelSum:
     path = getattr(estimator, "path_", None)
     if path is not None:
         parts = (path.X, path.kernel, path.bandwidths, path.coefficients, path.offset)
-    elif hasattr(estimator, "X_fit_"):
-        parts = (
-            estimator.X_fit_,
-            get_kernel(estimator.kernel),
-            np.array([float(estimator.bandwidth)]),
-            estimator.coefficients_[None],
-            estimator.offset_,
-        )
+    elif hasattr(estimator, "kernel_sum_"):
+        model = estimator.kernel_sum_
+        parts = (model.X, model.kernel, model.bandwidths, model.coefficients, model.offset)
     else:
         raise TypeError(f"{type(estimator).__name__} is not a kernel estimator")
     return KernelSum(*parts, estimator._dtype, estimator._y_ndim)

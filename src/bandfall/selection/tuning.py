@@ -15,11 +15,11 @@ from typing import Any
 import joblib
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.descent import Flow, Path, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, metric_root, scaled
-from bandfall.operators import KernelOperator, make_operator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators import KernelOperator
 from bandfall.schedules import MinimumSpeed
 
 SPEEDS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.003)
@@ -94,10 +94,8 @@ class HeldOut:
         Training and held-out features under each transform.
     y, y_held_out : ndarray of shape (n, k), (m, k)
     weights, weights_held_out : ndarray or None
-    device : str or None
-        Where to compute; see `bandfall.operators.check_device`.
-    memory_budget : int
-        Bytes for kernel matrices.
+    backend : Backend
+        Where to compute, and in how much memory.
     roots : dict of (str, int) to ndarray
         Metrics known for a transform and a number of rounds; further ones are learned here.
     """
@@ -107,8 +105,7 @@ class HeldOut:
     y_held_out: np.ndarray
     weights: np.ndarray | None = None
     weights_held_out: np.ndarray | None = None
-    device: str | None = None
-    memory_budget: int = DEFAULT_MEMORY_BUDGET
+    backend: Backend = HOST
     roots: dict[tuple[str, int], np.ndarray] = field(default_factory=dict)
     _operator: tuple[object, KernelOperator] | None = None
     _last: tuple[Candidate, Path] | None = None
@@ -122,7 +119,7 @@ class HeldOut:
             else:
                 before = self.root(transform, n_rounds - 1, scout)
                 path = self.train(replace(scout, n_rounds=n_rounds - 1, transform=transform), scout)
-                product = gradient_outer_product(path, device=self.device)
+                product = gradient_outer_product(path, backend=self.backend)
                 self.roots[key] = metric_root(product, before)
         return self.roots[key]
 
@@ -139,7 +136,7 @@ class HeldOut:
         key = (candidate.transform, candidate.n_rounds, candidate.kernel)
         if self._operator is None or self._operator[0] != key:
             self._operator = None  # one at a time
-            operator = make_operator(X, kernel, X.dtype, self.memory_budget, self.device)
+            operator = self.backend.operator(X, kernel, n_columns=self.y.shape[1])
             self._operator = key, operator
         return fit_candidate(
             X,
@@ -147,7 +144,7 @@ class HeldOut:
             candidate,
             weights=self.weights,
             operator=self._operator[1],
-            device=self.device,
+            backend=self.backend,
         )
 
     def errors(self, candidate: Candidate, scout: Candidate) -> Curve:
@@ -156,15 +153,13 @@ class HeldOut:
         root = self.root(candidate.transform, candidate.n_rounds, scout)
         X = scaled(self.views[candidate.transform][1], root)
         start = np.broadcast_to(path.offset, (1, *self.y_held_out.shape))
-        staged = path.evaluate_staged(X, memory_budget=self.memory_budget, device=self.device)
+        staged = path.evaluate_staged(X, backend=self.backend)
         staged = np.concatenate([start, staged])
         unit = np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(len(self.y))
         squares = (((staged - self.y_held_out) / unit) ** 2).mean(axis=2)
-        starts = {stage.time for stage in path.stages}
-        r2 = [r for t, r in zip(path.log.time, path.log.r2, strict=True) if t in starts]
         weights = self.weights_held_out
         weights = np.ones(len(X)) if weights is None else weights
-        return Curve(squares, np.append(r2, path.r2), weights)
+        return Curve(squares, np.append(0.0, path.stage_r2), weights)
 
 
 def fit_candidate(

@@ -12,9 +12,18 @@ import pytest
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def suite_files():
+    """The sets of the regression suite beside the real data; none where there is no suite."""
+    return sorted((_data_home() / "suite").glob("*.csv.gz"))
+
+
+def _data_home():
+    return Path(os.environ.get("BANDFALL_DATA") or _SHARED / "data")
+
+
 def data_directory():
     """Directory of the four real data files, or skip."""
-    directory = Path(os.environ.get("BANDFALL_DATA") or _SHARED / "data")
+    directory = _data_home()
     if not (directory / "compactiv.csv.gz").is_file():
         pytest.skip("needs the real data: name their directory with BANDFALL_DATA")
     return directory

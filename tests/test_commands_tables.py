@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import threading
+import warnings
 import zipfile
 
 import numpy as np
@@ -18,6 +19,7 @@ from bandfall.commands import csv_files, tables, training
 from bandfall.commands.csv_files import Style
 from bandfall.commands.tables import read_table
 from bandfall.persistence import read_model_file
+from shared_files import suite_files
 from shell import call, frame, one_line, quick_flagship
 
 # Sane only where the estimator encodes by `bandfall.encoding`.
@@ -57,11 +59,11 @@ def dates(form):
 
 
 def levels():
-    random = np.random.default_rng(0)
-    level = random.integers(0, 500, 1500)
-    return pd.DataFrame(
-        {"shop": [f"shop {i}" for i in level], "y": np.sin(level) + 0.01 * random.normal(size=1500)}
-    )
+    """Numbers that matter, beside a column of 500 levels that matter a little."""
+    level = np.random.default_rng(0).integers(0, 500, 600)
+    table = numbers(600).assign(shop=[f"shop {i}" for i in level])
+    table["y"] += 0.1 * np.sin(level)
+    return table
 
 
 def with_gaps():
@@ -552,8 +554,6 @@ class TestScores:
         assert "e+0" not in done.stdout
 
     def test_warnings_are_notes(self, tmp_path, monkeypatch):
-        import warnings
-
         def fitted(self, X, y, **_):
             for _ in range(3):
                 warnings.warn("column 'a' looks odd", UserWarning, stacklevel=1)
@@ -593,6 +593,35 @@ def test_kept_rows_that_are_damaged(tmp_path):
             unpack_rows({**packed, "X": damaged}, features.columns)
     with pytest.raises(InputError):
         unpack_rows({"X": 3, "y": y}, None)
+
+
+def as_load_reads(file, n_rows):
+    """Features as categories, dates and numbers, and the target: without our reading."""
+    X = pd.read_csv(file, keep_default_na=False, na_values=[""], nrows=n_rows)
+    y = X.pop(X.columns[-1]).astype(float)
+    for column in X.columns:
+        if not pd.api.types.is_numeric_dtype(X[column]):
+            iso = X[column].dropna().str.fullmatch(r"\d{4}-\d\d-\d\d(T\d\d:\d\d)?")
+            X[column] = pd.to_datetime(X[column]) if iso.all() else X[column].astype("category")
+    return X, y
+
+
+@needs_encoding
+@pytest.mark.skipif(not suite_files(), reason="needs the suite: name its home with BANDFALL_DATA")
+@pytest.mark.parametrize("file", suite_files(), ids=lambda file: file.name.split(".")[0])
+def test_the_shell_and_python_give_equal_predictions(file, tmp_path):
+    """From the raw file, without any option that is made for it."""
+    X, y = as_load_reads(file, 40)
+    lines = gzip.decompress(file.read_bytes()).splitlines(keepends=True)[:41]
+    (tmp_path / "d.csv").write_bytes(b"".join(lines))
+    arguments = ("--target", y.name, "--test-fraction", 0, "--out", tmp_path / "m")
+    done = call("fit", tmp_path / "d.csv", *arguments)
+    assert done.exit_code == 0, done.output
+    predicted = json.loads(call("predict", tmp_path / "m", tmp_path / "d.csv", "--json").stdout)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        expected = quick_flagship().fit(X, y).predict(X)
+    np.testing.assert_allclose(predicted["predictions"], expected, rtol=1e-6, atol=1e-6 * np.std(y))
 
 
 def test_many_texts_do_not_fill_the_header(tmp_path):

@@ -15,7 +15,7 @@ from bandfall import (
     KernelRidgeMML,
     KernelRidgeRegressor,
 )
-from bandfall.descent import Path, Status
+from bandfall.descent import Euler, Path, Status
 from bandfall.estimators._descent import WeightWarning
 from problems import problem, seeds
 
@@ -71,7 +71,7 @@ def test_a_warm_start_goes_on_with_the_new_step_size():
     X, y, _ = problem()
     model = KernelDescentRegressor(solver="euler", max_r2=0.5, warm_start=True).fit(X, y)
     n_steps = len(model.path_.log)
-    model.set_params(step_size=0.005, max_r2=0.9).fit(X, y)
+    model.set_params(solver=Euler(0.005), max_r2=0.9).fit(X, y)
     assert_allclose(model.path_.log.duration[:n_steps], 0.01)
     assert_allclose(model.path_.log.duration[n_steps:], 0.005)
     assert model.path_.truncate(r2=0.4).stages[0].step_size == 0.01
@@ -129,7 +129,7 @@ def test_r2_of_weights_over_many_decades_in_float32_is_true(exponent, n):
 # Offsets --------------------------------------------------------------------------------------
 OFFSET_ESTIMATORS = [
     KernelDescentRegressor(),
-    KernelDescentRegressor(solver="euler", step_size=0.02),
+    KernelDescentRegressor(solver=Euler(0.02)),
     KernelRidgeRegressor(),
     KernelFlowRegressor(),
     KernelRidgeCV(bandwidths=[0.5, 2.0], penalties=[1e-3, 0.1]),

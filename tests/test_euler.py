@@ -180,4 +180,5 @@ def test_minimum_speed_costs_one_evaluation_per_bandwidth():
     smallest = path.bandwidths[path.bandwidths > 0].min()
     n_grid = 1 + round(np.log(operator.max_distance() / smallest) / np.log(1.01))
     # The grid down to the smallest bandwidth used, and the last search beyond it.
-    assert n_grid <= operator.n_evaluations <= n_grid + 300
+    assert n_grid <= operator.n_evaluations / len(X) ** 2 <= n_grid + 300
+    assert path.n_evaluations == operator.n_evaluations

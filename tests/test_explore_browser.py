@@ -165,6 +165,37 @@ class TestUse:
         browser.wait("document.getElementById('floor-text').textContent === '0'")
 
 
+class TestFiles:
+    def upload(self, browser, tmp_path, name, text):
+        file = tmp_path / name
+        file.write_text(text, encoding="utf-8")
+        browser.find("#file").send_keys(str(file))
+
+    @pytest.mark.parametrize("sign", [",", ";", "\t"])
+    def test_points_from_a_csv(self, visit, tmp_path, sign):
+        browser = visit()
+        decimal = "," if sign == ";" else "."
+        rows = [f"r{i}{sign}{i}{decimal}5{sign}{(i * 7) % 11}" for i in range(400)]
+        header = sign.join(["name", "<b>x</b>", "y"])
+        self.upload(browser, tmp_path, "p.csv", "\n".join([header, *rows]))
+        browser.wait(f"{SOLVED} && document.querySelectorAll('.points circle').length === 300")
+        assert "300 of 400 rows, y along <b>x</b>" in browser.text("#file-text")
+        assert browser.run("return data.value") == "own"
+        low, high = browser.run(
+            "const xs = State.points(Playground.state).map((p) => p[0]);"
+            "return [Math.min(...xs), Math.max(...xs)]"
+        )
+        assert (low, high) == (-1, 1)
+
+    @pytest.mark.parametrize("text", ["", "a,b\n1,x\n2,y", "\x00\xff", "1\n2\n3"])
+    def test_a_file_without_points(self, visit, tmp_path, text):
+        browser = visit()
+        self.upload(browser, tmp_path, "<img src=x>.csv", text)
+        browser.wait("document.getElementById('file-text').textContent")
+        assert "no two columns of numbers" in browser.text("#file-text")
+        assert browser.run("return document.querySelectorAll('img').length") == 0
+
+
 class TestState:
     def test_a_link_shows_the_same_picture(self, visit):
         browser = visit("#d=steps&kernel=matern32&n=40&speed=0.05&time=4&residuals=1")

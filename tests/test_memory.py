@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bandfall import KernelDescentRegressor
+from bandfall.backends import NumpyBackend
 
 BUDGET = 2**23
 
@@ -33,6 +34,6 @@ def test_training_and_truncation_stay_inside_the_budget(n, n_targets):
     # A stage is recorded in units of training and once more in those of the target.
     own = 2 * path.coefficients.nbytes + 10 * X.nbytes + 10 * Y.nbytes
     assert peak < BUDGET + own
-    cut, peak = allocated(lambda: path.truncate(time=0.6 * path.time, memory_budget=BUDGET))
+    cut, peak = allocated(lambda: path.truncate(time=0.6 * path.time, backend=NumpyBackend(BUDGET)))
     assert peak < BUDGET + own
     assert 0 < len(cut) < len(path)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -134,7 +135,7 @@ def test_any_number_of_rows(rows):
     """Around the edges of blocks, which hold 262 rows here."""
     X, y = table(n=2000, d=2)
     model = KernelRidgeRegressor(bandwidth=0.5, penalty=1.0).fit(X[:4], y[:4])
-    model.X_fit_, model.coefficients_ = X, y[:, None]
+    model.kernel_sum_ = replace(model.kernel_sum_, X=X, coefficients=y[None, :, None])
     assert_equal_predictions(model, table(n=rows, d=2, seed=1)[0], rtol=1e-9)
 
 

@@ -5,7 +5,7 @@ import errno
 import functools
 import os
 import pickle
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -252,7 +252,7 @@ def test_any_safetensors_reader_opens_it():
     X, y = table()
     model = KernelRidgeRegressor().fit(X, y)
     arrays = safetensors.load(dump_bytes(model))
-    np.testing.assert_array_equal(arrays["model.fitted.X_fit_"], X)
+    np.testing.assert_array_equal(arrays["model.fitted.kernel_sum_.X"], X)
 
 
 def test_header_names_versions_and_dtypes(tmp_path):
@@ -286,8 +286,9 @@ class TestRefusedWhenSaving:
 
     def test_broken_model(self):
         model = KernelRidgeRegressor().fit(*table())
-        model.coefficients_ = np.full_like(model.coefficients_, np.nan)
-        with pytest.raises(ModelFileError, match="coefficients_ must be finite"):
+        broken = np.full_like(model.kernel_sum_.coefficients, np.nan)
+        model.kernel_sum_ = replace(model.kernel_sum_, coefficients=broken)
+        with pytest.raises(ModelFileError, match="coefficients must be finite"):
             dump_bytes(model)
 
 

@@ -316,7 +316,7 @@ def test_duplicate_keys_do_not_slip_through(parts):
 def test_ridge_without_rows():
     data = dump_bytes(KernelRidgeRegressor().fit(*table(n=4, d=2)))
     document, entries, raw = taken_apart(data)
-    name = "model.fitted.X_fit_"
+    name = "model.fitted.kernel_sum_.X"
     begin, end = entries[name]["data_offsets"]
     length = end - begin
     for other in entries.values():

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -19,7 +20,7 @@ from bandfall import (
 from bandfall.commands import rivals, terminal
 from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
-from bandfall.report import Rows, render_page, study
+from bandfall.report import Rows, render_page, report_on, study
 from shell import Y, call, frame, one_line
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
@@ -231,6 +232,41 @@ class TestCharts:
     )
     def test_numbers(self, value, text):
         assert number(value) == text
+
+
+class TestFromPython:
+    def test_writes_and_shows_the_page(self, tmp_path):
+        train, test = rows(), rows(1)
+        model = KernelDescentRegressor().fit(*train)
+        made = model.report(
+            *train, tmp_path / "r.html", X_test=test.X, y_test=test.y, target="höhe"
+        )
+        text = (tmp_path / "r.html").read_text(encoding="utf-8")
+        assert text == made.html
+        assert "Predicting höhe" in text
+        assert made.findings.r2 == pytest.approx(model.score(*test))
+        assert "held-out rows" in repr(made)
+        assert made._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html')
+
+    def test_frames_pipelines_and_a_search(self):
+        train = frame(60)
+        X, y = train[["width", "höhe"]], train[["y"]]
+        pipeline = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, y["y"])
+        assert "höhe" in report_on(pipeline, X, y).html
+        search = BandfallRegressor(max_seconds=0.5, kernels=("gaussian",)).fit(X, y["y"])
+        assert "What was tried" in search.report(X, y["y"]).html
+        polars = pytest.importorskip("polars")
+        assert "höhe" in search.report(polars.from_pandas(X), y["y"]).html
+
+    def test_what_cannot_be_reported_on(self):
+        model = KernelDescentRegressor()
+        with pytest.raises(NotFittedError):
+            model.report(*rows())
+        model.fit(*rows())
+        with pytest.raises(ValueError, match="both X_test and y_test"):
+            model.report(*rows(), X_test=rows().X)
+        with pytest.raises(ValueError, match="one target"):
+            model.report(rows().X, np.zeros((80, 2)))
 
 
 class TestCommand:

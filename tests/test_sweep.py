@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor, floor_sweep
+from bandfall.backends import NumpyBackend
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path
 from bandfall.descent.euler import StepSizeWarning
 from bandfall.kernels import KERNELS, get_kernel
@@ -186,7 +187,7 @@ def test_constant_target():
         ({"solver": Euler(1e-20)}, ValueError, "solver=Euler.*at least 1e-08"),
         ({"solver": 3}, TypeError, "solver=3"),
         ({"steps": 7}, TypeError, "unexpected keyword argument 'steps'"),
-        ({"memory_budget": 10}, MemoryError, "memory_budget"),
+        ({"backend": NumpyBackend(10)}, MemoryError, "memory_budget"),
     ],
 )
 def test_bad_arguments_are_named(changes, error, message):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.descent import Path
 
 __all__ = ["gradient_outer_product", "mean_outer_product", "metric_root", "scaled", "slopes"]
@@ -22,7 +23,7 @@ _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few 
 
 
 def gradient_outer_product(
-    path: Path, X: np.ndarray | None = None, *, device: str | None = None
+    path: Path, X: np.ndarray | None = None, *, backend: Backend = HOST
 ) -> np.ndarray:
     """E[∇f ∇fᵀ] over rows, averaged over targets of unit norm, shape (d, d).
 
@@ -31,12 +32,12 @@ def gradient_outer_product(
     path : Path
     X : ndarray of shape (m, d), optional
         Rows to average over; by default training rows, at most 2,000 of them.
-    device : str, optional
-        Where to compute; see `bandfall.operators.check_device`.
+    backend : Backend
+        Where to compute, and in how much memory.
     """
     if X is None:
         X = path.X[:: max(1, -(-len(path.X) // _MAX_ROWS))]
-    return mean_outer_product(path.gradient(X, device=device), path.scale)
+    return mean_outer_product(path.gradient(X, backend=backend), path.scale)
 
 
 def mean_outer_product(gradient: np.ndarray, scale: np.ndarray) -> np.ndarray:

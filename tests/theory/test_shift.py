@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as npst
 from numpy.testing import assert_allclose
 
 import reference_theory as reference
+from bandfall.backends import NumpyBackend
 from bandfall.theory import (
     expected_kernel_shift,
     kernel_moments,
@@ -44,7 +45,7 @@ def test_shapes_follow_bandwidths_and_points():
     X = np.arange(6.0)[:, None]
     assert kernel_shift(X, [0.5]).shape == ()
     assert kernel_shift(X, [[0.5], [1.5]], bandwidth=np.ones((2, 3))).shape == (2, 3, 2)
-    blocked = kernel_shift(X, np.linspace(0, 5, 50)[:, None], memory_budget=6 * 100)
+    blocked = kernel_shift(X, np.linspace(0, 5, 50)[:, None], backend=NumpyBackend(6 * 100))
     assert_allclose(blocked, kernel_shift(X, np.linspace(0, 5, 50)[:, None]), rtol=1e-13)
 
 

@@ -26,7 +26,8 @@ from bandfall.operators import check_device
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
-USUAL_TRIALS = 24
+# Steps that a search reports; they take about equally long. More come rarely.
+USUAL_STEPS = 28
 FEW_ROWS = 10  # below, a score is little more than a coin toss
 
 
@@ -121,7 +122,7 @@ def weight_arguments(estimator: Any, weights: np.ndarray | None) -> dict[str, np
 class _Watch:
     """A scikit-learn callback: moves the bar, and ends training on request.
 
-    A path tells by its R² how far it is. A search does not know how many trials it will make;
+    A path tells by its R² how far it is. A search does not know how many steps it will take;
     their usual number stands in.
     """
 
@@ -143,8 +144,19 @@ class _Watch:
         if path is not None:
             self._bar.update(path_progress(path.r2, getattr(estimator, "max_r2", 1.0)))
         else:
-            self._bar.update(self._n_tasks / max(USUAL_TRIALS, self._n_tasks + 1))
+            self._bar.update(search_progress(self._n_tasks))
         return self._interrupt.asked
+
+
+def search_progress(n_steps: int) -> float:
+    """How much of a search is done: beyond the usual number of steps, an eighth is always left.
+
+    Examples
+    --------
+    >>> [round(search_progress(n), 2) for n in (7, 14, 28, 100)]
+    [0.25, 0.5, 0.88, 0.88]
+    """
+    return min(n_steps / USUAL_STEPS, 7 / 8)
 
 
 def path_progress(r2: float, max_r2: float) -> float:

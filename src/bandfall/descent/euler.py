@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from bandfall.closed_form import euler_filter
 from bandfall.descent.decay import Decay
 from bandfall.descent.front import TrainingFront
 from bandfall.descent.hold import HORIZON, Hold, first_end
+from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
@@ -130,6 +131,10 @@ class Euler:
         if last > 0.0:
             filters += last * (1.0 - eigenvalues * filters)
         return Hold(filters, end * step, status)
+
+    def within(self, stage: Stage) -> Euler:
+        """Steps as they were in this stage: a lowered one was warned of when it was lowered."""
+        return self if stage.step_size is None else replace(self, step_size=stage.step_size)
 
     def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
         if self.step_size * operator.trace <= STABILITY_LIMIT:

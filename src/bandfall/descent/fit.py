@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.descent.front import Plan, TrainingFront
 from bandfall.descent.hold import Hold
-from bandfall.descent.path import Log, Path, Stage
+from bandfall.descent.path import Log, Path, Stage, stage_columns
 from bandfall.descent.recorder import Recorder, Watcher
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel
-from bandfall.operators import KernelOperator, WeightedOperator, make_operator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.operators.rows import blas_threads_for
+from bandfall.model import KernelSum
+from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.schedules import Constant, Schedule
 from bandfall.targets import column_means, column_norms, column_units
 
@@ -56,6 +55,10 @@ class Solver(Protocol):
         stopping: Stopping,
     ) -> Hold: ...
 
+    def within(self, stage: Stage) -> Solver:
+        """The solver that repeats a part of this stage, which it has run before."""
+        ...
+
 
 def fit_path(
     X: np.ndarray,
@@ -67,10 +70,9 @@ def fit_path(
     stopping: Stopping,
     bandwidth: float | None = None,
     weights: np.ndarray | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
     operator: KernelOperator | None = None,
     watcher: Watcher | None = None,
-    device: str | None = None,
 ) -> Path:
     """Train kernel gradient descent with a changing bandwidth (Equation 2, Algorithm 1).
 
@@ -87,14 +89,12 @@ def fit_path(
         schedule's floor where that is larger.
     weights : ndarray of shape (n,), optional
         A row of weight w counts as w equal rows.
-    memory_budget : int
-        Bytes for kernel matrices and the solver's vectors.
+    backend : Backend
+        Where to compute, and in how much memory.
     operator : KernelOperator, optional
         For the rows of X, where the caller has one already.
     watcher : callable (Progress) -> bool, optional
         Called after every stage; True ends training.
-    device : str, optional
-        Compute with torch there; see `bandfall.operators.check_device`.
 
     Returns
     -------
@@ -103,19 +103,20 @@ def fit_path(
     offset = column_means(y, weights)
     scale = column_norms(y, offset, weights)
     if operator is None:
-        operator = make_operator(X, kernel, X.dtype, memory_budget, device, y.shape[1])
+        operator = backend.operator(X, kernel, n_columns=y.shape[1])
     if bandwidth is None:
         bandwidth = operator.max_distance()
         if math.isfinite(schedule.floor):
             bandwidth = max(bandwidth, schedule.floor)
+    none = np.zeros(0)
     start = Path(
-        X=X,
-        kernel=kernel,
-        offset=offset,
+        model=KernelSum(X, kernel, none, np.zeros((0, *y.shape), X.dtype), offset),
+        starts=none,
+        durations=none,
+        step_sizes=none,
         scale=scale,
         # Rounding in constant columns is no target.
         residual=((y - offset) * (scale > 0)).astype(X.dtype),
-        stages=(),
         log=Log(*np.zeros((5, 0))),
         time=0.0,
         r2=0.0,
@@ -132,9 +133,9 @@ def fit_path(
         start,
         schedule=schedule,
         stopping=stopping,
+        backend=backend,
         operator=operator,
         watcher=watcher,
-        device=device,
     )
 
 
@@ -143,10 +144,9 @@ def resume_path(
     *,
     schedule: Schedule,
     stopping: Stopping,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
     operator: KernelOperator | None = None,
     watcher: Watcher | None = None,
-    device: str | None = None,
 ) -> Path:
     """Train a path further: to a higher R², a lower floor or more time; equal to one run.
 
@@ -156,22 +156,21 @@ def resume_path(
     if not np.any(path.scale > 0):
         return path
     if operator is None:
-        n_columns = path.residual.shape[1]
-        operator = make_operator(
-            path.X, path.kernel, path.X.dtype, memory_budget, device, n_columns
-        )
+        operator = backend.operator(path.X, path.kernel, n_columns=path.residual.shape[1])
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
-        path = _before_floor(path, schedule.floor, operator, memory_budget, device)
+        path = _before_floor(path, schedule.floor, operator, backend)
     if path.weights is not None:
         operator = WeightedOperator(operator, path.weights)
     front, units = front_at_end(path, operator)
     root, dtype = _root_weights(path.weights), path.residual.dtype
     to_units = (root * units).astype(dtype)
+    n_evaluations = operator.n_evaluations
 
     def assemble(recorder: Recorder, status: Status = Status.INTERRUPTED) -> Path:
         stages, log = recorder.result()
+        scaled = [_scaled(stage, to_units) for stage in stages]
         return path.replace(
-            stages=path.stages + tuple(_scaled(stage, to_units) for stage in stages),
+            **stage_columns(path.model, [*path.stages, *scaled]),
             log=path.log + log,
             residual=operator.numpy(front.residual) * (units / root).astype(dtype),
             time=front.time,
@@ -180,18 +179,20 @@ def resume_path(
             bandwidth=front.bandwidth,
             plan=front.plan,
             schedule=schedule,
+            n_products=path.n_products + front.n_products,
+            n_evaluations=path.n_evaluations + operator.n_evaluations - n_evaluations,
         )
 
     recorder = Recorder(operator, watcher, assemble)
-    with blas_threads_for(len(path.X)):
+    with backend.threads(len(path.X)):
         status = solver.run(front, schedule, stopping, recorder)
     trained = assemble(recorder, status)
-    if device is not None:
-        _check_device_sums(path, trained, device)
+    if not backend.trusted:
+        _check_sums(path, trained, backend)
     return trained
 
 
-def _check_device_sums(before: Path, after: Path, device: str, n_rows: int = 256) -> None:
+def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) -> None:
     """Refuse a path whose stages do not explain how its residual changed.
 
     Products and predictions are computed differently; a device on which either went wrong is
@@ -199,17 +200,15 @@ def _check_device_sums(before: Path, after: Path, device: str, n_rows: int = 256
     """
     n = len(after.X)
     rows = np.linspace(0, n - 1, min(n, n_rows)).astype(int)
-    new = after.replace(
-        stages=after.stages[len(before.stages) :], offset=np.zeros_like(after.offset)
-    )
-    explained = new.evaluate(after.X[rows], device=device)
+    new = after.model.part(slice(len(before), None))
+    explained = new.evaluate(after.X[rows], backend=backend)
     changed = before.residual[rows] - after.residual[rows]
     total_weight = float(n if after.weights is None else after.weights.sum())
     unit = np.where(after.scale > 0, after.scale, np.inf) / math.sqrt(total_weight)
     gap = float(np.sqrt((((explained - changed) / unit) ** 2).mean(axis=0)).max())
     if not gap <= _DEVICE_GAP:
         raise RuntimeError(
-            f"device={device!r} returned sums that do not agree with each other (they differ by "
+            f"{backend!r} returned sums that do not agree with each other (they differ by "
             f"{gap:.2g} standard deviations of the target); fit again, or use device=None"
         )
 
@@ -226,8 +225,7 @@ def truncate_path(
     *,
     time: float | None = None,
     r2: float | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
-    device: str | None = None,
+    backend: Backend = HOST,
 ) -> Path:
     """See `Path.truncate`."""
     if (time is None) == (r2 is None):
@@ -238,15 +236,14 @@ def truncate_path(
         raise ValueError(f"r2={r2!r} must be between 0 and 1")
     if (time is not None and time >= path.time) or (r2 is not None and r2 > path.r2):
         return path
-    if not path.stages:
+    if not len(path):
         return path
-    solver = _solver_of(path)
     cut = _cut_index(path, time, r2)
     stage = path.stages[cut]
-    if stage.step_size is not None:  # a lowered step was warned of when it was lowered
-        solver = replace(solver, step_size=stage.step_size)  # type: ignore[type-var]
-    before = rewind_path(path, cut, memory_budget, device).replace(
-        bandwidth=stage.bandwidth, plan=Plan(start=stage.time, end=math.inf), solver=solver
+    before = rewind_path(path, cut, backend).replace(
+        bandwidth=stage.bandwidth,
+        plan=Plan(start=stage.time, end=math.inf),
+        solver=_solver_of(path).within(stage),
     )
     stopping = Stopping(
         max_r2=math.inf if r2 is None else r2,
@@ -257,48 +254,44 @@ def truncate_path(
         before,
         schedule=Constant(),
         stopping=stopping,
-        memory_budget=memory_budget,
-        device=device,
+        backend=backend,
     )
     # The stage goes on to where it went before, should training be resumed.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
     return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
 
 
-def rewind_path(
-    path: Path,
-    n_stages: int,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
-    device: str | None = None,
-) -> Path:
+def rewind_path(path: Path, n_stages: int, backend: Backend = HOST) -> Path:
     """The path as it was after its first `n_stages` stages."""
-    if n_stages >= len(path.stages):
+    if n_stages >= len(path):
         return path
-    stage = path.stages[n_stages]
-    rest = path.replace(stages=path.stages[n_stages:], offset=np.zeros_like(path.offset))
-    added = rest.evaluate(path.X, memory_budget=memory_budget, device=device)
+    kept, gone = slice(0, n_stages), slice(n_stages, None)
+    start = float(path.starts[n_stages])
+    added = path.model.part(gone).evaluate(path.X, backend=backend)
     return path.replace(
-        stages=path.stages[:n_stages],
+        bandwidths=path.bandwidths[kept],
+        coefficients=path.coefficients[kept],
+        starts=path.starts[kept],
+        durations=path.durations[kept],
+        step_sizes=path.step_sizes[kept],
         status=Status.CUT_BACK,
         residual=(path.residual + added).astype(path.residual.dtype),
-        log=path.log.before(stage.time),
-        time=stage.time,
-        r2=_r2_at(path, stage.time),
-        bandwidth=path.stages[max(0, n_stages - 1)].bandwidth,
-        plan=Plan(start=stage.time),
+        log=path.log.before(start),
+        time=start,
+        r2=float(path.stage_r2[n_stages - 1]) if n_stages else 0.0,
+        bandwidth=float(path.bandwidths[max(0, n_stages - 1)]),
+        plan=Plan(start=start),
     )
 
 
-def _before_floor(
-    path: Path, floor: float, operator: KernelOperator, memory_budget: int, device: str | None
-) -> Path:
+def _before_floor(path: Path, floor: float, operator: KernelOperator, backend: Backend) -> Path:
     """Back to where the old floor was reached: from there a lower one leads elsewhere."""
     old_floor = path.schedule.floor  # type: ignore[union-attr]
     reached = np.flatnonzero(path.bandwidths <= old_floor)
     if not len(reached):
         return path
-    rewound = rewind_path(path, int(reached[0]), memory_budget, device)
-    if rewound.stages:
+    rewound = rewind_path(path, int(reached[0]), backend)
+    if len(rewound):
         return rewound
     return rewound.replace(bandwidth=max(operator.max_distance(), floor))
 
@@ -311,17 +304,11 @@ def _solver_of(path: Path) -> Solver:
 
 def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
     """The stage in which the limit lies."""
-    starts = np.array([stage.time for stage in path.stages])
     if time is not None:
-        return max(0, int(np.searchsorted(starts, time, side="left")) - 1)
+        return max(0, int(np.searchsorted(path.starts, time, side="left")) - 1)
     # The first step whose end reaches r2 lies in the stage before the next start.
-    r2_at_starts = np.array([_r2_at(path, start) for start in starts])
+    r2_at_starts = np.append(0.0, path.stage_r2[:-1])
     return max(0, int(np.searchsorted(r2_at_starts, float(r2 or 0.0), side="left")) - 1)
-
-
-def _r2_at(path: Path, time: float) -> float:
-    """Logged R² at the start of the step that begins at `time`."""
-    return float(path.log.r2[int(np.searchsorted(path.log.time, time, side="left"))])
 
 
 def _root_weights(weights: np.ndarray | None) -> np.ndarray | float:

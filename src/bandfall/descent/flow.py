@@ -12,6 +12,7 @@ from bandfall.descent.decay import Decay
 from bandfall.descent.front import Plan, TrainingFront
 from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.krylov import KrylovSpace
+from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator
@@ -135,6 +136,10 @@ class Flow:
             stalled=stalled,
         )
         return Hold(flow_filter(eigenvalues, duration), duration, status)
+
+    def within(self, stage: Stage) -> Flow:
+        """The flow of a stage has no step of its own."""
+        return self
 
     def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
         bandwidth = schedule.next_bandwidth(front)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.descent.front import Plan
 from bandfall.descent.stopping import Status
 from bandfall.kernels import Kernel
-from bandfall.operators import cross_gradient, cross_product
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.model import KernelSum
 
 if TYPE_CHECKING:
     from bandfall.descent.fit import Solver
     from bandfall.schedules import Schedule
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stage:
     """A span of training at one bandwidth: it adds k_bandwidth(·, X) @ coefficients to f̂.
 
@@ -39,6 +40,13 @@ class Stage:
     time: float
     duration: float
     step_size: float | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -81,23 +89,26 @@ class Log:
 
 @dataclass(frozen=True)
 class Path:
-    """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s, inductive: no new point is needed to train.
+    """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s with the story of how it came about.
 
     Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth,
-    so that the transductive updates of the paper are evaluated anywhere afterwards.
+    so that the transductive updates of the paper are evaluated anywhere afterwards: no new
+    point is needed to train.
 
     Attributes
     ----------
-    X : ndarray of shape (n, d)
-        Training rows.
-    kernel : Kernel
-    offset : ndarray of shape (k,)
-        Mean of the target, in float64: with a large offset its digits matter.
+    model : KernelSum
+        The function itself, one bandwidth a stage; `X`, `kernel`, `offset`, `bandwidths` and
+        `coefficients` are its own.
+    starts, durations : ndarray of shape (S,)
+        Of each stage, in training time; NaN for a compressed path, whose stages are no longer
+        spans of training.
+    step_sizes : ndarray of shape (S,)
+        The Euler step of each stage, 0 for exact flow.
     scale : ndarray of shape (k,)
         Norm of each centred (weighted) target column; R² pools columns of unit norm.
     residual : ndarray of shape (n, k)
         y − f̂(X) at the end.
-    stages : tuple of Stage
     log : Log
     time, r2 : float
         At the end.
@@ -109,19 +120,21 @@ class Path:
         Where in its stage the run ended.
     solver, schedule : object
         What produced the stages: `truncate` and `resume_path` go on with them. None for a
-        compressed path, whose stages are no longer spans of training.
+        compressed path.
     compression_error : float
         Bound on the relative error of `compress`, 0 before.
     y : ndarray of shape (n, k) or None
         The targets as they were given; None in files of old, which `targets` makes up for.
+    n_products, n_evaluations : int
+        Products with kernel matrices, and kernel entries evaluated for them, that training took.
     """
 
-    X: np.ndarray
-    kernel: Kernel
-    offset: np.ndarray
+    model: KernelSum
+    starts: np.ndarray
+    durations: np.ndarray
+    step_sizes: np.ndarray
     scale: np.ndarray
     residual: np.ndarray
-    stages: tuple[Stage, ...]
     log: Log
     time: float
     r2: float
@@ -133,30 +146,70 @@ class Path:
     schedule: Schedule | None = field(default=None, repr=False)
     compression_error: float = 0.0
     y: np.ndarray | None = field(default=None, repr=False)
+    n_products: int = 0
+    n_evaluations: int = 0
 
     def __len__(self) -> int:
-        return len(self.stages)
+        return len(self.model)
 
     def __iter__(self) -> Iterator[Stage]:
         return iter(self.stages)
 
     def __repr__(self) -> str:
         return (
-            f"<Path: {len(self.stages)} stages over {len(self.X)} rows, kernel "
+            f"<Path: {len(self)} stages over {len(self.X)} rows, kernel "
             f"{self.kernel.name!r}, time {self.time:.6g}, R² {self.r2:.6f}, {self.status.value}>"
         )
 
     @property
+    def X(self) -> np.ndarray:
+        """Training rows, shape (n, d)."""
+        return self.model.X
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.model.kernel
+
+    @property
+    def offset(self) -> np.ndarray:
+        """Mean of the target, shape (k,), float64: with a large offset its digits matter."""
+        return self.model.offset
+
+    @property
     def bandwidths(self) -> np.ndarray:
         """Bandwidth of each stage, shape (S,)."""
-        return np.array([stage.bandwidth for stage in self.stages], dtype=float)
+        return self.model.bandwidths
 
     @property
     def coefficients(self) -> np.ndarray:
         """Coefficients of each stage, shape (S, n, k)."""
-        if not self.stages:
-            return np.zeros((0, *self.residual.shape), self.residual.dtype)
-        return np.stack([stage.coefficients for stage in self.stages])
+        return self.model.coefficients
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages one by one."""
+        return tuple(
+            Stage(float(bandwidth), block, float(start), float(duration), float(step) or None)
+            for bandwidth, block, start, duration, step in zip(
+                self.bandwidths,
+                self.coefficients,
+                self.starts,
+                self.durations,
+                self.step_sizes,
+                strict=True,
+            )
+        )
+
+    @property
+    def stage_r2(self) -> np.ndarray:
+        """R² on training data after each stage, shape (S,); NaN for a compressed path."""
+        if not len(self):
+            return np.zeros(0)
+        if np.isnan(self.starts[0]):
+            return np.full(len(self), np.nan)
+        first_steps = np.searchsorted(self.log.time, self.starts[1:], side="left")
+        return np.append(self.log.r2[first_steps], self.r2)
 
     def r2_of(self, residual: np.ndarray) -> float:
         """R² that a residual of shape (n, k) leaves, as training counts it."""
@@ -167,61 +220,26 @@ class Path:
         relative = residual[:, varying].astype(np.float64) / self.scale[varying]
         return 1.0 - float((weights * relative**2).sum()) / np.count_nonzero(varying)
 
-    def targets(self, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> np.ndarray:
+    def targets(self, *, backend: Backend = HOST) -> np.ndarray:
         """y, shape (n, k); without the stored one at the price of predicting every row."""
         if self.y is not None:
             return self.y
-        return self.residual + self.evaluate(self.X, memory_budget=memory_budget)
+        return self.residual + self.evaluate(self.X, backend=backend)
 
-    def evaluate(
-        self,
-        X: np.ndarray,
-        *,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        device: str | None = None,
-    ) -> np.ndarray:
-        """f̂ at the rows of X, shape (m, k), in float64 because the offset is.
+    def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """f̂ at the rows of X, shape (m, k), in float64 because the offset is."""
+        return self.model.evaluate(X, backend=backend)
 
-        With a `device`, computed there by torch.
-        """
-        total = self._over_stages(cross_product, X, memory_budget=memory_budget, device=device)
-        return _plus(total, self.offset)
-
-    def evaluate_staged(
-        self,
-        X: np.ndarray,
-        *,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        device: str | None = None,
-    ) -> np.ndarray:
+    def evaluate_staged(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
         """f̂ after each stage, shape (S, m, k)."""
-        sums = self._over_stages(
-            cross_product, X, memory_budget=memory_budget, device=device, cumulative=True
-        )
-        return _plus(sums, self.offset)
+        return self.model.evaluate_staged(X, backend=backend)
 
-    def gradient(
-        self,
-        X: np.ndarray,
-        *,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        device: str | None = None,
-    ) -> np.ndarray:
+    def gradient(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
         """∂f̂/∂x at the rows of X, shape (m, d, k)."""
-        return self._over_stages(cross_gradient, X, memory_budget=memory_budget, device=device)
-
-    def _over_stages(
-        self, function: Callable[..., np.ndarray], X: np.ndarray, **options: object
-    ) -> np.ndarray:
-        return function(X, self.X, self.kernel, self.bandwidths, self.coefficients, **options)
+        return self.model.gradient(X, backend=backend)
 
     def truncate(
-        self,
-        *,
-        time: float | None = None,
-        r2: float | None = None,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        device: str | None = None,
+        self, *, time: float | None = None, r2: float | None = None, backend: Backend = HOST
     ) -> Path:
         """The path as it was at a training time, or when training R² first reached `r2`.
 
@@ -232,42 +250,71 @@ class Path:
         time : float, optional
         r2 : float, optional
             Exactly one of the two.
-        memory_budget : int
-            Bytes for kernel matrices.
-        device : str, optional
-            Where to compute; see `bandfall.operators.check_device`.
+        backend : Backend
+            Where to compute.
         """
         from bandfall.descent.fit import truncate_path
 
-        return truncate_path(self, time=time, r2=r2, memory_budget=memory_budget, device=device)
+        return truncate_path(self, time=time, r2=r2, backend=backend)
 
-    def compress(
-        self, tolerance: float = 1e-3, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
-    ) -> Path:
+    def compress(self, tolerance: float = 1e-3, *, backend: Backend = HOST) -> Path:
         """Few bandwidths in place of many: the same function with cheaper predictions.
 
-        Profiles of neighbouring bandwidths are nearly combinations of each other, so that every
-        stage can be written in the same few bandwidths. The smallest number of them that keeps
-        the error below `tolerance` is taken; the error is measured on training rows (at most
-        1,000 of them) and kept as ``compression_error``, to which a second compression adds.
-        Residual and R² are those of the compressed path.
+        The smallest number of bandwidths that keeps the error below `tolerance` is taken; see
+        `KernelSum.compress`. The error is kept as ``compression_error``, to which a second
+        compression adds. Residual and R² are those of the compressed path.
 
         Parameters
         ----------
         tolerance : float
             Largest root-mean-square change at training rows, relative to that of f̂ − offset.
+        backend : Backend
+            Where to compute.
         """
-        from bandfall.descent.compress import compress_path
+        # Against the path before any compression: f̂ is at most 1 + its error as large.
+        before = self.compression_error
+        allowed = (tolerance - before) / (1.0 + before)
+        if tolerance > 0 >= allowed:
+            return self
+        model, change = self.model.compress(allowed, backend=backend)
+        if model is self.model:
+            return self
+        residual = self.targets(backend=backend) - model.evaluate(self.X, backend=backend)
+        residual = (residual * (self.scale > 0)).astype(self.residual.dtype)
+        spans = np.full(len(model), np.nan)
+        return self.replace(
+            model=model,
+            starts=spans,
+            durations=spans,
+            step_sizes=np.zeros(len(model)),
+            residual=residual,
+            r2=self.r2_of(residual),
+            solver=None,
+            schedule=None,
+            plan=None,
+            compression_error=before + (1.0 + before) * change,
+        )
 
-        return compress_path(self, tolerance, memory_budget)
+    def replace(self, **changes: Any) -> Path:
+        """A copy with some attributes changed, those of its model and its stages among them."""
+        if "stages" in changes:
+            changes.update(stage_columns(self.model, changes.pop("stages")))
+        own = {f.name for f in fields(self)}
+        of_model = {name: changes.pop(name) for name in changes.keys() - own}
+        if of_model:
+            changes["model"] = replace(changes.get("model", self.model), **of_model)
+        return replace(self, **changes)
 
-    def replace(self, **changes: object) -> Path:
-        """A copy with some attributes changed."""
-        return replace(self, **changes)  # type: ignore[arg-type]
 
-
-def _plus(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """sums + offset, in place where the dtype of `sums` holds it."""
-    wide = sums.astype(np.result_type(sums, offset), copy=False)
-    wide += offset
-    return wide
+def stage_columns(model: KernelSum, stages: Sequence[Stage]) -> dict[str, Any]:
+    """The fields of a Path that say what its stages are, over the centres of `model`."""
+    blocks = [stage.coefficients for stage in stages]
+    shape = (0, *model.coefficients.shape[1:])
+    coefficients = np.stack(blocks) if blocks else np.zeros(shape, model.coefficients.dtype)
+    bandwidths = np.array([stage.bandwidth for stage in stages], dtype=float)
+    return {
+        "model": replace(model, bandwidths=bandwidths, coefficients=coefficients),
+        "starts": np.array([stage.time for stage in stages], dtype=float),
+        "durations": np.array([stage.duration for stage in stages], dtype=float),
+        "step_sizes": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
+    }

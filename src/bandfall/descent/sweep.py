@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.descent.fit import Solver, fit_path
 from bandfall.descent.path import Path
 from bandfall.descent.solvers import get_solver, replaced_settings, without_old_settings
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.operators import DenseOperator, cross_product
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.model import KernelSum
+from bandfall.operators import DenseOperator
 from bandfall.operators.select import check_dense_budget
 from bandfall.parameters import check_number
 from bandfall.schedules import Front, MinimumSpeed, Schedule
@@ -69,7 +70,7 @@ def floor_sweep(
     max_r2: float = 0.999,
     max_time: float | None = None,
     solver: str | Solver = "flow",
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
     **old_settings: Any,
 ) -> FloorSweep:
     """Train KGD-D with every floor, and kernel ridge regression at the same bandwidths.
@@ -84,7 +85,7 @@ def floor_sweep(
     X_new : array-like of shape (m, d)
     min_bandwidths : array-like of shape (F,)
         Floors >= 0, in any order.
-    kernel, min_speed, bandwidth, max_r2, max_time, solver, memory_budget
+    kernel, min_speed, bandwidth, max_r2, max_time, solver, backend
         As in `KernelDescentRegressor`.
     penalty : float >= 0
         λ of the ridge regressions.
@@ -111,7 +112,7 @@ def floor_sweep(
     check_number("bandwidth", bandwidth, low=0, allow_none=True)
     check_number("max_r2", max_r2, low=0, high=1, low_open=True)
     check_number("max_time", max_time, low=0, low_open=True, allow_none=True)
-    check_dense_budget(len(X), X.dtype, memory_budget)
+    check_dense_budget(len(X), X.dtype, backend.budget)
     operator = DenseOperator(X, get_kernel(kernel), X.dtype)
     solver = get_solver(replaced_settings("floor_sweep", solver, old_settings))
     stopping = Stopping(max_r2, math.inf if max_time is None else max_time)
@@ -127,7 +128,7 @@ def floor_sweep(
         operator=operator,
         watcher=lambda progress: watch.complete,
     )
-    branches = _Branches(path, watch, operator, X_new, targets, stopping, memory_budget)
+    branches = _Branches(path, watch, operator, X_new, targets, stopping, backend)
     rows = [branches.row(floor, penalty) for floor in floors]
     columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(_Row)}
     shape = slice(None) if np.ndim(y) == 2 else 0
@@ -206,7 +207,7 @@ class _Branches:
         X_new: np.ndarray,
         y: np.ndarray,
         stopping: Stopping,
-        memory_budget: int,
+        backend: Backend,
     ):
         self.path = path
         self.watch = watch
@@ -214,11 +215,11 @@ class _Branches:
         self.X_new = X_new
         self.y = y
         self.stopping = stopping
-        self.memory_budget = memory_budget
+        self.backend = backend
         self.units = column_units(path.scale) if np.any(path.scale > 0) else path.scale
-        self._starts = np.array([stage.time for stage in path.stages])
+        self._starts = path.starts
         # f̂ at the new rows after 0, 1, 2, … stages.
-        staged = path.evaluate_staged(X_new, memory_budget=memory_budget)
+        staged = path.evaluate_staged(X_new, backend=backend)
         start = np.broadcast_to(path.offset, (1, *staged.shape[1:]))
         self._staged = np.concatenate([start, staged])
 
@@ -258,14 +259,14 @@ class _Branches:
         )
 
     def _at_new_rows(self, bandwidth: float, coefficients: np.ndarray) -> np.ndarray:
-        return cross_product(
-            self.X_new,
+        extra = KernelSum(
             self.path.X,
             self.path.kernel,
-            [bandwidth],
+            np.array([bandwidth]),
             coefficients[None],
-            memory_budget=self.memory_budget,
+            np.zeros(coefficients.shape[1]),
         )
+        return extra.evaluate(self.X_new, backend=self.backend)
 
 
 def _checked_rows(

@@ -12,13 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
 from bandfall.encoding import Table, TableEncoder, is_frame, read_table
 from bandfall.estimators._base import KernelRegressor, prediction_dtype
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
-from bandfall.operators import check_device
 from bandfall.operators.base import group_rows
 from bandfall.selection.candidates import KERNELS, Budget, Candidate, Trial
 from bandfall.selection.members import Member, default_choice, fit_members
@@ -26,9 +26,8 @@ from bandfall.selection.parts import Encoded, Rows
 from bandfall.selection.tuning import Tuned, tune
 
 ENCODINGS = ("standard", "steps", "quantile")
-# From so many rows on everything is computed in float32; rows of a GPU's worth.
+# From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
-_DEVICE_ROWS = 2000
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
 _FEWEST = 4  # different rows to choose by
 
@@ -219,7 +218,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         staged = [
             member.path.evaluate_staged(
                 scaled(columns[member.candidate.encoding], member.root),
-                **self._resources(len(member.path.X)),
+                backend=self._backend(len(member.path.X)),
             )
             for member in self.members_
         ]
@@ -247,7 +246,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             encoder = self.encoders_[member.candidate.encoding]
             inner = member.path.gradient(
                 scaled(columns[member.candidate.encoding], member.root),
-                **self._resources(len(member.path.X)),
+                backend=self._backend(len(member.path.X)),
             ).astype(np.float64)
             inner = scaled(inner.swapaxes(1, 2), member.root).swapaxes(1, 2)
             inner *= encoder.jacobian(table)[:, :, None]
@@ -318,7 +317,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         with np.errstate(over="ignore"):
             units = (y - self._y_offset) / self._y_scale
         groups, _ = group_rows(views[ENCODINGS[0]].Z)
-        return Rows(views, units, groups, weights, self._resources(len(y)))
+        return Rows(views, units, groups, weights, self._backend(len(y)))
 
     def _encoded(self, table: Table) -> dict[str, np.ndarray]:
         """Columns under the encoding of every member; what is odd is told once."""
@@ -335,7 +334,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _evaluate(self, member: Member, columns) -> np.ndarray:
         rows = scaled(columns[member.candidate.encoding], member.root)
-        return member.path.evaluate(rows, **self._resources(len(member.path.X)))
+        return member.path.evaluate(rows, backend=self._backend(len(member.path.X)))
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
         return self._shaped(predictions * self._y_scale + self._y_offset)
@@ -350,8 +349,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         shares = np.zeros(self.n_features_in_)
         for member in self.members_:
             encoding = member.candidate.encoding
-            device = self._resources(len(rows))["device"]
-            product = gradient_outer_product(member.path, device=device)
+            product = gradient_outer_product(member.path, backend=rows.backend)
             Z, _ = rows.views[encoding].columns(np.arange(len(rows)), np.arange(0))
             squares = slopes(product, member.root) ** 2 * Z.var(axis=0, dtype=np.float64)
             shares += member.weight * np.bincount(
@@ -370,13 +368,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
             n_members=self.n_members,
         )
 
-    def _resources(self, n_rows: int):
+    def _backend(self, n_rows: int) -> Backend:
         """Where to compute on a model of so many rows, and in how much memory."""
-        host = self.device == "auto" and n_rows <= _DEVICE_ROWS
-        return {
-            "device": None if host else check_device(self.device),
-            "memory_budget": int(self.memory_budget),
-        }
+        return resolve_backend(self.device, self.memory_budget, n_rows)
 
     def _fitted_state(self):
         """What makes a copy of the estimator predict, for callbacks."""

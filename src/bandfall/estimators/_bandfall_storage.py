@@ -89,8 +89,6 @@ def _check_columns(member: Member, encoders: dict[str, TableEncoder]) -> None:
         raise ValueError(f"a member has no encoder named {member.candidate.encoding!r}")
     if encoder.width != member.path.X.shape[1]:
         raise ValueError("the columns of an encoder do not fit the path of a member")
-    if encoder.fitted.dtype != member.path.X.dtype:
-        raise ValueError("the dtype of an encoder does not fit the path of a member")
 
 
 def _check_target(model: BandfallRegressor) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,32 @@ class KernelRegressor(ArraysInKindMixin, BaseEstimator):
         file : path
         """
         save_model(self, file)
+
+    def report(self, X, y, file=None, *, X_test=None, y_test=None, target="y"):
+        """Make one HTML page about the fitted model: score, path, slices, features, errors.
+
+        Parameters
+        ----------
+        X, y : array-like or frame
+            The rows it was trained on.
+        file : path, optional
+            Where to write the page, which loads nothing.
+        X_test, y_test : array-like or frame, optional
+            Rows it has not seen, to score it on.
+        target : str
+            What the target is called.
+
+        Returns
+        -------
+        bandfall.report.Report
+            A notebook shows it; ``save`` writes it.
+        """
+        check_is_fitted(self)
+        try:  # pages lie above the estimators, and need what the commands need
+            pages = import_module("bandfall.report.pages")
+        except ModuleNotFoundError as error:
+            raise ImportError("reports need pandas: pip install 'bandfall[cli]'") from error
+        return pages.report_on(self, X, y, file, X_test=X_test, y_test=y_test, target=target)
 
     def _training_data(self, X, y, sample_weight=None) -> TrainingData:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)

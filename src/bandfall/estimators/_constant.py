@@ -6,11 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from bandfall.backends import resolve_backend
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
 from bandfall.kernels import get_kernel
-from bandfall.operators import DenseOperator, cross_product
+from bandfall.model import KernelSum
+from bandfall.operators import DenseOperator
 from bandfall.operators.select import check_dense_budget
 from bandfall.targets import column_means
 
@@ -41,18 +43,33 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         self
         """
         X, y, weights = self._training_data(X, y, sample_weight)
-        kernel = get_kernel(self.kernel)
         # In float64 whatever X is: small penalties, long times and weights drown in float32.
         X = X.astype(np.float64, copy=False)
+        kernel, bandwidth = get_kernel(self.kernel), float(self.bandwidth)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
-        self.offset_ = column_means(y, weights) if self.fit_intercept else np.zeros(y.shape[1])
+        offset = column_means(y, weights) if self.fit_intercept else np.zeros(y.shape[1])
         root = np.ones((1, 1)) if weights is None else np.sqrt(weights)[:, None]
-        K = DenseOperator(X, kernel).matrix(float(self.bandwidth))
+        K = DenseOperator(X, kernel).matrix(bandwidth)
         K = K if weights is None else root * K * root.T
-        self.X_fit_ = X
+        coefficients = root * self._solve(K, root * (y - offset))
+        self.kernel_sum_ = KernelSum(X, kernel, np.array([bandwidth]), coefficients[None], offset)
         self.weights_ = weights
-        self.coefficients_ = root * self._solve(K, root * (y - self.offset_))
         return self
+
+    @property
+    def X_fit_(self):
+        """Training rows, shape (n_samples, n_features)."""
+        return self.kernel_sum_.X
+
+    @property
+    def coefficients_(self):
+        """c, shape (n_samples, n_outputs)."""
+        return self.kernel_sum_.coefficients[0]
+
+    @property
+    def offset_(self):
+        """ȳ, shape (n_outputs,)."""
+        return self.kernel_sum_.offset
 
     def predict(self, X):
         """Predict.
@@ -65,15 +82,8 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        total = cross_product(
-            self._new_rows(X),
-            self.X_fit_,
-            get_kernel(self.kernel),
-            [float(self.bandwidth)],
-            self.coefficients_[None],
-            memory_budget=self.memory_budget,
-        )
-        return self._shaped(total + self.offset_)
+        backend = resolve_backend(memory_budget=self.memory_budget)
+        return self._shaped(self.kernel_sum_.evaluate(self._new_rows(X), backend=backend))
 
     def _validate_params(self):
         super()._validate_params()
@@ -98,6 +108,8 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
 
     Attributes
     ----------
+    kernel_sum_ : KernelSum
+        The fitted model; what follows is its own.
     coefficients_ : ndarray of shape (n_samples, n_outputs)
     offset_ : ndarray of shape (n_outputs,)
     X_fit_ : ndarray of shape (n_samples, n_features)
@@ -158,6 +170,8 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
 
     Attributes
     ----------
+    kernel_sum_ : KernelSum
+        The fitted model; what follows is its own.
     coefficients_ : ndarray of shape (n_samples, n_outputs)
     offset_ : ndarray of shape (n_outputs,)
     X_fit_ : ndarray of shape (n_samples, n_features)

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
+from bandfall.backends import resolve_backend
 from bandfall.descent import (
     Status,
     Stopping,
@@ -90,7 +91,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         Bytes for kernel matrices; beyond, products are computed block by block.
     device : {None, "auto", "cpu", "cuda", "cuda:N"}, default=None
         Where to train and predict: None with NumPy, "cpu" or "cuda" with torch there, "auto" on
-        a GPU if there is one and with NumPy otherwise.
+        a GPU, if there is one, for more than 2,000 rows and with NumPy otherwise.
 
     Attributes
     ----------
@@ -240,20 +241,19 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         )
         max_time = math.inf if self.max_time is None else float(self.max_time)
         stopping = Stopping(float(self.max_r2), max_time)
-        budget = int(self.memory_budget)
+        backend = self._backend(len(data.X))
         previous = self._continued(data) if self.warm_start else None
         if previous is not None:
             if previous.r2 > stopping.max_r2:
-                previous = previous.truncate(r2=stopping.max_r2, **self._evaluation)
+                previous = previous.truncate(r2=stopping.max_r2, backend=backend)
             if previous.time > max_time:
-                previous = previous.truncate(time=max_time, **self._evaluation)
+                previous = previous.truncate(time=max_time, backend=backend)
             return resume_path(
                 previous.replace(solver=solver),
                 schedule=schedule,
                 stopping=stopping,
-                memory_budget=budget,
+                backend=backend,
                 watcher=watcher,
-                device=self.device,
             )
         return fit_path(
             data.X,
@@ -264,9 +264,8 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             stopping=stopping,
             bandwidth=None if self.bandwidth is None else float(self.bandwidth),
             weights=data.weights,
-            memory_budget=budget,
+            backend=backend,
             watcher=watcher,
-            device=self.device,
         )
 
     def _continued(self, data):
@@ -280,7 +279,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             "solver": type(path.solver) is type(get_solver(self.solver)),
             "sample_weight": _same_weights(path.weights, data.weights),
         }
-        same["y"] = all(same.values()) and _same_targets(path, data.y, int(self.memory_budget))
+        same["y"] = all(same.values()) and _same_targets(path, data.y, self._backend(len(path.X)))
         if not all(same.values()):
             changed = ", ".join(name for name in same if not same[name])
             raise ValueError(
@@ -305,15 +304,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _best_stage(self, path, held_out):
         """The path up to the stage that predicts the held-out rows best."""
-        if not path.stages:
+        if not len(path):
             return path
         varying = path.scale > 0
         total = len(path.X) if path.weights is None else path.weights.sum()
         variance = path.scale[varying] ** 2 / total
-        staged = path.evaluate_staged(held_out.X, **self._evaluation)
+        backend = self._backend(len(path.X))
+        staged = path.evaluate_staged(held_out.X, backend=backend)
         squares = (staged[..., varying] - held_out.y[:, varying]) ** 2 / variance
         self.validation_errors_ = np.average(squares.mean(axis=2), axis=1, weights=held_out.weights)
-        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, **self._evaluation)
+        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, backend)
 
     def predict(self, X):
         """Predict.
@@ -327,7 +327,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         rows = self._new_rows(X)
-        return self._shaped(self.path_.evaluate(rows, **self._evaluation))
+        return self._shaped(self.path_.evaluate(rows, backend=self._backend(len(self.path_.X))))
 
     def staged_predict(self, X):
         """Predictions after each stage of training, from simple to interpolating.
@@ -341,17 +341,17 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
         rows = self._new_rows(X)
-        for predictions in self.path_.evaluate_staged(rows, **self._evaluation):
+        backend = self._backend(len(self.path_.X))
+        for predictions in self.path_.evaluate_staged(rows, backend=backend):
             yield self._shaped(predictions)
 
     def _model_rows(self, X):
         """Rows of features as rows of the path, for theory and displays: the same."""
         return self._new_rows(X)
 
-    @property
-    def _evaluation(self):
-        """How paths are evaluated."""
-        return {"memory_budget": int(self.memory_budget), "device": self.device}
+    def _backend(self, n_rows):
+        """Where to compute on a model of so many rows."""
+        return resolve_backend(self.device, self.memory_budget, n_rows)
 
     def _validate_params(self):
         super()._validate_params()
@@ -394,10 +394,10 @@ def _same_weights(before, now):
     return np.array_equal(before.astype(np.float64), now)
 
 
-def _same_targets(path, y, memory_budget):
+def _same_targets(path, y, backend):
     if path.y is not None:
         return np.array_equal(path.y, y)
-    targets = path.targets(memory_budget=memory_budget)  # of a file of old: known to rounding
+    targets = path.targets(backend=backend)  # of a file of old: known to rounding
     tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
     return targets.shape == y.shape and np.allclose(
         targets, y, rtol=tolerance, atol=tolerance * path.scale.max()

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bandfall.descent import Path
 from bandfall.estimators._base import KernelRegressor
-from bandfall.kernels import Kernel, get_kernel
+from bandfall.kernels import Kernel
 
 
 class KernelSum(NamedTuple):
@@ -52,14 +52,15 @@ def kernel_sum(estimator: KernelRegressor) -> KernelSum:
     path = getattr(estimator, "path_", None)
     if path is not None:
         return path_sum(path, estimator._dtype, estimator._y_ndim)
-    if not hasattr(estimator, "X_fit_"):
+    if not hasattr(estimator, "kernel_sum_"):
         raise TypeError(f"{type(estimator).__name__} is not a kernel estimator")
+    model = estimator.kernel_sum_
     return KernelSum(
-        estimator.X_fit_,
-        get_kernel(estimator.kernel),
-        np.array([float(estimator.bandwidth)]),
-        estimator.coefficients_[None],
-        estimator.offset_,
+        model.X,
+        model.kernel,
+        model.bandwidths,
+        model.coefficients,
+        model.offset,
         estimator._dtype,
         estimator._y_ndim,
     )

@@ -10,6 +10,8 @@ from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
 from bandfall.estimators._mlp import PaperMLPRegressor
+from bandfall.kernels import get_kernel
+from bandfall.model import KernelSum
 from bandfall.persistence import ShapeChecker, estimator_component, register
 from bandfall.persistence.checks import check_instance, check_real
 
@@ -37,10 +39,13 @@ def _check_descent(model: KernelDescentRegressor) -> None:
 
 
 def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
+    check_instance("kernel_sum_", model.kernel_sum_, KernelSum)
     shapes = ShapeChecker()
     shapes("X_fit_", model.X_fit_, "n d")
     shapes("coefficients_", model.coefficients_, "n k")
     shapes("offset_", model.offset_, "k")
+    if len(model.kernel_sum_) != 1:
+        raise ValueError("it has more than one bandwidth")
     if getattr(model, "weights_", None) is not None:
         shapes("weights_", model.weights_, "n")
     if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
@@ -48,6 +53,23 @@ def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
     if model.X_fit_.dtype != model.coefficients_.dtype:
         raise ValueError("its arrays have different dtypes")
     check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+
+
+def _one_sum(parameters: dict, fitted: dict) -> dict:
+    """Files of old hold the parts of a kernel sum one by one, its bandwidth as a parameter."""
+    if "kernel_sum_" in fitted:
+        return fitted
+    rest = {**fitted}
+    coefficients = rest.pop("coefficients_")
+    check_instance("coefficients_", coefficients, np.ndarray)
+    model = KernelSum(
+        rest.pop("X_fit_"),
+        get_kernel(parameters.get("kernel", "gaussian")),
+        np.array([float(parameters.get("bandwidth", 1.0))]),
+        coefficients[None],
+        rest.pop("offset_"),
+    )
+    return {**rest, "kernel_sum_": model}
 
 
 def _check_mlp(model: PaperMLPRegressor) -> None:
@@ -83,7 +105,7 @@ _FITTED = [
     *(
         (
             cls,
-            {"X_fit_": True, "coefficients_": True, "offset_": True, "weights_": False},
+            {"kernel_sum_": True, "weights_": False},
             _check_constant,
         )
         for cls in (KernelRidgeRegressor, KernelFlowRegressor)
@@ -105,5 +127,6 @@ for _cls, _fitted, _check in _FITTED:
             _check,
             unstored=UNSTORED,
             todays_parameters=getattr(_cls, "_todays_parameters", dict),
+            upgrade=_one_sum if _check is _check_constant else None,
         )
     )

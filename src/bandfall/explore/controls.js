@@ -52,6 +52,10 @@ const Controls = (() => {
         Playground.remember();
       });
     }
+    $("file").addEventListener("change", async () => {
+      const [file] = $("file").files;
+      if (file) open(file.name, await file.text());
+    });
     $("redraw").addEventListener("click", () =>
       Playground.change({ points: null, seed: Playground.state.seed + 1 }));
     $("undo").addEventListener("click", Points.undo);
@@ -65,6 +69,20 @@ const Controls = (() => {
     for (const button of document.querySelectorAll("[data-step]")) {
       button.addEventListener("click", () => Story.tell(Number(button.dataset.step)));
     }
+  }
+
+  /** Show the points of a file; what is in it is only ever written as text. */
+  function open(name, text) {
+    const read = Data.fromText(text, State.MAX_POINTS);
+    if (!read) {
+      $("file-text").textContent = `${name} has no two columns of numbers.`;
+      return;
+    }
+    const { points, total, names } = read;
+    const shown = points.length < total ? `${points.length} of ${total} rows` : `${total} rows`;
+    $("file-text").textContent = `${name}: ${shown}, ${names[1]} along ${names[0]}, both scaled to −1 … 1.`;
+    const { kernel, speed, ridge, residuals } = Playground.state;
+    Playground.change({ ...State.fresh("own"), kernel, speed, ridge, residuals, points });
   }
 
   /** Clicks and drags on a plot, as places in its units. */

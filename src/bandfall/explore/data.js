@@ -96,5 +96,32 @@ const Data = (() => {
     return places.map((x) => [x, set.truth(x) + noise * (set.spread?.(x) ?? 1) * random.normal()]);
   }
 
-  return { SETS, draw };
+  /** Points of a text file: its first two columns of numbers, scaled to fit the picture. */
+  function fromText(text, most) {
+    const lines = text.split(/\r?\n/).filter((line) => line.trim());
+    const separator = [";", "\t", ","].find((sign) => lines[0]?.includes(sign)) ?? /\s+/;
+    const decimal = separator === ";" ? "," : ".";
+    const number = (cell) => (cell?.trim() ? Number(cell.trim().replace(decimal, ".")) : NaN);
+    const rows = lines.map((line) => line.split(separator));
+    const columns = [...(rows[0] ?? []).keys()].filter((i) =>
+      rows.filter((row) => Number.isFinite(number(row[i]))).length >= Math.max(2, rows.length / 2));
+    if (columns.length < 2) return null;
+    const pairs = rows.map((row) => columns.slice(0, 2).map((i) => number(row[i])))
+      .filter((pair) => pair.every(Number.isFinite));
+    const every = Math.max(1, pairs.length / most);
+    const some = Array.from({ length: Math.min(pairs.length, most) }, (_, i) => pairs[Math.floor(i * every)]);
+    const scaled = [0, 1].map((axis) => {
+      const values = some.map((pair) => pair[axis]);
+      const low = Math.min(...values);
+      const half = (Math.max(...values) - low) / 2 || 1;
+      return values.map((value) => (value - low) / half - 1);
+    });
+    const header = rows[0].some((cell) => !Number.isFinite(number(cell))) ? rows[0] : [];
+    return {
+      points: scaled[0].map((x, i) => [x, scaled[1][i]]), total: pairs.length,
+      names: columns.slice(0, 2).map((i) => header[i]?.trim() || `column ${i + 1}`),
+    };
+  }
+
+  return { SETS, draw, fromText };
 })();

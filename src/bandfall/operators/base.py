@@ -34,6 +34,11 @@ class KernelOperator(Protocol):
     trace: float  # Σ k(0) over the rows (their weights): a bound on λ_max that costs nothing
     vector_bytes: int  # what is left of the memory budget for a solver's own arrays
 
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far."""
+        ...
+
     def array(self, values: np.ndarray) -> Array:
         """The operator's own array with these values."""
         ...
@@ -75,6 +80,11 @@ class WeightedOperator:
         self.vector_bytes = operator.vector_bytes
         self._root = operator.array(np.sqrt(weights)[:, None])
 
+    @property
+    def n_evaluations(self) -> int:
+        """Those of the operator inside."""
+        return self.operator.n_evaluations
+
     def product(self, bandwidth: float, block: Array) -> Array:
         """S K(bandwidth) S @ block."""
         return self._root * self.operator.product(bandwidth, self._root * block)
@@ -103,6 +113,11 @@ class RepeatedRowsOperator:
         self.trace = float(self.n_rows)
         self.vector_bytes = operator.vector_bytes
         self._labels = labels
+
+    @property
+    def n_evaluations(self) -> int:
+        """Those over the distinct rows."""
+        return self.operator.n_evaluations
 
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block."""

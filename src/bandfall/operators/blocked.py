@@ -50,6 +50,7 @@ class BlockedOperator:
         self.n_rows = len(X)
         self.trace = float(self.n_rows)
         self.vector_bytes = vector_bytes
+        self.n_evaluations = 0
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(memory_budget))
@@ -87,6 +88,7 @@ class BlockedOperator:
             return group_sums(*self._groups, block)
         if bandwidth != self._bandwidth:
             self._begin(bandwidth)
+        self._count_evaluations()
         ordered = np.ascontiguousarray(block[self._leaves.order])
         workers = n_threads()
         totals = np.zeros((workers, *block.shape))  # one a thread: no two write to one place
@@ -110,6 +112,13 @@ class BlockedOperator:
         self._tiles = np.argwhere(np.triu(near))
         self._evaluated = np.zeros(min(len(self._tiles), len(self._kept)), dtype=bool)
         self._bandwidth = bandwidth
+
+    def _count_evaluations(self) -> None:
+        """What the next product will evaluate: tiles that are not kept from the last one."""
+        sizes = np.array([s.stop - s.start for s in self._leaves.slices])
+        entries = sizes[self._tiles].prod(axis=1)
+        entries[: len(self._evaluated)][self._evaluated] = 0
+        self.n_evaluations += int(entries.sum())
 
     def _apply(self, number: int, block: np.ndarray, total: np.ndarray) -> None:
         """Add one tile's share of the product, for both of its sides."""

@@ -118,7 +118,8 @@ def cross_gradient(
         )
     dtype = coefficients.dtype
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
-    blocks = _BlockPlan(X_new, X, dtype, memory_budget)
+    # The slopes, their factors and a mask come on top of what a product needs.
+    blocks = _BlockPlan(X_new, X, dtype, memory_budget * 5 // 9)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -164,6 +165,15 @@ def gradient_block(
     return xp.stack(parts, -1)
 
 
+def check_columns(new: Array, train: Array) -> None:
+    """Refuse new rows that are no rows like those of training."""
+    if new.ndim != 2 or new.shape[1] != train.shape[1]:
+        raise ValueError(
+            f"new rows must have shape (m, {train.shape[1]}) like the training rows; "
+            f"got shape {tuple(new.shape)}"
+        )
+
+
 def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> np.ndarray:
     """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0.
 
@@ -181,11 +191,7 @@ class _BlockPlan:
         centre = train.mean(axis=0)
         self.train = train - centre
         new = np.asarray(X_new, dtype=np.float64)
-        if new.ndim != 2 or new.shape[1] != train.shape[1]:
-            raise ValueError(
-                f"new rows must have shape (m, {train.shape[1]}) like the training rows; "
-                f"got shape {new.shape}"
-            )
+        check_columns(new, train)
         self.new = new - centre
         self.dtype = dtype
         # float64 distances, their comparison mask, the cast copy and the kernel block.

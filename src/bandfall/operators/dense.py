@@ -95,7 +95,7 @@ class DenseOperator:
 
     def _evaluate(self, bandwidth: float) -> None:
         self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
-        self.n_evaluations += 1
+        self.n_evaluations += self.n_rows**2
 
         def evaluate(rows: slice) -> None:
             distances = self._distances[rows]

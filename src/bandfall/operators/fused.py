@@ -114,6 +114,7 @@ class FusedProduct:
 
     def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
         self.kernel = kernel
+        self.n_evaluations = 0
         self.memory_budget = memory_budget
         self.unit = _unit(X)
         wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
@@ -126,6 +127,7 @@ class FusedProduct:
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         """K(bandwidth) @ block, of shape (n, k)."""
         rows = self.rows
+        self.n_evaluations += rows.n_rows**2 * len(_passes(block.shape[1]))
         values = block.new_zeros((block.shape[1], rows.stride))
         values[:, : rows.n_rows] = block.T if self._order is None else block[self._order].T
         result = torch.empty_like(values)

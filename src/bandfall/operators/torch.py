@@ -11,7 +11,7 @@ import torch
 
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, GIBIBYTE
-from bandfall.operators.cross import gradient_block, usable_bandwidths
+from bandfall.operators.cross import check_columns, gradient_block, usable_bandwidths
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.fused import FusedCross, FusedProduct, fused_available
 
@@ -95,6 +95,11 @@ class TorchOperator:
             sums = self._engine.product(bandwidth, sums)
         return sums[self._labels]
 
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far, over distinct rows."""
+        return self._engine.n_evaluations
+
     def max_distance(self) -> float:
         """Largest distance between two rows."""
         return self._engine.max_distance()
@@ -117,10 +122,12 @@ class _ChunkedProduct:
 
     def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
         self.kernel = kernel
+        self.n_evaluations = 0
         self._chunks = _Chunks(X, X, memory_budget)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         result = torch.empty_like(block)
+        self.n_evaluations += len(block) ** 2
 
         def multiply(rows: slice, distances: Tensor) -> None:
             result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
@@ -153,6 +160,7 @@ class _KeptProduct(_ChunkedProduct):
         if bandwidth != self._bandwidth:
             self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
             kernel_matrix(self.kernel, self._distances, bandwidth, torch, out=self._matrix)
+            self.n_evaluations += len(block) ** 2
             self._bandwidth = bandwidth
         return self._matrix @ block
 
@@ -198,26 +206,8 @@ def cross_product(
     cumulative: bool = False,
 ) -> np.ndarray:
     """See `bandfall.operators.cross.cross_product`: the same on a torch device."""
-    new, train, weights = _on_device(device, coefficients.dtype, X_new, X, coefficients)
-    _check_profile(kernel, train)
-    n_stages, _, n_outputs = weights.shape
-    sums = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
-    if _worth_fusing(kernel, new, train, n_stages):
-        fused = FusedCross(new, train, kernel, memory_budget)
-        step = 1 if cumulative else max(1, n_stages)
-        for s in range(0, n_stages, step):
-            part = slice(s, s + step)
-            sums[s if cumulative else 0] += fused.product(bandwidths[part], weights[part])
-    else:
-
-        def accumulate(rows: slice, distances: Tensor) -> None:
-            K = torch.empty_like(distances)
-            for s, bandwidth in enumerate(bandwidths):
-                kernel_matrix(kernel, distances, bandwidth, torch, out=K)
-                sums[s if cumulative else 0, rows] += K @ weights[s]
-
-        _Chunks(new, train, memory_budget).for_each(kernel, accumulate)
-    return (sums.cumsum(0) if cumulative else sums[0]).cpu().numpy()
+    new, train, weights = (upload(a, device, coefficients.dtype) for a in (X_new, X, coefficients))
+    return sums(new, train, kernel, bandwidths, weights, memory_budget, cumulative=cumulative)
 
 
 def cross_gradient(
@@ -231,10 +221,61 @@ def cross_gradient(
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> np.ndarray:
     """See `bandfall.operators.cross.cross_gradient`: the same on a torch device."""
-    new, train, weights = _on_device(device, coefficients.dtype, X_new, X, coefficients)
+    new, train, weights = (upload(a, device, coefficients.dtype) for a in (X_new, X, coefficients))
+    return gradients(new, train, kernel, bandwidths, weights, memory_budget)
+
+
+def upload(array: np.ndarray, device: str, dtype: np.dtype) -> Tensor:
+    """A tensor on the device with these values."""
+    return torch.as_tensor(np.array(array, dtype=dtype), device=device)
+
+
+def sums(
+    new: Tensor,
+    train: Tensor,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    weights: Tensor,
+    memory_budget: int,
+    *,
+    cumulative: bool,
+) -> np.ndarray:
+    """Σ_s K_new(σ_s) C_s, or every partial sum, of what is on the device already."""
+    _check_profile(kernel, train)
+    check_columns(new, train)
+    n_stages, _, n_outputs = weights.shape
+    total = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
+    if _worth_fusing(kernel, new, train, n_stages):
+        fused = FusedCross(new, train, kernel, memory_budget)
+        step = 1 if cumulative else max(1, n_stages)
+        for s in range(0, n_stages, step):
+            part = slice(s, s + step)
+            total[s if cumulative else 0] += fused.product(bandwidths[part], weights[part])
+    else:
+
+        def accumulate(rows: slice, distances: Tensor) -> None:
+            K = torch.empty_like(distances)
+            for s, bandwidth in enumerate(bandwidths):
+                kernel_matrix(kernel, distances, bandwidth, torch, out=K)
+                total[s if cumulative else 0, rows] += K @ weights[s]
+
+        _Chunks(new, train, memory_budget).for_each(kernel, accumulate)
+    return (total.cumsum(0) if cumulative else total[0]).cpu().numpy()
+
+
+def gradients(
+    new: Tensor,
+    train: Tensor,
+    kernel: Kernel,
+    bandwidths: Sequence[float] | np.ndarray,
+    weights: Tensor,
+    memory_budget: int,
+) -> np.ndarray:
+    """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row, of what is on the device already."""
+    check_columns(new, train)
     gradient = weights.new_zeros((len(new), train.shape[1], weights.shape[2]))
     if _worth_fusing(kernel, new, train, len(weights)):
-        used = usable_bandwidths(bandwidths, np.finfo(coefficients.dtype))
+        used = usable_bandwidths(bandwidths, torch.finfo(weights.dtype))
         if len(used):
             fused = FusedCross(new, train, kernel, memory_budget)
             gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
@@ -254,10 +295,6 @@ def cross_gradient(
 def _worth_fusing(kernel: Kernel, new: Tensor, train: Tensor, n_stages: int) -> bool:
     entries = len(new) * len(train) * n_stages
     return entries >= _FUSED_ENTRIES and fused_available(kernel, train.device)
-
-
-def _on_device(device: str, dtype: np.dtype, *arrays: np.ndarray) -> list[Tensor]:
-    return [torch.as_tensor(np.array(a, dtype=dtype), device=device) for a in arrays]
 
 
 def _check_profile(kernel: Kernel, like: Tensor) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.descent import Euler, Flow, Log, Path, Plan, Stage, Status
+from bandfall.descent import Euler, Flow, Log, Path, Plan, Status
 from bandfall.kernels import Kernel
+from bandfall.model import KernelSum
 from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.persistence.codec import Component, register
 from bandfall.schedules import Constant, Geometric, MinimumSpeed
@@ -44,17 +45,24 @@ def make_dataclass(cls: type, state: dict[str, Any]) -> Any:
     return cls(**state)
 
 
+_STAGE_FIELDS = {"starts": "time", "durations": "duration", "step_sizes": "step_size"}
+_MODEL_FIELDS = ("X", "kernel", "offset")
+
+
 def _path_to_state(path: Path) -> dict[str, Any]:
-    stages = path.stages
+    """Fields as they have always been stored: those of the model beside the rest."""
+    own = {
+        name: value
+        for name, value in field_values(path).items()
+        if name != "model" and name not in _STAGE_FIELDS
+    }
     return {
-        **field_values(path),
+        **own,
+        **{name: getattr(path.model, name) for name in _MODEL_FIELDS},
         "stages": {
             "bandwidth": path.bandwidths,
             # NaN where a path was compressed: its stages are no spans of time.
-            "time": np.array([stage.time for stage in stages], dtype=float),
-            "duration": np.array([stage.duration for stage in stages], dtype=float),
-            # Zero stands for exact flow, which has no step.
-            "step_size": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
+            **{column: getattr(path, name) for name, column in _STAGE_FIELDS.items()},
             "coefficients": path.coefficients,
         },
     }
@@ -74,38 +82,62 @@ def _path_from_state(state: dict[str, Any]) -> Path:
             "few of many"
         )
     shapes("coefficients", columns["coefficients"], "stages n k")
-    stages = tuple(
-        Stage(float(bandwidth), coefficients, float(time), float(duration), float(step) or None)
-        for bandwidth, time, duration, step, coefficients in zip(
-            *(columns[name] for name in _STAGE_COLUMNS), strict=True
-        )
+    check_instance("kernel", state.get("kernel"), Kernel)
+    shapes("offset", state.get("offset"), "k")
+    model = KernelSum(
+        state["X"],
+        state["kernel"],
+        columns["bandwidth"].astype(float),
+        columns["coefficients"],
+        state["offset"],
     )
-    if len(stages) and min(columns["bandwidth"]) < 0:
-        raise ValueError("a bandwidth is negative")
-    path = make_dataclass(Path, {**state, "stages": stages, "status": Status(state["status"])})
+    rest = {key: value for key, value in state.items() if key not in ("stages", *_MODEL_FIELDS)}
+    spans = {name: columns[column].astype(float) for name, column in _STAGE_FIELDS.items()}
+    path = make_dataclass(
+        Path, {**rest, **spans, "model": model, "status": Status(state["status"])}
+    )
     _check_path(path, shapes)
     return path
 
 
+def _check_sum(model: KernelSum) -> None:
+    shapes = ShapeChecker()
+    shapes("X", model.X, "n d")
+    shapes("coefficients", model.coefficients, "stages n k")
+    shapes("bandwidths", model.bandwidths, "stages", allowed="infinite")
+    shapes("offset", model.offset, "k")
+    check_instance("kernel", model.kernel, Kernel)
+    if np.any(model.bandwidths < 0):
+        raise ValueError("a bandwidth is negative")
+    if model.X.dtype != model.coefficients.dtype:
+        raise ValueError("its arrays have different dtypes")
+    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
+        raise ValueError("it has no rows, features or targets")
+
+
 def _check_path(path: Path, shapes: ShapeChecker) -> None:
+    _check_sum(path.model)
     shapes("residual", path.residual, "n k")
-    shapes("offset", path.offset, "k")
     shapes("scale", path.scale, "k")
     if path.weights is not None:
         shapes("weights", path.weights, "n")
     if path.y is not None:
         shapes("y", path.y, "n k")
-    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
-        raise ValueError("it has no rows, features or targets")
-    if len({path.X.dtype, path.residual.dtype, path.coefficients.dtype}) > 1:
+    if path.X.dtype != path.residual.dtype:
         raise ValueError("its arrays have different dtypes")
-    check_instance("kernel", path.kernel, Kernel)
     check_instance("log", path.log, Log)
     check_instance("plan", path.plan, Plan, type(None))
-    check_instance("solver", path.solver, Flow, Euler, type(None))
-    check_instance("schedule", path.schedule, *_SCHEDULES, type(None))
-    for name in ("time", "r2", "bandwidth", "compression_error"):
+    _check_able("solver", path.solver, "run", "within")
+    _check_able("schedule", path.schedule, "floor", "next_bandwidth", "threshold", "span")
+    for name in ("time", "r2", "bandwidth", "compression_error", "n_products", "n_evaluations"):
         check_real(name, getattr(path, name))
+
+
+def _check_able(name: str, value: object, *members: str) -> None:
+    """Any solver or schedule that is storable will do: whether it is one shows in what it can."""
+    missing = [member for member in members if not hasattr(value, member)]
+    if value is not None and missing:
+        raise TypeError(f"{name} lacks {', '.join(missing)}")
 
 
 def _check_log(log: Log) -> None:
@@ -138,6 +170,7 @@ def _check_schedule(schedule: Constant | Geometric | MinimumSpeed) -> None:
 for _cls in _SCHEDULES:
     register(dataclass_component(_cls, _check_schedule))
 register(Component(Path, _path_to_state, _path_from_state))
+register(dataclass_component(KernelSum, _check_sum))
 register(dataclass_component(Log, _check_log))
 register(dataclass_component(Plan, _check_plan))
 register(dataclass_component(Flow, _check_flow))

@@ -22,6 +22,7 @@ def estimator_component(
     check: Callable[[Any], None],
     unstored: frozenset[str] = frozenset(),
     todays_parameters: Callable[[dict[str, Any]], dict[str, Any]] = dict,
+    upgrade: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None,
 ) -> Component:
     """Component of an estimator: its parameters and the fitted attributes named here.
 
@@ -37,6 +38,8 @@ def estimator_component(
         Attributes that a reader can do without.
     todays_parameters : callable (dict) -> dict
         Parameters as they are called now, from those of files of any age.
+    upgrade : callable (parameters, fitted) -> fitted, optional
+        Turns the fitted attributes of files of old into those of today.
     """
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}
@@ -57,13 +60,16 @@ def estimator_component(
         check_instance("fitted", state["fitted"], dict)
         parameters = todays_parameters(state["parameters"])
         check_names(cls.__name__, parameters, set(cls._get_param_names()), set())
-        check_names(cls.__name__, state["fitted"], set(fitted), required)
+        found = state["fitted"]
+        if upgrade is not None:
+            found = upgrade(parameters, found)
+        check_names(cls.__name__, found, set(fitted), required)
         estimator = cls(**_portable(parameters))
         if hasattr(estimator, "_check_parameters"):
             estimator._check_parameters()
         elif getattr(estimator, "_parameter_constraints", None):
             estimator._validate_params()
-        vars(estimator).update(state["fitted"])
+        vars(estimator).update(found)
         _check_features(estimator)
         check(estimator)
         return estimator

@@ -44,8 +44,8 @@ def greedy_weights(
     total = np.zeros_like(y)
     best_loss, best_counts = np.inf, counts
     for step in range(1, (_STEPS if n_members > 1 else 1) + 1):
-        members = np.flatnonzero(counts)
-        allowed = members if len(members) >= n_members else range(len(predictions))
+        members = np.flatnonzero(counts).tolist()
+        allowed = members if len(members) >= n_members else list(range(len(predictions)))
         losses = {
             i: np.average(judge.losses((total + predictions[i]) / step, y), weights=weights)
             for i in allowed

@@ -87,7 +87,7 @@ def train_ladders(
     for one, columns in zip(targets, together.columns, strict=True):
         target[: len(one), columns] = np.tile(one, (1, len(speeds)))
     climb = _Climb(together, target, np.tile(speeds, len(operators)), max_r2, tolerance)
-    bandwidth = start = max(operator.max_distance() for operator in operators)
+    bandwidth = start = together.max_distance()
     while not climb.finished.all():
         moved = climb.train(bandwidth, max_dimension, centred=bandwidth < start)
         if bandwidth == 0.0:
@@ -124,12 +124,22 @@ class _Together:
         self.n_rows = max(operator.n_rows for operator in operators)
         self.array, self.numpy, self.zeros = first.array, first.numpy, first.zeros
         self.vector_bytes = min(operator.vector_bytes for operator in operators)
+        self.trace = max(operator.trace for operator in operators)
 
     @classmethod
     def of(cls, operators: Sequence[KernelOperator], n_columns: int) -> _Together:
         """With as many columns for each."""
         numbers = np.arange(len(operators) * n_columns)
         return cls(operators, np.split(numbers, len(operators)))
+
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel matrices evaluated, all sets together."""
+        return sum(operator.n_evaluations for operator in self.operators)
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows of one set."""
+        return max(operator.max_distance() for operator in self.operators)
 
     def take(self, columns: np.ndarray) -> _Together:
         """The operator for blocks of some of the columns."""

@@ -52,7 +52,7 @@ class Member:
 
 def default_choice(n_rows: int) -> Tuned:
     """The paper's rule, for rows that are too few or too alike to choose by."""
-    trial = Trial(Candidate(), *3 * [np.nan], MAX_R2, n_rows)
+    trial = Trial(Candidate(), np.nan, np.nan, np.nan, MAX_R2, n_rows)
     nothing = np.zeros(0, dtype=int)
     return Tuned([(trial, 1.0)], {}, nothing, np.zeros((0, 1)), np.nan, [], {})
 
@@ -89,7 +89,7 @@ def _fit(rows: Rows, X: np.ndarray, candidate: Candidate, max_r2: float) -> Path
         schedule=MinimumSpeed(candidate.min_speed, SHRINK),
         stopping=Stopping(max_r2=max_r2, max_iter=2000),
         weights=None if rows.weights is None else rows.weights.astype(X.dtype),
-        **rows.resources,
+        backend=rows.backend,
     )
 
 

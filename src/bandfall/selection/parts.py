@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.kernels import get_kernel
 from bandfall.metric import mean_outer_product, metric_root, scaled
-from bandfall.operators import (
-    KernelOperator,
-    WeightedOperator,
-    cross_gradient,
-    cross_product,
-    make_operator,
-)
-from bandfall.operators.rows import blas_threads_for
+from bandfall.model import KernelSum
+from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.selection.candidates import MAX_R2, Trial
 from bandfall.selection.ladder import Ladder, train_ladders
 
@@ -62,15 +57,14 @@ class Rows:
     groups : ndarray of shape (n,)
         Numbers of rows that belong together: equal ones, which must not be held out and
         trained on at a time.
-    resources : dict
-        Where to compute and in how much memory.
+    backend : Backend
     """
 
     views: Mapping[str, View]
     y: np.ndarray
     groups: np.ndarray
     weights: np.ndarray | None = None
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    backend: Backend = HOST
 
     def __len__(self) -> int:
         return len(self.y)
@@ -122,10 +116,16 @@ class Part:
     def __len__(self) -> int:
         return len(self.train)
 
-    def operator(self, encoding: str, n_rounds: int, kernel: str) -> KernelOperator:
+    @property
+    def backend(self) -> Backend:
+        """Where it is computed."""
+        return self._rows.backend
+
+    def operator(self, encoding: str, n_rounds: int, kernel: str, n_speeds: int) -> KernelOperator:
         """Products over the training rows, in the metric of that many rounds."""
         X, _ = self._scaled(encoding, n_rounds)
-        operator = make_operator(X, get_kernel(kernel), X.dtype, **self._rows.resources)
+        n_columns = n_speeds * self.y.shape[1]
+        operator = self.backend.operator(X, get_kernel(kernel), n_columns=n_columns)
         if self._weights is None:
             return operator
         return WeightedOperator(operator, self._weights.astype(X.dtype))
@@ -136,16 +136,9 @@ class Part:
         coefficients = ladder.coefficients * self._to_units(X.dtype)
         predictions = np.zeros((len(ladder.r2), len(X_new), *coefficients.shape[2:]))
         if len(X_new) and len(ladder.bandwidths):
-            sums = cross_product(
-                X_new,
-                X,
-                get_kernel(kernel),
-                ladder.bandwidths,
-                coefficients.reshape(*coefficients.shape[:2], -1),
-                cumulative=True,
-                **self._rows.resources,
-            )
-            predictions[1:] = sums.reshape(predictions[1:].shape)
+            sums = _kernel_sum(X, kernel, ladder.bandwidths, coefficients)
+            staged = sums.evaluate_staged(X_new, backend=self.backend)
+            predictions[1:] = staged.reshape(predictions[1:].shape)
         predictions += self.offset
         return Outcome(Ladder(ladder.bandwidths, coefficients, ladder.r2), predictions)
 
@@ -154,15 +147,15 @@ class Part:
         candidate = scout.candidate
         X, _ = self._scaled(candidate.encoding, candidate.n_rounds)
         n_stages = ladder.reached(speed, scout.max_r2)
-        with blas_threads_for(len(X)):
-            gradient = cross_gradient(
-                X[:: max(1, -(-len(X) // _GRADIENT_ROWS))],
-                X,
-                get_kernel(candidate.kernel),
-                ladder.bandwidths[:n_stages],
-                ladder.coefficients[:n_stages, :, speed],
-                **self._rows.resources,
-            )
+        path = _kernel_sum(
+            X,
+            candidate.kernel,
+            ladder.bandwidths[:n_stages],
+            ladder.coefficients[:n_stages, :, speed],
+        )
+        some = X[:: max(1, -(-len(X) // _GRADIENT_ROWS))]
+        with self.backend.threads(len(X)):
+            gradient = path.gradient(some, backend=self.backend)
         product = mean_outer_product(gradient, self.scale)
         before = self.root(candidate.encoding, candidate.n_rounds)
         self.roots[candidate.encoding, candidate.n_rounds + 1] = metric_root(product, before)
@@ -187,13 +180,21 @@ class Part:
         return (weights[:, None, None] * self._units).astype(dtype)
 
 
+def _kernel_sum(
+    X: np.ndarray, kernel: str, bandwidths: np.ndarray, coefficients: np.ndarray
+) -> KernelSum:
+    """Paths side by side as one sum of as many targets."""
+    columns = coefficients.reshape(*coefficients.shape[:2], -1)
+    return KernelSum(X, get_kernel(kernel), bandwidths, columns, np.zeros(columns.shape[2]))
+
+
 def run_parts(
     parts: Sequence[Part], encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
 ) -> list[Outcome]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
-    with blas_threads_for(max(map(len, parts))):
+    with parts[0].backend.threads(max(map(len, parts))):
         ladders = train_ladders(
-            [part.operator(encoding, n_rounds, kernel) for part in parts],
+            [part.operator(encoding, n_rounds, kernel, len(speeds)) for part in parts],
             [part.target for part in parts],
             speeds,
             shrink=SHRINK,

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.closed_form import flow_filter
 from bandfall.descent import Path
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.theory.inputs import non_negative, path_rows, row_weights, trained_path
 from bandfall.theory.shift import kernel_shift, point_distances
 from bandfall.theory.spectrum import path_smallest_eigenvalue
@@ -57,9 +57,7 @@ class GeneralizationBound:
         return self.kernel_terms + self.constant
 
 
-def residual_bound(
-    path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
-) -> tuple[np.ndarray, np.ndarray]:
+def residual_bound(path: Any, *, backend: Backend = HOST) -> tuple[np.ndarray, np.ndarray]:
     """e^{−∫₀ᵗ s_min dτ}, Lemma 1's bound on ‖y − f̂(t)‖ / ‖y‖ = √(1 − R²(t)).
 
     It holds for gradient flow; for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
@@ -68,8 +66,8 @@ def residual_bound(
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -89,12 +87,12 @@ def residual_bound(
     True
     """
     path = trained_path(path)
-    trajectory = Trajectory.from_path(path, memory_budget)
-    return trajectory.time, np.exp(-_exponent(path, trajectory, memory_budget))
+    trajectory = Trajectory.from_path(path, backend)
+    return trajectory.time, np.exp(-_exponent(path, trajectory, backend))
 
 
 def mean_kernel_shift(
-    path: Any, X_new: Any, *, n_times: int = 1000, memory_budget: int = DEFAULT_MEMORY_BUDGET
+    path: Any, X_new: Any, *, n_times: int = 1000, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
     """Δk̄₂(x*, t): Δk₂ averaged over training with weight ‖y − f̂‖ (Theorem 1).
 
@@ -105,8 +103,8 @@ def mean_kernel_shift(
         Rows of features for an estimator, rows in its own columns for a Path.
     n_times : int
         At most so many steps of the log are reported, the first and the end among them.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -115,9 +113,9 @@ def mean_kernel_shift(
         At time 0 the value of the first step.
     """
     path, new = trained_path(path), path_rows(path, X_new)
-    trajectory = Trajectory.from_path(path, memory_budget)
+    trajectory = Trajectory.from_path(path, backend)
     at = trajectory.thinned(n_times)
-    return trajectory.time[at], _mean_shift(path, trajectory, at, new, memory_budget)
+    return trajectory.time[at], _mean_shift(path, trajectory, at, new, backend)
 
 
 def generalization_bound(
@@ -128,7 +126,7 @@ def generalization_bound(
     noise: float | None = None,
     residual: str = "bound",
     n_times: int = 1000,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> GeneralizationBound:
     """Bound the error |f̂(x*, t) − f(x*)| over training time (Theorem 1, Equation 5).
 
@@ -154,8 +152,8 @@ def generalization_bound(
         terms, ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
     n_times : int
         At most so many steps of the log are reported, the first and the end among them.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -182,9 +180,9 @@ def generalization_bound(
     path, new = trained_path(path), path_rows(path, X_new)
     if residual not in ("bound", "measured"):
         raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
-    trajectory = Trajectory.from_path(path, memory_budget)
+    trajectory = Trajectory.from_path(path, backend)
     at = trajectory.thinned(n_times)
-    exponent = _exponent(path, trajectory, memory_budget)
+    exponent = _exponent(path, trajectory, backend)
     if residual == "measured":
         norm, integrals = trajectory.residual, trajectory.residual_integral
     else:
@@ -192,7 +190,7 @@ def generalization_bound(
         # ∫ e^{−s τ} dτ over one step is duration · φ₁(−s · duration).
         growth = np.diff(exponent)
         integrals = norm[:-1] * trajectory.duration * flow_filter(growth, 1.0)
-    mean_shift = _mean_shift(path, trajectory, at, new, memory_budget)
+    mean_shift = _mean_shift(path, trajectory, at, new, backend)
     scale = _target_scale(path)
     time = trajectory.time[at]
     first_rate = exponent[1] / trajectory.time[1] if len(exponent) > 1 else 0.0
@@ -207,14 +205,14 @@ def generalization_bound(
     )
 
 
-def _exponent(path: Path, trajectory: Trajectory, memory_budget: int) -> np.ndarray:
+def _exponent(path: Path, trajectory: Trajectory, backend: Backend) -> np.ndarray:
     """∫₀ᵗ s_min dτ = t s̄_min(t) at every time of the trajectory."""
-    _, values = path_smallest_eigenvalue(path, memory_budget=memory_budget)
+    _, values = path_smallest_eigenvalue(path, backend=backend)
     return trajectory.cumulative(values[trajectory.bandwidth_index] * trajectory.duration)
 
 
 def _mean_shift(
-    path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndarray, memory_budget: int
+    path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndarray, backend: Backend
 ) -> np.ndarray:
     """Δk̄₂ at the times `at`, shape (len(at), m)."""
     if len(trajectory.duration) == 0:  # a constant target: no step was taken
@@ -225,7 +223,7 @@ def _mean_shift(
         path.kernel,
         trajectory.bandwidths,
         weights=path.weights,
-        memory_budget=memory_budget,
+        backend=backend,
     )
     by_bandwidth = trajectory.integral_by_bandwidth(trajectory.residual_integral, at)
     by_bandwidth[0, trajectory.bandwidth_index[0]] = 1.0  # the limit of the mean at time 0

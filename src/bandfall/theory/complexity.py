@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from bandfall.backends import HOST, Backend
 from bandfall.closed_form import flow_filter, ridge_filter
 from bandfall.descent import Path
 from bandfall.kernels import get_kernel
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows
+from bandfall.operators.base import group_rows
 from bandfall.operators.select import check_dense_budget
 from bandfall.theory.inputs import (
     dense_matrix,
@@ -46,7 +47,7 @@ class StagedDegreesOfFreedom:
     standard_error: np.ndarray
 
 
-def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> float:
+def degrees_of_freedom(model: Any, *, backend: Backend = HOST) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
     The trace of the smoother that acts on the centred target, as in Proposition 3: the
@@ -58,8 +59,8 @@ def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
         `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`,
         or a search over one of them.
         For a path, see `staged_degrees_of_freedom`, which also states the standard error.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -79,7 +80,7 @@ def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
     """
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Path) or hasattr(model, "path_"):
-        return float(staged_degrees_of_freedom(model, memory_budget=memory_budget).value[-1])
+        return float(staged_degrees_of_freedom(model, backend=backend).value[-1])
     X = getattr(model, "X_fit_", None)
     weights = getattr(model, "weights_", None)
     for setting, function in (
@@ -93,7 +94,7 @@ def degrees_of_freedom(model: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
                 model.bandwidth,
                 getattr(model, setting),
                 weights=weights,
-                memory_budget=memory_budget,
+                backend=backend,
             )
             return float(df)
     raise TypeError(
@@ -108,7 +109,7 @@ def ridge_degrees_of_freedom(
     penalty: Any = 1e-3,
     *,
     weights: Any = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """df = Tr(K(K + λI)⁻¹) of kernel ridge regression.
 
@@ -124,8 +125,8 @@ def ridge_degrees_of_freedom(
     penalty : float or array-like, ≥ 0
         One decomposition serves all.
     weights : array-like of shape (n,), optional
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -141,9 +142,7 @@ def ridge_degrees_of_freedom(
     >>> float(ridge_degrees_of_freedom(X, bandwidth=np.inf, penalty=20.0))
     0.5
     """
-    eigenvalues = kernel_eigenvalues(
-        X, kernel, bandwidth, weights=weights, memory_budget=memory_budget
-    )
+    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights, backend=backend)
     return _filtered_sums(eigenvalues, ridge_filter, non_negative(penalty, "penalty"))
 
 
@@ -154,7 +153,7 @@ def flow_degrees_of_freedom(
     time: Any = 1000.0,
     *,
     weights: Any = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """df = Tr(I − e^{−tK}) of kernel gradient flow (Equation 3).
 
@@ -162,7 +161,7 @@ def flow_degrees_of_freedom(
 
     Parameters
     ----------
-    X, kernel, bandwidth, weights, memory_budget
+    X, kernel, bandwidth, weights, backend
         As for `ridge_degrees_of_freedom`.
     time : float or array-like, in [0, ∞]
 
@@ -170,9 +169,7 @@ def flow_degrees_of_freedom(
     -------
     ndarray of the shape of `time`
     """
-    eigenvalues = kernel_eigenvalues(
-        X, kernel, bandwidth, weights=weights, memory_budget=memory_budget
-    )
+    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights, backend=backend)
     return _filtered_sums(eigenvalues, flow_filter, non_negative(time, "time"))
 
 
@@ -181,7 +178,7 @@ def staged_degrees_of_freedom(
     *,
     n_probes: int | None = None,
     random_state: int = 0,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> StagedDegreesOfFreedom:
     """df = n − Tr(P_s ⋯ P₁) after each stage s of a path, its schedule held fixed.
 
@@ -196,8 +193,8 @@ def staged_degrees_of_freedom(
         default exact up to 400 rows, 32 probes above.
     random_state : int
         Seed of the probes.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -214,7 +211,7 @@ def staged_degrees_of_freedom(
     else:
         probes = np.random.default_rng(random_state).choice([-1.0, 1.0], size=(n, int(n_probes)))
     traces, errors = [float(n)], [0.0]
-    for image in replay(path, probes, memory_budget):
+    for image in replay(path, probes, backend):
         forms = np.einsum("ij,ij->j", probes, image)
         if n_probes is None:
             traces.append(float(forms.sum()))
@@ -232,13 +229,13 @@ def kernel_eigenvalues(
     bandwidth: float = 1.0,
     *,
     weights: Any = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """All eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞.
 
     Parameters
     ----------
-    X, kernel, bandwidth, weights, memory_budget
+    X, kernel, bandwidth, weights, backend
         As for `ridge_degrees_of_freedom`.
 
     Returns
@@ -252,8 +249,8 @@ def kernel_eigenvalues(
         labels = group_rows(X)[0] if bandwidth == 0 else np.zeros(len(X), dtype=int)
         groups = np.bincount(labels, weights=w)
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
-    check_dense_budget(len(X), np.dtype(np.float64), memory_budget)
-    operator = operator_for(X, kernel, None if weights is None else w, memory_budget)
+    check_dense_budget(len(X), np.dtype(np.float64), backend.budget)
+    operator = operator_for(X, kernel, None if weights is None else w, backend)
     K = dense_matrix(operator, float(bandwidth), None if weights is None else w)
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
     return np.maximum(values, 0.0)

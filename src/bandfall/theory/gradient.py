@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.theory.inputs import as_path, non_negative, rows
 from bandfall.theory.spectrum import smallest_eigenvalue
 
@@ -20,7 +20,7 @@ def gradient_bound(
     bandwidth: Any = 1.0,
     penalty: float = 1e-3,
     *,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """Bound on ‖∂f̂/∂x‖ of kernel ridge regression, anywhere (Proposition 4).
 
@@ -39,8 +39,8 @@ def gradient_bound(
     bandwidth : float or array-like, in [0, ∞]
         The bound is ∞ at 0 and 0 at ∞.
     penalty : float ≥ 0
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -61,7 +61,7 @@ def gradient_bound(
     bandwidths = non_negative(bandwidth, "bandwidth")
     floor = non_negative(penalty, "penalty")
     norm = np.linalg.norm(target, axis=0)
-    lowest = smallest_eigenvalue(X, kernel, bandwidths, memory_budget=memory_budget)
+    lowest = smallest_eigenvalue(X, kernel, bandwidths, backend=backend)
     with np.errstate(divide="ignore"):
         amplification = 1.0 / np.maximum(floor, lowest)
         steepness = _largest_slope(kernel, len(X), bandwidths) * amplification

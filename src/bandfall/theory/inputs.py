@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.backends import Backend
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
-from bandfall.operators import DenseOperator, KernelOperator, WeightedOperator, make_operator
+from bandfall.operators import DenseOperator, KernelOperator, WeightedOperator
 
 
 def as_path(model: Any) -> Path:
@@ -89,17 +90,17 @@ def row_weights(weights: Any, n_rows: int) -> np.ndarray:
 
 
 def operator_for(
-    X: np.ndarray, kernel: Kernel, weights: np.ndarray | None, memory_budget: int
+    X: np.ndarray, kernel: Kernel, weights: np.ndarray | None, backend: Backend
 ) -> KernelOperator:
     """Products with K(σ), or with S K(σ) S for S = diag(√w), in float64."""
-    operator = make_operator(X, kernel, np.float64, memory_budget)
+    operator = backend.operator(X, kernel, np.float64)
     return operator if weights is None else WeightedOperator(operator, weights)
 
 
-def path_operator(path: Path, memory_budget: int) -> KernelOperator:
+def path_operator(path: Path, backend: Backend) -> KernelOperator:
     """The operator a path was trained with, in float64."""
     X = np.asarray(path.X, dtype=np.float64)
-    return operator_for(X, path.kernel, path_weights(path), memory_budget)
+    return operator_for(X, path.kernel, path_weights(path), backend)
 
 
 def path_weights(path: Path) -> np.ndarray | None:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from scipy import fft
 
+from bandfall.backends import Backend
 from bandfall.closed_form import Spectrum, euler_filter, flow_filter
 from bandfall.descent import Path, Stage
 from bandfall.operators import KernelOperator, largest_eigenvalue
@@ -33,14 +34,14 @@ def residual_factor(stage: Stage) -> Multiplier:
     return lambda eigenvalues: 1.0 - eigenvalues * euler_filter(eigenvalues, step_size, n_steps)
 
 
-def replay(path: Path, block: np.ndarray, memory_budget: int) -> Iterator[np.ndarray]:
+def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarray]:
     """P_s ⋯ P₁ block after each stage s, for a block of shape (n, p).
 
     In the coordinates of √w r where the path has weights. Each factor is applied by as many
     products as its Chebyshev expansion needs to 1e-14, or, where the block is as wide as K
     and that would take longer, by one eigendecomposition.
     """
-    operator = path_operator(path, memory_budget)
+    operator = path_operator(path, backend)
     wide = block.shape[1] >= operator.n_rows
     for stage in path.stages:
         factor = residual_factor(stage)

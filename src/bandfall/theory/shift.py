@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.kernels import Kernel, get_kernel, kernel_matrix
-from bandfall.operators import make_operator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.theory.inputs import bandwidth_array, row_weights, rows
 
@@ -26,7 +25,7 @@ def kernel_shift(
     bandwidth: Any = 1.0,
     *,
     weights: Any = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """Δk₂(x*, X) = √n ‖k(x*, X) − (1/n) Σᵢ k(xᵢ, X)‖₂ (Theorem 1).
 
@@ -39,8 +38,8 @@ def kernel_shift(
     bandwidth : float or array-like of any shape, in [0, ∞]
     weights : array-like of shape (n,), optional
         A row of weight w counts as w equal rows.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -60,11 +59,11 @@ def kernel_shift(
     kernel, bandwidths = get_kernel(kernel), bandwidth_array(bandwidth)
     w = row_weights(weights, len(X))
     total = w.sum()
-    operator = make_operator(X, kernel, np.float64, memory_budget)
+    operator = backend.operator(X, kernel, np.float64)
     distinct, index = np.unique(bandwidths, return_inverse=True)
     means = [operator.product(b, w[:, None])[:, 0] / total for b in distinct]
     shift = np.empty((len(distinct), len(new)))
-    for part, distances in _distance_blocks(new, X, kernel, memory_budget):
+    for part, distances in _distance_blocks(new, X, kernel, backend):
         for b, (value, mean) in enumerate(zip(distinct, means, strict=True)):
             difference = kernel_matrix(kernel, distances, value) - mean
             shift[b, part] = np.sqrt(total * (difference * difference @ w))
@@ -85,7 +84,7 @@ def kernel_moments(
     kernel: Any = "gaussian",
     bandwidth: Any = 1.0,
     *,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> KernelMoments:
     """Mean and variance of k(x, x′), covariance of k(x, x′) and k(x, x″) (Proposition 1).
 
@@ -97,14 +96,14 @@ def kernel_moments(
     X : array-like of shape (N, d), N ≥ 4
     kernel : str, Kernel or callable
     bandwidth : float or array-like, in [0, ∞]
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
     KernelMoments
     """
-    u = _u_statistics(X, kernel, bandwidth, memory_budget, least=4)
+    u = _u_statistics(X, kernel, bandwidth, backend, least=4)
     # Moments of 1 − k, which has the same variance and covariance and does not cancel.
     return KernelMoments(1.0 - u.mean, u.square - u.mean_square, u.product - u.mean_square)
 
@@ -115,7 +114,7 @@ def expected_kernel_shift(
     bandwidth: Any = 1.0,
     *,
     n_rows: int | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """E(Δk₂²) over iid training rows and a new point (Proposition 1, Equation 6).
 
@@ -132,8 +131,8 @@ def expected_kernel_shift(
     bandwidth : float or array-like, in [0, ∞]
     n_rows : int, optional
         n, the number of training rows Δk₂ is formed with; N by default.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -147,7 +146,7 @@ def expected_kernel_shift(
     >>> expected_kernel_shift(X, bandwidth=[0.0, 0.2, np.inf]).round(1)
     array([  1. , 203.4,   0. ])
     """
-    u = _u_statistics(X, kernel, bandwidth, memory_budget, least=3)
+    u = _u_statistics(X, kernel, bandwidth, backend, least=3)
     n = len(X) if n_rows is None else n_rows
     if n != int(n) or n < 1:
         raise ValueError(f"n_rows={n_rows!r} must be an integer of at least 1")
@@ -205,7 +204,7 @@ class _UStatistics(NamedTuple):
 
 
 def _u_statistics(
-    X: Any, kernel: Any, bandwidth: Any, memory_budget: int, least: int
+    X: Any, kernel: Any, bandwidth: Any, backend: Backend, least: int
 ) -> _UStatistics:
     X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), bandwidth_array(bandwidth)
     n = len(X)
@@ -213,7 +212,7 @@ def _u_statistics(
         raise ValueError(f"X must have at least {least} rows; got {n}")
     flat = bandwidths.ravel()
     sums, squares = np.empty((2, len(flat), n))
-    for part, distances in _distance_blocks(X, X, kernel, memory_budget):
+    for part, distances in _distance_blocks(X, X, kernel, backend):
         for b, value in enumerate(flat):
             shortfall = 1.0 - kernel_matrix(kernel, distances, value)  # 0 on the diagonal
             sums[b, part] = shortfall.sum(axis=1)
@@ -239,13 +238,13 @@ def _u_statistics(
 
 
 def _distance_blocks(
-    A: np.ndarray, B: np.ndarray, kernel: Kernel, memory_budget: int
+    A: np.ndarray, B: np.ndarray, kernel: Kernel, backend: Backend
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Distances ** kernel.power between rows of A and all of B, in row blocks that fit."""
     centre = B.mean(axis=0)
     B = B - centre
     # distances, kernel block, difference, its square, and the masks on the way
-    step = max(1, memory_budget // (48 * len(B)))
+    step = max(1, backend.budget // (48 * len(B)))
     for start in range(0, len(A), step):
         part = slice(start, min(start + step, len(A)))
         yield part, to_power(squared_distances(A[part] - centre, B), kernel.power)

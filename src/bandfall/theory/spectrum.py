@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
+from bandfall.backends import HOST, Backend
 from bandfall.kernels import get_kernel
 from bandfall.operators import KernelOperator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows
+from bandfall.operators.base import group_rows
 from bandfall.theory.inputs import (
     bandwidth_array,
     dense_matrix,
@@ -39,7 +40,7 @@ def smallest_eigenvalue(
     weights: Any = None,
     method: str = "auto",
     tolerance: float = 0.0,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """s_min(K(σ)) (Theorem 1), exact at bandwidth 0 (1, or 0 where rows repeat) and ∞.
 
@@ -58,8 +59,8 @@ def smallest_eigenvalue(
     tolerance : float
         Gershgorin's bound, which costs one product and lies below s_min, is taken where it
         is known to be closer than this; Lanczos stops there too.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -74,13 +75,13 @@ def smallest_eigenvalue(
     array([1.    , 0.7846, 0.0601, 0.    ])
     """
     X, bandwidths = rows(X, "X"), bandwidth_array(bandwidth)
-    bottom = _Bottom(X, get_kernel(kernel), weights, method, tolerance, memory_budget)
+    bottom = _Bottom(X, get_kernel(kernel), weights, method, tolerance, backend)
     values = [bottom.value(float(b)) for b in bandwidths.ravel()]
     return np.array(values).reshape(bandwidths.shape)
 
 
 def path_smallest_eigenvalue(
-    path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
+    path: Any, *, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
     """s_min at each distinct bandwidth of a path, cheap enough for a whole path.
 
@@ -92,8 +93,8 @@ def path_smallest_eigenvalue(
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def path_smallest_eigenvalue(
     values = np.zeros(len(bandwidths))
     tolerance = EXPONENT_TOLERANCE / path.time if path.time > 0 else 0.0
     X = np.asarray(path.X, dtype=np.float64)
-    bottom = _Bottom(X, path.kernel, path.weights, "auto", tolerance, memory_budget)
+    bottom = _Bottom(X, path.kernel, path.weights, "auto", tolerance, backend)
     for b, bandwidth in enumerate(bandwidths):
         values[b] = bottom.value(float(bandwidth))
         if values[b] <= tolerance and bandwidth > 0:
@@ -115,7 +116,7 @@ def path_smallest_eigenvalue(
 
 
 def mean_smallest_eigenvalue(
-    path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
+    path: Any, *, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
     """s̄_min(t) = (1/t) ∫₀ᵗ s_min dτ along a path (Theorem 1), exact for its piecewise
     constant bandwidth.
@@ -123,8 +124,8 @@ def mean_smallest_eigenvalue(
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -134,8 +135,8 @@ def mean_smallest_eigenvalue(
         At time 0 the value of the first step.
     """
     path = trained_path(path)
-    trajectory = Trajectory.from_path(path, memory_budget)
-    _, values = path_smallest_eigenvalue(path, memory_budget=memory_budget)
+    trajectory = Trajectory.from_path(path, backend)
+    _, values = path_smallest_eigenvalue(path, backend=backend)
     steps = values[trajectory.bandwidth_index]
     exponent = trajectory.cumulative(steps * trajectory.duration)
     start = steps[:1] if len(steps) else np.zeros(1)
@@ -153,7 +154,7 @@ class _Bottom:
         weights: Any,
         method: str,
         tolerance: float,
-        memory_budget: int,
+        backend: Backend,
     ):
         if method not in ("auto", "exact", "lanczos"):
             raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")
@@ -163,7 +164,7 @@ class _Bottom:
         self.tolerance = tolerance
         self.exact = method == "exact" or (method == "auto" and len(X) <= EXACT_ROWS)
         self._used = None if weights is None else self.weights
-        self.operator: KernelOperator = operator_for(X, kernel, self._used, memory_budget)
+        self.operator: KernelOperator = operator_for(X, kernel, self._used, backend)
         self._X = X
         self._repeats = group_rows(X)[1] < len(X)
 

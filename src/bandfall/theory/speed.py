@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.descent.fit import front_at_end
 from bandfall.descent.front import TrainingFront
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.theory.inputs import as_path, bandwidth_array, path_operator
 
 
-def r2_speed(
-    path: Any, bandwidth: Any = None, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
-) -> np.ndarray:
+def r2_speed(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np.ndarray:
     """∂R²/∂t = 2 ‖y − f̂‖²_K / ‖y‖² ≥ 0 where a path stands (Proposition 2, Equation 7).
 
     As a function of the bandwidth it is what the paper's rule searches; it is not monotone.
@@ -25,8 +23,8 @@ def r2_speed(
     path : Path or estimator with ``path_``
     bandwidth : float or array-like in [0, ∞], optional
         The path's last bandwidth by default.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -42,34 +40,32 @@ def r2_speed(
     >>> round(float(r2_speed(model, 0.0)), 3)  # K = I: 2(1 − R²)
     0.2
     """
-    front, bandwidths = _front(path, bandwidth, memory_budget)
+    front, bandwidths = _front(path, bandwidth, backend)
     speeds = [front.speed(float(b)) for b in bandwidths.ravel()]
     return np.array(speeds).reshape(bandwidths.shape)
 
 
-def r2_acceleration(
-    path: Any, bandwidth: Any = None, *, memory_budget: int = DEFAULT_MEMORY_BUDGET
-) -> np.ndarray:
+def r2_acceleration(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np.ndarray:
     """∂²R²/∂t² = −4 ‖y − f̂‖²_{K²} / ‖y‖² ≤ 0 at constant bandwidth (Equation 8).
 
     Parameters
     ----------
-    path, bandwidth, memory_budget
+    path, bandwidth, backend
         As for `r2_speed`.
 
     Returns
     -------
     ndarray of the shape of `bandwidth`
     """
-    front, bandwidths = _front(path, bandwidth, memory_budget)
+    front, bandwidths = _front(path, bandwidth, backend)
     velocities = (front.velocity(float(b)) for b in bandwidths.ravel())
     values = [-4.0 * float((velocity * velocity).sum()) for velocity in velocities]
     return np.array(values).reshape(bandwidths.shape)
 
 
-def _front(path: Any, bandwidth: Any, memory_budget: int) -> tuple[TrainingFront, np.ndarray]:
+def _front(path: Any, bandwidth: Any, backend: Backend) -> tuple[TrainingFront, np.ndarray]:
     path = as_path(path)
     if not np.any(path.scale > 0):
         raise ValueError("the target of this path is constant: its R² has no speed")
-    front, _ = front_at_end(path, path_operator(path, memory_budget))
+    front, _ = front_at_end(path, path_operator(path, backend))
     return front, bandwidth_array(path.bandwidth if bandwidth is None else bandwidth)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.backends import HOST, Backend
 from bandfall.descent import Path
 from bandfall.descent.fit import front_at_end
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.descent.path import Log
 from bandfall.operators import KernelOperator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.theory.inputs import path_operator, trained_path
 
 # A step of exact flow over which ‖r‖ falls by more than this factor's logarithm is resolved.
@@ -50,8 +50,8 @@ class Trajectory:
     bandwidth_index: np.ndarray
 
     @classmethod
-    def from_path(cls, path: Path, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Trajectory:
-        log = fine_log(path, memory_budget=memory_budget)
+    def from_path(cls, path: Path, backend: Backend = HOST) -> Trajectory:
+        log = fine_log(path, backend=backend)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
         euler = _is_euler(path, log)
@@ -92,7 +92,7 @@ class Trajectory:
         return np.cumsum(table, axis=0)
 
 
-def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
+def fine_log(path: Any, *, backend: Backend = HOST) -> Log:
     """A path's log with the inside of long flow steps filled in.
 
     The flow solver takes one step per bandwidth, however long. Inside it R² and speed are
@@ -103,8 +103,8 @@ def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
     Parameters
     ----------
     path : Path or estimator with ``path_``
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -125,9 +125,9 @@ def fine_log(path: Any, *, memory_budget: int = DEFAULT_MEMORY_BUDGET) -> Log:
     coarse = (np.log(norm[:-1] / norm[1:]) > LOG_RATIO) & ~_is_euler(path, path.log)
     if not coarse.any():
         return path.log
-    operator = path_operator(path, memory_budget)
+    operator = path_operator(path, backend)
     # r = y before the first stage; afterwards each stage takes K c off it.
-    target = (path.targets(memory_budget=memory_budget) - path.offset) * (path.scale > 0)
+    target = (path.targets(backend=backend) - path.offset) * (path.scale > 0)
     start, units = front_at_end(path.replace(residual=target), operator)
     residual = start.residual
     root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]

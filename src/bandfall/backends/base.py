@@ -1,0 +1,159 @@
+"""What a backend offers, and the one that is always there."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from bandfall.kernels import Kernel
+from bandfall.operators import KernelOperator, cross_gradient, cross_product, make_operator
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.rows import blas_threads_for
+
+
+class Sum(Protocol):
+    """What a backend needs to know of f(x) = offset + Σ_s k_{σ_s}(x, X) c_s."""
+
+    @property
+    def X(self) -> np.ndarray: ...
+
+    @property
+    def kernel(self) -> Kernel: ...
+
+    @property
+    def bandwidths(self) -> np.ndarray: ...
+
+    @property
+    def coefficients(self) -> np.ndarray: ...
+
+    @property
+    def offset(self) -> np.ndarray: ...
+
+
+class Backend(Protocol):
+    """Computes with kernels somewhere, inside a budget of memory.
+
+    Arrays that come in and go out are NumPy's; what is kept elsewhere (rows and coefficients
+    on a device) is the backend's business. A new one is a class with these members that passes
+    the contract suite of tests/test_backends.py.
+    """
+
+    @property
+    def budget(self) -> int:
+        """Bytes for kernel matrices, temporaries and a solver's vectors together."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Whether products and sums need not be checked against each other after training."""
+        ...
+
+    def operator(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype | type | None = None,
+        n_columns: int = 1,
+    ) -> KernelOperator:
+        """Products with K(σ) over the rows of X, in their dtype unless another is given.
+
+        Leaves room in the budget for the vectors of a solver, of `n_columns` targets each.
+        """
+        ...
+
+    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """f at the rows of X, shape (m, k)."""
+        ...
+
+    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """f after each bandwidth, shape (S, m, k)."""
+        ...
+
+    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """∂f/∂x at the rows of X, shape (m, d, k)."""
+        ...
+
+    def threads(self, n_rows: int) -> AbstractContextManager[None]:
+        """Holds threads to what work on so many rows can use."""
+        ...
+
+
+@dataclass(frozen=True)
+class NumpyBackend:
+    """NumPy on the host: dense matrices while they fit, blocks of them beyond.
+
+    Parameters
+    ----------
+    budget : int
+        Bytes.
+
+    Examples
+    --------
+    >>> from bandfall.backends import NumpyBackend
+    >>> NumpyBackend(2**26)
+    NumpyBackend(budget=67108864)
+    """
+
+    budget: int = DEFAULT_MEMORY_BUDGET
+    trusted: ClassVar[bool] = True
+
+    def operator(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype | type | None = None,
+        n_columns: int = 1,
+    ) -> KernelOperator:
+        """See `Backend.operator`."""
+        dtype = X.dtype if dtype is None else dtype
+        return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
+
+    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.evaluate`."""
+        return with_offset(self._sums(model, X, cumulative=False), model.offset)
+
+    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.staged`."""
+        return with_offset(self._sums(model, X, cumulative=True), model.offset)
+
+    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.gradient`."""
+        return cross_gradient(
+            X,
+            model.X,
+            model.kernel,
+            model.bandwidths,
+            model.coefficients,
+            memory_budget=self.budget,
+        )
+
+    def threads(self, n_rows: int) -> AbstractContextManager[None]:
+        """See `Backend.threads`."""
+        return blas_threads_for(n_rows)
+
+    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+        return cross_product(
+            X,
+            model.X,
+            model.kernel,
+            model.bandwidths,
+            model.coefficients,
+            memory_budget=self.budget,
+            cumulative=cumulative,
+        )
+
+
+HOST = NumpyBackend()
+
+
+def with_offset(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """sums + offset, in place where the dtype of `sums` holds it.
+
+    Offsets are float64: with a large one, float32 sums would lose the digits that matter.
+    """
+    wide = sums.astype(np.result_type(sums, offset), copy=False)
+    wide += offset
+    return wide

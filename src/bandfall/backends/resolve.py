@@ -1,0 +1,50 @@
+"""From what a user names to a backend."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from bandfall.backends.base import Backend, NumpyBackend
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.device import check_device
+
+# Up to so many rows a GPU is not worth the way there.
+_HOST_ROWS = 2000
+
+
+def resolve_backend(
+    device: str | None = None,
+    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    n_rows: int | None = None,
+) -> Backend:
+    """The backend that a device and a budget stand for.
+
+    Parameters
+    ----------
+    device : None, "auto", "cpu", "cuda" or "cuda:N"
+        None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
+        "auto" takes a GPU, if there is one, for more than 2,000 rows, and NumPy otherwise.
+    memory_budget : int
+        Bytes.
+    n_rows : int, optional
+        Training rows; for "auto", many if not given.
+
+    Examples
+    --------
+    >>> from bandfall.backends import resolve_backend
+    >>> resolve_backend("auto", n_rows=100)
+    NumpyBackend(budget=1073741824)
+    """
+    checked = check_device(device)
+    few = device == "auto" and n_rows is not None and n_rows <= _HOST_ROWS
+    if checked is None or few:
+        return NumpyBackend(int(memory_budget))
+    return _torch_backend(checked, int(memory_budget))
+
+
+@lru_cache(maxsize=8)
+def _torch_backend(device: str, memory_budget: int) -> Backend:
+    """One object each, so that what it holds on the device serves every later call."""
+    from bandfall.backends.torch_backend import TorchBackend
+
+    return TorchBackend(device, memory_budget)

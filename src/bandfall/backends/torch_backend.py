@@ -1,0 +1,96 @@
+"""torch, on the host or a GPU: rows and coefficients are uploaded once per fitted model."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from bandfall.backends.base import Sum, with_offset
+from bandfall.kernels import Kernel
+from bandfall.operators import KernelOperator
+from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, vector_share
+from bandfall.operators.rows import blas_threads_for
+from bandfall.operators.torch import TorchOperator, gradients, sums, upload
+
+Tensor = Any
+
+
+class TorchBackend:
+    """torch on one device.
+
+    Parameters
+    ----------
+    device : str
+        What torch calls it.
+    budget : int
+        Bytes there, for temporaries, kept matrices and a solver's vectors.
+    """
+
+    # A GPU on which something went wrong is caught at a few rows; see `resume_path`.
+    trusted = False
+
+    def __init__(self, device: str = "cpu", budget: int = DEFAULT_MEMORY_BUDGET):
+        self.device = device
+        self.budget = budget
+        self._uploads: WeakKeyDictionary[Any, tuple[Tensor, Tensor]] = WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"TorchBackend(device={self.device!r}, budget={self.budget})"
+
+    def operator(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype | type | None = None,
+        n_columns: int = 1,
+    ) -> KernelOperator:
+        """See `Backend.operator`."""
+        dtype = np.dtype(X.dtype if dtype is None else dtype)
+        vectors = vector_share(self.budget, len(X), n_columns, dtype)
+        return TorchOperator(X, kernel, dtype, self.device, self.budget - vectors, vectors)
+
+    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.evaluate`."""
+        return with_offset(self._sums(model, X, cumulative=False), model.offset)
+
+    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.staged`."""
+        return with_offset(self._sums(model, X, cumulative=True), model.offset)
+
+    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.gradient`."""
+        train, coefficients = self._uploaded(model)
+        return gradients(
+            self._rows(model, X), train, model.kernel, model.bandwidths, coefficients, self.budget
+        )
+
+    def threads(self, n_rows: int) -> AbstractContextManager[None]:
+        """See `Backend.threads`."""
+        return blas_threads_for(n_rows)
+
+    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+        train, coefficients = self._uploaded(model)
+        return sums(
+            self._rows(model, X),
+            train,
+            model.kernel,
+            model.bandwidths,
+            coefficients,
+            self.budget,
+            cumulative=cumulative,
+        )
+
+    def _rows(self, model: Sum, X: np.ndarray) -> Tensor:
+        return upload(X, self.device, model.coefficients.dtype)
+
+    def _uploaded(self, model: Sum) -> tuple[Tensor, Tensor]:
+        """Rows and coefficients on the device, for as long as the model lives."""
+        held = self._uploads.get(model)
+        if held is None:
+            dtype = model.coefficients.dtype
+            held = tuple(upload(a, self.device, dtype) for a in (model.X, model.coefficients))
+            self._uploads[model] = held
+        return held

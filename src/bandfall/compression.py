@@ -1,0 +1,73 @@
+"""Fewer bandwidths for the same function: an interpolative decomposition over them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from scipy import linalg
+
+from bandfall.kernels import Kernel
+from bandfall.operators.distances import squared_distances
+
+_CHECK_ROWS = 1000
+_GRID = 400
+
+
+def check_rows(X: np.ndarray) -> np.ndarray:
+    """Some rows of X, at most 1,000, at which errors of merging are measured."""
+    return X[:: max(1, math.ceil(len(X) / _CHECK_ROWS))]
+
+
+def distance_range(X: np.ndarray) -> tuple[float, float]:
+    """Smallest positive and largest distance that matter between rows of X."""
+    some = check_rows(X).astype(np.float64)
+    centred = some - some.mean(axis=0)
+    squares = squared_distances(centred, centred)
+    largest = float(squares.max()) or 1.0
+    smallest = float(squares[squares > 0].min(initial=largest))
+    return 0.5 * math.sqrt(smallest), 2.0 * math.sqrt(largest)
+
+
+def merge_stages(
+    kernel: Kernel, bandwidths: np.ndarray, coefficients: np.ndarray, spread: tuple[float, float]
+) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
+    """Write Σ_s k_{σ_s} c_s with fewer of its bandwidths (and bandwidth 0 as it is).
+
+    An interpolative decomposition: a pivoted QR factorisation of the profiles k(d/σ_s), as
+    functions of the distance d and weighted by the size of c_s, picks the bandwidths whose
+    combinations k_{σ_s} ≈ Σ_j T_js k_{σ_j} give the others best, hence c_j ← Σ_s T_js c_s.
+
+    Parameters
+    ----------
+    spread : (float, float)
+        Smallest and largest distance that matter.
+
+    Returns
+    -------
+    callable (n_nodes) -> bandwidths of shape (J,), coefficients of shape (J, n, k)
+    """
+    positive = np.flatnonzero(bandwidths > 0)
+    zero = coefficients[bandwidths == 0].sum(axis=0, keepdims=True)
+    sizes = np.array([float(np.linalg.norm(coefficients[s])) for s in positive])
+    sizes = np.maximum(sizes, 1e-12 * sizes.max(initial=1e-300))
+    distances = np.append(np.geomspace(*spread, _GRID), 0.0)
+    profiles = np.stack([kernel(distances / bandwidths[s]) for s in positive], axis=1)
+    R, order = linalg.qr(profiles * sizes, mode="r", pivoting=True)
+
+    def merge(n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+        n = min(n_nodes, len(positive))
+        kept, rest = order[:n], order[n:]
+        T = linalg.solve_triangular(R[:n, :n], R[:n, n:])
+        T *= sizes[kept][:, None] / sizes[rest]
+        merged = coefficients[positive[kept]] + np.einsum(
+            "js,snk->jnk", T.astype(coefficients.dtype), coefficients[positive[rest]]
+        )
+        chosen = bandwidths[positive[kept]]
+        if np.any(zero):
+            chosen, merged = np.append(chosen, 0.0), np.concatenate([merged, zero])
+        falling = np.argsort(-chosen)
+        return chosen[falling], merged[falling]
+
+    return merge

@@ -1,0 +1,117 @@
+"""Reports from Python: a page about a fitted model, to be saved or shown in a notebook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.pipeline import Pipeline
+
+from bandfall.persistence.atomic import write_atomically
+from bandfall.report.findings import Findings, Rows, study
+from bandfall.report.page import render_page
+
+NOTEBOOK_HEIGHT = 900
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page about a model; a notebook shows it.
+
+    Attributes
+    ----------
+    html : str
+        The whole page, which loads nothing.
+    findings : Findings
+        The numbers behind it.
+    """
+
+    html: str
+    findings: Findings
+
+    def save(self, file: str | Path) -> None:
+        """Write the page, whole or not at all."""
+        write_atomically(Path(file), self.html.encode())
+
+    def __repr__(self) -> str:
+        rows = "held-out" if self.findings.held_out else "training"
+        return f"<Report: R² {self.findings.r2:.4f} on {len(self.findings.scored.y):,} {rows} rows>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="bandfall report" '
+            f'style="width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"></iframe>'
+        )
+
+
+def report_on(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    file: str | Path | None = None,
+    *,
+    X_test: Any = None,
+    y_test: Any = None,
+    target: str = "y",
+    seed: int = 0,
+) -> Report:
+    """A page about a fitted estimator or pipeline with one target.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or pipeline
+    X, y : array-like or frame
+        The rows it was trained on.
+    file : path, optional
+        Where to write the page.
+    X_test, y_test : array-like or frame, optional
+        Rows it has not seen, to score it on.
+    target : str
+        What the target is called.
+    seed : int
+        Of samples and shuffles.
+
+    Returns
+    -------
+    Report
+    """
+    if (X_test is None) != (y_test is None):
+        raise ValueError("give both X_test and y_test, or neither")
+    train = _rows(X, y)
+    test = None if X_test is None else _rows(X_test, y_test)
+    names = [str(name) for name in train.X.columns]
+    if not hasattr(X, "columns"):
+        names = [f"feature {j + 1}" for j in range(len(names))]
+    findings = study(estimator, train, test, names, seed=seed)
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
+    page = render_page(
+        findings,
+        target=target,
+        source="rows given in Python",
+        details={"estimator": type(last).__name__, "parameters": parameters},
+        selection=getattr(last, "selection_", None),
+    )
+    report = Report(page, findings)
+    if file is not None:
+        report.save(file)
+    return report
+
+
+def _rows(X: Any, y: Any) -> Rows:
+    if hasattr(X, "to_pandas"):  # polars and its like
+        X = X.to_pandas()
+    table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
+    target = np.asarray(y, dtype=float)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1 or len(target) != len(table):
+        raise ValueError(
+            f"a report is about one target, one value a row; got y of shape {target.shape} for "
+            f"{len(table)} rows"
+        )
+    return Rows(table.reset_index(drop=True), target)

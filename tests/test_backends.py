@@ -1,0 +1,247 @@
+"""The contract of every backend: products, sums at new rows, gradients, limits, memory.
+
+A new backend is added to `BACKENDS` and passes.
+"""
+
+import gc
+import tracemalloc
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+from bandfall import KernelDescentRegressor
+from bandfall.backends import HOST, NumpyBackend, resolve_backend
+from bandfall.backends.torch_backend import TorchBackend
+from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.kernels import KERNELS, get_kernel
+from bandfall.model import KernelSum
+from bandfall.operators import WeightedOperator
+from bandfall.schedules import MinimumSpeed
+from problems import problem
+from tolerances import rounding
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+BACKENDS = {
+    "numpy": NumpyBackend,
+    # Too small for any matrix: blocks of a few rows.
+    "numpy-small": lambda: NumpyBackend(20_000),
+    "torch": TorchBackend,
+    "torch-small": lambda: TorchBackend("cpu", 20_000),
+}
+ON_A_GPU = pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])
+BANDWIDTHS = np.array([np.inf, 4.0, 0.8, 1e-3, 0.0])
+
+
+@pytest.fixture(params=[*BACKENDS, ON_A_GPU])
+def backend(request):
+    return TorchBackend("cuda") if request.param == "cuda" else BACKENDS[request.param]()
+
+
+@pytest.fixture(params=[np.float32, np.float64])
+def dtype(request):
+    return request.param
+
+
+def table(dtype=np.float64, n=60, m=23, d=3):
+    """Training rows of which some repeat, and new rows of which some are among them."""
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(n, d)), rng.normal(size=(m, d))
+    X[-1] = X[n // 2] = X[0]
+    X_new[3], X_new[7] = X[5], X[0]
+    return X.astype(dtype), X_new.astype(dtype)
+
+
+def kernel_sum(name, dtype, n_outputs=2, offset=1.5):
+    X, X_new = table(dtype)
+    C = np.random.default_rng(1).normal(size=(len(BANDWIDTHS), len(X), n_outputs)).astype(dtype)
+    return KernelSum(X, get_kernel(name), BANDWIDTHS, C, np.full(n_outputs, offset)), X_new
+
+
+def parts(model, X_new):
+    """What each bandwidth adds at new rows, shape (S, m, k), naively."""
+    X, X_new = model.X.astype(float), X_new.astype(float)
+    return np.stack(
+        [
+            reference.kernel(model.kernel.name, X_new, X, bandwidth) @ block
+            for bandwidth, block in zip(model.bandwidths, model.coefficients, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_products(backend, dtype, name, bandwidth):
+    X, _ = table(dtype)
+    V = np.random.default_rng(2).normal(size=(len(X), 3))
+    operator = backend.operator(X, get_kernel(name), n_columns=3)
+    found = operator.numpy(operator.product(bandwidth, operator.array(V)))
+    assert found.dtype == dtype
+    expected = reference.kernel(name, X.astype(float), X.astype(float), bandwidth) @ V
+    assert_allclose(found, expected, atol=rounding(dtype, 1e3) * len(X))
+    # Each pair was evaluated once or twice, and repeated rows and far pairs at most.
+    assert 0 <= operator.n_evaluations <= len(X) ** 2
+
+
+def test_products_in_another_dtype(backend):
+    X, _ = table(np.float32)
+    operator = backend.operator(X, get_kernel("gaussian"), np.float64)
+    assert operator.dtype == np.float64
+    assert_allclose(operator.max_distance(), reference.distances(X, X).max(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sums_at_new_rows(backend, dtype, name):
+    model, X_new = kernel_sum(name, dtype)
+    expected = model.offset + parts(model, X_new).sum(axis=0)
+    tolerance = rounding(dtype, 1e3) * len(model.X)
+    assert_allclose(backend.evaluate(model, X_new), expected, atol=tolerance)
+    assert_allclose(model.evaluate(X_new, backend=backend), expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_staged_sums(backend, dtype, name):
+    model, X_new = kernel_sum(name, dtype)
+    expected = model.offset + np.cumsum(parts(model, X_new), axis=0)
+    found = backend.staged(model, X_new)
+    assert_allclose(found, expected, atol=rounding(dtype, 1e3) * len(model.X))
+    assert_allclose(found[-1], backend.evaluate(model, X_new), atol=rounding(dtype, 1e3) * 60)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_gradients(backend, name):
+    model, X_new = kernel_sum(name, np.float64)
+    X_new = np.random.default_rng(3).normal(size=(9, 3))  # no row of training: no kink
+    found = backend.gradient(model, X_new)
+    assert found.shape == (9, 3, 2)
+    for feature in range(3):
+        step = 1e-5 * np.eye(3)[feature]
+        ahead, behind = HOST.evaluate(model, X_new + step), HOST.evaluate(model, X_new - step)
+        assert_allclose(found[:, feature], (ahead - behind) / 2e-5, atol=1e-6)
+
+
+def test_a_large_offset_keeps_its_digits(backend):
+    model, X_new = kernel_sum("gaussian", np.float32, offset=1.7e9)
+    moved = backend.evaluate(model, X_new) - 1.7e9
+    assert_allclose(moved, parts(model, X_new).sum(axis=0), atol=1e-3)
+
+
+def test_no_bandwidths_and_no_rows(backend):
+    model, X_new = kernel_sum("gaussian", np.float64)
+    empty = model.part(slice(0, 0))
+    assert_array_equal(backend.evaluate(empty, X_new), np.zeros((len(X_new), 2)))
+    assert backend.staged(empty, X_new).shape == (0, len(X_new), 2)
+    assert_array_equal(backend.gradient(empty, X_new), np.zeros((len(X_new), 3, 2)))
+    assert backend.evaluate(model, X_new[:0]).shape == (0, 2)
+
+
+@pytest.mark.parametrize("shape", [(3,), (4, 2), (2, 3, 1)])
+def test_rows_of_another_shape_are_refused(backend, shape):
+    model, _ = kernel_sum("gaussian", np.float64)
+    for method in (backend.evaluate, backend.staged, backend.gradient):
+        with pytest.raises(ValueError, match=r"shape \(m, 3\).*got shape"):
+            method(model, np.zeros(shape))
+
+
+def test_weighted_training_is_repetition(backend):
+    X, y, X_new = problem(n=40)
+    counts = 1 + np.arange(len(y)) % 3
+    weights = counts.astype(float)
+    options = {
+        "solver": Flow(),
+        "schedule": MinimumSpeed(0.1, 0.1),
+        "stopping": Stopping(max_r2=0.95),
+    }
+    kernel, targets = get_kernel("gaussian"), y[:, None]
+    repeated = fit_path(
+        X.repeat(counts, axis=0), targets.repeat(counts, axis=0), kernel, backend=backend, **options
+    )
+    weighted = fit_path(X, targets, kernel, weights=weights, backend=backend, **options)
+    assert_allclose(
+        weighted.evaluate(X_new, backend=backend),
+        repeated.evaluate(X_new, backend=backend),
+        atol=1e-5,
+    )
+    operator = backend.operator(X, kernel)
+    product = WeightedOperator(operator, weights)
+    V = np.ones((len(X), 1))
+    root = np.sqrt(counts)[:, None]
+    expected = root * (reference.kernel("gaussian", X, X, 1.0) @ (root * V))
+    assert_allclose(product.numpy(product.product(1.0, product.array(V))), expected, atol=1e-9)
+
+
+def test_every_backend_trains_the_same_model(backend):
+    X, y, X_new = problem(n=60)
+    options = {"solver": Flow(), "schedule": MinimumSpeed(0.1, 0.1), "stopping": Stopping()}
+    paths = [
+        fit_path(X, y[:, None], get_kernel("matern32"), backend=where, **options)
+        for where in (HOST, backend)
+    ]
+    assert_allclose(paths[1].evaluate(X_new, backend=backend), paths[0].evaluate(X_new), atol=1e-6)
+    assert paths[1].n_products == paths[0].n_products > 0
+    assert paths[1].n_evaluations > 0
+    cut = paths[1].truncate(r2=0.7, backend=backend)
+    assert_allclose(cut.evaluate(X_new), paths[0].truncate(r2=0.7).evaluate(X_new), atol=1e-6)
+
+
+def test_memory_of_sums_stays_inside_the_budget():
+    """Of what NumPy allocates: the distances alone would take 24 MB."""
+    rng = np.random.default_rng(0)
+    X, X_new = rng.normal(size=(1000, 2)), rng.normal(size=(3000, 2))
+    model = KernelSum(
+        X, get_kernel("matern52"), np.array([1.0, 0.1]), np.ones((2, 1000, 1)), np.zeros(1)
+    )
+    budget = 2**21
+    for method in (NumpyBackend(budget).evaluate, NumpyBackend(budget).gradient):
+        tracemalloc.start()
+        try:
+            found = method(model, X_new)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < budget + 4 * (X_new.nbytes + X.nbytes) + 2 * found.nbytes
+
+
+def test_rows_and_coefficients_are_uploaded_once_per_model(monkeypatch):
+    from bandfall.backends import torch_backend
+
+    uploaded = []
+    upload = torch_backend.upload
+    monkeypatch.setattr(
+        torch_backend, "upload", lambda array, *more: uploaded.append(array) or upload(array, *more)
+    )
+    X, y, X_new = problem()
+    model = KernelDescentRegressor(device="cpu", max_r2=0.5).fit(X, y)
+    uploaded.clear()
+    for _ in range(3):
+        model.predict(X_new)
+    held = model.path_.model
+    assert [sum(array is own for array in uploaded) for own in (held.X, held.coefficients)] == [
+        1,
+        1,
+    ]
+    backend = resolve_backend("cpu")
+    assert held in backend._uploads
+    n_held = len(backend._uploads)
+    del model, held
+    uploaded.clear()
+    gc.collect()
+    assert len(backend._uploads) < n_held
+
+
+def test_resolving():
+    assert resolve_backend() == HOST
+    assert resolve_backend(None, 2**20) == NumpyBackend(2**20)
+    assert resolve_backend("cpu", 2**20) is resolve_backend("cpu", 2**20)
+    assert resolve_backend("auto", n_rows=2000) == HOST
+    assert "TorchBackend(device='cpu'" in repr(resolve_backend("cpu"))
+    with pytest.raises(ValueError, match="device='tpu' is unknown"):
+        resolve_backend("tpu")
+
+
+def test_parts_of_a_sum_are_checked_once():
+    model, _ = kernel_sum("gaussian", np.float64)
+    with pytest.raises(ValueError, match="do not fit coefficients"):
+        KernelSum(model.X[:-1], model.kernel, model.bandwidths, model.coefficients, model.offset)

@@ -140,7 +140,9 @@ class TestFit:
         done = call("fit", csv, *Y[:2], "--out", tmp_path / "m", "--json")
         assert done.exit_code == 130
         assert json.loads(done.stdout)["interrupted"]
-        assert len(load_model(tmp_path / "m").selection_["score"]) == 1
+        tried = load_model(tmp_path / "m").selection_
+        assert set(tried["kernel"]) == {"gaussian"}  # the first step, whose speeds train together
+        assert set(tried["n_rounds"]) == {0}
 
     def test_ctrl_c_before_training_writes_nothing(self, csv, tmp_path, monkeypatch):
         def interrupted(*arguments):

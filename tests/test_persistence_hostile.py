@@ -6,6 +6,7 @@ import json
 import os
 import time
 import tracemalloc
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from bandfall.descent import Flow
 from bandfall.persistence import dump_bytes, load_bytes
 from bandfall.persistence.container import MAX_HEADER_BYTES
 from bandfall.persistence.paths import MAX_STAGES
-from model_files import put_together, table, taken_apart
+from model_files import averaged, put_together, table, taken_apart
 
 RAW_MUTANTS = 10_000
 STRUCTURED_MUTANTS = 4_000
@@ -297,6 +298,59 @@ def test_fuzz(kind, data):
     # Harmless changes, such as of a note, may load; the fuzzer must reach both sides.
     assert n_loaded < n_mutants / 2
     assert kind == "raw" or n_loaded > 0
+
+
+def averaged_model():
+    X, y = table(n=12, d=2)
+    model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, y)
+    return averaged(model, X, ("standard", "steps"))
+
+
+def with_members(model, *members):
+    model.members_ = list(members)
+
+
+@pytest.mark.parametrize(
+    ("damage", "match"),
+    [
+        (lambda m: with_members(m), "it has no members"),
+        (lambda m: with_members(m, m.members_[0]), "weights of its members do not sum to one"),
+        (
+            lambda m: with_members(m, replace(m.members_[0], weight=-0.5), m.members_[1]),
+            "weight=-0.5 must be in",
+        ),
+        (
+            lambda m: with_members(m, replace(m.members_[0], weight=1.0)),
+            "encoders_ do not fit its members",
+        ),
+        (
+            lambda m: with_members(m, replace(m.members_[0], root=np.ones(3)), m.members_[1]),
+            "root has shape",
+        ),
+        (
+            lambda m: with_members(
+                m, replace(m.members_[0], root=np.full(2, np.inf)), m.members_[1]
+            ),
+            "root must be finite",
+        ),
+        (
+            lambda m: m.encoders_.update(standard=m.encoders_["steps"]),
+            "columns of an encoder do not fit the path",
+        ),
+        (lambda m: m.encoders_.pop("steps"), "no encoder named 'steps'"),
+        (lambda m: setattr(m, "_y_scale", np.zeros(1)), "_y_scale must be positive"),
+        (lambda m: setattr(m, "_y_scale", np.array([np.inf])), "_y_scale must be finite"),
+        (lambda m: setattr(m, "_y_offset", np.zeros(2)), "does not fit k"),
+        (lambda m: setattr(m, "n_features_in_", 3), "does not fit n_features_in_"),
+        (lambda m: setattr(m, "held_out_rows_", np.zeros(2)), "held_out_rows_ must hold integers"),
+        (lambda m: m.selection_.update(score=np.zeros(1)), "selection_ differ in length"),
+    ],
+)
+def test_averages_that_do_not_fit_together(damage, match):
+    model = averaged_model()
+    damage(model)
+    with pytest.raises(ModelFileError, match=match):
+        dump_bytes(model)
 
 
 def test_golden_text_is_a_model_file(data):

@@ -120,7 +120,7 @@ def _check_size(*models: KernelSum) -> None:
     if size > MAX_BYTES:
         raise ValueError(
             f"the model's arrays take {size / 2**30:.1f} GiB and ONNX files at most 2: use "
-            "path_.compress() first, or train in float32"
+            "Path.compress first, or train in float32"
         )
 
 

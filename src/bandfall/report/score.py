@@ -50,11 +50,12 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     )
     rows = [
         f"<tr{' class=ours' if one.name == name else ''}><td>{escape(one.name)}</td>"
-        f"{number_cell(one.r2)}<td>{_verdict(one, ours, variance)}</td>{number_cell(one.mae)}"
+        f'{number_cell(one.r2)}<td class="words">{_verdict(one, ours, variance)}</td>'
+        f"{number_cell(one.mae)}"
         f'<td>{one.seconds:.2f}</td><td data-value="{one.n_rows}">{one.n_rows:,}</td></tr>'
         for one in ordered
     ]
-    heads = ("model", "R²", "against this model", "MAE", "fit, s", "rows")
+    heads = ("model", "R²", "difference", "MAE", "fit, s", "rows")
     table = f"<figure>{sortable_table(heads, rows)}</figure>"
     picture = figure(
         drawing,

@@ -12,7 +12,8 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 # What one wheel in an environment with nothing but its own dependencies can be asked.
 CORE_TESTS := test_kernels.py test_schedules.py test_closed_form.py test_euler.py test_flow.py \
-	test_path.py test_estimators.py test_bad_input.py test_environment.py
+	test_path.py test_selection.py test_sweep.py test_estimator_checks.py test_environment.py \
+	test_persistence_hostile.py
 
 .PHONY: demo test test-oldest test-latest coverage lint format package sbom clean
 
@@ -72,7 +73,8 @@ package: $(VENV)/.test $(VENV)/.package
 	cp -r pyproject.toml tests build/package/wheel
 	$(PYTHON) -m venv build/package/venv
 	build/package/venv/bin/python $(PIP_INSTALL) dist/*.whl pytest hypothesis
-	cd build/package/wheel && OMP_NUM_THREADS=1 ../venv/bin/python -m pytest -q $(CORE_TESTS:%=tests/%)
+	cd build/package/wheel && OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 ../venv/bin/python -m pytest \
+		-q -k "not device" $(CORE_TESTS:%=tests/%)
 	# The sdist with its own tests.
 	tar -xzf dist/*.tar.gz -C build/package
 	cd build/package/bandfall-* && PYTHONPATH=src:tests OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \

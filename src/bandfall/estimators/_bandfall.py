@@ -83,7 +83,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         R² on held-out rows.
     selection_ : dict of str to ndarray
         Everything tried, one entry a trial: kernel, min_speed, n_rounds, transform; loss (mean
-        of |error|^1.5 in standard deviations, which decides), its standard_error against the
+        of ``|error|^1.5`` in standard deviations, which decides), its standard_error against the
         first trial, score (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each (standardised) feature; sums

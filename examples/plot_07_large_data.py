@@ -2,8 +2,8 @@
 Large data, and a GPU
 =====================
 
-The kernel matrix of 40,000 rows would take 13 GB. It is never stored: products with it are computed tile by tile within
-a budget of memory, on all cores or on a GPU.
+The kernel matrix of 40,000 rows would take 13 GB. It is never stored: products with it are
+computed tile by tile within a budget of memory, on all cores or on a GPU.
 """
 
 import time
@@ -34,5 +34,5 @@ for budget in (2**30, 2**24):
 #
 #     model = KernelDescentRegressor(device="cuda").fit(X_train, y_train)
 #
-# There 42,000 rows take 1.3 s and 500,000 rows 83 s (one H200). `device="auto"` takes a GPU where there is one, and
-# `BandfallRegressor` does so by itself for more than 2,000 rows.
+# There 42,000 rows take 1.3 s and 500,000 rows 83 s (one H200). `device="auto"` takes a GPU where
+# there is one, and `BandfallRegressor` does so by itself for more than 2,000 rows.

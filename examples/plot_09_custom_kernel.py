@@ -31,8 +31,8 @@ for kernel in ("gaussian", "cauchy", rational):
 ax.legend()
 
 # %%
-# Not every such function is a kernel: it must be positive definite. That cannot be read off the function, but training
-# notices and says so.
+# Not every such function is a kernel: it must be positive definite. That cannot be read off the
+# function, but training notices and says so.
 
 
 def box(u):

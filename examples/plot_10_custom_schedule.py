@@ -2,7 +2,8 @@
 A schedule of your own
 ======================
 
-The paper shrinks the bandwidth when R² rises too slowly. Any other rule is an object with four members.
+The paper shrinks the bandwidth when R² rises too slowly. Any other rule is an object with four
+members.
 """
 
 import math

@@ -2,9 +2,10 @@
 A network under control
 =======================
 
-A network trained by gradient descent acts like kernel regression with its own tangent kernel. `NeuralDescentRegressor`
-takes that kernel to the identity while the network trains, as if a bandwidth fell to zero, and reaches in hundreds
-of epochs what plain descent needs many thousands for.
+A network trained by gradient descent acts like kernel regression with its own tangent kernel.
+`NeuralDescentRegressor` takes that kernel to the identity while the network trains, as if a
+bandwidth fell to zero, and reaches in hundreds of epochs what plain descent needs many thousands
+for.
 """
 
 import matplotlib.pyplot as plt
@@ -39,5 +40,5 @@ ax.legend(fontsize="small")
 TangentLogDisplay.from_estimator(controlled)
 
 # %%
-# On a line this works well. On tables of many features it does not beat kernel descent; the page on networks has
-# the figures.
+# On a line this works well. On tables of many features it does not beat kernel descent; the page
+# on networks has the figures.

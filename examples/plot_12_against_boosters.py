@@ -2,7 +2,8 @@
 Against boosted trees, losses included
 ======================================
 
-Smooth relations favour kernels, steps favour trees. Three problems with the same number of rows show both.
+Smooth relations favour kernels, steps favour trees. Three problems with the same number of rows
+show both.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,7 @@ rng = np.random.default_rng(0)
 
 # %%
 # - *smooth*: Friedman's first function, ten features of which five matter;
-# - *rotated*: waves along directions that are no single feature, which trees have to cut into boxes;
+# - *rotated*: waves along slanted directions, which trees have to cut into boxes;
 # - *steps*: a staircase of thresholds in single features, which is what trees are made of.
 
 n = 600
@@ -44,8 +45,9 @@ for title, (features, target) in problems.items():
         print(f"{title:8} {name:22} R² {scores[name][-1]:.3f}")
 
 # %%
-# The falling bandwidth wins where the function is smooth, by a wide margin where it is smooth along slanted directions,
-# and loses where it is a staircase. If your data look like the last one, take trees.
+# The falling bandwidth wins where the function is smooth, by a wide margin where it is smooth
+# along slanted directions, and loses where it is a staircase. If your data look like the last
+# one, take trees.
 
 fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 places = np.arange(len(problems))

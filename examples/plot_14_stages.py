@@ -2,8 +2,8 @@
 From simple to exact, stage by stage
 ====================================
 
-A fitted model is a sum over bandwidths. Its partial sums are models too, from the simplest to the one that
-interpolates, and cost nothing extra.
+A fitted model is a sum over bandwidths. Its partial sums are models too, from the simplest to the
+one that interpolates, and cost nothing extra.
 """
 
 import matplotlib.pyplot as plt

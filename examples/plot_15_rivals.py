@@ -2,8 +2,8 @@
 The rivals: a constant bandwidth, well chosen
 =============================================
 
-One untuned fit with a falling bandwidth against a grid search over bandwidth and penalty. All estimators of the paper's
-comparison are here, fast enough to run beside every fit.
+One untuned fit with a falling bandwidth against a grid search over bandwidth and penalty. All
+estimators of the paper's comparison are here, fast enough to run beside every fit.
 """
 
 import time
@@ -40,7 +40,7 @@ table = pd.DataFrame(rows, columns=["problem", "model", "test R²", "millisecond
 table.pivot(index="model", columns="problem", values="test R²").round(3)
 
 # %%
-# On noisy data such as the last, interpolating is the wrong thing to do, and the searches win. `BandfallRegressor`, which
-# stops where held-out rows say so, does not have that weakness.
+# On noisy data such as the last, interpolating is the wrong thing to do, and the searches win.
+# `BandfallRegressor`, which stops where held-out rows say so, does not have that weakness.
 
 table.groupby("model")["milliseconds"].mean().round().astype(int).to_frame()

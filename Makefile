@@ -112,5 +112,5 @@ $(VENV)/.%: pyproject.toml | $(BIN)/python
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-latest out build dist .coverage \
-		docs/_extra docs/api/generated docs/auto_examples \
+		docs/api/generated docs/auto_examples \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,6 @@
 """The documentation site: `make docs` builds it, offline, with warnings as errors."""
 
 import pathlib
-import shutil
 import sys
 
 HERE = pathlib.Path(__file__).parent
@@ -14,7 +13,6 @@ from docutils.utils.math.latex2mathml import tex2mathml  # noqa: E402
 matplotlib.use("agg")
 
 import bandfall  # noqa: E402
-from bandfall.explore import render_playground  # noqa: E402
 
 project = "Bandfall"
 author = "The Bandfall developers"
@@ -30,7 +28,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["auto_examples/**/*.ipynb", "sg_execution_times.rst"]
+exclude_patterns = ["sg_execution_times.rst"]
 nitpicky = False
 
 myst_heading_anchors = 3
@@ -64,7 +62,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Bandfall"
 html_static_path = ["_static"]
 html_css_files = ["bandfall.css"]
-html_extra_path = ["_extra"]
+html_extra_path = ["playground.html"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -86,14 +84,6 @@ html_theme_options = {
 html_sidebars = {"index": [], "faq": [], "which": [], "changelog": []}
 
 
-def write_playground(app):
-    """The explorer is part of the site: the page that `bandfall explore` writes."""
-    extra = HERE / "_extra"
-    shutil.rmtree(extra, ignore_errors=True)
-    extra.mkdir()
-    (extra / "playground.html").write_text(render_playground(), encoding="utf-8")
-
-
 def inline_formula(writer, node):
     """A formula as MathML: browsers draw it themselves, and nothing is fetched from the network."""
     writer.body.append(tex2mathml(node.astext()))
@@ -108,7 +98,5 @@ def displayed_formula(writer, node):
 
 def setup(app):
     """Called by Sphinx."""
-    (HERE / "_extra").mkdir(exist_ok=True)
-    app.connect("builder-inited", write_playground)
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
     return {"parallel_read_safe": True}

@@ -74,6 +74,7 @@ html_theme_options = {
     "show_prev_next": True,
     "show_nav_level": 1,
     "navigation_depth": 2,
+    "collapse_navigation": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
@@ -81,7 +82,7 @@ html_theme_options = {
     "check_switcher": False,  # the list of versions lives beside the site, not beside the build
     "switcher": {"json_url": "_static/switcher.json", "version_match": version},
 }
-html_sidebars = {"index": [], "faq": [], "which": [], "changelog": []}
+html_sidebars = {"index": []}
 
 
 def inline_formula(writer, node):

@@ -14,6 +14,8 @@ from bandfall import KernelDescentRegressor, floor_sweep
 from bandfall.datasets import make_sine
 
 X, y, X_new, y_new = make_sine(random_state=8)
+order = np.argsort(X_new[:, 0])  # to draw curves
+X_new, y_new = X_new[order], y_new[order]
 
 # %%
 # `floor_sweep` trains with many floors for about the price of a few fits, because all runs share

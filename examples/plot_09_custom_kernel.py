@@ -12,6 +12,8 @@ from bandfall import KernelDescentRegressor
 from bandfall.datasets import make_sine
 
 X, y, X_new, y_new = make_sine(random_state=8)
+order = np.argsort(X_new[:, 0])  # to draw curves
+X_new, y_new = X_new[order], y_new[order]
 
 # %%
 # A rational quadratic, between the Gaussian and the Cauchy kernel, is one line.

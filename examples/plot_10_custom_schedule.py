@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from bandfall.datasets import make_sine
 from bandfall.descent import Flow, Stopping, fit_path
@@ -17,6 +18,8 @@ from bandfall.kernels import get_kernel
 from bandfall.schedules import Geometric, MinimumSpeed
 
 X, y, X_new, y_new = make_sine(random_state=8)
+order = np.argsort(X_new[:, 0])  # to draw curves
+X_new, y_new = X_new[order], y_new[order]
 
 # %%
 # This one halves the bandwidth each time R² rises more slowly than `min_speed`.

@@ -9,12 +9,15 @@ for.
 """
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from bandfall import KernelDescentRegressor, NeuralDescentRegressor
 from bandfall.datasets import make_sine
 from bandfall.plotting import TangentLogDisplay
 
 X, y, X_new, y_new = make_sine(random_state=8)
+order = np.argsort(X_new[:, 0])  # to draw curves
+X_new, y_new = X_new[order], y_new[order]
 
 # %%
 # Both networks get the same 400 epochs.

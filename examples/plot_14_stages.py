@@ -13,6 +13,8 @@ from bandfall import KernelDescentRegressor
 from bandfall.datasets import make_two_scale
 
 X, y, X_new, y_new = make_two_scale(random_state=16)
+order = np.argsort(X_new[:, 0])  # to draw curves
+X_new, y_new = X_new[order], y_new[order]
 model = KernelDescentRegressor().fit(X, y)
 print(model.path_)
 

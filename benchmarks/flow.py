@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge
 
+from bandfall.backends import NumpyBackend
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
 from bandfall.descent import Euler, Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
-from bandfall.operators import make_operator
 from bandfall.schedules import MinimumSpeed
 
 LOADERS = {
@@ -38,23 +38,6 @@ LOADERS = {
     "uk_temperature": load_uk_temperature,
 }
 GAUSSIAN = get_kernel("gaussian")
-
-
-class Counting:
-    """An operator that counts its products."""
-
-    def __init__(self, operator):
-        self._operator, self.n_products, self.seconds = operator, 0, 0.0
-
-    def __getattr__(self, name):
-        return getattr(self._operator, name)
-
-    def product(self, bandwidth, block):
-        start = time.perf_counter()
-        result = self._operator.product(bandwidth, block)
-        self.seconds += time.perf_counter() - start
-        self.n_products += bandwidth > 0
-        return result
 
 
 def load(name, data, n_train=None, dtype=np.float64):
@@ -70,9 +53,8 @@ def load(name, data, n_train=None, dtype=np.float64):
 
 
 def fit(X, y, solver, shrink, min_speed=0.1, memory_budget=2**30):
-    """A path with what it cost: (path, operator, seconds)."""
+    """A path, and the seconds it took."""
     start = time.perf_counter()
-    operator = Counting(make_operator(X, GAUSSIAN, X.dtype, memory_budget))
     path = fit_path(
         X,
         y[:, None],
@@ -80,9 +62,9 @@ def fit(X, y, solver, shrink, min_speed=0.1, memory_budget=2**30):
         solver=solver,
         schedule=MinimumSpeed(min_speed, shrink),
         stopping=Stopping(),
-        operator=operator,
+        backend=NumpyBackend(memory_budget),
     )
-    return path, operator, time.perf_counter() - start
+    return path, time.perf_counter() - start
 
 
 def r2(prediction, y):
@@ -94,34 +76,34 @@ def euler(data, out):
     """n = 1,280 rows of the CPU data."""
     X, y, X_test, y_test = load("cpu", data, 1280)
     fit(X, y, Flow(), 0.5)  # starts threads and touches libraries, once for both
-    flow, operator, seconds = min((fit(X, y, Flow(), 0.1) for _ in range(3)), key=lambda f: f[2])
+    flow, seconds = min((fit(X, y, Flow(), 0.1) for _ in range(3)), key=lambda f: f[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        slow, slow_operator, slow_seconds = fit(X, y, Euler(0.01), 0.01)
+        slow, slow_seconds = fit(X, y, Euler(0.01), 0.01)
     scores = [r2(path.evaluate(X_test)[:, 0], y_test) for path in (flow, slow)]
     print("n = 1,280 CPU rows, speed 0.1, float64")
-    print(f"  flow   {seconds:8.2f} s  {operator.n_products:6d} products  R² {scores[0]:.4f}")
+    print(f"  flow   {seconds:8.2f} s  {flow.n_products:6d} products  R² {scores[0]:.4f}")
     print(
-        f"  Euler  {slow_seconds:8.2f} s  {slow_operator.n_products:6d} products  "
+        f"  Euler  {slow_seconds:8.2f} s  {slow.n_products:6d} products  "
         f"{len(slow.log)} steps  R² {scores[1]:.4f}"
     )
     print(
         f"  ratios: seconds {slow_seconds / seconds:.1f}, "
-        f"products {slow_operator.n_products / operator.n_products:.1f}"
+        f"products {slow.n_products / flow.n_products:.1f}"
     )
 
 
 def cpu(data, out):
     """All training rows of the CPU data, float32, against one Cholesky fit."""
     X, y, X_test, y_test = load("cpu", data, dtype=np.float32)
-    path, operator, seconds = fit(X, y, Flow(), 0.1)
+    path, seconds = fit(X, y, Flow(), 0.1)
     start = time.perf_counter()
     rival = KernelRidge(kernel="rbf", gamma=1 / 50, alpha=1e-2).fit(X, y - y.mean())
     rival_seconds = time.perf_counter() - start
     print(f"{len(X)} CPU rows x {X.shape[1]}, speed 0.1, float32")
     print(
-        f"  flow {seconds:.1f} s, {operator.n_products} products "
-        f"({1e3 * operator.seconds / operator.n_products:.1f} ms each), {len(path)} stages, "
+        f"  flow {seconds:.1f} s, {path.n_products} products "
+        f"({1e3 * seconds / path.n_products:.1f} ms each, all in all), {len(path)} stages, "
         f"test R² {r2(path.evaluate(X_test)[:, 0], y_test):.4f}"
     )
     print(
@@ -134,9 +116,9 @@ def cpu(data, out):
 def power(data, out):
     """All training rows of the power data, float32, memory budget 1 GiB."""
     X, y, X_test, y_test = load("power", data, dtype=np.float32)
-    path, operator, seconds = fit(X, y, Flow(), 0.1)
+    path, seconds = fit(X, y, Flow(), 0.1)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    per_product = operator.seconds / operator.n_products
+    per_product = seconds / path.n_products
     x = -np.random.default_rng(0).random(1 << 16, dtype=np.float32)
     buffer, start = np.empty_like(x), time.perf_counter()
     for _ in range(500):
@@ -144,7 +126,7 @@ def power(data, out):
     exp_rate = 500 * x.size / (time.perf_counter() - start) * len(os.sched_getaffinity(0))
     print(f"{len(X)} power rows x {X.shape[1]}, speed 0.1, float32, memory budget 1 GiB")
     print(
-        f"  {seconds:.0f} s, {operator.n_products} products of {per_product:.3f} s, "
+        f"  {seconds:.0f} s, {path.n_products} products of {per_product:.3f} s, "
         f"{len(path)} stages, peak memory {peak:.2f} GiB, "
         f"test R² {r2(path.evaluate(X_test)[:, 0], y_test):.4f}"
     )
@@ -160,9 +142,9 @@ def scaling(data, out):
     rows = []
     for n in (500, 1000, 2000, 5000, 10000, 20000):
         X, y, _, _ = load("power", data, n, np.float32)
-        path, operator, seconds = fit(X, y, Flow(), 0.1)
-        rows.append((n, operator.n_products, seconds, len(path)))
-        print(f"  n = {n:6d}: {operator.n_products:5d} products, {seconds:8.2f} s", flush=True)
+        path, seconds = fit(X, y, Flow(), 0.1)
+        rows.append((n, path.n_products, seconds, len(path)))
+        print(f"  n = {n:6d}: {path.n_products:5d} products, {seconds:8.2f} s", flush=True)
     n, products, seconds, _ = np.array(rows).T
     growth = np.polyfit(np.log(n), np.log(products), 1)[0]
     print(f"  products grow like n^{growth:.2f}")

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.integrate import trapezoid
 from scipy.linalg import expm
 
 PROFILES = {
@@ -98,7 +99,7 @@ def steps(path, name):
             amounts = np.linalg.solve(left, residual)
             grid = duration * np.linspace(0, 1, 801) ** 2
             inside = left @ (np.exp(-np.outer(values, grid)) * amounts[:, None])
-            integral = np.trapezoid(np.sqrt(weights @ inside.real**2), grid)
+            integral = trapezoid(np.sqrt(weights @ inside.real**2), grid)
         yield bandwidth, duration, P, integral / size
         residual = P @ residual
 

@@ -50,7 +50,8 @@ def page(findings):
     train, test = rows(), rows(1)
     models = dict(list(rivals.rivals().items())[:3])
     results = rivals.score_rivals(models, train, test)
-    ours = rivals.RivalScore("ours", findings.r2, findings.mae, 0.1, 0.2, len(train.y))
+    squared = findings.residuals**2
+    ours = rivals.RivalScore("ours", findings.r2, findings.mae, 0.1, 0.2, len(train.y), squared)
     return page_of(findings, rivals=[*results, ours], model_name="ours")
 
 
@@ -153,6 +154,21 @@ class TestSlices:
             if "slice along" in part
         ]
         assert slices[0] != slices[1]
+
+
+class TestRivals:
+    def page(self, findings, errors):
+        ours = rivals.RivalScore("ours", 0.9, 0.1, 0.1, 0.2, 80, findings.residuals**2)
+        other = rivals.RivalScore("other", 0.5, 0.1, 0.1, 0.2, 80, errors)
+        return page_of(findings, rivals=[ours, other], model_name="ours")
+
+    def test_a_clear_difference_is_told_with_its_margin(self, findings):
+        worse = findings.residuals**2 + np.var(findings.scored.y) * np.linspace(0.4, 0.6, 80)
+        assert re.search(r">−0\.500 ± 0\.01\d</td>", self.page(findings, worse))
+
+    def test_chance_is_no_clear_difference(self, findings):
+        noise = np.random.default_rng(0).normal(scale=np.var(findings.scored.y), size=80)
+        assert "no clear difference" in self.page(findings, findings.residuals**2 + noise)
 
 
 class TestPage:

@@ -7,8 +7,6 @@ a *filter*: 1/(λ + penalty) for ridge (Equation 4), (1 − e^{−tλ})/λ for f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy import linalg
 
@@ -116,10 +114,6 @@ class Spectrum:
     def coefficients(self, y: np.ndarray, filters: np.ndarray) -> np.ndarray:
         """U g(λ) Uᵀ y, shape of `y`, for one filter of shape (n,)."""
         return self.eigenvectors @ ((self.eigenvectors.T @ y).T * filters).T
-
-    def coefficient_table(self, y: np.ndarray, filters: Sequence[np.ndarray]) -> np.ndarray:
-        """The same for several filters and one target (n,): shape (n, n_filters)."""
-        return self.eigenvectors @ (np.stack(filters, axis=1) * (self.eigenvectors.T @ y)[:, None])
 
 
 def _check_positive(eigenvalues: np.ndarray) -> None:

@@ -44,7 +44,7 @@ class Kernel:
         u = 0 it is the limit or, where there is none (Laplace), 0: the centre of the
         subdifferential. None for a user's profile given without a derivative.
     max_derivative : float
-        max over u ≥ 0 of |k′(u)| (Proposition 4), NaN where unknown.
+        max over u ≥ 0 of ``|k′(u)|`` (Proposition 4), NaN where unknown.
 
     Examples
     --------

@@ -79,7 +79,7 @@ def compare(
                     "target": table.target,
                     "n_train": len(rows),
                     "n_test": len(held_out),
-                    "models": [one._asdict() for one in results],
+                    "models": [one.as_numbers() for one in results],
                 }
             )
         else:

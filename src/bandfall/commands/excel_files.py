@@ -75,8 +75,9 @@ def _table(rows: list[list[object]], name: str) -> pd.DataFrame:
     header, *body = filled
     width = max(len(row) for row in filled)
     header = [*header, *[None] * (width - len(header))]
-    table = pd.DataFrame([[*row, *[None] * (width - len(row))] for row in body])
-    table = table.reindex(columns=range(width)).replace("", None).infer_objects()
+    cells = [[None if value == "" else value for value in row] for row in body]
+    table = pd.DataFrame([[*row, *[None] * (width - len(row))] for row in cells])
+    table = table.reindex(columns=range(width))
     for column in table.columns:
         if any(isinstance(value, str) for value in table[column]):  # perhaps among numbers
             texts = table[column].map(str, na_action="ignore")

@@ -62,7 +62,7 @@ EncodingOption = Annotated[
 FractionOption = Annotated[
     float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Of the random choice of rows.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the random choice of rows.")]
 RowsOption = Annotated[
     int | None,
     typer.Option(

@@ -109,5 +109,6 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
         **scores(test_rows.y, findings.predictions),
         seconds=float(stored.notes.get("seconds", np.nan)),
         n_rows=len(train_rows.y),
+        squared_errors=findings.residuals**2,
     )
     return findings, [*results, ours]

@@ -28,7 +28,10 @@ _WORTH_THREADS = 1_000_000
 
 
 class RivalScore(NamedTuple):
-    """One line of the comparison."""
+    """One line of the comparison.
+
+    `squared_errors`, one a held-out row, tell whether two lines really differ.
+    """
 
     name: str
     r2: float
@@ -36,6 +39,11 @@ class RivalScore(NamedTuple):
     rmse: float
     seconds: float
     n_rows: int
+    squared_errors: np.ndarray | None = None
+
+    def as_numbers(self) -> dict[str, Any]:
+        """For machines, without the single errors."""
+        return {k: v for k, v in self._asdict().items() if k != "squared_errors"}
 
 
 class Part(Protocol):
@@ -83,8 +91,12 @@ def score_rivals(
                 fitted = _for_targets(model, y)
                 _fit(fitted, X.iloc[rows], y, weights)
             elapsed = time.monotonic() - start
-            measures = scores(test.y, fitted.predict(X_test), test.weights)
-            results.append(RivalScore(name, **measures, seconds=elapsed, n_rows=len(y)))
+            predictions = fitted.predict(X_test)
+            measures = scores(test.y, predictions, test.weights)
+            errors = None if test.y.ndim == 2 else (test.y - np.ravel(predictions)) ** 2
+            results.append(
+                RivalScore(name, **measures, seconds=elapsed, n_rows=len(y), squared_errors=errors)
+            )
     return results
 
 

@@ -16,6 +16,7 @@ from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
 from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
+from bandfall.operators.base import BOUND_PRODUCTS
 from bandfall.parameters import check_number
 from bandfall.schedules import Schedule
 
@@ -72,6 +73,8 @@ class Euler:
                 return Status.STALLED
             if bandwidth != stage_bandwidth:
                 stage_bandwidth = front.bandwidth = bandwidth
+                if not self._surely_stable(front.operator):
+                    front.n_products += BOUND_PRODUCTS
                 stage_step = self._stable_step(front.operator, bandwidth)
                 if stage_step < self.step_size and not lowered:
                     lowered = True
@@ -136,8 +139,11 @@ class Euler:
         """Steps as they were in this stage: a lowered one was warned of when it was lowered."""
         return self if stage.step_size is None else replace(self, step_size=stage.step_size)
 
+    def _surely_stable(self, operator: KernelOperator) -> bool:
+        return self.step_size * operator.trace <= STABILITY_LIMIT
+
     def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
-        if self.step_size * operator.trace <= STABILITY_LIMIT:
+        if self._surely_stable(operator):
             return self.step_size
         bound = largest_eigenvalue(operator, bandwidth)
         return self.step_size if self.step_size * bound <= STABILITY_LIMIT else 1.0 / bound

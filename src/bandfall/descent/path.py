@@ -202,6 +202,11 @@ class Path:
         )
 
     @property
+    def ends(self) -> np.ndarray:
+        """Training time after each stage, shape (S,)."""
+        return self.starts + self.durations
+
+    @property
     def stage_r2(self) -> np.ndarray:
         """R² on training data after each stage, shape (S,); NaN for a compressed path."""
         if not len(self):

@@ -14,7 +14,7 @@ from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import column_means
 
-__all__ = ["KernelRegressor", "TrainingData", "check_flag", "check_number"]
+__all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 
 FLOATS = (np.float64, np.float32)
 _MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
@@ -36,8 +36,8 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class KernelRegressor(ArraysInKindMixin, BaseEstimator):
-    """Base of the kernel estimators."""
+class ValidatedRegressor(ArraysInKindMixin, BaseEstimator):
+    """Base of the estimators: training data and new rows in, shapes and dtypes out."""
 
     _prediction_dtype = None  # of new rows, as in model files of old
 
@@ -120,6 +120,10 @@ class KernelRegressor(ArraysInKindMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+class KernelRegressor(ValidatedRegressor):
+    """Base of the estimators that predict by sums of kernels."""
 
 
 def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:

@@ -8,14 +8,14 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._base import ValidatedRegressor
 from bandfall.estimators._constraints import COUNT, RANDOM, number, validated
 
 _CHECK_EVERY = 10  # epochs between looks at the validation rows
 _PATIENCE = 10  # checks without improvement that are borne
 
 
-class PaperMLPRegressor(KernelRegressor):
+class PaperMLPRegressor(ValidatedRegressor):
     """Two hidden layers of tanh units, trained as in the paper's Table 4.
 
     Full-batch gradient descent on half the mean squared error, no momentum. The output layer

@@ -146,7 +146,7 @@ const Playground = (() => {
     const low = Math.min(-1.3, ...ys);
     const high = Math.max(1.3, ...ys);
     const plot = plots.model;
-    plot.height = innerWidth < 600 ? 300 : 430;
+    plot.height = innerWidth < 600 ? 300 : 480;
     const room = 0.02 * (set.high - set.low);
     plot.axes({ low: set.low - room, high: set.high + room }, { low: low - 0.06 * (high - low), high: high + 0.06 * (high - low) });
     const places = Array.from({ length: GRID }, (_, i) => set.low + ((set.high - set.low) * i) / (GRID - 1));

@@ -126,7 +126,12 @@ class RepeatedRowsOperator:
         return self.operator.product(bandwidth, sums)[self._labels]
 
 
-def largest_eigenvalue(operator: KernelOperator, bandwidth: float, n_products: int = 4) -> float:
+BOUND_PRODUCTS = 4
+
+
+def largest_eigenvalue(
+    operator: KernelOperator, bandwidth: float, n_products: int = BOUND_PRODUCTS
+) -> float:
     """An upper bound on λ_max of K(bandwidth), usually tight to a few percent.
 
     For a matrix with entries ≥ 0 and any x > 0, max_i (Kx)_i / x_i bounds λ_max

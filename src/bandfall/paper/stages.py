@@ -62,10 +62,9 @@ def increasing_complexity() -> Result:
 
 def _captured(path: Any, staged: np.ndarray, truth: np.ndarray) -> list[float]:
     """Training time and training R² at the end of the first stage that explains half of a part."""
-    for stage, f in zip(path.stages, staged, strict=True):
+    for time, r2, f in zip(path.ends, path.stage_r2, staged, strict=True):
         if r2_score(truth, f) >= _LEARNED:
-            time = stage.time + stage.duration
-            return [time, float(np.interp(time, path.log.time, path.log.r2))]
+            return [float(time), float(r2)]
     return [path.time, path.r2]
 
 

@@ -202,10 +202,9 @@ def _stages(model: Model, rows: Rows, train: Rows) -> Stages:
     scored_r2 = np.array([r2_score(rows.y, p) for p in staged])
     path, n = model.path, len(staged)
     shown = -(-np.arange(1, n + 1) * len(path) // n) - 1
-    ends = np.array([stage.time + stage.duration for stage in path.stages])
     return Stages(
         bandwidth=path.bandwidths[shown],
-        time=ends[shown],
+        time=path.ends[shown],
         train_r2=np.array([r2_score(train.y, p) for p in model.staged(train.X)]),
         scored_r2=scored_r2,
         gain=np.diff(np.append(r2_score(rows.y, start[0]), scored_r2)),

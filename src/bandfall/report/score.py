@@ -13,6 +13,7 @@ from bandfall.report.findings import Findings
 from bandfall.report.layout import figure, number_cell, section, sortable_table
 
 MAX_TRIALS = 12
+LOWEST_R2 = -0.2  # longer bars to the left would squeeze all others
 # What is shown of a trial, under which head; columns that a search does not have are left out.
 TRIAL_COLUMNS = {
     "kernel": "kernel",
@@ -36,33 +37,60 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     if not rivals:
         text = f"R² {findings.r2:.4f} on {len(findings.scored.y):,} held-out rows."
         return section("score", "Score", text, "")
-    lines = [(one.name, one.r2, one.mae, one.seconds, one.n_rows) for one in rivals]
-    lines.sort(key=lambda line: -line[1])
-    tips = [f"{line[0]}\nR² {line[1]:.4f}\nmean absolute error {number(line[2])}" for line in lines]
+    ordered = sorted(rivals, key=lambda one: -one.r2)
+    ours = next((one for one in rivals if one.name == name), None)
+    variance = float(np.var(findings.scored.y)) or 1.0
     drawing = ranking(
-        [line[0] for line in lines],
-        [max(line[1], -0.2) for line in lines],
-        ["a" if line[0] == name else "soft" for line in lines],
-        tips,
+        [one.name for one in ordered],
+        [max(one.r2, LOWEST_R2) for one in ordered],
+        ["a" if one.name == name else "soft" for one in ordered],
+        [f"{o.name}\nR² {o.r2:.4f}\nmean absolute error {number(o.mae)}" for o in ordered],
         "R² of all models",
+        errors=[_standard_error(one.squared_errors, variance) for one in ordered],
     )
     rows = [
-        f"<tr{' class=ours' if line[0] == name else ''}><td>{escape(line[0])}</td>"
-        f"{number_cell(line[1])}{number_cell(line[2])}<td>{line[3]:.2f}</td>"
-        f'<td data-value="{line[4]}">{line[4]:,}</td></tr>'
-        for line in lines
+        f"<tr{' class=ours' if one.name == name else ''}><td>{escape(one.name)}</td>"
+        f'{number_cell(one.r2)}<td class="words">{_verdict(one, ours, variance)}</td>'
+        f"{number_cell(one.mae)}"
+        f'<td>{one.seconds:.2f}</td><td data-value="{one.n_rows}">{one.n_rows:,}</td></tr>'
+        for one in ordered
     ]
-    heads = ("model", "R²", "MAE", "fit, s", "rows")
+    heads = ("model", "R²", "difference", "MAE", "fit, s", "rows")
     table = f"<figure>{sortable_table(heads, rows)}</figure>"
-    picture = figure(drawing, "R², higher is better", "1 is perfect; 0 is predicting the mean.")
+    picture = figure(
+        drawing,
+        "R², higher is better",
+        "1 is perfect; 0 is predicting the mean. Lines reach one standard error over held-out rows "
+        "to either side.",
+    )
     text = (
         f"Every model was trained on the same rows with its usual settings and scored on the same "
         f"{len(findings.scored.y):,} held-out rows. Kernel ridge regression chooses bandwidth and "
-        "penalty by cross-validation, on at most 1,000 rows. MAE is the mean absolute error."
+        "penalty by cross-validation, on at most 1,000 rows. MAE is the mean absolute error. Two "
+        "models differ clearly where their errors on the same rows do, by more than two standard "
+        "errors of the mean difference."
     )
     return section(
         "score", "Score, with rivals", text, f'<div class="grid2">{picture}{table}</div>'
     )
+
+
+def _standard_error(squared_errors: np.ndarray | None, variance: float) -> float:
+    """Of R², from the spread of squared errors over held-out rows."""
+    if squared_errors is None or len(squared_errors) < 2:
+        return 0.0
+    return float(squared_errors.std(ddof=1) / np.sqrt(len(squared_errors)) / variance)
+
+
+def _verdict(one: Any, ours: Any, variance: float) -> str:
+    """How R² of a rival differs from that of this model, if it does clearly."""
+    if ours is None or one is ours or one.squared_errors is None or ours.squared_errors is None:
+        return ""
+    paired = ours.squared_errors - one.squared_errors
+    difference, margin = paired.mean() / variance, 2.0 * _standard_error(paired, variance)
+    if abs(difference) <= margin:
+        return "no clear difference"
+    return f"{difference:+.3f} ± {margin:.3f}".replace("-", "−")
 
 
 def trial_section(selection: dict[str, np.ndarray] | None) -> str:

@@ -63,11 +63,11 @@ class Evidence:
         alpha = inverse @ self.y
         n, n_outputs = self.y.shape
         fits = np.einsum("nk,nk->k", self.y, alpha)
-        slopes = (self._log_bandwidth_derivative(K, bandwidth), penalty)
-        log_det_gradient = np.array([np.vdot(inverse, slopes[0]), penalty * np.trace(inverse)])
+        slope = self._log_bandwidth_derivative(K, bandwidth)
+        log_det_gradient = np.array([np.vdot(inverse, slope), penalty * np.trace(inverse)])
         fit_gradient = -np.stack(
             [
-                np.einsum("nk,nk->k", alpha, slopes[0] @ alpha),
+                np.einsum("nk,nk->k", alpha, slope @ alpha),
                 penalty * np.einsum("nk,nk->k", alpha, alpha),
             ]
         )

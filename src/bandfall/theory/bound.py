@@ -128,7 +128,7 @@ def generalization_bound(
     n_times: int = 1000,
     backend: Backend = HOST,
 ) -> GeneralizationBound:
-    """Bound the error |f̂(x*, t) − f(x*)| over training time (Theorem 1, Equation 5).
+    """Bound the error ``|f̂(x*, t) − f(x*)|`` over training time (Theorem 1, Equation 5).
 
         (e^{−t s̄_min} + Δk̄₂ ∫₀ᵗ e^{−τ s̄_min} dτ) ‖y‖/√n + C
 

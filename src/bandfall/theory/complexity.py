@@ -219,8 +219,7 @@ def staged_degrees_of_freedom(
         else:
             traces.append(float(forms.mean()))
             errors.append(float(forms.std(ddof=1)) / np.sqrt(n_probes))
-    ends = [stage.time + stage.duration for stage in path.stages]
-    return StagedDegreesOfFreedom(np.array([0.0, *ends]), n - np.array(traces), np.array(errors))
+    return StagedDegreesOfFreedom(np.append(0.0, path.ends), n - np.array(traces), np.array(errors))
 
 
 def kernel_eigenvalues(

@@ -1,0 +1,42 @@
+"""
+Explaining a model
+==================
+
+Which features matter, in which direction, and where? The gradient of a kernel model is known
+exactly, so these questions have exact answers.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import make_friedman1
+from sklearn.inspection import PartialDependenceDisplay
+
+from bandfall import BandfallRegressor, KernelDescentRegressor
+
+X, y = make_friedman1(n_samples=300, n_features=6, noise=0.3, random_state=0)
+model = BandfallRegressor(kernels=("gaussian",), max_rounds=3).fit(X[:200], y[:200])
+
+# %%
+# On the whole: the root mean square slope along each feature. The sixth has no influence.
+
+print(model.feature_importances_.round(2))
+
+# %%
+# Feature by feature: what happens on average as one of them changes.
+
+fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
+PartialDependenceDisplay.from_estimator(model, X[200:], [2, 3, 5], ax=axes, grid_resolution=25)
+
+# %%
+# Row by row: the gradient of a path. Here of `KernelDescentRegressor`, whose path lives in the
+# features themselves. The third feature enters as (x − 0.5)², so that its slope changes sign in
+# the middle.
+
+descent = KernelDescentRegressor(kernel="matern52", min_speed=0.02).fit(X[:200], y[:200])
+slopes = descent.path_.gradient(X[200:])[:, 2, 0]
+fig, ax = plt.subplots(figsize=(5, 3), layout="constrained")
+ax.scatter(X[200:, 2], slopes, s=10, label="of the model")
+grid = np.linspace(0, 1, 50)
+ax.plot(grid, 40 * (grid - 0.5), color="gray", label="of the true function")
+ax.set(xlabel="third feature", ylabel="slope")
+ax.legend()

@@ -1,0 +1,53 @@
+"""
+Serving with ONNX
+=================
+
+A fitted model, scaling included, as one file that runs wherever ONNX runs: without Python,
+scikit-learn or Bandfall.
+"""
+
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+from sklearn.datasets import make_friedman1
+
+from bandfall import BandfallRegressor, to_onnx
+
+X, y = make_friedman1(n_samples=400, n_features=5, noise=0.3, random_state=0)
+model = BandfallRegressor(kernels=("gaussian",), max_rounds=2).fit(X[:300], y[:300])
+
+# %%
+# First make it small: neighbouring stages of the path are merged, and the error that this makes
+# is reported.
+
+before = len(model.path_)
+model.path_ = model.path_.compress(tolerance=1e-3)
+print(f"{before} stages, now {len(model.path_)}; error {model.path_.compression_error:.1e}")
+
+# %%
+# Then export, and ask the runtime.
+
+onnx.save(to_onnx(model), "friedman.onnx")
+session = onnxruntime.InferenceSession("friedman.onnx", providers=["CPUExecutionProvider"])
+answers = session.run(None, {"X": X[300:]})[0]
+difference = np.abs(answers.ravel() - model.predict(X[300:])).max()
+print(f"largest difference to Python: {difference:.1e}")
+
+# %%
+# One row at a time, as a service would.
+
+
+def milliseconds(predict, repeats=200):
+    """Median time of a call."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        predict(X[300:301])
+        times.append(time.perf_counter() - start)
+    return 1000 * np.median(times)
+
+
+print(f"Python {milliseconds(model.predict):.2f} ms")
+print(f"ONNX   {milliseconds(lambda row: session.run(None, {'X': row})):.2f} ms")

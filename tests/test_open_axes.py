@@ -1,0 +1,127 @@
+"""Schedules and solvers of one's own: they train, truncate, resume and, told how, are stored."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from bandfall import KernelDescentRegressor, load_model, save_model
+from bandfall.descent import Flow, Status, Stopping, fit_path, resume_path
+from bandfall.kernels import get_kernel
+from bandfall.persistence import codec
+from bandfall.persistence.paths import dataclass_component
+from problems import problem
+
+
+@dataclass(frozen=True)
+class Halving:
+    """Half the bandwidth after every unit of time."""
+
+    start: float = 4.0
+    floor: float = 0.0
+
+    def next_bandwidth(self, front):
+        return self.start * 0.5 ** np.floor(front.time + 1e-9)
+
+    def threshold(self, bandwidth):
+        return 0.0
+
+    def span(self, front):
+        return np.floor(front.time + 1e-9) + 1.0 - front.time
+
+
+@dataclass(frozen=True)
+class Heun:
+    """The explicit trapezoidal rule with constant steps, at the bandwidth of the schedule."""
+
+    step_size: float = 0.01
+    max_iter: int = 100_000
+
+    @property
+    def shrink(self):
+        return self.step_size
+
+    def run(self, front, schedule, stopping, recorder):
+        for n_iter in range(self.max_iter):
+            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)
+            if status is not None:
+                return status
+            front.bandwidth = bandwidth = schedule.next_bandwidth(front)
+            step = min(self.step_size, stopping.max_time - front.time)
+            ahead = front.residual - step * front.velocity(bandwidth)
+            coefficients = 0.5 * step * (front.residual + ahead)
+            recorder.step(
+                time=front.time,
+                bandwidth=bandwidth,
+                r2=front.r2,
+                speed=front.speed(bandwidth),
+                duration=step,
+                coefficients=coefficients,
+                step_size=self.step_size,
+            )
+            image = front.operator.product(bandwidth, coefficients)
+            front.move_to(front.residual - image, front.time + step)
+        return Status.ITERATION_LIMIT
+
+    def within(self, stage):
+        return self
+
+
+def train(solver, **limits):
+    X, y, _ = problem()
+    return fit_path(
+        X,
+        y[:, None],
+        get_kernel("gaussian"),
+        solver=solver,
+        schedule=Halving(),
+        stopping=Stopping(**limits),
+        bandwidth=4.0,
+    )
+
+
+@pytest.mark.parametrize("solver", [Flow(), Heun()])
+def test_they_train_truncate_and_resume(solver):
+    X, y, X_new = problem()
+    whole, stopped = train(solver, max_r2=0.99), train(solver, max_time=1.5)
+    assert whole.status is Status.R2_REACHED
+    assert_allclose(whole.evaluate(X) + whole.residual, y[:, None], atol=1e-9)
+    cut = whole.truncate(time=1.5)
+    assert cut.status is stopped.status is Status.TIME_REACHED
+    assert_allclose(cut.evaluate(X_new), stopped.evaluate(X_new), atol=1e-7)
+    resumed = resume_path(cut, schedule=Halving(), stopping=Stopping(max_r2=0.99))
+    assert_allclose(resumed.evaluate(X_new), whole.evaluate(X_new), atol=1e-6)
+    assert whole.truncate(r2=0.5).r2 >= 0.5 - 1e-9
+
+
+def test_a_solver_of_ones_own_is_of_the_order_that_it_claims():
+    exact = train(Flow(1e-12), max_time=2.0, max_r2=np.inf).evaluate(problem()[2])
+    steps = np.array([0.02, 0.01, 0.005])
+    errors = [
+        np.abs(train(Heun(step), max_time=2.0, max_r2=np.inf).evaluate(problem()[2]) - exact).max()
+        for step in steps
+    ]
+    assert_allclose(np.polyfit(np.log(steps), np.log(errors), 1)[0], 2.0, atol=0.2)
+
+
+def test_a_solver_of_ones_own_in_the_estimator():
+    X, y, X_new = problem()
+    own = KernelDescentRegressor(solver=Heun(0.01)).fit(X, y)
+    flow = KernelDescentRegressor(solver=Flow(resolution=0.01)).fit(X, y)
+    assert_allclose(own.predict(X_new), flow.predict(X_new), atol=0.05 * y.std())
+
+
+def test_they_are_stored_where_it_is_said_how(tmp_path, monkeypatch):
+    X, y, X_new = problem()
+    model = KernelDescentRegressor(max_r2=0.9).fit(X, y)
+    model.path_ = train(Heun(), max_r2=0.9)
+    monkeypatch.setattr(codec, "_REGISTRY", dict(codec._REGISTRY))
+    for cls in (Halving, Heun):
+        codec.register(dataclass_component(cls, lambda made: None))
+    save_model(model, tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.path_.schedule == Halving()
+    assert_allclose(loaded.predict(X_new), model.predict(X_new))
+    cut = loaded.path_.truncate(time=0.5)
+    assert_allclose(cut.evaluate(X_new), model.path_.truncate(time=0.5).evaluate(X_new))

@@ -83,7 +83,8 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         units of y.
     selection_ : dict of str to ndarray
         Everything tried, one entry a trial: encoding, n_rounds, kernel, min_speed; loss (mean
-        of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
+        of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
+        (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each feature, in standard deviations
         of its encoded columns; sums to 1.

@@ -29,7 +29,8 @@ extensions = [
 ]
 templates_path = ["_templates"]
 exclude_patterns = ["sg_execution_times.rst"]
-nitpicky = False
+default_role = "literal"
+toc_object_entries_show_parents = "hide"
 
 myst_heading_anchors = 3
 myst_enable_extensions = ["colon_fence"]
@@ -52,6 +53,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 1e9,
     "write_computation_times": False,
     "reset_modules": ("matplotlib",),
+    "capture_repr": ("_repr_html_",),
     "backreferences_dir": None,
 }
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "

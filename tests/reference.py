@@ -95,3 +95,30 @@ def flow(X, y, X_new, *, name, bandwidth, time):
     K = kernel(name, X, X, bandwidth)
     gained = (np.eye(len(X)) - expm(-time * K)) @ (y - y.mean())
     return kernel(name, X_new, X, bandwidth) @ np.linalg.solve(K, gained) + y.mean()
+
+
+def kernel_sum(name, X, X_new, bandwidths, coefficients):
+    """Σ_s k_{σ_s}(x, X) c_s after every stage, (S + 1, m, k), starting from zero."""
+    sums = [np.zeros((len(X_new), coefficients.shape[2]))]
+    for sigma, c in zip(bandwidths, coefficients, strict=True):
+        sums.append(sums[-1] + kernel(name, X_new, X, sigma) @ c)
+    return np.array(sums)
+
+
+def pooled_r2(y, residual, weights):
+    """Mean over the columns that vary of 1 − Σ w r² / Σ w (y − ȳ)²."""
+    centred = y - np.average(y - y[0], axis=0, weights=weights) - y[0]
+    varying = np.ptp(y, axis=0) > 0
+    total = (weights[:, None] * centred**2).sum(axis=0)[varying]
+    left = (weights[:, None] * residual**2).sum(axis=0)[varying]
+    return float(np.mean(1 - left / total)) if varying.any() else 1.0
+
+
+def r2_speed(name, X, y, residual, weights, bandwidth):
+    """Equation 7, 2 rᵀKr / yᵀy, for columns of unit norm and rows counted `weights` times."""
+    centred = y - np.average(y - y[0], axis=0, weights=weights) - y[0]
+    varying = np.ptp(y, axis=0) > 0
+    weighted = weights[:, None] * residual[:, varying]
+    progress = (weighted * (kernel(name, X, X, bandwidth) @ weighted)).sum(axis=0)
+    total = (weights[:, None] * centred[:, varying] ** 2).sum(axis=0)
+    return float(np.mean(2 * progress / total))

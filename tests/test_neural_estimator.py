@@ -146,3 +146,16 @@ class TestWithTorch:
         model = NeuralDescentRegressor(random_state=0, anchors=20, max_r2=0.5).fit(X, y)
         with pytest.raises(ValueError, match="too large for distances"):
             model.predict(1e200 * X)
+
+    def test_the_last_step_of_plain_descent_counts(self):
+        """With one step allowed, status and warning are those of the network after it."""
+        X, y = rows()
+        options = {"tangent_control": False, "max_iter": 1, "random_state": 0}
+        with pytest.warns(ConvergenceWarning) as caught:
+            model = NeuralDescentRegressor(**options).fit(X, y)
+        assert f"R² = {model.score(X, y):.4f}" in str(caught[0].message)
+        assert model.score(X, y) > model.log_[-1].r2
+        reached = NeuralDescentRegressor(max_r2=model.score(X, y) - 1e-3, **options).fit(X, y)
+        assert reached.status_ == "r2_reached"
+        with pytest.warns(ConvergenceWarning, match="not_finite"):
+            NeuralDescentRegressor(lr=1e300, **options).fit(X, y)

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -239,3 +240,21 @@ def test_the_mean_of_a_million_rows_in_float32():
     )
     assert path.status is Status.CONSTANT_TARGET
     assert_array_equal(path.offset, y[0])
+
+
+def test_a_path_at_bandwidth_zero_has_nothing_to_compress():
+    X, y, _ = problem(n=8)
+    path = descend(X, y, bandwidth=0.0)
+    assert set(path.bandwidths) == {0.0}
+    assert path.compress(0.5) is path
+    several = replace(
+        path.model, bandwidths=np.zeros(4), coefficients=np.repeat(path.coefficients, 4, axis=0)
+    )
+    assert several.compress(0.5) == (several, 0.0)
+
+
+def test_large_targets_are_compressed_like_small_ones():
+    X, y, _ = problem(n=12)
+    small, large = descend(X, y).compress(0.1), descend(X, 1e200 * y).compress(0.1)
+    assert len(large) == len(small) < len(descend(X, y))
+    assert large.compression_error == pytest.approx(small.compression_error, rel=1e-6)

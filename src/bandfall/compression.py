@@ -50,7 +50,8 @@ def merge_stages(
     """
     positive = np.flatnonzero(bandwidths > 0)
     zero = coefficients[bandwidths == 0].sum(axis=0, keepdims=True)
-    sizes = np.array([float(np.linalg.norm(coefficients[s])) for s in positive])
+    unit = float(np.abs(coefficients).max(initial=0.0)) or 1.0  # squares of large ones overflow
+    sizes = np.array([float(np.linalg.norm(coefficients[s] / unit)) for s in positive])
     sizes = np.maximum(sizes, 1e-12 * sizes.max(initial=1e-300))
     distances = np.append(np.geomspace(*spread, _GRID), 0.0)
     profiles = np.stack([kernel(distances / bandwidths[s]) for s in positive], axis=1)

@@ -41,7 +41,9 @@ class Schedule(Protocol):
     """Chooses bandwidths; at or below `floor` it will not shrink them any more."""
 
     @property
-    def floor(self) -> float: ...
+    def floor(self) -> float:
+        """The bandwidth below which it will not shrink."""
+        ...
 
     def next_bandwidth(self, front: Front) -> float:
         """The bandwidth for the step that starts now."""
@@ -62,15 +64,19 @@ class Constant:
 
     @property
     def floor(self) -> float:
+        """Any bandwidth is low enough."""
         return math.inf
 
     def next_bandwidth(self, front: Front) -> float:
+        """See `Schedule`."""
         return front.bandwidth
 
     def threshold(self, bandwidth: float) -> float:
+        """See `Schedule`."""
         return 0.0
 
     def span(self, front: Front) -> float:
+        """See `Schedule`."""
         return math.inf
 
 
@@ -90,13 +96,16 @@ class Geometric:
         check_number("ratio", self.ratio, low=1, low_open=True, finite=True)
 
     def next_bandwidth(self, front: Front) -> float:
+        """See `Schedule`."""
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
         return max(self.start * self.ratio**-n_shrinks, self.floor)
 
     def threshold(self, bandwidth: float) -> float:
+        """See `Schedule`."""
         return 0.0
 
     def span(self, front: Front) -> float:
+        """See `Schedule`."""
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
         return (n_shrinks + 1) * self._interval - front.time
 
@@ -130,6 +139,7 @@ class MinimumSpeed:
         check_number("floor", self.floor, low=0, finite=True)
 
     def next_bandwidth(self, front: Front) -> float:
+        """See `Schedule`."""
         bandwidth = front.bandwidth
         if front.speed(bandwidth) >= self.min_speed:  # line 5
             return bandwidth
@@ -147,7 +157,9 @@ class MinimumSpeed:
         return bandwidth
 
     def threshold(self, bandwidth: float) -> float:
+        """See `Schedule`."""
         return self.min_speed if bandwidth > self.floor else 0.0
 
     def span(self, front: Front) -> float:
+        """See `Schedule`."""
         return math.inf

@@ -18,19 +18,29 @@ class Sum(Protocol):
     """What a backend needs to know of f(x) = offset + Σ_s k_{σ_s}(x, X) c_s."""
 
     @property
-    def X(self) -> np.ndarray: ...
+    def X(self) -> np.ndarray:
+        """The centres."""
+        ...
 
     @property
-    def kernel(self) -> Kernel: ...
+    def kernel(self) -> Kernel:
+        """The kernel of every stage."""
+        ...
 
     @property
-    def bandwidths(self) -> np.ndarray: ...
+    def bandwidths(self) -> np.ndarray:
+        """One for each stage."""
+        ...
 
     @property
-    def coefficients(self) -> np.ndarray: ...
+    def coefficients(self) -> np.ndarray:
+        """Of shape (stages, centres, outputs)."""
+        ...
 
     @property
-    def offset(self) -> np.ndarray: ...
+    def offset(self) -> np.ndarray:
+        """What is added at every point."""
+        ...
 
 
 class Backend(Protocol):

@@ -50,11 +50,19 @@ class Part(Protocol):
     """Rows to train or score on: features, targets, weights."""
 
     @property
-    def X(self) -> Any: ...
+    def X(self) -> Any:
+        """The features."""
+        ...
+
     @property
-    def y(self) -> np.ndarray: ...
+    def y(self) -> np.ndarray:
+        """The targets."""
+        ...
+
     @property
-    def weights(self) -> np.ndarray | None: ...
+    def weights(self) -> np.ndarray | None:
+        """How much each row counts, if not all alike."""
+        ...
 
 
 def rivals(seed: int = 0) -> dict[str, Any]:

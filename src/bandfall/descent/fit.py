@@ -36,14 +36,20 @@ class Solver(Protocol):
     """
 
     @property
-    def shrink(self) -> float: ...
+    def shrink(self) -> float:
+        """The relative size of one shrink that suits it."""
+        ...
 
     @property
-    def max_iter(self) -> int: ...
+    def max_iter(self) -> int:
+        """Its own bound on iterations."""
+        ...
 
     def run(
         self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
-    ) -> Status: ...
+    ) -> Status:
+        """Move the front along the schedule, report every step, say why it ended."""
+        ...
 
     def hold(
         self,
@@ -53,7 +59,9 @@ class Solver(Protocol):
         weights: np.ndarray,
         time: float,
         stopping: Stopping,
-    ) -> Hold: ...
+    ) -> Hold:
+        """What the rest of a run at one bandwidth comes to, from the eigenvalues alone."""
+        ...
 
     def within(self, stage: Stage) -> Solver:
         """The solver that repeats a part of this stage, which it has run before."""

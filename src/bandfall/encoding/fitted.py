@@ -33,7 +33,9 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class FittedEncoding:
-    """Encoded columns in this order: numbers, marks of missing values, booleans, cycles of
+    """How a table becomes columns, as learned from the training rows.
+
+    The columns come in this order: numbers, marks of missing values, booleans, cycles of
     dates, categories; those that do not vary in training are left out.
 
     Attributes

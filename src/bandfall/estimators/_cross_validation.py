@@ -276,6 +276,7 @@ def _results(mse, bandwidths, parameter, values) -> dict:
     scores = -mse.reshape(len(mse), -1)
     grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]
     mean = scores.mean(axis=0)
+    largest = np.abs(scores).max() or 1.0  # squares of squares may leave the range of floats
     return {
         "param_bandwidth": grid[0],
         f"param_{parameter}": grid[1],
@@ -284,6 +285,6 @@ def _results(mse, bandwidths, parameter, values) -> dict:
         ],
         **{f"split{i}_test_score": row for i, row in enumerate(scores)},
         "mean_test_score": mean,
-        "std_test_score": scores.std(axis=0),
+        "std_test_score": largest * (scores / largest).std(axis=0),
         "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
     }

@@ -143,6 +143,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         self._offset, self._scale = _standardisation(y)
         varying = self._scale > 0
+        targets = (y - self._offset)[:, varying] / self._scale[varying]
         generator = neural.seeded_generator(
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         )
@@ -152,7 +153,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
         self.log_, status, anchors = neural.fit_arrays(
             self.module_,
             X,
-            (y - self._offset)[:, varying] / self._scale[varying],
+            targets,
             self._anchor_rows(X),
             tangent_control=self.tangent_control,
             anchor_sampling=self.anchor_sampling,
@@ -168,9 +169,11 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
         self.status_ = status.value
         self.n_iter_ = max(1, len(self.log_))
         if self.status_ not in ("r2_reached", "constant_target"):
+            with np.errstate(over="ignore", invalid="ignore"):  # targets have unit variance
+                r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, X)) ** 2).mean()
             warnings.warn(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
-                f"R² = {self.log_[-1].r2:.4f}; raise max_iter, widen hidden or lower max_r2",
+                f"R² = {r2:.4f}; raise max_iter, widen hidden or lower max_r2",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -56,6 +56,7 @@ class TangentLog:
     rows: list[LogRow] = field(default_factory=list)
 
     def append(self, row: LogRow) -> None:
+        """Add the record of one step."""
         self.rows.append(row)
 
     def __len__(self) -> int:

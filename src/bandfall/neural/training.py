@@ -100,22 +100,28 @@ def _fit_plain(
     log = TangentLog()
     y = y.unsqueeze(1) if y.ndim == 1 else y
     total = float((y - y.mean(dim=0)).square().sum())
-    for epoch in range(max_iter):
+    while True:  # one look more than steps: at what the last one did
         optimizer.zero_grad()
         outputs = model(X)
         loss = 0.5 * (outputs.view_as(y) - y).square().mean()
         r2 = 1.0 - 2.0 * float(loss.detach()) * y.numel() / total if total > 0 else 1.0
-        row = LogRow(epoch, 1.0, r2, math.nan, math.nan, math.nan, True)
+        status = _plain_status(r2, max_r2)
+        if len(log) >= max_iter:
+            return log, status or TangentStatus.ITERATION_LIMIT
+        row = LogRow(len(log), 1.0, r2, math.nan, math.nan, math.nan, True)
         log.append(row)
         if progress is not None:
             progress(row)
-        if not math.isfinite(r2):
-            return log, TangentStatus.NOT_FINITE
-        if r2 > max_r2:
-            return log, TangentStatus.R2_REACHED
+        if status is not None:
+            return log, status
         loss.backward()
         optimizer.step()
-    return log, TangentStatus.ITERATION_LIMIT
+
+
+def _plain_status(r2: float, max_r2: float) -> TangentStatus | None:
+    if not math.isfinite(r2):
+        return TangentStatus.NOT_FINITE
+    return TangentStatus.R2_REACHED if r2 > max_r2 else None
 
 
 def seeded_generator(seed: int) -> torch.Generator:

@@ -45,6 +45,7 @@ class Launch:
 
     @property
     def options(self) -> dict[str, Any]:
+        """What the compiler is told."""
         options = {
             "num_warps": self.num_warps,
             "num_stages": self.num_stages,
@@ -106,6 +107,7 @@ class FusedRows:
 
     @property
     def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """What a program is given of these rows."""
         return self.points, self.high, self.low, self.norms
 
 

@@ -54,6 +54,7 @@ class ScoreTable:
 
     @property
     def cells(self) -> Sequence[PublishedCell]:
+        """The published cells."""
         return published_cells(self.number)
 
     def experiment(self) -> Experiment:

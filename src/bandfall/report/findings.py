@@ -116,10 +116,12 @@ class Findings:
 
     @property
     def r2(self) -> float:
+        """R² on the rows that are scored."""
         return float(r2_score(self.scored.y, self.predictions))
 
     @property
     def mae(self) -> float:
+        """Mean absolute error on the rows that are scored."""
         return float(mean_absolute_error(self.scored.y, self.predictions))
 
     @property

@@ -60,6 +60,7 @@ class Model:
         return known and not np.isnan(self.path.stages[0].time)
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
+        """Predictions, shape (m,)."""
         return np.ravel(self._estimator.predict(self._named(X)))
 
     def staged(self, X: pd.DataFrame) -> np.ndarray:

@@ -114,6 +114,7 @@ _LINKS = {
 
 
 def result_cards(findings: Findings) -> str:
+    """The few numbers at the top of the page."""
     cards = [
         ("main", f"{findings.r2:.3f}", f"R² on {scored_rows(findings)}"),
         ("", number(findings.mae), "mean absolute error"),

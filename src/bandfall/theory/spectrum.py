@@ -118,8 +118,9 @@ def path_smallest_eigenvalue(
 def mean_smallest_eigenvalue(
     path: Any, *, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
-    """s̄_min(t) = (1/t) ∫₀ᵗ s_min dτ along a path (Theorem 1), exact for its piecewise
-    constant bandwidth.
+    """s̄_min(t) = (1/t) ∫₀ᵗ s_min dτ along a path (Theorem 1).
+
+    Exact for the path's piecewise constant bandwidth.
 
     Parameters
     ----------

@@ -51,6 +51,7 @@ class Trajectory:
 
     @classmethod
     def from_path(cls, path: Path, backend: Backend = HOST) -> Trajectory:
+        """What a fitted path went through."""
         log = fine_log(path, backend=backend)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))

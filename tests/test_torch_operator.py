@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor
 from bandfall.backends import resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
+from bandfall.descent import Euler
 from bandfall.kernels import get_kernel
 from bandfall.operators import check_device, cross_gradient, cross_product, make_operator
 
@@ -30,7 +31,7 @@ def problem(n=70, dtype=np.float64):
     [
         {},
         {"kernel": "matern12", "max_r2": 0.9},
-        {"solver": "euler", "max_iter": 40, "max_time": 0.2},
+        {"solver": Euler(max_iter=40), "max_time": 0.2},
         {"validation_fraction": 0.2, "random_state": 0},
         {"memory_budget": 40_000, "max_r2": 0.8},
     ],

@@ -327,3 +327,12 @@ def test_a_thousand_rows_do_no_worse_than_eighty():
         assert model[-1].path_.status == "r2_reached"
         scores[n] = model.score(X[-2000:], y[-2000:])
     assert scores[1000] >= scores[80]
+
+
+# After the fit --------------------------------------------------------------------------------
+def test_parameters_changed_after_the_fit_change_no_prediction(estimator):
+    X, y, X_new = problem()
+    model = estimator.fit(X, y)
+    before = model.predict(X_new)
+    model.set_params(kernel="cauchy", bandwidth=7.0)
+    assert_array_equal(model.predict(X_new), before)

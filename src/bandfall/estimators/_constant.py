@@ -82,8 +82,9 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
+        rows = self._new_rows(X)
         backend = resolve_backend(memory_budget=self.memory_budget)
-        return self._shaped(self.kernel_sum_.evaluate(self._new_rows(X), backend=backend))
+        return self._shaped(self.kernel_sum_.evaluate(rows, backend=backend))
 
     def _validate_params(self):
         super()._validate_params()

@@ -168,6 +168,11 @@ class TableEncoder:
         return any(isinstance(one, TargetMean) for one in self._known.categories)
 
     @property
+    def categories_(self) -> list[CategoryEncoding]:
+        """What was learned of every category."""
+        return list(self._known.categories)
+
+    @property
     def schema(self) -> Schema:
         """Names, kinds, levels and ranges of the training rows."""
         return self._known.schema

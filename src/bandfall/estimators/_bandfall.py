@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
-from bandfall.encoding import Table, TableEncoder, is_frame, read_table
+from bandfall.encoding import Table, TableEncoder, is_frame, prepare_table, read_table
 from bandfall.estimators._base import KernelRegressor, prediction_dtype
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.kernels import get_kernel
@@ -22,10 +22,17 @@ from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.operators.base import group_rows
 from bandfall.selection.candidates import KERNELS, Budget, Candidate, Trial
 from bandfall.selection.members import Member, default_choice, fit_members
-from bandfall.selection.parts import Encoded, Rows
+from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
+from bandfall.selection.views import Encoded, TargetEncoded
 
-ENCODINGS = ("standard", "steps", "quantile")
+# "target" where there is a category that a mean target can stand for.
+ENCODINGS = {
+    "standard": {},
+    "steps": {"numbers": "steps"},
+    "quantile": {"numbers": "quantile"},
+    "target": {"categories": "target"},
+}
 # From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
@@ -308,15 +315,21 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         """What the search sees: encoded columns, and targets of zero mean and unit variance."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         self._y_offset, self._y_scale = _standard_units(y, weights)
-        self.encoders_, views = {}, {}
-        for name in ENCODINGS:
-            encoder = TableEncoder(numbers=name)
-            Z = encoder.fit_transform(table, dtype=dtype, warn=not views)
-            if not any(np.array_equal(Z, view.Z) for view in views.values()):
-                self.encoders_[name], views[name] = encoder, Encoded(Z)
         with np.errstate(over="ignore"):
             units = (y - self._y_offset) / self._y_scale
-        groups, _ = group_rows(views[ENCODINGS[0]].Z)
+        table = prepare_table(table)
+        self.encoders_, views = {}, {}
+        for name, settings in ENCODINGS.items():
+            encoder = TableEncoder(**settings)
+            Z = encoder.fit_transform(table, units, weights, dtype, warn=False)
+            if encoder.uses_target:
+                view = TargetEncoded(encoder, table, units, weights, Z)
+            elif not any(np.array_equal(Z, other.Z) for other in views.values()):
+                view = Encoded(Z)
+            else:
+                continue
+            self.encoders_[name], views[name] = encoder, view
+        groups, _ = group_rows(views["standard"].Z)
         return Rows(views, units, groups, weights, self._backend(len(y)))
 
     def _encoded(self, table: Table) -> dict[str, np.ndarray]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -16,30 +15,12 @@ from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.selection.candidates import MAX_R2, Trial
 from bandfall.selection.ladder import Ladder, train_ladders
+from bandfall.selection.views import View
 
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
 MAX_DIMENSION = 32
 _GRADIENT_ROWS = 2000
-
-
-class View(Protocol):
-    """A table under one encoding."""
-
-    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Encoded training rows and new rows, learned from the training rows where it matters."""
-        ...
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """Columns that do not depend on the target: the same whichever rows are held out."""
-
-    Z: np.ndarray
-
-    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of Z."""
-        return self.Z[train], self.Z[new]
 
 
 @dataclass(frozen=True)

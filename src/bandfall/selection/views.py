@@ -1,0 +1,88 @@
+"""A table under one encoding, with no target of a held-out row in any column."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from bandfall.encoding import Table, TableEncoder
+from bandfall.encoding.target_mean import TargetMean
+
+
+class View(Protocol):
+    """A table under one encoding."""
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Encoded training rows and new rows, learned from the training rows where it matters."""
+        ...
+
+
+class Encoded:
+    """Columns that do not depend on the target: the same whichever rows are held out.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, width)
+    """
+
+    def __init__(self, Z: np.ndarray):
+        self.Z = Z
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of Z."""
+        return self.Z[train], self.Z[new]
+
+
+class TargetEncoded(Encoded):
+    """Columns some of which are mean targets: those are learned anew for every part.
+
+    Parameters
+    ----------
+    encoder : TableEncoder
+        Fitted to all rows.
+    table : Table
+    y : ndarray of shape (n, k)
+    weights : ndarray of shape (n,) or None
+    Z : ndarray of shape (n, width)
+        All rows as the encoder gave them when it learned.
+    """
+
+    def __init__(
+        self,
+        encoder: TableEncoder,
+        table: Table,
+        y: np.ndarray,
+        weights: np.ndarray | None,
+        Z: np.ndarray,
+    ):
+        super().__init__(Z)
+        self._columns = encoder.schema.check(table, warn=False).columns
+        self._places = {
+            one.position: np.flatnonzero(encoder.sources == one.position)
+            for one in encoder.categories_
+            if isinstance(one, TargetMean)
+        }
+        self._y = y
+        self._weights = weights
+        self._known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+
+    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of Z, mean targets replaced by those of the training rows."""
+        if not len(new):
+            return super().columns(train, new)
+        key = train.tobytes()
+        if key not in self._known:
+            self._known[key] = self._learn(train, new)
+        return self._known[key]
+
+    def _learn(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        Z, Z_new = super().columns(train, new)
+        weights = None if self._weights is None else self._weights[train]
+        for position, places in self._places.items():
+            column = self._columns[position]
+            mean, encoded = TargetMean.learn(position, column.take(train), self._y[train], weights)
+            if encoded.shape[1] == len(places):  # else it says nothing even of all rows
+                Z[:, places] = encoded
+                Z_new[:, places] = mean.transform(column.take(new))[0]
+        return Z, Z_new

@@ -36,6 +36,7 @@ from bandfall.selection.parts import (
     shuffled_rows,
     split_rows,
 )
+from bandfall.targets import column_means
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -254,7 +255,8 @@ class Search:
         self, candidate: Candidate, outcomes: list[Outcome], losses: list[np.ndarray], speed: int
     ) -> Trial:
         """The trial of one speed, at the stop that is best for all parts together."""
-        levels = np.unique(np.concatenate([outcome.ladder.r2[1:, speed] for outcome in outcomes]))
+        n_stops = max(1, len(losses[0]) - 1)  # none: where it starts
+        levels = np.unique(np.concatenate([o.ladder.r2[-n_stops:, speed] for o in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
         means, rows = {}, {}
         for level in levels[places]:
@@ -335,7 +337,7 @@ def _joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
 
 def _r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
     """R² averaged over targets that vary; NaN where none does."""
-    mean = np.average(y, axis=0, weights=weights)
+    mean = column_means(y, weights)
     variance = np.average((y - mean) ** 2, axis=0, weights=weights)
     error = np.average((predictions - y) ** 2, axis=0, weights=weights)
     varies = variance > 0

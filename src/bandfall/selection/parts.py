@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -183,7 +184,8 @@ def _kernel_sum(
     X: np.ndarray, kernel: str, bandwidths: np.ndarray, coefficients: np.ndarray
 ) -> KernelSum:
     """Paths side by side as one sum of as many targets."""
-    columns = coefficients.reshape(*coefficients.shape[:2], -1)
+    n_stops, n_rows, *targets = coefficients.shape  # no stop at all: -1 would not do
+    columns = coefficients.reshape(n_stops, n_rows, math.prod(targets))
     return KernelSum(X, get_kernel(kernel), bandwidths, columns, np.zeros(columns.shape[2]))
 
 

@@ -131,8 +131,8 @@ def tune(
     out_of_time : callable () -> bool
         Asked after every ladder of speeds; True ends the search with the best so far.
     n_jobs : int, optional
-        Encodings, and later finalists, to work on at a time, each on a thread of its own; by
-        default as many as there are cores where that pays. The result does not depend on it.
+        Encodings to work on at a time, each on a thread of its own; by default as many as there
+        are cores where that pays. The result does not depend on it.
     """
     budget = budget or Budget()
     first, second = _parts(rows, budget, random)
@@ -149,13 +149,17 @@ def tune(
     if second and not search.over:
         final = Search(second, search.judge, out_of_time)
         decided = Found(found.trials, found.scouts)
-        for one in parallel_map(
-            lambda candidate: final.decide(candidate, found.scouts),
-            found.finalists,
+        finalists = found.finalists
+        for several in parallel_map(
+            lambda encoding: [
+                final.decide(one, found.scouts) for one in finalists if one.encoding == encoding
+            ],
+            list(rows.views),  # what has an encoding in common learns its metrics once
             n_rows=len(second[0]),
             n_jobs=n_jobs,
         ):
-            decided.add(one)
+            for one in several:
+                decided.add(one)
         search, found = final, decided
     return search.tuned(found, budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
 

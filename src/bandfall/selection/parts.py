@@ -16,6 +16,7 @@ from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.selection.candidates import MAX_R2, Trial
 from bandfall.selection.ladder import Ladder, train_ladders
 from bandfall.selection.views import View
+from bandfall.targets import column_means, column_norms, column_units
 
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
@@ -84,14 +85,13 @@ class Part:
         self._weights = None if rows.weights is None else rows.weights[train]
         self.weights = None if rows.weights is None else rows.weights[held_out]
         y = rows.y[train]
-        self.offset = np.average(y, axis=0, weights=self._weights)
-        centred = y - self.offset
+        self.offset = column_means(y, self._weights)
+        self.scale = column_norms(y, self.offset, self._weights)
+        varies = self.scale > 0  # rounding in constant columns is no target
+        self._units = np.where(varies, column_units(self.scale), 0.0)
         root = 1.0 if self._weights is None else np.sqrt(self._weights)[:, None]
-        self.scale = np.sqrt(((root * centred) ** 2).sum(axis=0))
-        varies = self.scale > 0
-        self._units = np.where(varies, self.scale, 0.0) * math.sqrt(max(1, varies.sum()))
         inverse = np.divide(1.0, self._units, out=np.zeros_like(self._units), where=varies)
-        self.target = root * centred * inverse  # centred, weighted, of unit norm in all
+        self.target = root * (y - self.offset) * inverse  # of unit norm in all
         self.roots: dict[tuple[str, int], np.ndarray] = {}
 
     def __len__(self) -> int:
@@ -165,7 +165,8 @@ def _kernel_sum(
     X: np.ndarray, kernel: str, bandwidths: np.ndarray, coefficients: np.ndarray
 ) -> KernelSum:
     """Paths side by side as one sum of as many targets."""
-    columns = coefficients.reshape(*coefficients.shape[:2], -1)
+    n_stops, n_rows, *targets = coefficients.shape  # no stop at all: -1 would not do
+    columns = coefficients.reshape(n_stops, n_rows, math.prod(targets))
     return KernelSum(X, get_kernel(kernel), bandwidths, columns, np.zeros(columns.shape[2]))
 
 

@@ -36,6 +36,7 @@ from bandfall.selection.parts import (
     shuffled_rows,
     split_rows,
 )
+from bandfall.targets import column_means
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -130,8 +131,8 @@ def tune(
     out_of_time : callable () -> bool
         Asked after every ladder of speeds; True ends the search with the best so far.
     n_jobs : int, optional
-        Encodings, and later finalists, to work on at a time, each on a thread of its own; by
-        default as many as there are cores where that pays. The result does not depend on it.
+        Encodings to work on at a time, each on a thread of its own; by default as many as there
+        are cores where that pays. The result does not depend on it.
     """
     budget = budget or Budget()
     first, second = _parts(rows, budget, random)
@@ -148,13 +149,17 @@ def tune(
     if second and not search.over:
         final = Search(second, search.judge, out_of_time)
         decided = Found(found.trials, found.scouts)
-        for one in parallel_map(
-            lambda candidate: final.decide(candidate, found.scouts),
-            found.finalists,
+        finalists = found.finalists
+        for several in parallel_map(
+            lambda encoding: [
+                final.decide(one, found.scouts) for one in finalists if one.encoding == encoding
+            ],
+            list(rows.views),  # what has an encoding in common learns its metrics once
             n_rows=len(second[0]),
             n_jobs=n_jobs,
         ):
-            decided.add(one)
+            for one in several:
+                decided.add(one)
         search, found = final, decided
     return search.tuned(found, budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
 
@@ -254,7 +259,8 @@ class Search:
         self, candidate: Candidate, outcomes: list[Outcome], losses: list[np.ndarray], speed: int
     ) -> Trial:
         """The trial of one speed, at the stop that is best for all parts together."""
-        levels = np.unique(np.concatenate([outcome.ladder.r2[1:, speed] for outcome in outcomes]))
+        n_stops = max(1, len(losses[0]) - 1)  # none: where it starts
+        levels = np.unique(np.concatenate([o.ladder.r2[-n_stops:, speed] for o in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
         means, rows = {}, {}
         for level in levels[places]:
@@ -335,7 +341,7 @@ def _joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
 
 def _r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
     """R² averaged over targets that vary; NaN where none does."""
-    mean = np.average(y, axis=0, weights=weights)
+    mean = column_means(y, weights)
     variance = np.average((y - mean) ** 2, axis=0, weights=weights)
     error = np.average((predictions - y) ** 2, axis=0, weights=weights)
     varies = variance > 0

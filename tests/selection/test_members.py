@@ -1,0 +1,130 @@
+"""From what a search has found to models that are fitted to all rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bandfall.metric import scaled
+from bandfall.selection.candidates import MAX_R2, Candidate, Trial
+from bandfall.selection.members import default_choice, fit_members
+from bandfall.selection.parts import TOLERANCE, Encoded, Part, Rows, learn_metrics
+from bandfall.selection.tuning import Tuned
+from problems import problem
+from reference_ladder import staged_sums
+
+
+def rows_of(n=40, weighted=False, dtype=np.float64):
+    X, y, _ = problem(2, n=n)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, n) if weighted else None
+    y = ((y - y.mean()) / y.std())[:, None]
+    return Rows({"standard": Encoded(X.astype(dtype))}, y, np.arange(n), weights)
+
+
+def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9):
+    return Trial(Candidate("standard", n_rounds, kernel, speed), 0.1, 0.0, 0.8, max_r2, 30)
+
+
+def choice(members, scouts=None, roots=None):
+    nothing = np.zeros(0, dtype=int)
+    return Tuned(members, scouts or {}, nothing, np.zeros((0, 1)), 0.8, [], roots or {})
+
+
+SCOUTS = {
+    ("standard", 0): trial_of(max_r2=0.7),
+    ("standard", 1): trial_of(1, "matern12", 0.03, 0.8),
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("max_r2", [0.3, 0.9, 0.99999])
+def test_members_are_trained_to_their_stop(weighted, max_r2):
+    rows = rows_of(weighted=weighted)
+    kernels = ("gaussian", "matern12")
+    chosen = [(trial_of(kernel=kernel, max_r2=max_r2), 0.5) for kernel in kernels]
+    members = fit_members(rows, choice(chosen))
+    X = rows.views["standard"].Z
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    for kernel, member in zip(kernels, members, strict=True):
+        assert member.weight == 0.5
+        assert member.max_r2 == max_r2
+        assert_array_equal(member.root, np.ones(3))
+        tolerance = min(TOLERANCE**2, 0.01 * (1.0 - max_r2)) + 1e-9
+        assert_allclose(member.path.r2, max_r2, rtol=0, atol=tolerance)
+        coefficients = np.stack([stage.coefficients for stage in member.path])[:, :, None]
+        bandwidths = [stage.bandwidth for stage in member.path]
+        fitted = staged_sums(kernel, X, X, bandwidths, coefficients)[-1][:, 0] + member.path.offset
+        mean = np.average(rows.y, axis=0, weights=weights)
+        left = (weights @ (rows.y - fitted) ** 2) / (weights @ (rows.y - mean) ** 2)
+        assert_allclose(1.0 - left, member.path.r2, atol=1e-8)
+
+
+def test_stops_at_the_ends_are_kept_in_reach():
+    rows = rows_of(n=20)
+    low, high = fit_members(
+        rows, choice([(trial_of(max_r2=0.0), 0.5), (trial_of(max_r2=1.0), 0.5)])
+    )
+    assert low.max_r2 == 1e-3
+    assert high.max_r2 == MAX_R2
+    assert high.path.r2 >= MAX_R2 - 1e-7
+
+
+def test_metrics_are_learned_from_all_rows():
+    rows = rows_of()
+    (member,) = fit_members(rows, choice([(trial_of(2), 1.0)], SCOUTS))
+    everything = Part(rows, np.arange(len(rows)), np.arange(0))
+    learn_metrics([everything], "standard", 2, SCOUTS)
+    assert_array_equal(member.root, everything.root("standard", 2))
+    assert_array_equal(member.path.X, scaled(rows.views["standard"].Z, member.root))
+
+
+def test_metrics_of_the_search_are_taken_over():
+    root = np.diag([1.0, 0.5, 0.1])
+    known = {("standard", 2): root}
+    (member,) = fit_members(rows_of(), choice([(trial_of(2), 1.0)], roots=known))
+    assert_array_equal(member.root, root)
+    assert list(known) == [("standard", 2)]
+
+
+def test_progress_is_told_once_a_member():
+    told = []
+    members = fit_members(
+        rows_of(n=20),
+        choice([(trial_of(), 0.6), (trial_of(speed=0.03), 0.4)]),
+        lambda: told.append(1),
+    )
+    assert len(told) == len(members) == 2
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"), [(0.8, np.float32), (1.0, np.float64)], ids=["noisy", "exact"]
+)
+def test_members_are_computed_in_single_precision_where_it_is_enough(score, expected):
+    rows = rows_of(weighted=True, dtype=np.float32)
+    trial = replace(trial_of(), score=score)
+    (member,) = fit_members(rows, choice([(trial, 1.0)]))
+    assert member.path.X.dtype == expected
+    assert member.path.stages[0].coefficients.dtype == expected
+    assert_allclose(member.path.r2, 0.9, atol=1e-3)
+
+
+def test_without_evidence_the_rule_of_the_paper_is_chosen():
+    rows = rows_of(n=3)
+    tuned = default_choice(3)
+    ((trial, weight),) = tuned.members
+    assert trial.candidate == Candidate("standard", 0, "gaussian", 0.1)
+    assert weight == 1.0
+    assert np.isnan([trial.loss, trial.standard_error, trial.score, tuned.score]).all()
+    assert tuned.held_out.shape == (0,)
+    assert tuned.predictions.shape == (0, 1)
+    (member,) = fit_members(rows, tuned)
+    assert_allclose(member.path.r2, MAX_R2, atol=1e-7)
+    assert_allclose(member.path.evaluate(rows.views["standard"].Z), rows.y, atol=1e-2)
+
+
+def test_a_constant_target_needs_no_training():
+    rows = rows_of(n=10)
+    constant = Rows(rows.views, np.zeros((10, 1)), rows.groups)
+    (member,) = fit_members(constant, default_choice(10))
+    assert_array_equal(member.path.evaluate(rows.views["standard"].Z), 0.0)

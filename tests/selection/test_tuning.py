@@ -1,0 +1,464 @@
+"""The search: what it looks at, when it ends, and that its evidence is honest."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.kernels import get_kernel
+from bandfall.operators.base import group_rows
+from bandfall.schedules import MinimumSpeed
+from bandfall.selection import tuning
+from bandfall.selection.candidates import SPEEDS, Budget, Candidate, PowerLoss, Trial
+from bandfall.selection.ladder import Ladder
+from bandfall.selection.parts import (
+    MAX_DIMENSION,
+    SHRINK,
+    TOLERANCE,
+    Encoded,
+    Outcome,
+    Part,
+    Rows,
+    run_parts,
+)
+from bandfall.selection.tuning import Search, parallel_map, tune
+from reference import distances
+
+FEW = Budget(max_rounds=1)
+FOLDS = Budget(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
+ONE_RUNG = Budget(fold_rows=50, first_rows=1000, max_rounds=1)
+TWO_RUNGS = Budget(fold_rows=50, first_rows=40, second_rows=60, max_rounds=1)
+
+
+def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights=None, seed=0):
+    """One feature matters, the others do not: a metric is worth learning."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    if repeated:
+        X[:repeated] = X[repeated : 2 * repeated]
+    y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 0] ** 2])[:, :n_outputs]
+    y = y + 0.1 * rng.normal(size=y.shape)
+    made = {"standard": X, "curved": np.tanh(X)}
+    return Rows(
+        {name: Encoded(made[name]) for name in encodings},
+        (y - y.mean(axis=0)) / y.std(axis=0),
+        group_rows(X)[0],
+        weights,
+    )
+
+
+def tuned_on(rows, budget=FEW, seed=0, **options):
+    options = {"kernels": ("gaussian",), "n_jobs": 1, **options}
+    return tune(rows, budget=budget, random=np.random.RandomState(seed), **options)
+
+
+def same(first, second):
+    """Whether two searches found the same, to the last digit."""
+    assert first.members == second.members
+    assert first.trials == second.trials
+    assert first.scouts == second.scouts
+    assert_array_equal(first.held_out, second.held_out)
+    assert_array_equal(first.predictions, second.predictions)
+
+
+def clock(n_ladders):
+    """Time is over after so many ladders."""
+    counter = itertools.count(1)
+    return lambda: next(counter) >= n_ladders
+
+
+def naive_r2(predictions, y, weights=None):
+    weights = np.ones(len(y)) if weights is None else weights
+    scores = []
+    for target, predicted in zip(y.T, predictions.T, strict=True):
+        mean = (weights * target).sum() / weights.sum()
+        left = (weights * (target - predicted) ** 2).sum()
+        scores.append(1 - left / (weights * (target - mean) ** 2).sum())
+    return np.mean(scores)
+
+
+def check_evidence(rows, tuned):
+    """What holds for every search."""
+    weights = [weight for _, weight in tuned.members]
+    assert_allclose(sum(weights), 1.0)
+    assert weights == sorted(weights, reverse=True)
+    assert min(weights) > 0
+    assert tuned.predictions.shape == (len(tuned.held_out), rows.y.shape[1])
+    row_weights = None if rows.weights is None else rows.weights[tuned.held_out]
+    y = rows.y[tuned.held_out]
+    assert_allclose(tuned.score, naive_r2(tuned.predictions, y, row_weights))
+    assert {trial for trial, _ in tuned.members} <= set(tuned.trials)
+    best = min(trial.loss for trial, _ in tuned.members)
+    loss = np.average(PowerLoss().losses(tuned.predictions, y), weights=row_weights)
+    assert loss <= best + 1e-12
+    assert all(0.0 < trial.max_r2 <= 1.0 for trial in tuned.trials)
+    assert all(trial.standard_error >= 0 for trial in tuned.trials)
+
+
+class TestParts:
+    def split(self, rows, budget, seed=0):
+        return tuning._parts(rows, budget, np.random.RandomState(seed))
+
+    @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
+    def test_equal_rows_are_never_held_out_and_trained_on(self, budget):
+        rows = rows_of(repeated=25)
+        for seed in range(10):
+            first, second = self.split(rows, budget, seed)
+            for part in first + second:
+                assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
+                assert min(len(part), len(part.held_out)) > 0
+
+    def test_few_rows_see_two_partitions(self):
+        rows = rows_of()
+        first, second = self.split(rows, FEW)
+        assert len(first) == 5
+        assert second[:5] == first
+        held_out = np.concatenate([part.held_out for part in second])
+        assert_array_equal(np.sort(held_out), np.repeat(np.arange(60), 2))
+        again = {tuple(part.held_out) for part in second[5:]}
+        assert not again & {tuple(part.held_out) for part in first}
+
+    def test_more_rows_race_on_some_folds(self):
+        first, second = self.split(rows_of(), FOLDS)
+        assert len(first) == 2
+        assert second[:2] == first
+        held_out = np.concatenate([part.held_out for part in second])
+        assert_array_equal(np.sort(held_out), np.arange(60))
+
+    def test_many_rows_are_held_out_once(self):
+        rows = rows_of()
+        (only,), second = self.split(rows, ONE_RUNG)
+        assert second == []
+        assert len(only.held_out) == 10
+        assert_array_equal(np.sort(np.append(only.train, only.held_out)), np.arange(60))
+
+    def test_finalists_see_more_rows_and_the_same_held_out(self):
+        (small,), (large,) = self.split(rows_of(n=90), TWO_RUNGS)
+        assert (len(small), len(large)) == (40, 60)
+        assert_array_equal(small.held_out, large.held_out)
+        assert_array_equal(small.train, large.train[:40])
+        (small,), _ = self.split(rows_of(n=90), replace(TWO_RUNGS, held_out_rows=7))
+        assert len(small.held_out) == 7
+
+
+@pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_every_search_gives_honest_evidence(budget, weighted):
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, 90) if weighted else None
+    rows = rows_of(n=90, repeated=10, n_outputs=2, weights=weights)
+    tuned = tuned_on(rows, budget, kernels=("gaussian", "matern12"))
+    check_evidence(rows, tuned)
+    assert tuned.score > 0.4
+    assert len(tuned.members) <= budget.n_members
+    kinds = {(trial.candidate.encoding, trial.candidate.kernel) for trial, _ in tuned.members}
+    assert kinds <= {("standard", "gaussian"), ("standard", "matern12")}
+    # Metrics that enough rows have taught are kept, others are learned anew from all rows.
+    assert bool(tuned.roots) == (budget.fold_rows < 90)
+
+
+@pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
+def test_held_out_predictions_are_those_of_models_that_have_not_seen_the_rows(budget):
+    """A path fitted again to what each part trains on predicts the same for its other rows."""
+    rows = rows_of(n=60)
+    tuned = tuned_on(rows, replace(budget, max_rounds=0, n_members=1), n_jobs=1)
+    ((trial, weight),) = tuned.members
+    assert weight == 1.0
+    assert trial.candidate.n_rounds == 0
+    first, second = tuning._parts(rows, budget, np.random.RandomState(0))
+    X, y = rows.views["standard"].Z, rows.y
+    parts = second or first
+    start = max(distances(X[part.train], X[part.train]).max() for part in parts)
+    predictions = []
+    for part in parts:
+        path = fit_path(
+            X[part.train],
+            y[part.train],
+            get_kernel("gaussian"),
+            solver=Flow(TOLERANCE, MAX_DIMENSION),
+            schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
+            stopping=Stopping(max_r2=trial.max_r2),
+            bandwidth=start,
+        )
+        predictions.append(path.evaluate(X[part.held_out]))
+    assert_array_equal(tuned.held_out, np.concatenate([part.held_out for part in parts]))
+    # The search stops at whole stops and is accurate to its tolerance.
+    gap = np.concatenate(predictions) - tuned.predictions
+    assert np.sqrt((gap**2).mean()) < 0.1
+
+
+def test_targets_of_held_out_rows_do_not_touch_their_predictions():
+    rows = rows_of(n=60)
+    tuned = tuned_on(rows, ONE_RUNG)
+    changed = Rows(rows.views, rows.y.copy(), rows.groups)
+    changed.y[tuned.held_out] += 100.0
+    (part,), _ = tuning._parts(changed, ONE_RUNG, np.random.RandomState(0))
+    assert_array_equal(part.held_out, tuned.held_out)
+    before = Part(rows, part.train, part.held_out)
+    outcomes = [run_parts([one], "standard", 0, "gaussian", [0.1])[0] for one in (before, part)]
+    assert_array_equal(outcomes[0].predictions, outcomes[1].predictions)
+
+
+@pytest.mark.parametrize("budget", [FEW, FOLDS, TWO_RUNGS])
+def test_the_number_of_jobs_does_not_change_the_result(budget):
+    budget = replace(budget, n_folds=3, max_rounds=1)
+    rows = rows_of(n=60, encodings=("standard", "curved"))
+    kernels = ("gaussian", "matern12")
+    one, two = (tuned_on(rows, budget, kernels=kernels, n_jobs=n_jobs) for n_jobs in (1, 2))
+    same(one, two)
+
+
+def test_finalists_do_not_learn_a_metric_twice(monkeypatch):
+    """Two at a time would, and see each other's parts half done."""
+    learned = []
+    learn = Part.learn
+
+    def counted(part, scout, ladder, speed):
+        learned.append((id(part), scout.candidate.encoding, scout.candidate.n_rounds))
+        learn(part, scout, ladder, speed)
+
+    monkeypatch.setattr(Part, "learn", counted)
+    rows = rows_of(d=4, encodings=("standard", "curved"))
+    tuned_on(rows, replace(FOLDS, worth=-1.0), kernels=("gaussian", "matern12"), n_jobs=2)
+    assert len(learned) > 8
+    assert len(set(learned)) == len(learned)
+
+
+def test_the_random_state_alone_decides():
+    rows = rows_of(d=2)
+    first = tuned_on(rows, ONE_RUNG)
+    same(first, tuned_on(rows, ONE_RUNG))
+    assert np.any(tuned_on(rows, ONE_RUNG, seed=1).held_out != first.held_out)
+
+
+@pytest.mark.parametrize("budget", [FEW, ONE_RUNG])
+def test_weights_of_one_are_no_weights(budget):
+    plain = tuned_on(rows_of(), budget)
+    weighted = tuned_on(rows_of(weights=np.ones(60)), budget)
+    assert [t.candidate for t, _ in plain.members] == [t.candidate for t, _ in weighted.members]
+    assert_allclose(plain.predictions, weighted.predictions, atol=1e-8)
+    assert_allclose(
+        [t.standard_error for t in plain.trials], [t.standard_error for t in weighted.trials]
+    )
+
+
+def test_a_metric_is_learned_where_it_helps():
+    tuned = tuned_on(rows_of(n=100, d=6), FOLDS)
+    best, _ = tuned.members[0]
+    assert best.candidate.n_rounds > 0
+    plain = min(t.loss for t in tuned.trials if t.candidate.n_rounds == 0)
+    assert best.loss < 0.8 * plain
+
+
+def test_one_column_has_no_metric_to_learn():
+    tuned = tuned_on(rows_of(d=1), Budget(max_rounds=5))
+    assert {trial.candidate.n_rounds for trial in tuned.trials} == {0}
+    assert tuned.scouts.keys() == {("standard", 0)}
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_rounds_end_when_they_have_not_helped_for_long_enough(patience):
+    # Hardly anything is worth it: each round after the first is a miss.
+    budget = replace(ONE_RUNG, worth=0.99, patience=patience, max_rounds=9)
+    tuned = tuned_on(rows_of(), budget)
+    assert max(trial.candidate.n_rounds for trial in tuned.trials) == patience
+
+
+def test_rounds_end_at_their_limit():
+    budget = replace(ONE_RUNG, worth=-1.0, max_rounds=3)  # all rounds pass for a success
+    tuned = tuned_on(rows_of(), budget)
+    assert {trial.candidate.n_rounds for trial in tuned.trials} == {0, 1, 2, 3}
+
+
+def test_one_kernel_alone_is_tried():
+    tuned = tuned_on(rows_of(), ONE_RUNG, kernels=("matern12",))
+    assert {trial.candidate.kernel for trial in tuned.trials} == {"matern12"}
+
+
+def test_the_first_round_tries_most_speeds_and_later_ones_those_beside_the_best():
+    tuned = tuned_on(rows_of(), replace(ONE_RUNG, worth=-1.0, max_rounds=2))
+    rounds = [[t for t in tuned.trials if t.candidate.n_rounds == number] for number in range(3)]
+    assert [t.candidate.min_speed for t in rounds[0]] == list(SPEEDS[:7])
+    for before, after in itertools.pairwise(rounds):
+        best = min(before, key=lambda trial: trial.loss).candidate.min_speed
+        place = SPEEDS.index(best)
+        assert best in [t.candidate.min_speed for t in after]
+        assert {SPEEDS.index(t.candidate.min_speed) - place for t in after} <= {-1, 0, 1}
+
+
+def test_neighbours_of_a_speed():
+    assert tuning._neighbours(SPEEDS[0]) == SPEEDS[:2]
+    assert tuning._neighbours(SPEEDS[3]) == SPEEDS[2:5]
+    assert tuning._neighbours(SPEEDS[-1]) == SPEEDS[-2:]
+
+
+@pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
+def test_a_search_may_end_after_any_ladder(budget):
+    budget = replace(budget, max_rounds=1, worth=-1.0, n_folds=2)
+    rows = rows_of(n=50, d=2, encodings=("standard", "curved"))
+    kernels = ("gaussian", "matern12")
+    longest = tuned_on(rows, budget, kernels=kernels)
+    sizes = []
+    for n_ladders in (1, 3, 8, 9):
+        tuned = tuned_on(rows, budget, kernels=kernels, out_of_time=clock(n_ladders))
+        check_evidence(rows, tuned)
+        # Every encoding is looked at once at least, whatever the time.
+        assert {t.candidate.encoding for t in tuned.trials} == {"standard", "curved"}
+        sizes.append(len(tuned.trials))
+        assert tuned.trials == longest.trials[: len(tuned.trials)] or n_ladders < 8
+    assert sizes == sorted(sizes)
+    assert sizes[-1] <= len(longest.trials)
+
+
+def test_finalists_that_come_too_late_are_not_looked_at():
+    rows = rows_of()
+    first, _ = tuning._parts(rows, FEW, np.random.RandomState(0))
+    search = Search(first, PowerLoss(), lambda: True)
+    decided = search.decide(Candidate(), {})
+    assert len(decided.trials) == 2
+    assert search.over
+    assert search.decide(Candidate(), {}).trials == []
+
+
+def test_finalists_are_the_best_of_every_kind():
+    found = tuning.Found()
+    losses = {
+        ("standard", 0, "gaussian"): 0.5,
+        ("standard", 1, "gaussian"): 0.3,
+        ("standard", 1, "matern12"): 0.4,
+        ("curved", 0, "matern12"): 0.2,
+    }
+    for key, loss in losses.items():
+        found.predictions[Trial(Candidate(*key), loss, 0.0, 0.0, 0.9, 10)] = np.zeros((3, 1))
+    assert [(c.encoding, c.n_rounds, c.kernel) for c in found.finalists] == [
+        ("curved", 0, "matern12"),
+        ("standard", 1, "gaussian"),
+        ("standard", 1, "matern12"),
+    ]
+
+
+class Upwards:
+    """A judge to whom too little is ten times as bad as too much."""
+
+    def losses(self, predictions, y):
+        error = (predictions - y).mean(axis=-1)
+        return np.where(error < 0, -10.0 * error, error)
+
+
+def test_a_judge_of_ones_own_decides():
+    rows = rows_of(n=80)
+    tuned = tuned_on(rows, ONE_RUNG, judge=Upwards())
+    trial = min(tuned.trials, key=lambda one: one.loss)
+    y = rows.y[tuned.held_out]
+    assert np.average(Upwards().losses(tuned.predictions, y)) <= trial.loss + 1e-12
+    plain = tuned_on(rows, ONE_RUNG)
+    assert plain.trials[0].loss != tuned.trials[0].loss
+
+
+def outcome_of(r2, predictions):
+    r2 = np.asarray(r2, dtype=float)[:, None]
+    stops = len(r2) - 1
+    ladder = Ladder(np.ones(stops), np.zeros((stops, 1, 1, 1)), r2)
+    return Outcome(ladder, np.asarray(predictions, dtype=float)[:, :, None, None])
+
+
+def test_the_stop_is_the_best_for_all_parts_together():
+    rows = rows_of()
+    parts = [
+        Part(rows, np.arange(40), np.arange(40, 42)),
+        Part(rows, np.arange(40), np.arange(42, 45)),
+    ]
+    search = Search(parts, PowerLoss(2.0))
+    y = [part.y[:, 0] for part in parts]
+    outcomes = [
+        outcome_of([0.0, 0.5, 0.9], [y[0] + 9, y[0] + 0.5, y[0] + 1.0]),
+        outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1]),
+    ]
+    losses = [
+        np.stack([search.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
+        for part, outcome in zip(parts, outcomes, strict=True)
+    ]
+    # At 0.4 the second part has not got far, from 0.8 on the first one has gone too far.
+    trial = search._judged(Candidate(), outcomes, losses, 0)
+    expected = np.array([0.25, 0.25, 0.01, 0.01, 0.01])
+    assert trial.max_r2 == 0.5
+    assert_allclose(trial.loss, expected.mean())
+    assert_allclose(trial.standard_error, expected.std() / math.sqrt(5))
+    assert trial.n_rows == 40
+
+
+def test_stops_are_thinned_to_sixty():
+    rows = rows_of()
+    part = Part(rows, np.arange(40), np.arange(40, 60))
+    search = Search([part], PowerLoss())
+    y = part.y[:, 0]
+    r2 = np.linspace(0.0, 0.99, 201)
+    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2])
+    losses = [
+        np.stack([search.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
+    ]
+    trial = search._judged(Candidate(), [outcome], losses, 0)
+    assert_allclose(trial.max_r2, 0.99)
+
+
+def test_targets_that_do_not_vary_have_no_score():
+    y = np.full((7, 1), 0.1)  # whose mean is not quite 0.1
+    assert math.isnan(tuning._r2(np.zeros((7, 1)), y, None))
+    both = np.column_stack([y[:, 0], np.arange(7.0)])
+    assert_allclose(tuning._r2(both + np.array([1.0, 0.0]), both, None), 1.0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_that_teach_nothing_do_not_end_the_search(seed):
+    """Four rows, of which each half is constant: nothing to train, and still an answer."""
+    X = np.arange(4.0)[:, None]
+    y = np.array([[-1.0], [-1.0], [1.0], [1.0]])
+    rows = Rows({"standard": Encoded(X)}, y, np.arange(4))
+    tuned = tuned_on(rows, FEW, seed=seed)
+    assert np.isfinite(tuned.predictions).all()
+    assert_allclose(sum(weight for _, weight in tuned.members), 1.0)
+
+
+def test_a_target_that_varies_in_held_out_rows_alone_does_not_end_the_search():
+    rows = rows_of()
+    (part,), _ = tuning._parts(rows, ONE_RUNG, np.random.RandomState(0))
+    y = np.zeros((60, 1))
+    y[part.held_out[0]] = 7.0
+    tuned = tuned_on(Rows(rows.views, y, rows.groups), ONE_RUNG)
+    assert_array_equal(tuned.predictions, 0.0)
+
+
+def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
+    rows = rows_of(n=60)
+    X = rows.views["standard"].Z
+    X[5:] = X[5]
+    rows = Rows(rows.views, rows.y, group_rows(X)[0])
+    for seed in range(60):  # in some of them that row comes last
+        (part,), _ = tuning._parts(rows, ONE_RUNG, np.random.RandomState(seed))
+        assert min(len(part), len(part.held_out)) > 0
+        assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
+
+
+def test_work_is_shared_where_that_pays(monkeypatch):
+    asked = []
+    real = tuning.joblib.Parallel
+
+    def parallel(n_jobs, **options):
+        asked.append(n_jobs)
+        return real(n_jobs=1, **options)
+
+    monkeypatch.setattr(tuning.joblib, "Parallel", parallel)
+    monkeypatch.setattr(tuning, "n_threads", lambda: 7)
+    for n_rows, n_jobs in ((10, None), (1000, None), (10**6, None), (10, 3)):
+        assert parallel_map(lambda x: x + 1, [1, 2], n_rows=n_rows, n_jobs=n_jobs) == [2, 3]
+    assert asked == [1, 7, 1, 3]
+
+
+def test_the_standard_search_needs_no_settings():
+    rows = rows_of(n=40, d=2)
+    tuned = tune(rows, random=np.random.RandomState(0))
+    check_evidence(rows, tuned)
+    assert tuned.score > 0.3

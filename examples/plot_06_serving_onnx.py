@@ -7,6 +7,7 @@ scikit-learn or Bandfall.
 """
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -23,7 +24,9 @@ model = BandfallRegressor(kernels=("gaussian",), max_rounds=2).fit(X[:300], y[:3
 # is reported.
 
 before = len(model.path_)
-model.path_ = model.path_.compress(tolerance=1e-3)
+model.members_ = [
+    replace(member, path=member.path.compress(tolerance=1e-3)) for member in model.members_
+]
 print(f"{before} stages, now {len(model.path_)}; error {model.path_.compression_error:.1e}")
 
 # %%

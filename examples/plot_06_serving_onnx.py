@@ -7,6 +7,7 @@ scikit-learn or Bandfall.
 """
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -22,9 +23,12 @@ model = BandfallRegressor(kernels=("gaussian",), max_rounds=2).fit(X[:300], y[:3
 # First make it small: neighbouring stages of the path are merged, and the error that this makes
 # is reported.
 
-before = len(model.path_)
-model.path_ = model.path_.compress(tolerance=1e-3)
-print(f"{before} stages, now {len(model.path_)}; error {model.path_.compression_error:.1e}")
+before = sum(len(member.path) for member in model.members_)
+model.members_ = [
+    replace(member, path=member.path.compress(tolerance=1e-3)) for member in model.members_
+]
+after = sum(len(member.path) for member in model.members_)
+print(f"{before} stages in {len(model.members_)} models, now {after}")
 
 # %%
 # Then export, and ask the runtime.

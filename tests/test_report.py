@@ -6,6 +6,7 @@ import signal
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -21,6 +22,7 @@ from bandfall.commands import rivals, terminal
 from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report import Rows, render_page, report_on, study
+from bandfall.report.model import Model
 from shell import Y, call, frame, one_line
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
@@ -114,6 +116,14 @@ class TestFilm:
         assert len(film.train_r2) == 30
         assert np.diff(film.train_r2).max() < 0.06
         assert (film.bandwidth > 0).all() or film.bandwidth[-1] == 0
+
+    def test_moments_between_stages_are_the_truncated_path(self):
+        model = KernelDescentRegressor(solver=Flow(resolution=3.0)).fit(*rows())
+        film = study(model, rows(), None, ["a", "b"]).film
+        shown = Model(model, float(rows().y.mean())).film(pd.DataFrame(rows(1).X), film.moments)
+        for r2, predictions in list(zip(film.train_r2, shown, strict=True))[1:-1:7]:
+            cut = model.path_.truncate(r2=float(r2))
+            np.testing.assert_allclose(predictions, cut.evaluate(rows(1).X)[:, 0], atol=1e-6)
 
     def test_several_paths_keep_step(self):
         class Average(KernelDescentRegressor):

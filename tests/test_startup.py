@@ -1,4 +1,4 @@
-"""Ctrl-C while the command is still being imported."""
+"""What is imported when, and Ctrl-C meanwhile."""
 
 import os
 import subprocess
@@ -44,3 +44,23 @@ def test_a_library_leaves_interrupts_to_its_user():
     done = interrupted(AS_LIBRARY)
     assert "KeyboardInterrupt" in done.stderr
     assert done.returncode != 130
+
+
+FEW_ROWS = """
+import sys
+import numpy as np
+from bandfall import BandfallRegressor
+
+X = np.linspace(0.0, 1.0, 12)[:, None]
+BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, X[:, 0] ** 2).predict(X)
+sys.exit("torch" in sys.modules)
+"""
+
+
+def test_a_search_over_few_rows_does_not_import_torch():
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_ROWS],
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0

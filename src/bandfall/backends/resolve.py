@@ -35,9 +35,10 @@ def resolve_backend(
     >>> resolve_backend("auto", n_rows=100)
     NumpyBackend(budget=1073741824)
     """
-    checked = check_device(device)
     few = device == "auto" and n_rows is not None and n_rows <= _HOST_ROWS
-    if checked is None or few:
+    # For few rows nobody asks whether there is a GPU: importing torch takes longer than a fit.
+    checked = None if few else check_device(device)
+    if checked is None:
         return NumpyBackend(int(memory_budget))
     return _torch_backend(checked, int(memory_budget))
 

@@ -91,10 +91,10 @@ def _what_if_section(target: str, live: bool) -> str:
 
 def _gain_section(model: Model, findings: Findings) -> str:
     """How much each feature matters at every moment of training."""
-    if findings.film is None or findings.stages is None:
+    if findings.film is None:
         return ""
     rows = findings.scored.sample(MAX_GAIN_ROWS, 0)
-    moments = model.moments(findings.stages.train_r2)
+    moments = findings.film.moments
     whole = _scores(rows, model.film(rows.X, moments))
     order = np.argsort(-findings.importances[:, 0])[: len(GAIN_STYLES)]
     shuffled = np.random.default_rng(0).permutation(len(rows.y))

@@ -13,7 +13,10 @@ from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sum
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
 
-_FEW_COLUMNS = 8  # up to here BLAS's symmetric product, which reads half of K, is the faster
+# Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
+# is small, calling it takes longer than reading.
+_FEW_COLUMNS = 8
+_SMALL = 300
 
 
 def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
@@ -80,7 +83,7 @@ class DenseOperator:
         if bandwidth == 0.0:
             return group_sums(*self._groups, block)
         K = self.matrix(bandwidth)
-        if block.shape[1] > _FEW_COLUMNS:
+        if block.shape[1] > _FEW_COLUMNS or self.n_rows <= _SMALL:
             return K @ block
         result = np.empty_like(block)
         for column in range(block.shape[1]):
@@ -116,4 +119,7 @@ class DenseOperator:
 
     @cached_property
     def _groups(self) -> tuple[np.ndarray, int]:
+        n = self.n_rows
+        if np.count_nonzero(self._distances) == n * (n - 1):  # quicker to see than by sorting
+            return np.arange(n), n
         return group_rows(self._rows)

@@ -174,6 +174,6 @@ def film_data(findings: Findings, lines: dict[str, list[str]]) -> str:
     texts = [
         f"bandwidth {number(float(bandwidth))} · training R² {train:.3f} · "
         f"{scored_rows(findings)} R² {scored:.3f}".replace("-", "−").replace("held−out", "held-out")
-        for train, scored, bandwidth in zip(*film, strict=True)
+        for train, scored, bandwidth in zip(*film[:3], strict=True)
     ]
     return json_script("film-data", {"texts": texts, "lines": lines})

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.metrics import mean_absolute_error, r2_score
 
-from bandfall.report.model import Model, Moments
+from bandfall.report.model import Model, Moment
 
 MAX_ROWS = 1000  # of those that are predicted again and again
 N_SLICES = 6
@@ -65,6 +65,7 @@ class Film(NamedTuple):
     train_r2: np.ndarray
     scored_r2: np.ndarray
     bandwidth: np.ndarray
+    moments: list[Moment]
 
 
 class Slice(NamedTuple):
@@ -214,21 +215,20 @@ def _stages(model: Model, rows: Rows, train: Rows) -> Stages:
     )
 
 
-def _film(model: Model, moments: Moments, stages: Stages, rows: Rows, train: Rows) -> Film:
+def _film(model: Model, moments: list[Moment], stages: Stages, rows: Rows, train: Rows) -> Film:
     train_r2, scored_r2 = (
         np.array([r2_score(part.y, p) for p in model.film(part.X, moments)])
         for part in (train, rows)
     )
-    if moments.paths is not None:
-        ends = [path.bandwidths[-1] if len(path) else path.bandwidth for path in moments.paths]
-        ends[0] = moments.paths[-1].bandwidths[0]
-        return Film(train_r2, scored_r2, np.array(ends))
-    shown = np.maximum(np.asarray(moments.stages), 0)
-    return Film(train_r2, scored_r2, stages.bandwidth[shown])
+    bandwidths = [
+        stages.bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
+        for moment in moments
+    ]
+    return Film(train_r2, scored_r2, np.array(bandwidths), moments)
 
 
 def _slice(
-    model: Model, train: Rows, j: int, feature: str, moments: Moments | None, seed: int
+    model: Model, train: Rows, j: int, feature: str, moments: list[Moment] | None, seed: int
 ) -> Slice:
     """f along feature j through the most typical training row, and through some others."""
     grid, column, labels = points_along(train.X.iloc[:, j])

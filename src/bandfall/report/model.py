@@ -13,25 +13,25 @@ from sklearn.pipeline import Pipeline
 from bandfall.estimators import KernelDescentRegressor
 
 MAX_MOMENTS = 30
-MAX_CUT_ROWS = 2000  # training rows up to which a path is cut between its stages
+MAX_CUT_ROWS = 1000  # training rows up to which a path is cut between its stages
 LIGHT_TOLERANCE = 1e-2
 USUAL_ENTRIES = 100_000  # kernel entries of one prediction where they cannot be counted
 
 
 @dataclass(frozen=True)
-class Moments:
-    """Moments of training that a film shows; arrays of equal length.
+class Moment:
+    """A moment of training that a film shows.
 
     Attributes
     ----------
-    stages : ndarray of int
-        Stage after which each moment lies; −1 is the start, the mean of the target. None where
-        `paths` stand for them.
-    paths : list of Path, or None
+    stage : int
+        The last stage that is complete; −1 is the start, the mean of the target.
+    part : Path or None
+        What a further stage had added by then.
     """
 
-    stages: np.ndarray | None
-    paths: list[Any] | None
+    stage: int
+    part: Any = None
 
 
 class Model:
@@ -67,27 +67,41 @@ class Model:
         """Predictions after every stage, (n_stages, m)."""
         return np.array([np.ravel(p) for p in self.last.staged_predict(self._inner(X))])
 
-    def moments(self, train_r2: np.ndarray) -> Moments:
+    def moments(self, train_r2: np.ndarray) -> list[Moment]:
         """Moments about evenly apart in training R², given R² after every stage.
 
-        Where a path has few stages, or one takes most of the way, it is cut between them.
+        Where no stage ends near enough, the path is cut there, if it can be.
         """
-        if self._can_be_cut and len(train_r2) < MAX_MOMENTS:
-            levels = np.linspace(0.0, self.path.r2, MAX_MOMENTS)
-            cuts = [self.path.truncate(r2=float(level)) for level in levels[1:-1]]
-            return Moments(None, [self.path.replace(stages=()), *cuts, self.path])
-        levels = np.linspace(0.0, float(train_r2[-1]), MAX_MOMENTS)
         ends = np.append(0.0, train_r2)
-        nearest = np.abs(ends[:, None] - levels).argmin(axis=0) - 1
-        return Moments(np.unique(np.append(nearest, [-1, len(train_r2) - 1])), None)
+        levels = np.linspace(0.0, float(train_r2[-1]), MAX_MOMENTS)
+        nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
+        ended = {-1, len(train_r2) - 1}
+        cuts = []
+        for level, end in zip(levels[1:-1], nearest[1:-1], strict=True):
+            if abs(ends[end] - level) > 0.5 * levels[1] and self._can_be_cut:
+                cuts.append(self._cut(float(level)))
+            else:
+                ended.add(int(end) - 1)
+        moments = [*cuts, *(Moment(stage) for stage in ended)]
+        return sorted(moments, key=lambda one: (one.stage, one.part.r2 if one.part else 0.0))
 
-    def film(self, X: pd.DataFrame, moments: Moments) -> np.ndarray:
+    def _cut(self, r2: float) -> Moment:
+        """Where training R² reached a level."""
+        cut = self.path.truncate(r2=r2)
+        last = cut.stages[-1]
+        part = cut.replace(stages=(last,), offset=np.zeros_like(cut.offset))
+        return Moment(len(cut) - 2, part)
+
+    def film(self, X: pd.DataFrame, moments: list[Moment]) -> np.ndarray:
         """Predictions at every moment, (n_moments, m)."""
-        if moments.paths is not None:
-            rows = np.asarray(self._inner(X), dtype=self.path.X.dtype)
-            return np.stack([path.evaluate(rows)[:, 0] for path in moments.paths])
+        rows = self._inner(X)
         start = np.full((1, len(X)), self.mean)
-        return np.concatenate([start, self.staged(X)])[moments.stages + 1]  # type: ignore[operator]
+        staged = np.concatenate([start, self.staged(X)])
+        predictions = staged[[moment.stage + 1 for moment in moments]]
+        for values, moment in zip(predictions, moments, strict=True):
+            if moment.part is not None:
+                values += moment.part.evaluate(np.asarray(rows, dtype=moment.part.X.dtype))[:, 0]
+        return predictions
 
     def light(self) -> tuple[Model, int]:
         """Nearly the same model with few bandwidths, and the entries one prediction takes."""

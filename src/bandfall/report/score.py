@@ -50,13 +50,13 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     )
     rows = [
         f"<tr{' class=ours' if one.name == name else ''}><td>{escape(one.name)}</td>"
-        f'{number_cell(one.r2)}<td class="words">{_verdict(one, ours, variance)}</td>'
+        f"{number_cell(one.r2)}<td>{_verdict(one, ours, variance)}</td>"
         f"{number_cell(one.mae)}"
         f'<td>{one.seconds:.2f}</td><td data-value="{one.n_rows}">{one.n_rows:,}</td></tr>'
         for one in ordered
     ]
     heads = ("model", "R²", "difference", "MAE", "fit, s", "rows")
-    table = f"<figure>{sortable_table(heads, rows)}</figure>"
+    table = f'<figure class="below">{sortable_table(heads, rows)}</figure>'
     picture = figure(
         drawing,
         "R², higher is better",
@@ -70,9 +70,8 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
         "models differ clearly where their errors on the same rows do, by more than two standard "
         "errors of the mean difference."
     )
-    return section(
-        "score", "Score, with rivals", text, f'<div class="grid2">{picture}{table}</div>'
-    )
+    body = f'<div class="narrow">{picture}{table}</div>'
+    return section("score", "Score, with rivals", text, body)
 
 
 def _standard_error(squared_errors: np.ndarray | None, variance: float) -> float:

@@ -50,8 +50,13 @@ class Ladder:
 
     def reached(self, speed: int, level: float) -> int:
         """How many stops a path needs to reach a training R², at least one if any."""
-        n_needed = int(np.searchsorted(self.r2[:, speed], level - 1e-9))
-        return min(max(n_needed, min(1, len(self.bandwidths))), len(self.bandwidths))
+        return int(self.all_reached(speed, np.array([level]))[0])
+
+    def all_reached(self, speed: int, levels: np.ndarray) -> np.ndarray:
+        """`reached` for many levels, shape (len(levels),)."""
+        n_stops = len(self.bandwidths)
+        n_needed = np.searchsorted(self.r2[:, speed], levels - 1e-9)
+        return np.clip(n_needed, min(1, n_stops), n_stops)
 
 
 def train_ladders(

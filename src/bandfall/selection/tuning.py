@@ -262,26 +262,18 @@ class Search:
         n_stops = max(1, len(losses[0]) - 1)  # none: where it starts
         levels = np.unique(np.concatenate([o.ladder.r2[-n_stops:, speed] for o in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
-        means, rows = {}, {}
-        for level in levels[places]:
-            rows[level] = np.concatenate(
-                [
-                    loss[outcome.ladder.reached(speed, level), :, speed]
-                    for loss, outcome in zip(losses, outcomes, strict=True)
-                ]
-            )
-            means[level] = float(np.average(rows[level], weights=self._weights))
-        stop = min(means, key=lambda level: means[level])
-        weights = np.ones(len(self._y)) if self._weights is None else self._weights
-        deviation = (rows[stop] - means[stop]) * weights / weights.mean()
-        return Trial(
-            candidate,
-            means[stop],
-            float(deviation.std()) / math.sqrt(len(deviation)),
-            _r2(_at_stop(outcomes, speed, stop), self._y, self._weights),
-            float(stop),
-            len(self.parts[0]),
-        )
+        levels = levels[places]
+        stops = [outcome.ladder.all_reached(speed, levels) for outcome in outcomes]
+        sums = np.zeros(len(levels))
+        for part, loss, reached in zip(self.parts, losses, stops, strict=True):
+            weights = np.ones(len(part.y)) if part.weights is None else part.weights
+            sums += (loss[:, :, speed] @ weights)[reached]
+        best = int(np.argmin(sums))
+        rows = [loss[r[best], :, speed] for loss, r in zip(losses, stops, strict=True)]
+        mean, error = _mean_and_error(np.concatenate(rows), self._weights)
+        stop = float(levels[best])
+        score = _r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
+        return Trial(candidate, mean, error, score, stop, len(self.parts[0]))
 
 
 def parallel_map(
@@ -337,6 +329,14 @@ def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarra
 def _joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
     weights = [part.weights for part in parts if part.weights is not None]
     return np.concatenate(weights) if weights else None
+
+
+def _mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+    """Weighted mean of losses (m,), and its standard error."""
+    weights = np.ones(len(losses)) if weights is None else weights
+    mean = float(np.average(losses, weights=weights))
+    deviation = (losses - mean) * weights / weights.mean()
+    return mean, float(deviation.std()) / math.sqrt(len(deviation))
 
 
 def _r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:

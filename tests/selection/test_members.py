@@ -9,8 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bandfall.metric import scaled
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.members import default_choice, fit_members
-from bandfall.selection.parts import TOLERANCE, Encoded, Part, Rows, learn_metrics
+from bandfall.selection.parts import TOLERANCE, Part, Rows, learn_metrics
 from bandfall.selection.tuning import Tuned
+from bandfall.selection.views import Encoded
 from problems import problem
 from reference_ladder import staged_sums
 

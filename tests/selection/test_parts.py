@@ -10,15 +10,8 @@ from bandfall.metric import metric_root, scaled
 from bandfall.operators.base import group_rows
 from bandfall.selection import parts as parts_module
 from bandfall.selection.candidates import Candidate, Trial
-from bandfall.selection.parts import (
-    Encoded,
-    Part,
-    Rows,
-    learn_metrics,
-    run_parts,
-    shuffled_rows,
-    split_rows,
-)
+from bandfall.selection.parts import Part, Rows, learn_metrics, run_parts, shuffled_rows, split_rows
+from bandfall.selection.views import Encoded
 from problems import problem, seeds
 from reference_ladder import gaussian_gradient, staged_sums
 
@@ -176,7 +169,7 @@ def test_metrics_learned_from_scratch_are_those_learned_step_by_step():
         scout = scouts["standard", number]
         candidate = scout.candidate
         (outcome,) = run_parts(
-            [slowly], "standard", number, candidate.kernel, [candidate.min_speed]
+            [slowly], "standard", number, candidate.kernel, [candidate.min_speed], scout.max_r2
         )
         slowly.learn(scout, outcome.ladder, 0)
     learn_metrics([at_once], "standard", 3, scouts)

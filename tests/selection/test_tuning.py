@@ -19,13 +19,13 @@ from bandfall.selection.parts import (
     MAX_DIMENSION,
     SHRINK,
     TOLERANCE,
-    Encoded,
     Outcome,
     Part,
     Rows,
     run_parts,
 )
 from bandfall.selection.tuning import Search, parallel_map, tune
+from bandfall.selection.views import Encoded
 from reference import distances
 
 FEW = Budget(max_rounds=1)
@@ -313,14 +313,17 @@ def test_a_search_may_end_after_any_ladder(budget):
     assert sizes[-1] <= len(longest.trials)
 
 
+FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
+
+
 def test_finalists_that_come_too_late_are_not_looked_at():
     rows = rows_of()
     first, _ = tuning._parts(rows, FEW, np.random.RandomState(0))
     search = Search(first, PowerLoss(), lambda: True)
-    decided = search.decide(Candidate(), {})
+    decided = search.decide(FINALIST, {})
     assert len(decided.trials) == 2
     assert search.over
-    assert search.decide(Candidate(), {}).trials == []
+    assert search.decide(FINALIST, {}).trials == []
 
 
 def test_finalists_are_the_best_of_every_kind():
@@ -333,7 +336,9 @@ def test_finalists_are_the_best_of_every_kind():
     }
     for key, loss in losses.items():
         found.predictions[Trial(Candidate(*key), loss, 0.0, 0.0, 0.9, 10)] = np.zeros((3, 1))
-    assert [(c.encoding, c.n_rounds, c.kernel) for c in found.finalists] == [
+    assert [
+        (t.candidate.encoding, t.candidate.n_rounds, t.candidate.kernel) for t in found.finalists
+    ] == [
         ("curved", 0, "matern12"),
         ("standard", 1, "gaussian"),
         ("standard", 1, "matern12"),

@@ -171,7 +171,12 @@ def _kernel_sum(
 
 
 def run_parts(
-    parts: Sequence[Part], encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+    parts: Sequence[Part],
+    encoding: str,
+    n_rounds: int,
+    kernel: str,
+    speeds: Sequence[float],
+    max_r2: float = MAX_R2,
 ) -> list[Outcome]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
     with parts[0].backend.threads(max(map(len, parts))):
@@ -180,7 +185,7 @@ def run_parts(
             [part.target for part in parts],
             speeds,
             shrink=SHRINK,
-            max_r2=MAX_R2,
+            max_r2=max_r2,
             tolerance=TOLERANCE,
             max_dimension=MAX_DIMENSION,
         )
@@ -200,7 +205,9 @@ def learn_metrics(
         if wanted:
             scout = scouts[encoding, number]
             speeds = [scout.candidate.min_speed]
-            outcomes = run_parts(wanted, encoding, number, scout.candidate.kernel, speeds)
+            outcomes = run_parts(
+                wanted, encoding, number, scout.candidate.kernel, speeds, scout.max_r2
+            )
             for part, outcome in zip(wanted, outcomes, strict=True):
                 part.learn(scout, outcome.ladder, 0)
 

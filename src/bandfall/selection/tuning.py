@@ -20,6 +20,7 @@ from bandfall.operators.rows import FEW_ROWS, n_threads
 from bandfall.selection.averaging import greedy_weights
 from bandfall.selection.candidates import (
     KERNELS,
+    MAX_R2,
     SPEEDS,
     Budget,
     Candidate,
@@ -43,6 +44,7 @@ Result = TypeVar("Result")
 
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60
+_FIRST_LIMIT = 0.9999  # training R², before anything is known
 _WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
 
 
@@ -97,12 +99,11 @@ class Found:
         return sorted(self.predictions, key=lambda trial: trial.loss)
 
     @property
-    def finalists(self) -> list[Candidate]:
+    def finalists(self) -> list[Trial]:
         """The best of every encoding and kernel, best first."""
-        kinds: dict[tuple[str, str], Candidate] = {}
+        kinds: dict[tuple[str, str], Trial] = {}
         for trial in self.best:
-            candidate = trial.candidate
-            kinds.setdefault((candidate.encoding, candidate.kernel), candidate)
+            kinds.setdefault((trial.candidate.encoding, trial.candidate.kernel), trial)
         return list(kinds.values())
 
 
@@ -152,7 +153,9 @@ def tune(
         finalists = found.finalists
         for several in parallel_map(
             lambda encoding: [
-                final.decide(one, found.scouts) for one in finalists if one.encoding == encoding
+                final.decide(one, found.scouts)
+                for one in finalists
+                if one.candidate.encoding == encoding
             ],
             list(rows.views),  # what has an encoding in common learns its metrics once
             n_rows=len(second[0]),
@@ -188,15 +191,19 @@ class Search:
         """Learn the metric round by round while that helps any kernel."""
         found = Found()
         speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])
+        limits = dict.fromkeys(kernels, _FIRST_LIMIT)
         least, misses = math.inf, 0
         for n_rounds in range(budget.max_rounds + 1):
             rounds = []
             for kernel in kernels:
                 if self.over and found.trials:
                     return found
-                trial, outcomes = self.run(found, encoding, n_rounds, kernel, speeds[kernel])
+                trial, outcomes = self.run(
+                    found, encoding, n_rounds, kernel, speeds[kernel], limits[kernel]
+                )
                 rounds.append((trial, outcomes, speeds[kernel].index(trial.candidate.min_speed)))
                 speeds[kernel] = _neighbours(trial.candidate.min_speed)
+                limits[kernel] = _beyond(trial)
             scout, outcomes, speed = min(rounds, key=lambda one: one[0].loss)
             found.scouts[encoding, n_rounds] = scout
             misses = 0 if scout.loss < (1.0 - budget.worth) * least else misses + 1
@@ -208,20 +215,32 @@ class Search:
                 part.learn(scout, outcome.ladder, speed)
         return found
 
-    def decide(self, candidate: Candidate, scouts: Mapping[tuple[str, int], Trial]) -> Found:
+    def decide(self, finalist: Trial, scouts: Mapping[tuple[str, int], Trial]) -> Found:
         """A finalist, and the speeds beside it; metrics are learned with their scouts."""
-        found = Found()
+        found, candidate = Found(), finalist.candidate
         if not self.over:
             learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts)
-            speeds = _neighbours(candidate.min_speed)
-            self.run(found, candidate.encoding, candidate.n_rounds, candidate.kernel, speeds)
+            self.run(
+                found,
+                candidate.encoding,
+                candidate.n_rounds,
+                candidate.kernel,
+                _neighbours(candidate.min_speed),
+                _beyond(finalist),
+            )
         return found
 
     def run(
-        self, found: Found, encoding: str, n_rounds: int, kernel: str, speeds: Sequence[float]
+        self,
+        found: Found,
+        encoding: str,
+        n_rounds: int,
+        kernel: str,
+        speeds: Sequence[float],
+        max_r2: float,
     ) -> tuple[Trial, list[Outcome]]:
         """Try some speeds; the best trial, and what happened on each part."""
-        outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds)
+        outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds, max_r2)
         losses = [
             np.stack([self.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
             for part, outcome in zip(self.parts, outcomes, strict=True)
@@ -311,6 +330,11 @@ def _parts(
     if len(others) <= budget.first_rows:
         return [first], []
     return [first], [Part(rows, others[: budget.second_rows], held_out)]
+
+
+def _beyond(trial: Trial) -> float:
+    """How far to train where a trial is the best so far: well beyond its stop, and no farther."""
+    return min(MAX_R2, 1.0 - 0.1 * (1.0 - trial.max_r2))
 
 
 def _neighbours(speed: float) -> tuple[float, ...]:

@@ -74,9 +74,5 @@ def test_a_path_in_unknown_columns_is_refused_with_rows(function):
 def test_the_self_tuning_regressor_never_shifts_raw_rows():
     X, y, X_new = table()
     model = BandfallRegressor(max_rounds=0, kernels=("gaussian",)).fit(X, y)
-    if hasattr(model, "_model_rows"):
-        encoded = mean_kernel_shift(model.path_, model._model_rows(X_new))[1]
-        assert_array_equal(mean_kernel_shift(model, X_new)[1], encoded)
-    else:
-        with pytest.raises(TypeError, match="pass the path_"):
-            mean_kernel_shift(model, X_new)
+    encoded = mean_kernel_shift(model.path_, model._model_rows(X_new))[1]
+    assert_array_equal(mean_kernel_shift(model, X_new)[1], encoded)

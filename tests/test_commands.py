@@ -77,6 +77,18 @@ class TestFit:
         assert json.loads(done.stdout)["test"]["r2"] > 0.5
         assert call("inspect", tmp_path / "m").exit_code == 0
 
+    def test_what_is_given_up_to_be_in_time_is_told(self, csv, tmp_path):
+        arguments = ("fit", csv, *Y, "--out", tmp_path / "m", "--model", "auto")
+        arguments += ("--max-seconds", 1e-9, "--force")
+        given_up = json.loads(call(*arguments, "--json").stdout)["given_up"]
+        assert given_up[0].startswith("the search ended early")
+        assert load_model(tmp_path / "m").given_up_ == given_up
+        assert "given up" in call(*arguments).stdout
+
+    @pytest.mark.parametrize("bad", [("--max-seconds", 0), ("--model", "kgdd", "--max-seconds", 9)])
+    def test_times_that_mean_nothing_are_refused(self, csv, tmp_path, bad):
+        assert "--max-seconds" in one_line(call("fit", csv, *Y, "--out", tmp_path / "m", *bad))
+
     def test_same_seed_same_file(self, csv, tmp_path):
         for name in ("a", "b"):
             call("fit", csv, *Y, "--out", tmp_path / name, "--seed", 3)

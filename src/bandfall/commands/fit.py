@@ -20,6 +20,7 @@ from bandfall.commands.options import (
     KeepOption,
     ModelOption,
     RowsOption,
+    SecondsOption,
     SeedOption,
     SeparatorOption,
     TargetOption,
@@ -67,6 +68,7 @@ def fit(
     time_split: TimeOption = None,
     group: GroupOption = None,
     max_rows: RowsOption = None,
+    max_seconds: SecondsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
     sep: SeparatorOption = None,
@@ -83,7 +85,7 @@ def fit(
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
-        estimator = make_estimator(model, device)
+        estimator = make_estimator(model, device, max_seconds)
         roles = Roles(target, drop or [], keep or [], weights, time_split, group)
         table = load_table(data, roles, Style(sep, decimal, encoding))
         if model is not ModelChoice.AUTO:
@@ -121,6 +123,8 @@ def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) ->
     path = getattr(last_step(trained.estimator), "path_", None)
     if path is not None:
         result |= {"status": path.status.value, "train_r2": path.r2}
+    if given_up := getattr(last_step(trained.estimator), "given_up_", []):
+        result["given_up"] = given_up
     if held_out is not None:
         predictions = trained.estimator.predict(held_out.X)
         result["test"] = scores(held_out.y, predictions, held_out.weights)
@@ -146,6 +150,7 @@ def _show(result: dict[str, Any], roles: Roles) -> None:
         for name, one in result["test"].get("targets", {"": result["test"]}).items():
             score, rest = _score_cells(one, result["n_test"], roles)
             pairs.append((f"held-out R² {name}".rstrip(), Text.assemble((score, "bold"), rest)))
+    pairs += [("given up", what) for what in result.get("given_up", [])]
     pairs += [("time", f"{result['seconds']:.1f} s"), ("model", result["model"])]
     print_pairs(pairs)
 

@@ -70,6 +70,14 @@ RowsOption = Annotated[
         help="Train on a random sample of so many rows [default: 10000; krr-cv: 2000].",
     ),
 ]
+SecondsOption = Annotated[
+    float | None,
+    typer.Option(
+        "--max-seconds",
+        metavar="S",
+        help="Time for --model auto to choose and train in [default: as long as it takes].",
+    ),
+]
 ModelOption = Annotated[
     ModelChoice,
     typer.Option(

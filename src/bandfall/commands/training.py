@@ -47,13 +47,21 @@ class Device(StrEnum):
     CUDA = "cuda"
 
 
-def make_estimator(choice: ModelChoice, device: Device = Device.AUTO) -> BaseEstimator:
+def make_estimator(
+    choice: ModelChoice, device: Device = Device.AUTO, max_seconds: float | None = None
+) -> BaseEstimator:
     """The estimator that ``--model`` stands for."""
+    if max_seconds is not None and choice is not ModelChoice.AUTO:
+        raise InputError(f"--max-seconds: --model {choice} has nothing to choose")
+    if max_seconds is not None and not max_seconds > 0:
+        raise InputError(f"--max-seconds {max_seconds:g} must be above 0")
     flagship = getattr(bandfall, "BandfallRegressor", None)
     if choice is ModelChoice.KRR_CV:
         estimator: Any = make_pipeline(StandardScaler(), KernelRidgeCV(n_jobs=-1))
     elif choice is ModelChoice.AUTO and flagship is not None:
         estimator = flagship()
+        if max_seconds is not None:
+            estimator.set_params(max_seconds=max_seconds)
     else:
         estimator = make_pipeline(StandardScaler(), KernelDescentRegressor())
     return _on_device(estimator, device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import asdict, fields
 from numbers import Integral, Real
 from typing import Any
@@ -21,6 +20,7 @@ from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.operators.base import group_rows
 from bandfall.selection.candidates import KERNELS, Budget, Candidate, Trial
+from bandfall.selection.deadline import Deadline
 from bandfall.selection.members import Member, default_choice, fit_members
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
@@ -61,7 +61,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
     search_rows : int, default=5000
         Most rows that candidates are trained on; the chosen ones are trained on all.
     max_seconds : float > 0, optional
-        Time after which the best configuration so far is taken. The final fits come on top.
+        Time for the whole fit: the search ends while there is time for the final fits. Where it
+        does not suffice for all of them, `given_up_` says what was left out. The first trials
+        and a final fit of 2,000 rows take as long as they take.
     random_state : int, RandomState or None, default=0
         Chooses the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30
@@ -92,6 +94,9 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         Everything tried, one entry a trial: encoding, n_rounds, kernel, min_speed; loss (mean
         of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
         (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
+    given_up_ : list of str
+        What was left out to be in time (`max_seconds`) or because a callback ended the search:
+        trials, members, rows. Empty otherwise.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each feature, in standard deviations
         of its encoded columns; sums to 1.
@@ -160,7 +165,7 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
         """
         self._validate_params()
         kernels = self._checked_kernels()
-        deadline = np.inf if self.max_seconds is None else time.monotonic() + self.max_seconds
+        deadline = Deadline(self.max_seconds)
         reports = Reports(self, X, y)
         table, y, weights = self._training_table(X, y, sample_weight)
         rows = self._rows(table, y, weights)
@@ -171,10 +176,12 @@ class BandfallRegressor(CallbackSupportMixin, KernelRegressor):
                 budget=self._budget,
                 kernels=kernels,
                 random=check_random_state(self.random_state),
-                out_of_time=lambda: reports.task("trial") or time.monotonic() > deadline,
+                interrupted=lambda: reports.task("trial"),
+                deadline=deadline,
                 n_jobs=self.n_jobs,
             )
-        self.members_ = fit_members(rows, tuned)
+        self.members_, tuned = fit_members(rows, tuned, deadline)
+        self.given_up_ = deadline.given_up
         used = {member.candidate.encoding for member in self.members_}
         self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
         self._keep_evidence(tuned)

@@ -24,6 +24,7 @@ _FITTED = {
     **dict.fromkeys(("members_", "encoders_", "feature_importances_", "best_score_"), True),
     **dict.fromkeys(("held_out_rows_", "held_out_predictions_", "selection_"), True),
     **dict.fromkeys(("_y_offset", "_y_scale"), True),
+    "given_up_": False,
 }
 # What files hold that were written when a model was one path.
 _FITTED_ALONE = {
@@ -113,6 +114,10 @@ def _check_evidence(model: BandfallRegressor) -> None:
     shapes("held_out_predictions_", predictions, wanted, allowed="any")
     shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
     check_instance("best_score_", model.best_score_, int, float)
+    given_up = getattr(model, "given_up_", [])
+    check_instance("given_up_", given_up, list)
+    for what in given_up:
+        check_instance("a part of given_up_", what, str)
     check_instance("selection_", model.selection_, dict)
     for name, column in model.selection_.items():
         check_instance(f"selection_[{name!r}]", column, np.ndarray)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
+from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.parts import (
     MAX_DIMENSION,
     SHRINK,
@@ -58,37 +59,82 @@ def default_choice(n_rows: int) -> Tuned:
 
 
 def fit_members(
-    rows: Rows, tuned: Tuned, progress: Callable[[], object] = lambda: None
-) -> list[Member]:
-    """Fit what was chosen to all rows; metrics are learned on all of them, or taken over."""
-    everything = Part(rows, np.arange(len(rows)), np.arange(0))
+    rows: Rows, tuned: Tuned, deadline: Deadline | None = None
+) -> tuple[list[Member], Tuned]:
+    """Fit what was chosen to all rows, and tell what was chosen in the end.
+
+    Metrics are learned on all rows, or taken over. Members that there is no time for, the
+    lightest, are left out of the average; where the heaviest alone takes too long, it is fitted
+    to fewer rows.
+    """
+    deadline = deadline or Deadline()
+    everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
     everything.roots.update(tuned.roots)
-    members = []
-    for trial, weight in tuned.members:
-        candidate = trial.candidate
-        learn_metrics([everything], candidate.encoding, candidate.n_rounds, tuned.scouts)
-        root = everything.root(candidate.encoding, candidate.n_rounds)
-        Z, _ = rows.views[candidate.encoding].columns(everything.train, everything.held_out)
-        max_r2 = min(max(trial.max_r2, 1e-3), MAX_R2)
-        path = _fit(rows, scaled(Z, root), candidate, max_r2)
-        if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
-            path = _fit(rows, scaled(Z.astype(np.float64), root), candidate, max_r2)
-        members.append(Member(candidate, max_r2, root, path, weight))
-        progress()
-    return members
+    fitted: dict[Trial, tuple[np.ndarray, Path]] = {}
+    for trial, _ in tuned.members:
+        n_ladders = _n_ladders(trial, everything.roots)
+        if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
+            break
+        with deadline.timed(len(everything), n_ladders):
+            fitted[trial] = _fit_member(rows, everything, trial, tuned)
+    n_left = len(tuned.members) - len(fitted)
+    if n_left and tuned.among is not None:
+        deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
+        tuned = tuned.among(list(fitted))
+    members = [
+        Member(trial.candidate, _stop(trial), *fitted[trial], weight)
+        for trial, weight in tuned.members
+    ]
+    return members, tuned
 
 
-def _fit(rows: Rows, X: np.ndarray, candidate: Candidate, max_r2: float) -> Path:
-    """The candidate's path, stopped where its search said."""
+def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
+    """Numbers of the rows that the heaviest member is in time with."""
+    n_ladders = _n_ladders(tuned.members[0][0], tuned.roots)
+    n = deadline.affordable_rows(len(rows), n_ladders)
+    if n == len(rows):
+        return np.arange(n)
+    deadline.give_up(f"trained on {n:,} of {len(rows):,} rows")
+    return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
+
+
+def _n_ladders(trial: Trial, roots: Mapping[tuple[str, int], np.ndarray]) -> float:
+    """What a member takes: its own path, and one for each round of a metric not known."""
+    candidate = trial.candidate
+    if (candidate.encoding, candidate.n_rounds) in roots:
+        return PATH
+    rounds = range(1, candidate.n_rounds + 1)
+    return PATH * (1 + sum((candidate.encoding, number) not in roots for number in rounds))
+
+
+def _fit_member(rows: Rows, part: Part, trial: Trial, tuned: Tuned) -> tuple[np.ndarray, Path]:
+    """Metric and path over the training rows of a part."""
+    candidate = trial.candidate
+    learn_metrics([part], candidate.encoding, candidate.n_rounds, tuned.scouts)
+    root = part.root(candidate.encoding, candidate.n_rounds)
+    Z, _ = rows.views[candidate.encoding].columns(part.train, part.held_out)
+    path = _fit(rows, part.train, scaled(Z, root), trial)
+    if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
+        path = _fit(rows, part.train, scaled(Z.astype(np.float64), root), trial)
+    return root, path
+
+
+def _stop(trial: Trial) -> float:
+    return min(max(trial.max_r2, 1e-3), MAX_R2)
+
+
+def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial) -> Path:
+    """The path of a trial over training rows X, stopped where its search said."""
+    max_r2 = _stop(trial)
     tolerance = min(TOLERANCE, 0.1 * math.sqrt(1.0 - max_r2))
     return fit_path(
         X,
-        rows.y.astype(X.dtype),
-        get_kernel(candidate.kernel),
+        rows.y[train].astype(X.dtype),
+        get_kernel(trial.candidate.kernel),
         solver=Flow(tolerance=tolerance, max_dimension=MAX_DIMENSION),
-        schedule=MinimumSpeed(candidate.min_speed, SHRINK),
+        schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
         stopping=Stopping(max_r2=max_r2, max_iter=2000),
-        weights=None if rows.weights is None else rows.weights.astype(X.dtype),
+        weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
         backend=rows.backend,
     )
 

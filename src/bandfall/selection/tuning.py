@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import joblib
@@ -28,6 +29,7 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Trial,
 )
+from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.parts import (
     Outcome,
     Part,
@@ -45,6 +47,7 @@ Result = TypeVar("Result")
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
+_USUAL_ROUNDS = 4  # of a metric
 _WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
 
 
@@ -68,6 +71,8 @@ class Tuned:
         Everything tried, in order.
     roots : dict of (str, int) to ndarray
         Metrics learned from enough rows to be used as they are.
+    among : callable (sequence of Trial) -> Tuned, optional
+        The same with weights for these members alone.
     """
 
     members: list[tuple[Trial, float]]
@@ -77,6 +82,7 @@ class Tuned:
     score: float
     trials: list[Trial]
     roots: Mapping[tuple[str, int], np.ndarray]
+    among: Callable[[Sequence[Trial]], Tuned] | None = None
 
 
 @dataclass
@@ -114,7 +120,8 @@ def tune(
     judge: Judge | None = None,
     kernels: Sequence[str] = KERNELS,
     random: np.random.RandomState,
-    out_of_time: Callable[[], bool] = lambda: False,
+    interrupted: Callable[[], bool] = lambda: False,
+    deadline: Deadline | None = None,
     n_jobs: int | None = None,
 ) -> Tuned:
     """Search.
@@ -129,15 +136,20 @@ def tune(
     kernels : sequence of str
     random : RandomState
         Draws the held-out rows.
-    out_of_time : callable () -> bool
+    interrupted : callable () -> bool
         Asked after every ladder of speeds; True ends the search with the best so far.
+    deadline : Deadline, optional
+        Of the whole fit: the search ends while there is time for what comes after it.
     n_jobs : int, optional
         Encodings to work on at a time, each on a thread of its own; by default as many as there
         are cores where that pays. The result does not depend on it.
     """
-    budget = budget or Budget()
+    budget, deadline = budget or Budget(), deadline or Deadline()
+    reuse_roots = len(rows) >= budget.fold_rows
+    n_paths = budget.n_members * (1 if reuse_roots else 1 + _USUAL_ROUNDS)
+    deadline.reserve(len(rows), PATH * n_paths)
     first, second = _parts(rows, budget, random)
-    search = Search(first, judge or PowerLoss(), out_of_time)
+    search = Search(first, judge or PowerLoss(), interrupted, deadline)
     found = Found()
     explored = parallel_map(
         lambda encoding: search.explore(encoding, kernels, budget),
@@ -147,8 +159,10 @@ def tune(
     )
     for one in explored:
         found.add(one)
-    if second and not search.over:
-        final = Search(second, search.judge, out_of_time)
+    if search.over:
+        deadline.give_up(f"the search ended early, after {len(found.trials)} trials")
+    elif second:
+        final = Search(second, search.judge, interrupted, deadline)
         decided = Found(found.trials, found.scouts)
         finalists = found.finalists
         for several in parallel_map(
@@ -163,8 +177,12 @@ def tune(
         ):
             for one in several:
                 decided.add(one)
-        search, found = final, decided
-    return search.tuned(found, budget.n_members, reuse_roots=len(rows) >= budget.fold_rows)
+        n_left = len(finalists) - len(decided.predictions)
+        if n_left:
+            deadline.give_up(f"{n_left} of {len(finalists)} finalists were not tried further")
+        if decided.predictions:
+            search, found = final, decided
+    return search.tuned(found, budget.n_members, reuse_roots)
 
 
 class Search:
@@ -174,16 +192,22 @@ class Search:
     ----------
     parts : list of Part
     judge : Judge
-    out_of_time : callable () -> bool
+    interrupted : callable () -> bool
+    deadline : Deadline, optional
     """
 
     def __init__(
-        self, parts: list[Part], judge: Judge, out_of_time: Callable[[], bool] = lambda: False
+        self,
+        parts: list[Part],
+        judge: Judge,
+        interrupted: Callable[[], bool] = lambda: False,
+        deadline: Deadline | None = None,
     ):
         self.parts = parts
         self.judge = judge
         self.over = False
-        self._out_of_time = out_of_time
+        self._interrupted = interrupted
+        self._deadline = deadline or Deadline()
         self._y = np.concatenate([part.y for part in parts])
         self._weights = _joined_weights(parts)
 
@@ -218,7 +242,8 @@ class Search:
     def decide(self, finalist: Trial, scouts: Mapping[tuple[str, int], Trial]) -> Found:
         """A finalist, and the speeds beside it; metrics are learned with their scouts."""
         found, candidate = Found(), finalist.candidate
-        if not self.over:
+        n_ladders = (1.0 + PATH * candidate.n_rounds) * len(self.parts)
+        if not self.over and self._deadline.has_room(len(self.parts[0]), n_ladders):
             learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts)
             self.run(
                 found,
@@ -240,7 +265,8 @@ class Search:
         max_r2: float,
     ) -> tuple[Trial, list[Outcome]]:
         """Try some speeds; the best trial, and what happened on each part."""
-        outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds, max_r2)
+        with self._deadline.timed(len(self.parts[0]), len(self.parts)):
+            outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds, max_r2)
         losses = [
             np.stack([self.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
             for part, outcome in zip(self.parts, outcomes, strict=True)
@@ -252,12 +278,18 @@ class Search:
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
         found.trials += trials
         found.predictions[trials[best]] = _at_stop(outcomes, best, trials[best].max_r2)
-        self.over = self.over or self._out_of_time()
+        self.over = self.over or self._interrupted() or self._deadline.search_over
         return trials[best], outcomes
 
-    def tuned(self, found: Found, n_members: int, reuse_roots: bool) -> Tuned:
-        """The average to take, and the evidence for it."""
-        best = found.best
+    def tuned(
+        self,
+        found: Found,
+        n_members: int,
+        reuse_roots: bool,
+        among: Sequence[Trial] | None = None,
+    ) -> Tuned:
+        """The average to take, of some trials or the best, and the evidence for it."""
+        best = found.best if among is None else list(among)
         predictions = [found.predictions[trial] for trial in best]
         weights = greedy_weights(
             predictions, self._y, self.judge, n_members=n_members, weights=self._weights
@@ -272,6 +304,7 @@ class Search:
             _r2(average, self._y, self._weights),
             found.trials,
             self.parts[0].roots if reuse_roots else {},
+            partial(self.tuned, found, n_members, reuse_roots),
         )
 
     def _judged(

@@ -1,0 +1,103 @@
+"""How long a whole fit may take, and what is given up for that."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+clock = time.monotonic
+
+PATH = 0.5  # of what a ladder of speeds takes: what one path takes at most
+_LARGEST_SHARE = 2 / 3  # of all time, that is kept for the final fits
+_FEW_ROWS = 2000  # up to here final fits take all rows: they are quick, and each row counts
+
+
+class Deadline:
+    """Seconds that a fit may take, from now on, and the pace at which it works.
+
+    Work is counted in ladders of speeds, which is what a search trains: the number of products
+    hardly depends on the number n of rows, and each takes n² multiplications. What counts is the
+    pace of the work over the most rows so far, which is the most like that to come.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        As long as it takes, if not given.
+
+    Attributes
+    ----------
+    given_up : list of str
+        What was left out to be in time, for people.
+
+    Examples
+    --------
+    >>> from bandfall.selection.deadline import Deadline
+    >>> Deadline().search_over, Deadline(1e-9).search_over
+    (False, True)
+    """
+
+    def __init__(self, seconds: float | None = None):
+        self.given_up: list[str] = []
+        self._seconds = math.inf if seconds is None else seconds
+        self._start = clock()
+        self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
+        self._reserved = 0.0  # entries
+
+    @property
+    def left(self) -> float:
+        """Seconds; negative when too late."""
+        return self._start + self._seconds - clock()
+
+    @property
+    def search_over(self) -> bool:
+        """Whether only what the final fits will take is left."""
+        return self._search_left <= 0.0
+
+    def reserve(self, n_rows: int, n_ladders: float) -> None:
+        """Announce final fits."""
+        self._reserved = n_ladders * n_rows**2
+
+    def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
+        """Whether there is time to try something before the final fits."""
+        return self._seconds == math.inf or self.estimate(n_rows, n_ladders) <= self._search_left
+
+    @contextmanager
+    def timed(self, n_rows: int, n_ladders: float = 1.0) -> Iterator[None]:
+        """Learn the pace from what is done inside, over about so many rows."""
+        start = clock()
+        yield
+        self._spent.append((n_rows, n_ladders * n_rows**2, clock() - start))
+
+    def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
+        """Seconds, 0 where nothing is known yet."""
+        return self._pace * n_ladders * n_rows**2
+
+    def affordable_rows(self, n_rows: int, n_ladders: float = 1.0) -> int:
+        """How many of the rows there is time to fit; at least as many as were searched on."""
+        needed = self.estimate(n_rows, n_ladders)
+        if needed <= self.left:
+            return n_rows
+        seen = max((rows for rows, _, _ in self._spent), default=0)
+        share = math.sqrt(max(self.left, 0.0) / needed)
+        return min(n_rows, max(int(share * n_rows), seen, _FEW_ROWS))
+
+    def give_up(self, what: str) -> None:
+        """Keep what was given up; once is enough."""
+        if what not in self.given_up:
+            self.given_up.append(what)
+
+    @property
+    def _search_left(self) -> float:
+        if self._seconds == math.inf:
+            return math.inf
+        kept = min(self._pace * self._reserved, _LARGEST_SHARE * self._seconds)
+        return self.left - kept
+
+    @property
+    def _pace(self) -> float:
+        """Seconds an entry."""
+        most = max((rows for rows, _, _ in self._spent), default=0)
+        like = [(entries, spent) for rows, entries, spent in self._spent if rows == most]
+        return sum(spent for _, spent in like) / sum(entries for entries, _ in like) if like else 0

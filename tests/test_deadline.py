@@ -1,0 +1,161 @@
+"""Fits that must be done in time: the search, and the final fits after it."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import make_friedman1
+
+import bandfall.selection.deadline as deadline_module
+from bandfall import BandfallRegressor
+from bandfall.selection.deadline import Deadline
+
+
+class Clock:
+    """Stands still, or goes on by a step whenever it is read."""
+
+    def __init__(self, step=0.0):
+        self.now, self.step = 0.0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(deadline_module, "clock", clock)
+    return clock
+
+
+def worked(deadline, clock, n_rows, seconds, n_ladders=1.0):
+    with deadline.timed(n_rows, n_ladders):
+        clock.now += seconds
+
+
+def test_estimates_grow_with_the_square_of_the_rows(clock):
+    deadline = Deadline(100.0)
+    assert deadline.estimate(1000) == 0.0  # nothing is known
+    worked(deadline, clock, 100, 2.0)
+    assert_allclose(deadline.estimate(200), 8.0)
+    assert_allclose(deadline.estimate(200, 3.0), 24.0)
+
+
+def test_the_most_rows_set_the_pace(clock):
+    deadline = Deadline(100.0)
+    worked(deadline, clock, 100, 2.0)
+    worked(deadline, clock, 200, 2.0)
+    worked(deadline, clock, 200, 6.0)
+    worked(deadline, clock, 100, 50.0)
+    assert_allclose(deadline.estimate(400), 16.0)
+
+
+def test_the_search_leaves_room_for_what_is_reserved(clock):
+    deadline = Deadline(10.0)
+    deadline.reserve(200, 1.0)
+    worked(deadline, clock, 100, 1.0)
+    assert not deadline.search_over
+    assert deadline.has_room(100)
+    assert not deadline.has_room(300)
+    clock.now = 5.9
+    assert not deadline.search_over
+    clock.now = 6.1
+    assert deadline.search_over
+
+
+def test_the_search_has_a_third_of_the_time_however_long_the_rest_takes(clock):
+    deadline = Deadline(9.0)
+    deadline.reserve(10**6, 4.0)
+    worked(deadline, clock, 100, 1.0)
+    assert not deadline.search_over
+    clock.now = 3.1
+    assert deadline.search_over
+
+
+def test_rows_that_there_is_time_for(clock):
+    deadline = Deadline(20.0)
+    worked(deadline, clock, 4000, 4.0)
+    assert deadline.affordable_rows(8000) == 8000
+    assert deadline.affordable_rows(16_000) == 8000
+    clock.now = 30.0
+    assert deadline.affordable_rows(16_000) == 4000  # what the search had time for
+    assert deadline.affordable_rows(1000) == 1000
+
+
+def test_without_a_limit_there_is_time_for_everything(clock):
+    deadline = Deadline()
+    deadline.reserve(10**9, 100.0)
+    worked(deadline, clock, 10, 1e9)
+    assert deadline.left == math.inf
+    assert not deadline.search_over
+    assert deadline.has_room(10**9)
+    assert deadline.affordable_rows(10**9) == 10**9
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_friedman1(120, n_features=5, noise=0.5, random_state=0)
+
+
+def search(rows, **options):
+    return BandfallRegressor(max_rounds=1, n_jobs=1, **options).fit(*rows)
+
+
+@pytest.fixture(scope="module")
+def unlimited(rows):
+    return search(rows)
+
+
+def test_nothing_is_given_up_without_a_limit(unlimited):
+    assert unlimited.given_up_ == []
+
+
+def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited, clock):
+    model = search(rows, max_seconds=1e6)
+    assert model.given_up_ == []
+    assert np.array_equal(model.predict(rows[0]), unlimited.predict(rows[0]))
+
+
+def test_a_search_that_ends_early_says_so(rows, unlimited, clock):
+    clock.step = 1.0
+    model = search(rows, max_seconds=30.0)
+    n_trials = len(model.selection_["loss"])
+    assert 0 < n_trials < len(unlimited.selection_["loss"])
+    assert model.given_up_[0] == f"the search ended early, after {n_trials} trials"
+    assert clock.now < 40.0
+
+
+def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited, clock, monkeypatch):
+    assert len(unlimited.members_) > 1
+    tune = deadline_module.Deadline.affordable_rows
+
+    def late(self, *arguments):
+        clock.now = 1e6  # the search was in time, the first final fit is not
+        return tune(self, *arguments)
+
+    monkeypatch.setattr(Deadline, "affordable_rows", late)
+    clock.step = 1e-6
+    model = search(rows, max_seconds=1e3)
+    (member,) = model.members_
+    assert member.candidate == unlimited.members_[0].candidate
+    assert member.weight == 1.0
+    n = len(unlimited.members_)
+    assert model.given_up_ == [f"{n - 1} of {n} models were left out of the average"]
+    assert model.best_score_ <= unlimited.best_score_ + 0.01
+    assert not np.array_equal(model.held_out_predictions_, unlimited.held_out_predictions_)
+    assert set(model.encoders_) == {member.candidate.encoding}
+
+
+def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch):
+    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
+    model = search(rows, max_seconds=1e-9)
+    assert len(model.path_.X) == 96  # those of a part of the search
+    assert "trained on 96 of 120 rows" in model.given_up_
+    assert np.all(np.isfinite(model.predict(rows[0])))
+
+
+def test_few_rows_are_all_trained_on(rows):
+    model = search(rows, max_seconds=1e-9)
+    assert len(model.path_.X) == 120

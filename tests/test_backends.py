@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.backends import HOST, NumpyBackend, resolve_backend
+from bandfall.backends import HOST, NumpyBackend, base, resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import KERNELS, get_kernel
@@ -229,6 +229,28 @@ def test_rows_and_coefficients_are_uploaded_once_per_model(monkeypatch):
     uploaded.clear()
     gc.collect()
     assert len(backend._uploads) < n_held
+
+
+def test_training_rows_are_prepared_once_and_kept_while_the_model_lives():
+    model, X_new = kernel_sum("gaussian", np.float64)
+    first = HOST.evaluate(model, X_new)
+    prepared = base._centres[model]
+    assert_array_equal(HOST.evaluate(model, X_new), first)
+    assert_array_equal(HOST.staged(model, X_new)[-1], first)
+    assert base._centres[model] is prepared
+    n_kept = len(base._centres)
+    del model
+    gc.collect()
+    assert len(base._centres) < n_kept
+
+
+def test_many_training_rows_are_not_kept_twice(monkeypatch):
+    model, X_new = kernel_sum("matern12", np.float32)
+    expected = HOST.evaluate(model, X_new)
+    other, _ = kernel_sum("matern12", np.float32)
+    monkeypatch.setattr(base, "_KEPT_ENTRIES", 0)
+    assert_array_equal(HOST.evaluate(other, X_new), expected)
+    assert other not in base._centres
 
 
 def test_resolving():

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, cross_gradient, cross_product, make_operator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.cross import Centres
 from bandfall.operators.rows import blas_threads_for
 
 
@@ -153,7 +155,23 @@ class NumpyBackend:
             model.coefficients,
             memory_budget=self.budget,
             cumulative=cumulative,
+            centres=_kept_centres(model),
         )
+
+
+# What is predicted row by row would spend most of its time on preparing the training rows.
+_KEPT_ENTRIES = 1 << 20  # of a model's training rows: beyond, the copy is large and its share small
+_centres: WeakKeyDictionary[Any, Centres] = WeakKeyDictionary()
+
+
+def _kept_centres(model: Sum) -> Centres | None:
+    """The training rows of a model, prepared once for as long as it lives; None for many."""
+    if model.X.size > _KEPT_ENTRIES:
+        return None
+    kept = _centres.get(model)
+    if kept is None:
+        kept = _centres[model] = Centres.of(model.X)
+    return kept
 
 
 HOST = NumpyBackend()

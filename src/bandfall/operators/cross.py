@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -12,13 +13,39 @@ import numpy as np
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
 from bandfall.operators.device import check_device
-from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.distances import squared_distances, squared_norms, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, n_threads, scratch
 
 Array = Any
 
 # Work below this many kernel entries is not worth starting threads for.
 _SERIAL_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Centres:
+    """Training rows as distances to them are computed from: prepared once for many calls.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n, d), float64
+        Minus their mean.
+    mean : ndarray of shape (d,)
+    squares : ndarray of shape (n,)
+        Squared norms of `rows`.
+    """
+
+    rows: np.ndarray
+    mean: np.ndarray
+    squares: np.ndarray
+
+    @classmethod
+    def of(cls, X: np.ndarray) -> Centres:
+        """Prepare rows."""
+        rows = np.asarray(X, dtype=np.float64)
+        mean = rows.mean(axis=0)
+        rows = rows - mean
+        return cls(rows, mean, squared_norms(rows))
 
 
 def cross_product(
@@ -31,6 +58,7 @@ def cross_product(
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
     cumulative: bool = False,
     device: str | None = None,
+    centres: Centres | None = None,
 ) -> np.ndarray:
     """Σ_s K_new(σ_s) C_s, streamed in blocks; each distance block serves every stage.
 
@@ -47,6 +75,8 @@ def cross_product(
         Return every partial sum over stages instead of the last one.
     device : str, optional
         Compute with torch there; see `check_device`.
+    centres : Centres, optional
+        The rows X, where the caller has prepared them; not with a device.
 
     Returns
     -------
@@ -69,7 +99,7 @@ def cross_product(
     dtype = coefficients.dtype
     n_stages, _, n_outputs = coefficients.shape
     out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
-    blocks = _BlockPlan(X_new, X, dtype, memory_budget)
+    blocks = _BlockPlan(X_new, centres or Centres.of(X), dtype, memory_budget)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -119,14 +149,14 @@ def cross_gradient(
     dtype = coefficients.dtype
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
     # The slopes, their factors and a mask come on top of what a product needs.
-    blocks = _BlockPlan(X_new, X, dtype, memory_budget * 5 // 9)
+    blocks = _BlockPlan(X_new, Centres.of(X), dtype, memory_budget * 5 // 9)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
             distances = blocks.distances(rows, columns, kernel)
             out[rows] += gradient_block(
                 blocks.new[rows],
-                blocks.train[columns],
+                blocks.centres.rows[columns],
                 distances,
                 kernel,
                 bandwidths,
@@ -186,26 +216,28 @@ def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> 
 class _BlockPlan:
     """Blocks of the (m, n) distance matrix that fit the budget and, if they can, the cache."""
 
-    def __init__(self, X_new: np.ndarray, X: np.ndarray, dtype: np.dtype, memory_budget: int):
-        train = np.asarray(X, dtype=np.float64)
-        centre = train.mean(axis=0)
-        self.train = train - centre
+    def __init__(self, X_new: np.ndarray, centres: Centres, dtype: np.dtype, memory_budget: int):
+        self.centres = centres
+        self._n = len(centres.rows)
         new = np.asarray(X_new, dtype=np.float64)
-        check_columns(new, train)
-        self.new = new - centre
+        check_columns(new, centres.rows)
+        self.new = new - centres.mean
         self.dtype = dtype
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = max(1, memory_budget // (n_threads() * 40))
-        self._columns = min(len(X), max(1, entries), 1 << 14)
+        self._columns = min(self._n, max(1, entries), 1 << 14)
         self.rows = max(1, min(CACHE_ENTRIES, entries) // self._columns)
 
     def columns(self) -> list[slice]:
-        n = len(self.train)
-        return [slice(j, min(j + self._columns, n)) for j in range(0, n, self._columns)]
+        starts = range(0, self._n, self._columns)
+        return [slice(j, min(j + self._columns, self._n)) for j in starts]
 
     def distances(self, rows: slice, columns: slice, kernel: Kernel) -> np.ndarray:
-        squared = squared_distances(self.new[rows], self.train[columns])
+        centres = self.centres
+        squared = squared_distances(
+            self.new[rows], centres.rows[columns], squares=centres.squares[columns]
+        )
         return to_power(squared, kernel.power).astype(self.dtype, copy=False)
 
     def parallel(self, n_stages: int) -> bool:
-        return len(self.new) * len(self.train) * n_stages > _SERIAL_ENTRIES
+        return len(self.new) * self._n * n_stages > _SERIAL_ENTRIES

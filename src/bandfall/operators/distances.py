@@ -14,14 +14,22 @@ _CANCELLATION = 1e-6
 _DIRECT_ENTRIES = 1 << 22
 
 
-def squared_distances(A: Array, B: Array, xp: ModuleType = np) -> Array:
+def squared_norms(A: Array, xp: ModuleType = np) -> Array:
+    """‖a_i‖², shape (m,)."""
+    return xp.einsum("ij,ij->i", A, A)
+
+
+def squared_distances(
+    A: Array, B: Array, xp: ModuleType = np, *, squares: Array | None = None
+) -> Array:
     """‖a_i − b_j‖² for float64 rows that were centred together, shape (m, n).
 
     Never negative; exactly zero for identical rows; relative error about 1e-9 at worst,
-    because entries that cancel are computed again from differences.
+    because entries that cancel are computed again from differences. `squares` are the squared
+    norms of B, where they are known.
     """
-    a2 = xp.einsum("ij,ij->i", A, A)
-    b2 = xp.einsum("ij,ij->i", B, B)
+    a2 = squared_norms(A, xp)
+    b2 = squared_norms(B, xp) if squares is None else squares
     D = A @ B.T
     D *= -2.0
     D += a2[:, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Iterable
@@ -34,7 +35,7 @@ def n_threads() -> int:
 
 def scratch(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """This thread's buffer of that name: memory fresh from the system is slow to touch."""
-    size = int(np.prod(shape))
+    size = math.prod(shape)
     buffers = _local.__dict__.setdefault("buffers", {})
     key = (name, np.dtype(dtype))
     if key not in buffers or buffers[key].size < size:

@@ -262,7 +262,9 @@ def typical_row(X: pd.DataFrame) -> int:
             distance += np.where(np.isnan(values), 1.0, ((known - centre) / spread) ** 2)
         else:
             modes = column.mode()
-            distance += 1.0 - (column == modes.iloc[0]).to_numpy(dtype=float) if len(modes) else 1.0
+            # Before pandas 3 a comparison with a missing value is missing, not False.
+            same = (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
+            distance += 1.0 - same
     return int(np.argmin(distance))
 
 

@@ -1,7 +1,6 @@
 """The commands do what they say, for people and for machines."""
 
 import gzip
-import importlib.util
 import json
 import os
 import pickle
@@ -18,11 +17,6 @@ from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
 from bandfall.report import Rows
 from shell import Y, call, frame, one_line, quick_flagship
-
-needs_callbacks = pytest.mark.skipif(
-    importlib.util.find_spec("sklearn.callback") is None,
-    reason="training is watched from scikit-learn 1.9 on",
-)
 
 
 @pytest.fixture
@@ -123,7 +117,6 @@ class TestFit:
         done = call("fit", tmp_path / "d.csv", *Y, "--drop", "city", "--out", tmp_path / "m")
         assert done.exit_code == 0, done.output
 
-    @needs_callbacks
     def test_ctrl_c_keeps_the_model_so_far(self, csv, tmp_path, monkeypatch):
         presses = iter([signal.SIGINT])
         before = signal.getsignal(signal.SIGINT)  # ignored where a background shell started us
@@ -140,7 +133,6 @@ class TestFit:
         assert len(load_model(tmp_path / "m")[-1].path_) == 1
         assert signal.getsignal(signal.SIGINT) is before
 
-    @needs_callbacks
     def test_ctrl_c_ends_a_search(self, csv, tmp_path, monkeypatch):
         presses = iter([signal.SIGINT])
 

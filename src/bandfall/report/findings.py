@@ -263,7 +263,9 @@ def typical_row(X: pd.DataFrame) -> int:
         else:
             modes = column.mode()
             # Before pandas 3 a comparison with a missing value is missing, not False.
-            same = (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
+            same = (
+                (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
+            )
             distance += 1.0 - same
     return int(np.argmin(distance))
 

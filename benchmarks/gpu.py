@@ -241,22 +241,26 @@ def measure_scaling(sizes: list[int], out: str | None) -> None:
 
 
 def draw_scaling(results: str, image: str) -> None:
-    """Test error, products and time against the number of rows."""
+    """Test error and time against the number of rows."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator
 
     with open(results) as file:
         rows = sorted(json.load(file), key=lambda row: row["n"])
     n = [row["n"] for row in rows]
-    figure, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
     panels = (
         ("1 − test R²", [1 - row["r2"] for row in rows]),
-        ("kernel products", [row["products"] for row in rows]),
         ("seconds to fit", [row["seconds"] for row in rows]),
     )
     for axis, (label, values) in zip(axes, panels, strict=True):
-        axis.loglog(n, values, "o-")
+        axis.loglog(n, values, "o-", color="tab:blue")
         axis.set(xlabel="training rows", ylabel=label)
-    figure.savefig(image)
+        axis.set_xticks(n, [f"{size:,}" for size in n], rotation=30)
+        axis.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.yaxis.set_major_formatter("{x:g}")
+        axis.minorticks_off()
+    figure.savefig(image, dpi=100)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,7 +13,7 @@ from bandfall.backends.base import Sum, with_offset
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, vector_share
-from bandfall.operators.rows import blas_threads_for
+from bandfall.operators.rows import FEW_ROWS, blas_threads_for
 from bandfall.operators.torch import TorchOperator, gradients, sums, upload
 
 Tensor = Any
@@ -67,9 +68,19 @@ class TorchBackend:
             self._rows(model, X), train, model.kernel, model.bandwidths, coefficients, self.budget
         )
 
-    def threads(self, n_rows: int) -> AbstractContextManager[None]:
-        """See `Backend.threads`."""
-        return blas_threads_for(n_rows)
+    @contextmanager
+    def threads(self, n_rows: int) -> Iterator[None]:
+        """See `Backend.threads`; torch's own threads on the host wait for each other as well."""
+        import torch
+
+        before = torch.get_num_threads()
+        with blas_threads_for(n_rows):
+            if self.device == "cpu" and n_rows <= FEW_ROWS:
+                torch.set_num_threads(1)
+            try:
+                yield
+            finally:
+                torch.set_num_threads(before)
 
     def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
         train, coefficients = self._uploaded(model)

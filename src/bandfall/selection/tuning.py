@@ -12,12 +12,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
 
-import joblib
 import numpy as np
 
-from bandfall.operators.rows import FEW_ROWS, n_threads
 from bandfall.selection.averaging import greedy_weights
 from bandfall.selection.candidates import (
     KERNELS,
@@ -30,6 +27,7 @@ from bandfall.selection.candidates import (
     Trial,
 )
 from bandfall.selection.deadline import PATH, Deadline
+from bandfall.selection.jobs import parallel_map
 from bandfall.selection.parts import (
     Outcome,
     Part,
@@ -41,14 +39,10 @@ from bandfall.selection.parts import (
 )
 from bandfall.targets import column_means
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
-
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
 _USUAL_ROUNDS = 4  # of a metric
-_WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
 
 
 @dataclass(frozen=True)
@@ -326,17 +320,6 @@ class Search:
         stop = float(levels[best])
         score = _r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
         return Trial(candidate, mean, error, score, stop, len(self.parts[0]))
-
-
-def parallel_map(
-    function: Callable[[Task], Result], tasks: list[Task], *, n_rows: int, n_jobs: int | None
-) -> list[Result]:
-    """Results in order, over threads where that pays: the order of work is not theirs to see."""
-    if n_jobs is None:
-        n_jobs = n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
-    return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
-        joblib.delayed(function)(task) for task in tasks
-    )
 
 
 def _parts(

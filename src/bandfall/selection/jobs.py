@@ -1,0 +1,26 @@
+"""Independent tasks of a search, over threads where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import joblib
+
+from bandfall.operators.rows import FEW_ROWS, n_threads
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+_WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
+
+
+def parallel_map(
+    function: Callable[[Task], Result], tasks: list[Task], *, n_rows: int, n_jobs: int | None
+) -> list[Result]:
+    """Results in order, over threads where that pays: the order of work is not theirs to see."""
+    if n_jobs is None:
+        n_jobs = n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
+    return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
+        joblib.delayed(function)(task) for task in tasks
+    )

@@ -11,22 +11,12 @@ from scipy.linalg import get_blas_funcs
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sums
 from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import (
-    CACHE_ENTRIES,
-    FEW_ROWS,
-    for_each_block,
-    n_threads,
-    scratch,
-)
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
 
-# Few columns are for BLAS's symmetric product, which reads half of K for each of them, many for
-# its general one; where K is small, calling it once is what counts. Where K is larger than a
-# cache, few columns are multiplied by panels of K, so small (in multiplications) that BLAS need
-# not copy them into an order of its own: K is then read once for all columns.
+# Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
+# is small, calling it takes longer than reading.
 _FEW_COLUMNS = 8
 _SMALL = 300  # rows
-_CACHE_BYTES = 1 << 25
-_PANEL = 1 << 19
 
 
 def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
@@ -92,14 +82,11 @@ class DenseOperator:
         """K(bandwidth) @ block."""
         if bandwidth == 0.0:
             return group_sums(*self._groups, block)
-        K, n_columns = self.matrix(bandwidth), block.shape[1]
-        if n_columns > _FEW_COLUMNS or self.n_rows <= _SMALL:
+        K = self.matrix(bandwidth)
+        if block.shape[1] > _FEW_COLUMNS or self.n_rows <= _SMALL:
             return K @ block
         result = np.empty_like(block)
-        if n_columns > 1 and K.nbytes > _CACHE_BYTES:
-            self._multiply_panels(K, block, result)
-            return result
-        for column in range(n_columns):
+        for column in range(block.shape[1]):
             result[:, column] = self._symmetric_product(1.0, K.T, block[:, column])
         return result
 
@@ -122,17 +109,6 @@ class DenseOperator:
             evaluate, self.n_rows, self._rows_per_block(CACHE_ENTRIES), parallel=self.n_rows > 2000
         )
         self._bandwidth = bandwidth
-
-    def _multiply_panels(self, K: np.ndarray, block: np.ndarray, result: np.ndarray) -> None:
-        step = max(1, _PANEL // (self.n_rows * block.shape[1]))
-
-        def multiply(rows: slice) -> None:
-            for start in range(rows.start, rows.stop, step):
-                panel = slice(start, min(start + step, rows.stop))
-                result[panel] = K[panel] @ block
-
-        share = -(-self.n_rows // n_threads())
-        for_each_block(multiply, self.n_rows, share, parallel=self.n_rows > FEW_ROWS)
 
     def _measure(self, rows: slice) -> None:
         squared = squared_distances(self._rows[rows], self._rows)

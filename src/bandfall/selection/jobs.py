@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import joblib
 
-from bandfall.operators.rows import FEW_ROWS, n_threads
+from bandfall.operators.rows import FEW_ROWS, blas_threads_for, n_threads
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -21,6 +21,7 @@ def parallel_map(
     """Results in order, over threads where that pays: the order of work is not theirs to see."""
     if n_jobs is None:
         n_jobs = n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
-    return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
-        joblib.delayed(function)(task) for task in tasks
-    )
+    with blas_threads_for(n_rows):  # also between products: threads that wait spin
+        return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
+            joblib.delayed(function)(task) for task in tasks
+        )

@@ -257,7 +257,7 @@ class TestCommand:
                 time.sleep(0.1)
             assert "What if" in urlopen(address, timeout=10).read().decode()
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=240)
             assert process.returncode == 0
             assert "Traceback" not in errors.decode()
         finally:

@@ -12,8 +12,9 @@ from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.operators.base import group_rows
 from bandfall.schedules import MinimumSpeed
-from bandfall.selection import tuning
+from bandfall.selection import jobs, tuning
 from bandfall.selection.candidates import SPEEDS, Budget, Candidate, PowerLoss, Trial
+from bandfall.selection.jobs import parallel_map
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import (
     MAX_DIMENSION,
@@ -24,7 +25,7 @@ from bandfall.selection.parts import (
     Rows,
     run_parts,
 )
-from bandfall.selection.tuning import Search, parallel_map, tune
+from bandfall.selection.tuning import Search, tune
 from bandfall.selection.views import Encoded
 from reference import distances
 
@@ -303,7 +304,7 @@ def test_a_search_may_end_after_any_ladder(budget):
     longest = tuned_on(rows, budget, kernels=kernels)
     sizes = []
     for n_ladders in (1, 3, 8, 9):
-        tuned = tuned_on(rows, budget, kernels=kernels, out_of_time=clock(n_ladders))
+        tuned = tuned_on(rows, budget, kernels=kernels, interrupted=clock(n_ladders))
         check_evidence(rows, tuned)
         # Every encoding is looked at once at least, whatever the time.
         assert {t.candidate.encoding for t in tuned.trials} == {"standard", "curved"}
@@ -449,14 +450,14 @@ def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
 
 def test_work_is_shared_where_that_pays(monkeypatch):
     asked = []
-    real = tuning.joblib.Parallel
+    real = jobs.joblib.Parallel
 
     def parallel(n_jobs, **options):
         asked.append(n_jobs)
         return real(n_jobs=1, **options)
 
-    monkeypatch.setattr(tuning.joblib, "Parallel", parallel)
-    monkeypatch.setattr(tuning, "n_threads", lambda: 7)
+    monkeypatch.setattr(jobs.joblib, "Parallel", parallel)
+    monkeypatch.setattr(jobs, "n_threads", lambda: 7)
     for n_rows, n_jobs in ((10, None), (1000, None), (10**6, None), (10, 3)):
         assert parallel_map(lambda x: x + 1, [1, 2], n_rows=n_rows, n_jobs=n_jobs) == [2, 3]
     assert asked == [1, 7, 1, 3]

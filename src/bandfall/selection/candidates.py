@@ -94,7 +94,7 @@ class Judge(Protocol):
     """From predictions to a loss for every row."""
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of predictions (..., m, k) for targets (m, k), shape (..., m)."""
+        """Of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
         ...
 
 

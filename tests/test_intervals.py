@@ -1,0 +1,146 @@
+"""Intervals of the self-tuning regressor."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bandfall import BandfallRegressor
+
+FAST = {"kernels": ("gaussian",), "max_rounds": 0}
+
+
+def heteroscedastic(n, seed=0):
+    """A curve whose noise is ten times as large on the right."""
+    random = np.random.default_rng(seed)
+    X = random.uniform(-1, 1, (n, 1))
+    noise = np.where(X[:, 0] > 0, 0.5, 0.05)
+    return X, np.sin(3 * X[:, 0]) + noise * random.standard_normal(n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return BandfallRegressor(**FAST).fit(*heteroscedastic(450))
+
+
+@pytest.fixture(scope="module")
+def test_rows():
+    return heteroscedastic(3000, seed=1)
+
+
+def covered(model, X, y, coverage=0.9):
+    ends = model.predict_interval(X, coverage)
+    return np.mean((ends[..., 0] <= y) & (y <= ends[..., 1]))
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9, 0.99])
+def test_new_rows_are_covered_as_promised(fitted, test_rows, coverage):
+    # Of one calibration with n rows, coverage varies by √(c (1 − c) / n); four of these.
+    slack = 4 * np.sqrt(coverage * (1 - coverage) / 450)
+    assert covered(fitted, *test_rows, coverage) == pytest.approx(coverage, abs=slack)
+
+
+def test_widths_follow_the_noise(fitted, test_rows):
+    X, y = test_rows
+    assert fitted.interval_["method"] != "constant"
+    assert fitted.interval_["gain"] > 0.1
+    width = np.ptp(fitted.predict_interval(X), axis=1)
+    right, left = X[:, 0] > 0.2, X[:, 0] < -0.2
+    assert width[right].mean() > 4 * width[left].mean()
+    for side in (right, left):
+        assert covered(fitted, X[side], y[side]) == pytest.approx(0.9, abs=0.09)
+
+
+def test_shapes_and_order(fitted, test_rows):
+    X = test_rows[0][:7]
+    assert fitted.predict_interval(X).shape == (7, 2)
+    ends = fitted.predict_interval(X, [0.5, 0.9])
+    assert ends.shape == (7, 2, 2)
+    assert_array_equal(ends[..., 1], fitted.predict_interval(X, 0.9))
+    assert np.all(ends[:, 0, 1] < ends[:, 0, 0])
+    assert np.all(ends[:, 1, 1] > ends[:, 1, 0])
+    assert_array_equal(fitted.predict_quantiles(X, [0.05, 0.95]), fitted.predict_interval(X))
+    assert fitted.predict_quantiles(X, 0.3).shape == (7,)
+
+
+def test_intervals_widen_far_from_the_data(fitted):
+    near, far = np.array([[0.5]]), np.array([[3.0]])
+    assert fitted.novelty(near) <= 1.0
+    with pytest.warns(UserWarning, match="far outside"):
+        novelty = fitted.novelty(far)
+    assert novelty > 10.0
+    with pytest.warns(UserWarning, match="far outside"):
+        ends = fitted.predict_interval(far)
+    assert np.ptp(ends) > 5 * np.ptp(fitted.predict_interval(near))
+
+
+def test_residuals_are_those_of_the_held_out_rows(fitted):
+    _, y = heteroscedastic(450)
+    expected = y[fitted.held_out_rows_] - fitted.held_out_predictions_
+    assert_allclose(fitted.held_out_residuals_, expected, atol=1e-12)
+    assert fitted.interval_["n_rows"] == 450
+
+
+def test_a_row_held_out_twice_counts_once():
+    X, y = heteroscedastic(60)
+    model = BandfallRegressor(**FAST).fit(X, y)
+    assert len(model.held_out_rows_) == 120
+    assert model.interval_["n_rows"] == 60
+    assert np.all(np.isfinite(model.predict_interval(X, 0.98)))
+    with pytest.warns(UserWarning, match="too few"):
+        assert np.all(np.isinf(model.predict_interval(X, 0.99)))
+
+
+def test_several_targets_weights_and_float32():
+    X, y = heteroscedastic(120)
+    Y = np.column_stack([y, 100.0 * y**2, np.full(120, 3.0)]).astype(np.float32)
+    weights = np.random.default_rng(0).uniform(0, 2, 120)
+    model = BandfallRegressor(**FAST).fit(X.astype(np.float32), Y, sample_weight=weights)
+    ends = model.predict_interval(X.astype(np.float32), [0.5, 0.9])
+    assert ends.shape == (120, 3, 2, 2)
+    assert ends.dtype == np.float32
+    assert model.predict_quantiles(X.astype(np.float32), 0.9).shape == (120, 3)
+    inside = (ends[..., 0, 1] <= Y) & (ends[..., 1, 1] >= Y)
+    assert np.all(inside.mean(axis=0) > 0.85)
+    assert_allclose(ends[:, 2], 3.0, rtol=1e-6)
+
+
+def test_weights_of_rows_count(test_rows):
+    X, y = heteroscedastic(300)
+    weights = np.where(X[:, 0] > 0, 1.0, 1e-6)
+    model = BandfallRegressor(**FAST).fit(X, y, sample_weight=weights)
+    X_test, y_test = test_rows
+    right = X_test[:, 0] > 0.1
+    assert covered(model, X_test[right], y_test[right]) == pytest.approx(0.9, abs=0.1)
+
+
+def test_a_constant_target_is_certain():
+    model = BandfallRegressor(**FAST).fit(np.arange(30.0)[:, None], np.full(30, 7.0))
+    assert_array_equal(model.predict_interval(np.array([[3.5]])), [[7.0, 7.0]])
+
+
+def test_too_few_rows_to_hold_any_out():
+    model = BandfallRegressor(**FAST).fit(np.arange(3.0)[:, None], np.arange(3.0))
+    with pytest.warns(UserWarning, match="too few"):
+        assert_array_equal(model.predict_interval(np.array([[1.0]])), [[-np.inf, np.inf]])
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -1, [], [0.5, 2.0], [[0.5]], np.nan])
+def test_bad_coverage(fitted, coverage):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        fitted.predict_interval(np.zeros((1, 1)), coverage)
+
+
+def test_a_pickle_gives_the_same_intervals(fitted, test_rows):
+    again = pickle.loads(pickle.dumps(fitted))
+    X = test_rows[0][:20]
+    assert_array_equal(again.predict_interval(X), fitted.predict_interval(X))
+
+
+def test_intervals_answer_in_the_kind_of_array(fitted, test_rows):
+    torch = pytest.importorskip("torch")
+    X = test_rows[0][:5]
+    ends = fitted.predict_interval(torch.from_numpy(X))
+    assert isinstance(ends, torch.Tensor)
+    assert_array_equal(ends.numpy(), fitted.predict_interval(X))

@@ -10,7 +10,9 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_mo
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from bandfall import BandfallClassifier
+from bandfall import BandfallClassifier, load_model, to_onnx
+from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
+from bandfall.selection.classes import Link
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -181,3 +183,45 @@ def test_the_same_seed_gives_the_same_model(moons, binary):
 def test_continuous_targets_are_refused():
     with pytest.raises(ValueError, match=r"[Uu]nknown label type"):
         BandfallClassifier(**FAST).fit(np.arange(8.0)[:, None], np.linspace(0, 1, 8))
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [0, 1], [False, True], [1.0, 2.0]])
+def test_a_model_file_gives_the_same_probabilities(tmp_path, moons, labels):
+    X, y, X_test, _ = moons
+    labels = np.array(labels)
+    weights = {labels[0].item(): 1.0, labels[1].item(): 2.0}
+    model = BandfallClassifier(class_weight=weights, **FAST).fit(X[:40], labels[y[:40]])
+    model.save(tmp_path / "model.bandfall")
+    loaded = load_model(tmp_path / "model.bandfall")
+    assert loaded.class_weight == weights
+    assert_array_equal(loaded.predict(X_test), model.predict(X_test))
+    assert_array_equal(loaded.predict_proba(X_test), model.predict_proba(X_test))
+    assert_array_equal(loaded.novelty(X_test), model.novelty(X_test))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("classes_", lambda classes: classes[:1]),
+        ("classes_", lambda classes: classes * 0),
+        ("classes_", lambda classes: 3),
+        ("prior_", lambda prior: prior * 2),
+        ("prior_", lambda prior: prior - 0.6),
+        ("link_", lambda link: 1.0),
+        ("link_", lambda link: Link("magic", 1.0)),
+        ("link_", lambda link: Link("softmax", 0.0)),
+        ("held_out_probabilities_", lambda probabilities: probabilities[1:]),
+        ("members_", lambda members: []),
+    ],
+)
+def test_damaged_files_are_refused(binary, name, damage):
+    damaged = pickle.loads(pickle.dumps(binary))
+    setattr(damaged, name, damage(getattr(binary, name)))
+    with pytest.raises(ModelFileError):
+        load_bytes(dump_bytes(damaged))
+
+
+def test_onnx_is_refused_by_name(binary):
+    pytest.importorskip("onnx")
+    with pytest.raises(TypeError, match="BandfallClassifier"):
+        to_onnx(binary)

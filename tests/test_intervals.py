@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall import BandfallRegressor
+from bandfall import BandfallRegressor, load_model
+from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -144,3 +145,34 @@ def test_intervals_answer_in_the_kind_of_array(fitted, test_rows):
     ends = fitted.predict_interval(torch.from_numpy(X))
     assert isinstance(ends, torch.Tensor)
     assert_array_equal(ends.numpy(), fitted.predict_interval(X))
+
+
+@pytest.mark.parametrize("n_targets", [1, 2])
+def test_a_model_file_gives_the_same_intervals(tmp_path, n_targets):
+    X, y = heteroscedastic(80)
+    model = BandfallRegressor(**FAST).fit(X, np.column_stack([y, -y])[:, :n_targets])
+    model.save(tmp_path / "model.bandfall")
+    loaded = load_model(tmp_path / "model.bandfall")
+    assert loaded.interval_ == model.interval_
+    assert_array_equal(loaded.predict_interval(X), model.predict_interval(X))
+    assert_array_equal(loaded.novelty(X), model.novelty(X))
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("held_out_rows_", lambda rows: rows + 1_000),
+        ("held_out_residuals_", lambda residuals: residuals[1:]),
+        ("_scores", lambda scores: scores * np.nan),
+        ("_novelty_scale", lambda scale: 0.0),
+        ("interval_", lambda facts: {**facts, "method": "magic"}),
+        ("interval_", lambda facts: {**facts, "bandwidth": -1.0}),
+        ("interval_", lambda facts: {**facts, "n_rows": 10**6}),
+        ("interval_", lambda facts: {"method": "constant"}),
+    ],
+)
+def test_damaged_evidence_is_refused(fitted, name, damage):
+    damaged = pickle.loads(pickle.dumps(fitted))
+    setattr(damaged, name, damage(getattr(fitted, name)))
+    with pytest.raises(ModelFileError):
+        load_bytes(dump_bytes(damaged))

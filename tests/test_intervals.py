@@ -176,3 +176,20 @@ def test_damaged_evidence_is_refused(fitted, name, damage):
     setattr(damaged, name, damage(getattr(fitted, name)))
     with pytest.raises(ModelFileError):
         load_bytes(dump_bytes(damaged))
+
+
+def test_intervals_can_be_drawn(fitted, test_rows):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from bandfall.plotting import IntervalDisplay
+
+    X, y = test_rows
+    display = IntervalDisplay.from_estimator(fitted, X, y)
+    assert_allclose(display.shares, display.coverages, atol=0.1)
+    drawn = display.axes_[0].lines[1]
+    assert_allclose(drawn.get_ydata()[-1], covered(fitted, X, y, display.coverages[-1]))
+    # Widths are right everywhere, not on average: small errors have narrow intervals.
+    tenths = display.axes_[1].lines[0]
+    assert_allclose(tenths.get_ydata(), tenths.get_xdata(), rtol=0.5)
+    with pytest.raises(ValueError, match="two"):
+        IntervalDisplay.from_estimator(fitted, X, y, axes=display.axes_[0])
+    pyplot.close(display.figure_)

@@ -80,7 +80,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         table = self._new_table(X)
         columns = self._encoded(table)
         total = self._average(columns)
-        sizes = self._sizes(total, self._coordinates(columns))
+        sizes = self._sizes(total, columns)
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.where(offsets.T == 0, 0.0, sizes[..., None] * offsets.T)
         quantiles = self._in_units(np.moveaxis(total[..., None] + steps, -1, 0))
@@ -134,7 +134,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
             "metric": Sizes(self.path_.X[evidence.rows], *rest),
         }
 
-    def _sizes(self, predictions: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+    def _sizes(self, predictions: np.ndarray, columns: dict[str, np.ndarray]) -> np.ndarray:
         """Of errors at new rows, wider where these are novel, shape (m, k)."""
         evidence = self._evidence()
         candidates = self._candidates(evidence)
@@ -142,10 +142,10 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         sizes = np.broadcast_to(overall, predictions.shape)
         method = self.interval_["method"]
         if method != "constant":
-            places = predictions if method == "prediction" else coordinates
+            places = predictions if method == "prediction" else self._coordinates(columns)
             sizes = candidates[method].at(places, self.interval_["bandwidth"])
         sizes = np.where(overall > 0, sizes, 1.0)
-        return sizes * np.maximum(self._novelty(coordinates), 1.0)[:, None]
+        return sizes * np.maximum(self._novelty(columns), 1.0)[:, None]
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
         return self._shaped(predictions * self._y_scale + self._y_offset)

@@ -153,7 +153,10 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         return {**asdict(best.candidate), "max_r2": best.max_r2}
 
     def novelty(self, X):
-        """How far rows are from those trained on, in the learned metric of the heaviest member.
+        """How far rows are from those trained on, in a metric that the model has learned.
+
+        It is that of the heaviest member with plain ("standard") columns, or of the heaviest of
+        all where there is none: other encodings take values beyond those seen for the nearest.
 
         Parameters
         ----------
@@ -165,7 +168,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
             Distance to the nearest training row; 1 is what 99 % of rows like those in training stay
             within. Predictions of rows well above 1 revert to the mean.
         """
-        return self._novelty(self._coordinates(self._encoded(self._new_table(X))))
+        return self._novelty(self._encoded(self._new_table(X)))
 
     def _training_table(self, X, y, sample_weight):
         """Validated rows: a Table, the target as read, weights of mean one or None."""
@@ -300,17 +303,24 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
 
     def _held_out_novelty(self) -> np.ndarray:
         """Measure the unit of novelty; the novelty of held-out rows among all others."""
-        X, rows = self.path_.X, self.held_out_rows_
+        X, rows = self._plainest.path.X, self.held_out_rows_
         self._novelty_scale = novelty_scale(X, memory_budget=self.memory_budget)
         if len(X) < 2:
             return np.zeros(len(rows))
-        return self._novelty(X[rows], own=rows)
+        nearest = nearest_distances(X[rows], X, own=rows, memory_budget=self.memory_budget)
+        return nearest / self._novelty_scale
 
-    def _novelty(self, coordinates: np.ndarray, own: np.ndarray | None = None) -> np.ndarray:
-        distances = nearest_distances(
-            coordinates, self.path_.X, own=own, memory_budget=self.memory_budget
-        )
-        return distances / self._novelty_scale
+    def _novelty(self, columns) -> np.ndarray:
+        member = self._plainest
+        rows = scaled(columns[member.candidate.encoding], member.root)
+        nearest = nearest_distances(rows, member.path.X, memory_budget=self.memory_budget)
+        return nearest / self._novelty_scale
+
+    @property
+    def _plainest(self) -> Member:
+        """The heaviest member that can tell how far out a value is."""
+        plain = [one for one in self.members_ if one.candidate.encoding == ENCODINGS[0]]
+        return (plain or self.members_)[0]
 
     @property
     def _budget(self) -> Budget:

@@ -14,6 +14,7 @@ from bandfall.selection.conformal import (
     conformal_quantile,
     interval_score,
     score_quantiles,
+    widened,
 )
 
 N_REPETITIONS = 4000
@@ -113,7 +114,7 @@ def test_sizes_depend_on_the_place_where_errors_do(spread):
     errors = random.standard_normal((600, 1)) * (0.1 + spread * (x > 0.5))
     noise = random.uniform(size=(600, 1))
     rest = (errors, np.ones(600), np.arange(600))
-    chosen = calibrate({"noise": Sizes(noise, *rest), "place": Sizes(x, *rest)}, np.ones(600))
+    chosen = calibrate({"noise": Sizes(noise, *rest), "place": Sizes(x, *rest)}, np.zeros(600))
     if spread:
         assert chosen.method == "place"
         assert chosen.gain > 0.2
@@ -125,6 +126,12 @@ def test_sizes_depend_on_the_place_where_errors_do(spread):
 
 def test_nothing_to_calibrate_by():
     rest = (np.zeros((20, 2)), np.ones(20), np.arange(20))
-    chosen = calibrate({"place": Sizes(np.zeros((20, 1)), *rest)}, np.ones(20))
+    chosen = calibrate({"place": Sizes(np.zeros((20, 1)), *rest)}, np.zeros(20))
     assert chosen.method == "constant"
     assert np.all(chosen.sizes == 1.0)
+
+
+def test_sizes_grow_with_novelty_up_to_a_standard_deviation():
+    sizes = np.array([[0.1, 2.0]])
+    for novelty, expected in ((0.0, 0.1), (1.0, 0.1), (3.0, 0.3), (1e9, 1.0)):
+        assert_allclose(widened(sizes, np.array([novelty])), [[expected, 2.0]])

@@ -66,7 +66,7 @@ def test_shapes_and_order(fitted, test_rows):
 
 
 def test_intervals_widen_far_from_the_data(fitted):
-    near, far = np.array([[0.5]]), np.array([[3.0]])
+    near, far = np.array([[-0.5]]), np.array([[3.0]])
     assert fitted.novelty(near) <= 1.0
     with pytest.warns(UserWarning, match="far outside"):
         novelty = fitted.novelty(far)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._self_tuning import SelfTuning
-from bandfall.selection.conformal import Sizes, calibrate, score_quantiles
+from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 
 
 class _Evidence(NamedTuple):
@@ -98,7 +98,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         self.held_out_residuals_ = self._shaped(errors * self._y_scale)
         self._scores = np.zeros_like(errors)
         evidence = self._evidence()
-        factor = self._held_out_novelty()
+        novelty = self._held_out_novelty()
         self.interval_ = {
             "method": "constant",
             "bandwidth": 0.0,
@@ -106,7 +106,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
             "n_rows": len(np.unique(evidence.rows)),
         }
         if len(errors):
-            chosen = calibrate(self._candidates(evidence), np.maximum(factor, 1.0))
+            chosen = calibrate(self._candidates(evidence), novelty)
             self._scores = errors / chosen.sizes
             self.interval_ |= {
                 "method": chosen.method,
@@ -145,7 +145,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
             places = predictions if method == "prediction" else self._coordinates(columns)
             sizes = candidates[method].at(places, self.interval_["bandwidth"])
         sizes = np.where(overall > 0, sizes, 1.0)
-        return sizes * np.maximum(self._novelty(columns), 1.0)[:, None]
+        return widened(sizes, self._novelty(columns))
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
         return self._shaped(predictions * self._y_scale + self._y_offset)

@@ -108,6 +108,7 @@ class Sizes:
     coordinates : ndarray of shape (m, d)
         Of the held-out rows.
     errors : ndarray of shape (m, k)
+        In standard deviations of the target.
     weights : ndarray of shape (m,)
     rows : ndarray of int, shape (m,)
         Their numbers: a row that was held out twice does not judge itself.
@@ -186,20 +187,30 @@ class Calibration:
     gain: float
 
 
-def calibrate(candidates: dict[str, Sizes], factor: np.ndarray) -> Calibration:
+def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
+    """Sizes (m, k) of errors, larger where rows are unlike those seen.
+
+    They grow in proportion to the distance, up to a standard deviation of the target: where
+    nothing is known but its mean.
+    """
+    grown = sizes * np.maximum(novelty, 1.0)[:, None]
+    return np.minimum(grown, np.maximum(sizes, 1.0))
+
+
+def calibrate(candidates: dict[str, Sizes], novelty: np.ndarray) -> Calibration:
     """The sizes whose intervals score best on the held-out rows, constant ones in case of doubt.
 
     Parameters
     ----------
     candidates : dict of str to Sizes
         By name of their coordinates; errors and weights are the same.
-    factor : ndarray of shape (m,)
-        What sizes are multiplied with at held-out rows, whatever the method.
+    novelty : ndarray of shape (m,)
+        Of the held-out rows.
     """
     first = next(iter(candidates.values()))
     errors, weights = first.errors, first.weights
     overall = np.where(first.overall > 0, first.overall, 1.0)
-    constant = np.broadcast_to(overall, errors.shape) * factor[:, None]
+    constant = widened(np.broadcast_to(overall, errors.shape), novelty)
     reference = _mean_score(errors, constant, weights)
     best = Calibration("constant", 0.0, constant, 0.0)
     if reference == 0.0 or weights.sum() < 2 * _PRIOR_ROWS:
@@ -209,7 +220,7 @@ def calibrate(candidates: dict[str, Sizes], factor: np.ndarray) -> Calibration:
         if not len(bandwidths):
             continue
         for bandwidth, sizes in zip(bandwidths, candidate.left_out(bandwidths), strict=True):
-            sizes = np.where(first.overall > 0, sizes, 1.0) * factor[:, None]
+            sizes = widened(np.where(first.overall > 0, sizes, 1.0), novelty)
             gain = 1.0 - _mean_score(errors, sizes, weights) / reference
             if gain > max(best.gain, _WORTH):
                 best = Calibration(name, float(bandwidth), sizes, float(gain))

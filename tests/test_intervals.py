@@ -63,6 +63,9 @@ def test_shapes_and_order(fitted, test_rows):
     assert np.all(ends[:, 1, 1] > ends[:, 1, 0])
     assert_array_equal(fitted.predict_quantiles(X, [0.05, 0.95]), fitted.predict_interval(X))
     assert fitted.predict_quantiles(X, 0.3).shape == (7,)
+    assert_array_equal(
+        fitted.predict_quantiles(X, np.float64(0.3)), fitted.predict_quantiles(X, 0.3)
+    )
 
 
 def test_intervals_widen_far_from_the_data(fitted):

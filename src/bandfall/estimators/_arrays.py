@@ -58,7 +58,7 @@ def as_numpy(array: Any) -> Any:
     """
     if _is_torch(array):
         return array.detach().cpu().numpy()
-    if isinstance(array, np.ndarray) or not hasattr(array, "__array_namespace__"):
+    if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
         return array
     try:
         return np.from_dlpack(array)

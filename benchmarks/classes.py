@@ -3,8 +3,9 @@
     python benchmarks/classes.py [--data SUITE] [--rows 500] [--seeds 2]
 
 scikit-learn's bundled sets, and with --data, tables NAME.csv.gz whose last column is cut at its
-median ("NAME/2") or into terciles ("NAME/3"). One line of JSON for every set, method and split goes
-to --out; what is there already is not computed again. Methods whose package is missing are left out.
+median ("NAME/2") or into terciles ("NAME/3"). A line of JSON for every set, method and split goes
+to --out; what is there already is not computed again. Methods whose package is missing are left
+out.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from intervals import as_numbers, load
 from sklearn import datasets
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -26,6 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bandfall import BandfallClassifier
+from intervals import as_numbers, load
 
 BUNDLED = {
     "iris": lambda: datasets.load_iris(return_X_y=True),

@@ -136,6 +136,16 @@ def test_bad_coverage(fitted, coverage):
         fitted.predict_interval(np.zeros((1, 1)), coverage)
 
 
+def test_members_that_rest_on_fewer_rows_have_intervals_too(fitted, test_rows, monkeypatch):
+    import bandfall.selection.members as members
+
+    monkeypatch.setattr(members, "_affordable_rows", lambda rows, *rest: np.arange(300))
+    model = BandfallRegressor(**FAST).fit(*heteroscedastic(450))
+    assert len(model.path_.X) == 300
+    assert model.interval_["method"] in ("constant", "prediction")
+    assert covered(model, *test_rows) == pytest.approx(0.9, abs=0.06)
+
+
 def test_a_pickle_gives_the_same_intervals(fitted, test_rows):
     again = pickle.loads(pickle.dumps(fitted))
     X = test_rows[0][:20]
@@ -167,6 +177,8 @@ def test_a_model_file_gives_the_same_intervals(tmp_path, n_targets):
         ("held_out_rows_", lambda rows: rows + 1_000),
         ("held_out_residuals_", lambda residuals: residuals[1:]),
         ("_scores", lambda scores: scores * np.nan),
+        ("_held_out_weights", lambda weights: 0.0 * weights),
+        ("_n_rows", lambda n_rows: 10),
         ("_novelty_scale", lambda scale: 0.0),
         ("interval_", lambda facts: {**facts, "method": "magic"}),
         ("interval_", lambda facts: {**facts, "bandwidth": -1.0}),

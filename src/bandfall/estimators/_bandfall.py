@@ -156,7 +156,7 @@ class BandfallRegressor(IntervalRegressor):
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         self.held_out_predictions_ = self._in_units(tuned.predictions)
         self.best_score_ = tuned.score
-        self._calibrate(rows.y)
+        self._calibrate(rows)
 
 
 def _standard_units(y, weights) -> tuple[np.ndarray, np.ndarray]:

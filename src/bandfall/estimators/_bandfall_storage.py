@@ -27,13 +27,13 @@ _ROUNDING = 1e-6  # of the sum of weights
 # Of both estimators, of the regressor and of the classifier.
 _SEARCHED = {
     **dict.fromkeys(("members_", "encoders_", "feature_importances_", "best_score_"), True),
-    **dict.fromkeys(("held_out_rows_", "selection_", "_novelty_scale"), True),
+    **dict.fromkeys(("held_out_rows_", "selection_", "_novelty_scale", "_n_rows"), True),
     "given_up_": False,
 }
 _FITTED = {
     **_SEARCHED,
     **dict.fromkeys(("held_out_predictions_", "held_out_residuals_", "interval_"), True),
-    **dict.fromkeys(("_scores", "_y_offset", "_y_scale"), True),
+    **dict.fromkeys(("_scores", "_held_out_weights", "_y_offset", "_y_scale"), True),
 }
 _CLASSIFIED = {
     **_SEARCHED,
@@ -155,6 +155,9 @@ def _check_interval(model: BandfallRegressor) -> None:
     shapes("held_out_predictions_", model.held_out_predictions_, wanted, allowed="any")
     shapes("held_out_residuals_", model.held_out_residuals_, wanted)
     shapes("_scores", model._scores, "m k")
+    shapes("_held_out_weights", model._held_out_weights, "m")
+    if np.any(model._held_out_weights <= 0):
+        raise ValueError("_held_out_weights must be positive")
     facts = model.interval_
     check_instance("interval_", facts, dict)
     check_names("interval_", facts, _INTERVAL, _INTERVAL)
@@ -163,6 +166,8 @@ def _check_interval(model: BandfallRegressor) -> None:
     check_real("bandwidth", facts["bandwidth"], 0.0, 1e300)
     if facts["method"] != "constant" and not (facts["bandwidth"] > 0 and len(model._scores)):
         raise ValueError("interval_ smooths without rows or a bandwidth")
+    if facts["method"] == "metric" and not model._all_rows:
+        raise ValueError("interval_ smooths over rows that are not there")
     check_real("gain", facts["gain"], -1e300, 1.0)
     check_instance("n_rows", facts["n_rows"], int)
     check_real("n_rows", facts["n_rows"], 0, len(model.held_out_rows_))
@@ -173,7 +178,8 @@ def _check_evidence(model: SelfTuning) -> None:
     check_instance("held_out_rows_", rows, np.ndarray)
     if rows.dtype.kind != "i" or rows.ndim != 1:
         raise ValueError("held_out_rows_ must hold integers")
-    if len(rows) and not 0 <= rows.min() <= rows.max() < len(model.path_.X):
+    check_instance("_n_rows", model._n_rows, int)
+    if len(rows) and not 0 <= rows.min() <= rows.max() < model._n_rows:
         raise ValueError("held_out_rows_ points outside the training rows")
     check_real("_novelty_scale", model._novelty_scale, 1e-300, 1e300)
     shapes = ShapeChecker(d=model.n_features_in_)
@@ -221,6 +227,8 @@ def _one_member(fitted: dict[str, Any]) -> dict[str, Any]:
         "held_out_residuals_": nothing,
         "interval_": {"method": "constant", "bandwidth": 0.0, "gain": 0.0, "n_rows": 0},
         "_scores": np.zeros((0, k)),
+        "_held_out_weights": np.zeros(0),
+        "_n_rows": len(path.X),
         "_novelty_scale": novelty_scale(path.X),
         "selection_": {
             "encoding" if name == "transform" else name: column

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
+from bandfall.selection.parts import Rows
 
 
 class _Evidence(NamedTuple):
@@ -87,8 +88,9 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         quantiles = np.moveaxis(quantiles, 0, -1)
         return quantiles[..., 0] if np.ndim(levels) == 0 else quantiles
 
-    def _calibrate(self, y: np.ndarray) -> None:
-        """Learn from the held-out rows how large errors are; y in standard deviations, (n, k)."""
+    def _calibrate(self, rows: Rows) -> None:
+        """Learn from the held-out rows how large errors are."""
+        y = rows.y
         predictions = self._in_deviations(self.held_out_predictions_)
         errors = y[self.held_out_rows_] - predictions
         if not len(errors) and not np.any(y):  # a constant target: any row left out is met
@@ -97,6 +99,8 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
             errors = y
         self.held_out_residuals_ = self._shaped(errors * self._y_scale)
         self._scores = np.zeros_like(errors)
+        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+        self._held_out_weights = weights[self.held_out_rows_]
         evidence = self._evidence()
         novelty = self._held_out_novelty()
         self.interval_ = {
@@ -117,10 +121,8 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
     def _evidence(self) -> _Evidence:
         """The held-out rows; a row that was held out twice counts half each time."""
         rows = self.held_out_rows_
-        weights = self.path_.weights
-        weights = np.ones(len(rows)) if weights is None else weights[rows].astype(np.float64)
         _, places, counts = np.unique(rows, return_inverse=True, return_counts=True)
-        weights = weights / counts[places]
+        weights = self._held_out_weights / counts[places]
         if len(rows):
             weights = weights * (len(counts) / weights.sum())
         predictions = self._in_deviations(self.held_out_predictions_)
@@ -129,16 +131,16 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
 
     def _candidates(self, evidence: _Evidence) -> dict[str, Sizes]:
         rest = (evidence.errors, evidence.weights, evidence.rows)
-        return {
-            "prediction": Sizes(evidence.predictions, *rest),
-            "metric": Sizes(self.path_.X[evidence.rows], *rest),
-        }
+        candidates = {"prediction": Sizes(evidence.predictions, *rest)}
+        if self._all_rows:
+            candidates["metric"] = Sizes(self.path_.X[evidence.rows], *rest)
+        return candidates
 
     def _sizes(self, predictions: np.ndarray, columns: dict[str, np.ndarray]) -> np.ndarray:
         """Of errors at new rows, wider where these are novel, shape (m, k)."""
         evidence = self._evidence()
         candidates = self._candidates(evidence)
-        overall = candidates["metric"].overall if len(evidence.rows) else np.ones(1)
+        overall = candidates["prediction"].overall if len(evidence.rows) else np.ones(1)
         sizes = np.broadcast_to(overall, predictions.shape)
         method = self.interval_["method"]
         if method != "constant":

@@ -29,10 +29,10 @@ from bandfall.selection.deadline import Deadline
 from bandfall.selection.members import Member, default_choice, fit_members
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import tune
-from bandfall.selection.views import Encoded, TargetEncoded, View
+from bandfall.selection.views import Encoded, TargetEncoded
 
 # "target" where there is a category that a mean target can stand for.
-ENCODINGS: dict[str, dict[str, str]] = {
+ENCODINGS: dict[str, dict[str, Any]] = {
     "standard": {},
     "steps": {"numbers": "steps"},
     "quantile": {"numbers": "quantile"},
@@ -54,6 +54,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
     members_: list[Member]
     encoders_: dict[str, TableEncoder]
     held_out_rows_: np.ndarray
+    _n_rows: int
     _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
 
     _parameter_constraints = {  # noqa: RUF012
@@ -129,7 +130,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         self.given_up_ = deadline.given_up
         used = {member.candidate.encoding for member in self.members_}
         self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
-        self.held_out_rows_ = tuned.held_out
+        self.held_out_rows_, self._n_rows = tuned.held_out, len(rows)
         self.selection_ = _table_of(tuned.trials)
         self._keep_evidence(rows, tuned)
         self.feature_importances_ = self._importances(rows)
@@ -220,17 +221,17 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         codes, table = self._codes(y, weights), prepare_table(table)
-        self.encoders_, views = {}, {}
+        self.encoders_ = {}
+        views: dict[str, Encoded] = {}
         for name, settings in ENCODINGS.items():
             encoder = TableEncoder(**settings)
             Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
             if encoder.uses_target:
-                view = TargetEncoded(encoder, table, codes, weights, Z)
+                views[name] = TargetEncoded(encoder, table, codes, weights, Z)
             elif not any(np.array_equal(Z, other.Z) for other in views.values()):
-                view = Encoded(Z)
-            else:
-                continue
-            self.encoders_[name], views[name] = encoder, view
+                views[name] = Encoded(Z)
+            if name in views:
+                self.encoders_[name] = encoder
         groups, _ = group_rows(views["standard"].Z)
         return Rows(views, codes, groups, weights, self._backend(len(y)), self._strata(y))
 
@@ -305,7 +306,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         """Measure the unit of novelty; the novelty of held-out rows among all others."""
         X, rows = self._plainest.path.X, self.held_out_rows_
         self._novelty_scale = novelty_scale(X, memory_budget=self.memory_budget)
-        if len(X) < 2:
+        if len(X) < 2 or not self._all_rows:
             return np.zeros(len(rows))
         nearest = nearest_distances(X[rows], X, own=rows, memory_budget=self.memory_budget)
         return nearest / self._novelty_scale
@@ -317,9 +318,14 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         return nearest / self._novelty_scale
 
     @property
+    def _all_rows(self) -> bool:
+        """Whether members rest on all training rows, not on those alone that there was time for."""
+        return not len(self.held_out_rows_) or self._n_rows == len(self.path_.X)
+
+    @property
     def _plainest(self) -> Member:
         """The heaviest member that can tell how far out a value is."""
-        plain = [one for one in self.members_ if one.candidate.encoding == ENCODINGS[0]]
+        plain = [one for one in self.members_ if one.candidate.encoding == "standard"]
         return (plain or self.members_)[0]
 
     @property

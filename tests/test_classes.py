@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall.selection.classes import LINKS, Link, LogLoss, all_columns, class_codes
-from bandfall.selection.parts import Encoded, Rows, shuffled_rows, split_rows
+from bandfall.selection.parts import Rows, shuffled_rows, split_rows
+from bandfall.selection.views import Encoded
 
 PRIORS = [np.array([0.3, 0.7]), np.array([0.2, 0.3, 0.5])]
 

@@ -136,6 +136,22 @@ def test_bad_coverage(fitted, coverage):
         fitted.predict_interval(np.zeros((1, 1)), coverage)
 
 
+def test_the_final_fit_goes_as_far_as_the_fits_that_were_judged():
+    # With much noise, R² on training rows hardly rises any more where most is still to be learned
+    # on the quiet side: to stop at the least R² of all folds is to stop too early there.
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (6000, 1))
+    noise = np.where(X[:, 0] > 0, 0.5, 0.05)
+    y = np.sin(3 * X[:, 0]) + noise * random.standard_normal(6000)
+    train, test = slice(400, 800), slice(3000, 6000)
+    model = BandfallRegressor(**FAST).fit(X[train], y[train])
+    quiet = X[train][model.held_out_rows_, 0] < 0
+    judged = np.abs(model.held_out_residuals_[quiet]).mean()
+    final = np.abs(y[test] - model.predict(X[test]))[X[test, 0] < 0].mean()
+    assert final < 1.2 * judged
+    assert covered(model, X[test], y[test]) == pytest.approx(0.9, abs=0.04)
+
+
 def test_members_that_rest_on_fewer_rows_have_intervals_too(fitted, test_rows, monkeypatch):
     import bandfall.selection.members as members
 

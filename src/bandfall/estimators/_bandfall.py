@@ -73,7 +73,8 @@ class BandfallRegressor(IntervalRegressor):
     selection_ : dict of str to ndarray
         Everything tried, one entry a trial: encoding, n_rounds, kernel, min_speed; loss (mean
         of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
-        (R²), max_r2, n_rows. ``pandas.DataFrame(selection_)`` makes a table.
+        (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
+        over folds). ``pandas.DataFrame(selection_)`` makes a table.
     given_up_ : list of str
         What was left out to be in time (`max_seconds`) or because a callback ended the search:
         trials, members, rows. Empty otherwise.

@@ -319,9 +319,9 @@ class Search:
         mean, error = _mean_and_error(np.concatenate(rows), self._weights)
         stop = float(levels[best])
         score = _r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
-        reached = [o.ladder.r2[r[best], speed] for o, r in zip(outcomes, stops, strict=True)]
+        levels_reached = [o.ladder.r2[r[best], speed] for o, r in zip(outcomes, stops, strict=True)]
         return Trial(
-            candidate, mean, error, score, stop, len(self.parts[0]), float(np.mean(reached))
+            candidate, mean, error, score, stop, len(self.parts[0]), float(np.mean(levels_reached))
         )
 
 

@@ -1,8 +1,10 @@
 """scikit-learn's own checks, without exceptions but one that its own models need too."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bandfall import (
+    BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
     KernelFlowCV,
@@ -30,8 +32,12 @@ def test_sklearn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.mark.filterwarnings("ignore:values far outside")  # of checks that predict other rows
 @parametrize_with_checks(
-    [BandfallRegressor(kernels=("gaussian",), max_rounds=1)],
+    [
+        BandfallRegressor(kernels=("gaussian",), max_rounds=1),
+        BandfallClassifier(kernels=("gaussian",), max_rounds=0),
+    ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": (
             "rows are held out at random: repeated rows may fall on both sides"

@@ -4,6 +4,7 @@ from bandfall import startup as _startup  # noqa: F401  (first: all else takes s
 from bandfall.descent import floor_sweep
 from bandfall.environment import show_versions
 from bandfall.estimators import (
+    BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
     KernelFlowCV,
@@ -19,6 +20,7 @@ from bandfall.persistence import ModelFileError, load_model, save_model
 from bandfall.version import __version__
 
 __all__ = [
+    "BandfallClassifier",
     "BandfallRegressor",
     "KernelDescentRegressor",
     "KernelFlowCV",

@@ -14,6 +14,7 @@ from sklearn.utils import get_tags
 
 from bandfall.commands.columns import feature_numbers, target_numbers
 from bandfall.commands.csv_files import Style
+from bandfall.commands.intervals import IntervalOption, check_interval, interval_columns
 from bandfall.commands.options import (
     DataArgument,
     DecimalOption,
@@ -49,6 +50,7 @@ def predict(
     out: Annotated[
         Path | None, typer.Option("--out", help="CSV file to write [default: standard output].")
     ] = None,
+    interval: IntervalOption = None,
     keep: KeepOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
@@ -67,6 +69,7 @@ def predict(
         if out is not None:
             check_out(out, is_predictions, force=force, inputs=(model, data))
         stored = read_model_file(model)
+        check_interval(interval, stored.estimator)
         kinds = strings_of(stored.notes.get("kinds"))
         text = [name for name, kind in kinds.items() if kind == "text"]
         table, style = read_table(data, Style(sep, decimal, encoding), text=text)
@@ -81,7 +84,12 @@ def predict(
             result["n_missing"] = n_missing
             note(f"{n_missing:,} rows with missing features have no prediction")
         _score(table, predictions, stored.notes, name_of(data), result)
-        _write(predictions, table[kept], _names(predictions, stored.notes), out, result, json)
+        names = _names(predictions, stored.notes)
+        kept_columns = table[kept]
+        if interval is not None:
+            ends = interval_columns(stored.estimator, rows, interval, names)
+            kept_columns = pd.concat([ends.set_index(table.index), kept_columns], axis=1)
+        _write(predictions, kept_columns, names, out, result, json)
 
 
 def strings_of(value: Any) -> dict[str, str]:

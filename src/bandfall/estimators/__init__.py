@@ -3,6 +3,7 @@
 from bandfall.estimators import _bandfall_storage as _bandfall_storage  # make classes storable
 from bandfall.estimators import _storage as _storage
 from bandfall.estimators._bandfall import BandfallRegressor
+from bandfall.estimators._classifier import BandfallClassifier
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
@@ -11,6 +12,7 @@ from bandfall.estimators._mlp import PaperMLPRegressor
 from bandfall.estimators._neural import NeuralDescentRegressor
 
 __all__ = [
+    "BandfallClassifier",
     "BandfallRegressor",
     "KernelDescentRegressor",
     "KernelFlowCV",

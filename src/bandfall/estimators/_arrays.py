@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 
-class ArraysInKindMixin(RegressorMixin):
-    """A regressor whose public methods take X as any kind of array, and answer in its kind.
+class InKindMixin:
+    """An estimator whose public methods take X as any kind of array, and answer in its kind.
 
     The methods of a subclass are wrapped where the class is made, as scikit-learn wraps those
     of transformers for `set_output`, so that no estimator has to think of it.
@@ -28,17 +28,6 @@ class ArraysInKindMixin(RegressorMixin):
         for name, method in list(vars(cls).items()):
             if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
                 setattr(cls, name, _in_kind_of_rows(method))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions at X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-        """
-        return float(super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight)))
 
 
 def _takes_rows(method: Callable[..., Any]) -> bool:
@@ -69,7 +58,7 @@ def as_numpy(array: Any) -> Any:
     """
     if _is_torch(array):
         return array.detach().cpu().numpy()
-    if isinstance(array, np.ndarray) or not hasattr(array, "__array_namespace__"):
+    if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
         return array
     try:
         return np.from_dlpack(array)
@@ -90,3 +79,18 @@ def in_kind(result: np.ndarray, like: Any) -> Any:
 
 def _is_torch(array: Any) -> bool:
     return type(array).__module__.split(".")[0] == "torch" and hasattr(array, "detach")
+
+
+class ArraysInKindMixin(InKindMixin, RegressorMixin):
+    """A regressor of that kind."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions at X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        return float(super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight)))

@@ -36,10 +36,8 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class ValidatedRegressor(ArraysInKindMixin, BaseEstimator):
-    """Base of the estimators: training data and new rows in, shapes and dtypes out."""
-
-    _prediction_dtype = None  # of new rows, as in model files of old
+class SaveMixin:
+    """Writes itself to a file."""
 
     def save(self, file) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
@@ -49,6 +47,12 @@ class ValidatedRegressor(ArraysInKindMixin, BaseEstimator):
         file : path
         """
         save_model(self, file)
+
+
+class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
+    """Base of the estimators: training data and new rows in, shapes and dtypes out."""
+
+    _prediction_dtype = None  # of new rows, as in model files of old
 
     def report(self, X, y, file=None, *, X_test=None, y_test=None, target="y"):
         """Make one HTML page about the fitted model: score, path, slices, features, errors.

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from bandfall.encoding import TableEncoder
-from bandfall.estimators import BandfallRegressor
+from bandfall.estimators import BandfallClassifier, BandfallRegressor
 from bandfall.estimators._kernel_sum import KernelSum, kernel_sum, path_sum
 from bandfall.version import __version__
 
@@ -76,6 +76,8 @@ def to_onnx(estimator: Any, *, dtype: Any = None) -> Any:
 
     pipeline = isinstance(estimator, Pipeline)
     *transformers, last = [step for _, step in estimator.steps] if pipeline else [estimator]
+    if isinstance(last, BandfallClassifier):
+        raise TypeError("BandfallClassifier is not exported: ONNX models here predict numbers")
     heaviest = kernel_sum(last)
     dtype = np.dtype(heaviest.dtype if dtype is None else dtype)
     if dtype not in FLOAT_TYPES:

@@ -2,6 +2,7 @@
 
 from bandfall.plotting._bound import BoundDisplay
 from bandfall.plotting._double_descent import DoubleDescentDisplay
+from bandfall.plotting._interval import IntervalDisplay
 from bandfall.plotting._path import PathDisplay
 from bandfall.plotting._selection import SelectionDisplay
 from bandfall.plotting._shift import KernelShiftDisplay
@@ -10,6 +11,7 @@ from bandfall.plotting._tangent import TangentLogDisplay
 __all__ = [
     "BoundDisplay",
     "DoubleDescentDisplay",
+    "IntervalDisplay",
     "KernelShiftDisplay",
     "PathDisplay",
     "SelectionDisplay",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +40,8 @@ class Trial:
         Training R² at that stop.
     n_rows : int
         Training rows.
+    train_r2 : float
+        Training R² there, mean over parts: stops lie apart, and each part goes to its next one.
     """
 
     candidate: Candidate
@@ -47,6 +50,7 @@ class Trial:
     score: float
     max_r2: float
     n_rows: int
+    train_r2: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Judge(Protocol):
     """From predictions to a loss for every row."""
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of predictions (..., m, k) for targets (m, k), shape (..., m)."""
+        """Of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
         ...
 
 

@@ -120,7 +120,8 @@ def _fit_member(rows: Rows, part: Part, trial: Trial, tuned: Tuned) -> tuple[np.
 
 
 def _stop(trial: Trial) -> float:
-    return min(max(trial.max_r2, 1e-3), MAX_R2)
+    r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
+    return min(max(r2, 1e-3), MAX_R2)
 
 
 def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial) -> Path:

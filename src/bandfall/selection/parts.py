@@ -40,6 +40,8 @@ class Rows:
         Numbers of rows that belong together: equal ones, which must not be held out and
         trained on at a time.
     backend : Backend
+    strata : ndarray of int, shape (n,), or None
+        Classes of rows: every part gets its share of each, as far as groups allow.
     """
 
     views: Mapping[str, View]
@@ -47,6 +49,23 @@ class Rows:
     groups: np.ndarray
     weights: np.ndarray | None = None
     backend: Backend = HOST
+    strata: np.ndarray | None = None
+
+    def shuffled_groups(self, random: np.random.RandomState) -> np.ndarray:
+        """Numbers of all groups in random order, every stretch with its share of each class.
+
+        Groups of a class are spread evenly: the j-th of n at a random place in [j/n, (j + 1)/n).
+        """
+        order = random.permutation(int(self.groups.max()) + 1)
+        if self.strata is None:
+            return order
+        classes = np.empty(len(order), dtype=int)
+        classes[self.groups] = self.strata
+        places = np.empty(len(order))
+        for label in np.unique(classes):
+            members = order[classes[order] == label]
+            places[members] = (np.arange(len(members)) + random.uniform()) / len(members)
+        return np.argsort(places, kind="stable")
 
     def __len__(self) -> int:
         return len(self.y)
@@ -213,12 +232,12 @@ def learn_metrics(
 
 
 def split_rows(
-    groups: np.ndarray, random: np.random.RandomState, n_folds: int
+    rows: Rows, random: np.random.RandomState, n_folds: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """(training rows, held-out rows) of one partition into folds; groups stay together."""
-    n_groups = int(groups.max()) + 1
-    folds = np.array_split(random.permutation(n_groups), max(2, min(n_folds, n_groups // 2)))
-    numbers = np.empty(n_groups, dtype=int)
+    order, groups = rows.shuffled_groups(random), rows.groups
+    folds = np.array_split(order, max(2, min(n_folds, len(order) // 2)))
+    numbers = np.empty(len(order), dtype=int)
     for number, fold in enumerate(folds):
         numbers[fold] = number
     return [
@@ -227,7 +246,9 @@ def split_rows(
     ]
 
 
-def shuffled_rows(groups: np.ndarray, random: np.random.RandomState) -> np.ndarray:
+def shuffled_rows(rows: Rows, random: np.random.RandomState) -> np.ndarray:
     """All rows in random order, those of a group one after the other."""
-    ranks = random.permutation(int(groups.max()) + 1)
-    return np.argsort(ranks[groups], kind="stable")
+    order = rows.shuffled_groups(random)
+    ranks = np.empty(len(order), dtype=int)
+    ranks[order] = np.arange(len(order))
+    return np.argsort(ranks[rows.groups], kind="stable")

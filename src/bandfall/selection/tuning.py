@@ -308,7 +308,7 @@ class Search:
         n_stops = max(1, len(losses[0]) - 1)  # none: where it starts
         levels = np.unique(np.concatenate([o.ladder.r2[-n_stops:, speed] for o in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
-        levels = levels[places]
+        levels = levels[places] if len(levels) else np.zeros(1)  # constant targets train nothing
         stops = [outcome.ladder.all_reached(speed, levels) for outcome in outcomes]
         sums = np.zeros(len(levels))
         for part, loss, reached in zip(self.parts, losses, stops, strict=True):
@@ -319,7 +319,10 @@ class Search:
         mean, error = _mean_and_error(np.concatenate(rows), self._weights)
         stop = float(levels[best])
         score = _r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
-        return Trial(candidate, mean, error, score, stop, len(self.parts[0]))
+        levels_reached = [o.ladder.r2[r[best], speed] for o, r in zip(outcomes, stops, strict=True)]
+        return Trial(
+            candidate, mean, error, score, stop, len(self.parts[0]), float(np.mean(levels_reached))
+        )
 
 
 def _parts(
@@ -328,14 +331,14 @@ def _parts(
     """Parts for the whole search, and those for its finalists (none: the same)."""
     n, groups = len(rows), rows.groups
     if n < budget.fold_rows:
-        splits = split_rows(groups, random, budget.n_folds)
+        splits = split_rows(rows, random, budget.n_folds)
         n_first = budget.race_folds
         if n < budget.few_rows:  # one partition is a coin toss
             n_first = len(splits)
-            splits += split_rows(groups, random, budget.n_folds)
+            splits += split_rows(rows, random, budget.n_folds)
         parts = [Part(rows, *split) for split in splits]
         return parts[:n_first], parts
-    order = shuffled_rows(groups, random)
+    order = shuffled_rows(rows, random)
     border = min(n // 6, budget.held_out_rows)
     while border < n and groups[order[border]] == groups[order[border - 1]]:
         border += 1  # rows that are equal are on one side

@@ -1,0 +1,50 @@
+"""``--interval``: how sure predictions are, as columns beside them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+
+from bandfall.commands.outputs import PREDICTION
+from bandfall.commands.terminal import InputError, note
+from bandfall.commands.training import last_step
+
+IntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--interval",
+        metavar="SHARE",
+        help="Add columns between which the target lies for that share of rows, such as 0.9.",
+    ),
+]
+
+
+def check_interval(interval: float | None, estimator: Any) -> None:
+    """Refuse a share that is none, and models that cannot tell."""
+    if interval is None:
+        return
+    if not 0 < interval < 1:
+        raise InputError(f"--interval must lie between 0 and 1; got {interval}")
+    if not hasattr(last_step(estimator), "predict_interval"):
+        name = type(last_step(estimator)).__name__
+        raise InputError(f"--interval: {name} has none; train with --model auto")
+
+
+def interval_columns(estimator: Any, rows: Any, interval: float, names: list[str]) -> pd.DataFrame:
+    """Columns lower and upper for every prediction, by the names of the predictions."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
+    if any("too few" in str(warning.message) for warning in caught):
+        n_rows = last_step(estimator).interval_["n_rows"]
+        note(f"{n_rows:,} held-out rows are too few for --interval {interval}: it is infinite")
+    ends = ends.reshape(len(ends), -1, 2)
+    columns = {}
+    for j, name in enumerate(names):
+        suffix = name.removeprefix(PREDICTION)
+        columns[f"lower{suffix}"], columns[f"upper{suffix}"] = ends[:, j, 0], ends[:, j, 1]
+    return pd.DataFrame(columns)

@@ -1,0 +1,210 @@
+"""The classifier that tunes itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
+
+from bandfall.estimators._arrays import as_numpy
+from bandfall.estimators._self_tuning import SelfTuning
+from bandfall.selection.classes import Link, LogLoss, all_columns, class_codes
+from bandfall.selection.parts import Rows
+from bandfall.selection.tuning import Tuned
+
+
+class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
+    """Kernel classification with nothing to tune.
+
+    The search of `BandfallRegressor`, judged by log-loss: paths with a falling bandwidth train on
+    a column for every class, whose zero is the class's share in the training rows. Far from all
+    data these shares come out. Probabilities follow from the outputs by clipping or by a softmax
+    with a temperature, whichever suits held-out rows.
+
+    Takes tables as they are: categories, dates, missing values; see the guide.
+
+    Parameters
+    ----------
+    kernels, max_rounds, n_members, search_rows, max_seconds, random_state, memory_budget, device, \
+n_jobs
+        As in `BandfallRegressor`.
+    class_weight : dict, "balanced" or None, default=None
+        How much the rows of a class count, times `sample_weight`; "balanced" lets all classes
+        count alike. Probabilities then are those under these weights.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    prior_ : ndarray of shape (n_classes,)
+        Weighted shares of the classes in the training rows: what comes out far from them.
+    members_, encoders_, path_, metric_, best_params_, feature_importances_
+        As in `BandfallRegressor`.
+    link_ : Link
+        From outputs to probabilities: its kind ("clip" or "softmax") and parameter.
+    best_score_ : float
+        Minus the log-loss of the average on held-out rows.
+    held_out_rows_, held_out_probabilities_ : ndarray
+        Row numbers of the evidence, and the probabilities that models gave that had not seen them.
+    selection_ : dict of str to ndarray
+        Everything tried, one entry a trial: as in `BandfallRegressor`, with the log-loss as loss.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bandfall import BandfallClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BandfallClassifier(max_rounds=1).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **SelfTuning._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernels=None,
+        max_rounds=10,
+        n_members=4,
+        search_rows=5000,
+        max_seconds=None,
+        random_state=0,
+        memory_budget=2**30,
+        device="auto",
+        n_jobs=None,
+        class_weight=None,
+    ):
+        super().__init__(
+            kernels=kernels,
+            max_rounds=max_rounds,
+            n_members=n_members,
+            search_rows=search_rows,
+            max_seconds=max_seconds,
+            random_state=random_state,
+            memory_budget=memory_budget,
+            device=device,
+            n_jobs=n_jobs,
+        )
+        self.class_weight = class_weight
+
+    def predict(self, X):
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        best = self._log_probabilities(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return self._probabilities(self._log_probabilities(X))
+
+    def predict_log_proba(self, X):
+        """Logarithms of the probabilities."""
+        return self._log_probabilities(X).astype(self._dtype, copy=False)
+
+    def decision_function(self, X):
+        """Log-odds of the second of two classes; of more, logarithms of all probabilities.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        logs = self._log_probabilities(X)
+        values = logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+        return values.astype(self._dtype, copy=False)
+
+    def staged_predict_proba(self, X):
+        """Probabilities along training, from simple to final.
+
+        The member with the most stages sets the pace; the others keep step.
+        """
+        for total in self._staged(X):
+            yield self._probabilities(self._linked(total))
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        return super().score(X, y, sample_weight)
+
+    def _read_target(self, y) -> np.ndarray:
+        """Numbers of the classes, shape (n,)."""
+        y = column_or_1d(as_numpy(y), warn=True)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        return labels
+
+    def _row_weights(self, sample_weight, labels):
+        if self.class_weight is None:
+            return super()._row_weights(sample_weight, labels)
+        weights = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
+        return weights * compute_sample_weight(self.class_weight, self.classes_[labels])
+
+    def _codes(self, labels, weights) -> np.ndarray:
+        counts = np.bincount(labels, weights=weights, minlength=len(self.classes_))
+        self.prior_ = counts / counts.sum()
+        return class_codes(labels, self.prior_)
+
+    def _strata(self, labels) -> np.ndarray:
+        return labels
+
+    def _judge(self) -> LogLoss:
+        return LogLoss(self.prior_)
+
+    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
+        self.link_, loss = Link(), np.nan
+        held_out = tuned.held_out
+        if len(held_out):
+            weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+            self.link_, loss = self._judge().best_link(
+                tuned.predictions,
+                rows.y[held_out],
+                weights[held_out],
+                len(np.unique(held_out)),
+            )
+        self.best_score_ = -loss
+        outputs = np.broadcast_to(tuned.predictions, (len(held_out), rows.y.shape[1]))
+        self.held_out_probabilities_ = self._probabilities(self._linked(outputs))
+        self._held_out_novelty()
+
+    def _log_probabilities(self, X) -> np.ndarray:
+        return self._linked(self._average(self._encoded(self._new_table(X))))
+
+    def _linked(self, outputs: np.ndarray) -> np.ndarray:
+        columns = all_columns(outputs, len(self.classes_))
+        return self.link_.log_probabilities(columns, self.prior_)
+
+    def _probabilities(self, logs: np.ndarray) -> np.ndarray:
+        return np.exp(logs).astype(self._dtype, copy=False)

@@ -1,0 +1,374 @@
+"""What the estimators that tune themselves share: tables in, a search, an average of paths out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from numbers import Integral, Real
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bandfall.backends import Backend, resolve_backend
+from bandfall.descent import Path
+from bandfall.encoding import Table, TableEncoder, is_frame, prepare_table, read_table
+from bandfall.estimators._arrays import InKindMixin
+from bandfall.estimators._base import FLOATS, SaveMixin
+from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
+from bandfall.kernels import get_kernel
+from bandfall.metric import gradient_outer_product, scaled, slopes
+from bandfall.novelty import nearest_distances, novelty_scale
+from bandfall.operators.base import group_rows
+from bandfall.selection.candidates import KERNELS, Budget, Candidate, Judge, Trial
+from bandfall.selection.deadline import Deadline
+from bandfall.selection.members import Member, default_choice, fit_members
+from bandfall.selection.parts import Rows
+from bandfall.selection.tuning import tune
+from bandfall.selection.views import Encoded, TargetEncoded
+
+# "target" where there is a category that a mean target can stand for.
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "standard": {},
+    "steps": {"numbers": "steps"},
+    "quantile": {"numbers": "quantile"},
+    "target": {"categories": "target"},
+}
+# From so many rows on everything is computed in float32.
+_FLOAT32_ROWS = 500
+_FEWEST = 4  # different rows to choose by
+
+
+class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
+    """Fits a weighted average of paths that are chosen by held-out rows.
+
+    What the target is, is the business of subclasses: they read it (`_read_target`), turn it into
+    columns of zero mean (`_codes`), may bring a judge and classes to spread over folds, and keep
+    the evidence (`_keep_evidence`).
+    """
+
+    members_: list[Member]
+    encoders_: dict[str, TableEncoder]
+    held_out_rows_: np.ndarray
+    _n_rows: int
+    _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
+
+    _parameter_constraints = {  # noqa: RUF012
+        "kernels": ["array-like", None],
+        "max_rounds": [Interval(Integral, 0, None, closed="left")],
+        "n_members": [Interval(Integral, 1, None, closed="left")],
+        "search_rows": [Interval(Integral, 10, None, closed="left")],
+        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+        "memory_budget": [Interval(Integral, 1, None, closed="left")],
+        "device": [str, None],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernels=None,
+        max_rounds=10,
+        n_members=4,
+        search_rows=5000,
+        max_seconds=None,
+        random_state=0,
+        memory_budget=2**30,
+        device="auto",
+        n_jobs=None,
+    ):
+        self.kernels = kernels
+        self.max_rounds = max_rounds
+        self.n_members = n_members
+        self.search_rows = search_rows
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.memory_budget = memory_budget
+        self.device = device
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Choose what to average and fit it to all rows.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+            May hold missing values; a frame may hold categories, text, dates and booleans.
+        y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            How much rows count, relative to each other.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        kernels = self._checked_kernels()
+        deadline = Deadline(self.max_seconds)
+        reports = Reports(self, X, y)
+        table, y, weights = self._training_table(X, y, sample_weight)
+        rows = self._rows(table, y, weights)
+        tuned = default_choice(len(rows))
+        if rows.groups.max() + 1 >= _FEWEST and np.any(rows.y):
+            tuned = tune(
+                rows,
+                budget=self._budget,
+                judge=self._judge(),
+                kernels=kernels,
+                random=check_random_state(self.random_state),
+                interrupted=lambda: reports.task("trial"),
+                deadline=deadline,
+                n_jobs=self.n_jobs,
+            )
+        self.members_, tuned = fit_members(rows, tuned, deadline)
+        self.given_up_ = deadline.given_up
+        used = {member.candidate.encoding for member in self.members_}
+        self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
+        self.held_out_rows_, self._n_rows = tuned.held_out, len(rows)
+        self.selection_ = _table_of(tuned.trials)
+        self._keep_evidence(rows, tuned)
+        self.feature_importances_ = self._importances(rows)
+        reports.finish(self._fitted_state)
+        return self
+
+    @property
+    def path_(self) -> Path:
+        """Path of the heaviest member."""
+        return self.members_[0].path
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """What the heaviest member multiplies encoded columns with."""
+        return self.members_[0].root
+
+    @property
+    def best_params_(self) -> dict[str, Any]:
+        """Configuration of the heaviest member."""
+        best = self.members_[0]
+        return {**asdict(best.candidate), "max_r2": best.max_r2}
+
+    def novelty(self, X):
+        """How far rows are from those trained on, in a metric that the model has learned.
+
+        It is that of the heaviest member with plain ("standard") columns, or of the heaviest of
+        all where there is none: other encodings take values beyond those seen for the nearest.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Distance to the nearest training row; 1 is what 99 % of rows like those in training stay
+            within. Predictions of rows well above 1 revert to the mean.
+        """
+        return self._novelty(self._encoded(self._new_table(X)))
+
+    def _training_table(self, X, y, sample_weight):
+        """Validated rows: a Table, the target as read, weights of mean one or None."""
+        if is_frame(X):
+            table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
+            y = self._read_target(y)
+            if len(y) != len(table):
+                raise ValueError(f"y of {len(y)} rows does not fit X with {len(table)} rows")
+        else:
+            X, y = validate_data(
+                self, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **self._target_checks
+            )
+            y = self._read_target(y)
+            table, self._dtype = read_table(X), X.dtype
+        weights = self._row_weights(sample_weight, y)
+        if weights is None:
+            return table, y, None
+        used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
+        if not len(used):
+            raise ValueError("sample_weight must be positive for at least one row")
+        weights = weights[used] / weights[used].max()
+        weights /= weights.mean()
+        return table.take(used), y[used], None if np.ptp(weights) == 0 else weights
+
+    def _row_weights(self, sample_weight, y):
+        """How much rows count, shape (n,), or None where all count alike."""
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(sample_weight, y, ensure_non_negative=True)
+
+    def _new_table(self, X) -> Table:
+        check_is_fitted(self)
+        if is_frame(X):
+            return self._named(X, reset=False)
+        X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
+        return read_table(X)
+
+    def _named(self, X, *, reset) -> Table:
+        """The table of a frame; names are kept, and told where they differ."""
+        table = read_table(X)
+        if hasattr(X, "__dataframe__"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.width
+            self.feature_names_in_ = np.asarray(table.names, dtype=object)
+        return table
+
+    def _rows(self, table: Table, y, weights) -> Rows:
+        """What the search sees: encoded columns, and columns of the target of zero mean."""
+        dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
+        codes, table = self._codes(y, weights), prepare_table(table)
+        self.encoders_ = {}
+        views: dict[str, Encoded] = {}
+        for name, settings in ENCODINGS.items():
+            encoder = TableEncoder(**settings)
+            Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
+            if encoder.uses_target:
+                views[name] = TargetEncoded(encoder, table, codes, weights, Z)
+            elif not any(np.array_equal(Z, other.Z) for other in views.values()):
+                views[name] = Encoded(Z)
+            if name in views:
+                self.encoders_[name] = encoder
+        groups, _ = group_rows(views["standard"].Z)
+        return Rows(views, codes, groups, weights, self._backend(len(y)), self._strata(y))
+
+    def _judge(self) -> Judge | None:
+        """What candidates are judged by; None for the search's own."""
+        return None
+
+    def _strata(self, y) -> np.ndarray | None:
+        """Classes that held-out rows are to hold in equal shares; None where there are none."""
+        return None
+
+    def _encoded(self, table: Table) -> dict[str, np.ndarray]:
+        """Columns under the encoding of every member; what is odd is told once."""
+        encoders = self.encoders_.items()
+        return {
+            name: encoder.transform(table, warn=number == 0)
+            for number, (name, encoder) in enumerate(encoders)
+        }
+
+    def _model_rows(self, X) -> np.ndarray:
+        """Rows of features as rows of `path_`."""
+        encoder = self.encoders_[self.members_[0].candidate.encoding]
+        return scaled(encoder.transform(self._new_table(X)), self.metric_)
+
+    def _coordinates(self, columns) -> np.ndarray:
+        """Encoded columns as rows of `path_`."""
+        return scaled(columns[self.members_[0].candidate.encoding], self.metric_)
+
+    def _average(self, columns) -> np.ndarray:
+        """Of all members, in the columns that they were trained on, shape (m, k)."""
+        outputs = [
+            member.weight * self._evaluate(member, columns).astype(np.float64)
+            for member in self.members_
+        ]
+        return np.sum(outputs, axis=0)
+
+    def _staged(self, X):
+        """The same after every stage; the member with the most stages sets the pace."""
+        columns = self._encoded(self._new_table(X))
+        staged = [
+            member.path.evaluate_staged(
+                scaled(columns[member.candidate.encoding], member.root),
+                backend=self._backend(len(member.path.X)),
+            )
+            for member in self.members_
+        ]
+        n_stages = max(map(len, staged), default=0)
+        for stage in range(1, n_stages + 1):
+            yield sum(
+                member.weight * stages[-(-stage * len(stages) // n_stages) - 1].astype(np.float64)
+                for member, stages in zip(self.members_, staged, strict=True)
+            )
+
+    def _evaluate(self, member: Member, columns) -> np.ndarray:
+        rows = scaled(columns[member.candidate.encoding], member.root)
+        return member.path.evaluate(rows, backend=self._backend(len(member.path.X)))
+
+    def _importances(self, rows: Rows) -> np.ndarray:
+        shares = np.zeros(self.n_features_in_)
+        for member in self.members_:
+            encoding = member.candidate.encoding
+            product = gradient_outer_product(member.path, backend=rows.backend)
+            Z, _ = rows.views[encoding].columns(np.arange(len(rows)), np.arange(0))
+            squares = slopes(product, member.root) ** 2 * Z.var(axis=0, dtype=np.float64)
+            shares += member.weight * np.bincount(
+                self.encoders_[encoding].sources, weights=squares, minlength=self.n_features_in_
+            )
+        sizes = np.sqrt(shares)
+        return sizes / sizes.sum() if sizes.sum() > 0 else sizes
+
+    def _held_out_novelty(self) -> np.ndarray:
+        """Measure the unit of novelty; the novelty of held-out rows among all others."""
+        X, rows = self._plainest.path.X, self.held_out_rows_
+        self._novelty_scale = novelty_scale(X, memory_budget=self.memory_budget)
+        if len(X) < 2 or not self._all_rows:
+            return np.zeros(len(rows))
+        nearest = nearest_distances(X[rows], X, own=rows, memory_budget=self.memory_budget)
+        return nearest / self._novelty_scale
+
+    def _novelty(self, columns) -> np.ndarray:
+        member = self._plainest
+        rows = scaled(columns[member.candidate.encoding], member.root)
+        nearest = nearest_distances(rows, member.path.X, memory_budget=self.memory_budget)
+        return nearest / self._novelty_scale
+
+    @property
+    def _all_rows(self) -> bool:
+        """Whether members rest on all training rows, not on those alone that there was time for."""
+        return not len(self.held_out_rows_) or self._n_rows == len(self.path_.X)
+
+    @property
+    def _plainest(self) -> Member:
+        """The heaviest member that can tell how far out a value is."""
+        plain = [one for one in self.members_ if one.candidate.encoding == "standard"]
+        return (plain or self.members_)[0]
+
+    @property
+    def _budget(self) -> Budget:
+        budget = Budget()
+        return Budget(
+            first_rows=min(budget.first_rows, self.search_rows),
+            second_rows=self.search_rows,
+            max_rounds=self.max_rounds,
+            n_members=self.n_members,
+        )
+
+    def _backend(self, n_rows: int) -> Backend:
+        """Where to compute on a model of so many rows, and in how much memory."""
+        return resolve_backend(self.device, self.memory_budget, n_rows)
+
+    def _fitted_state(self):
+        """What makes a copy of the estimator predict, for callbacks."""
+        kept = {*self.get_params(), "_skl_callbacks"}
+        return {name: value for name, value in vars(self).items() if name not in kept}
+
+    def _checked_kernels(self) -> tuple[str, ...]:
+        if self.kernels is None:
+            return KERNELS
+        if isinstance(self.kernels, str):
+            raise ValueError(f"kernels={self.kernels!r} must be a sequence: ({self.kernels!r},)")
+        kernels = tuple(dict.fromkeys(get_kernel(kernel).name for kernel in self.kernels))
+        if not kernels:
+            raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
+        return kernels
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def _table_of(trials: list[Trial]) -> dict[str, np.ndarray]:
+    """One entry a trial, by columns."""
+    keys = [field.name for field in fields(Candidate)]
+    names = [field.name for field in fields(Trial) if field.name != "candidate"]
+    return {
+        **{key: np.array([getattr(trial.candidate, key) for trial in trials]) for key in keys},
+        **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},
+    }

@@ -1,0 +1,123 @@
+"""How often intervals cover, and how their width goes with the error."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.plotting._style import BLUE, GREY, VERMILION, finish, last_step, pyplot
+
+_COVERAGES = np.arange(0.1, 0.96, 0.05)
+_N_GROUPS = 10
+_MAX_POINTS = 2000
+
+
+class IntervalDisplay:
+    """Coverage against what was promised, and errors against the width of the interval.
+
+    Left: the share of rows inside, on the diagonal if the promise holds; the band is what chance
+    allows with so many rows, held out and new. Right: distances from the middle of the interval
+    over half its width, and for tenths of the rows the distance that the promised share stays
+    within: on the diagonal if widths are right everywhere. Build it with `from_estimator`.
+
+    Parameters
+    ----------
+    coverages, shares : ndarray of shape (c,)
+        Promised, and found.
+    half_widths, errors : ndarray of shape (n,)
+        Of one coverage: half the width, and the distance of the target from the middle.
+    coverage : float
+        That coverage.
+    n_held_out : int
+        Rows that the intervals were learned from.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of two matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> from sklearn.datasets import make_friedman1
+    >>> from bandfall import BandfallRegressor
+    >>> from bandfall.plotting import IntervalDisplay
+    >>> X, y = make_friedman1(120, noise=1.0, random_state=0)
+    >>> model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X[:60], y[:60])
+    >>> IntervalDisplay.from_estimator(model, X[60:], y[60:]).axes_[0].get_xlabel()
+    'promised coverage'
+    """
+
+    def __init__(self, *, coverages, shares, half_widths, errors, coverage, n_held_out):
+        self.coverages = coverages
+        self.shares = shares
+        self.half_widths = half_widths
+        self.errors = errors
+        self.coverage = coverage
+        self.n_held_out = n_held_out
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, coverage=0.9, axes=None):
+        """From a fitted `BandfallRegressor`, and rows that it has not seen.
+
+        A pipeline that ends with one will do; rows of several targets count one by one.
+        """
+        model, X = last_step(estimator, X)
+        y = np.asarray(y, dtype=float)
+        ends = model.predict_interval(X, [*_COVERAGES, coverage])
+        lower, upper = ends[..., 0, :].reshape(y.size, -1), ends[..., 1, :].reshape(y.size, -1)
+        target = y.reshape(-1, 1)
+        inside = (lower <= target) & (target <= upper)
+        middle, half = 0.5 * (lower + upper)[:, -1], 0.5 * (upper - lower)[:, -1]
+        display = cls(
+            coverages=_COVERAGES,
+            shares=inside[:, :-1].mean(axis=0),
+            half_widths=half,
+            errors=np.abs(target[:, 0] - middle),
+            coverage=coverage,
+            n_held_out=model.interval_["n_rows"],
+        )
+        return display.plot(axes=axes)
+
+    def plot(self, *, axes=None):
+        """Draw, on two axes of the caller's or on new ones."""
+        if axes is None:
+            _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.6), layout="constrained")
+        self.axes_ = np.asarray(axes, dtype=object).ravel()
+        if len(self.axes_) != 2:
+            raise ValueError(f"axes must be two; got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        self._draw_coverage(self.axes_[0])
+        self._draw_widths(self.axes_[1])
+        for ax in self.axes_:
+            finish(ax)
+        return self
+
+    def _draw_coverage(self, ax):
+        promised = self.coverages
+        chance = 1.0 / len(self.errors) + 1.0 / max(1, self.n_held_out)
+        slack = 2.0 * np.sqrt(promised * (1.0 - promised) * chance)
+        ax.fill_between(promised, promised - slack, promised + slack, color=GREY, alpha=0.2, lw=0)
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.8)
+        ax.plot(promised, self.shares, "o-", color=BLUE, markersize=4)
+        ax.set(xlabel="promised coverage", ylabel="share of rows inside", xlim=(0, 1), ylim=(0, 1))
+
+    def _draw_widths(self, ax):
+        known = np.isfinite(self.half_widths)
+        half, errors = self.half_widths[known], self.errors[known]
+        step = max(1, -(-len(half) // _MAX_POINTS))
+        ax.scatter(half[::step], errors[::step], s=6, color=BLUE, alpha=0.35, linewidths=0)
+        groups = np.array_split(np.argsort(half, kind="stable"), _N_GROUPS)
+        groups = [group for group in groups if len(group)]
+        ax.plot(
+            [half[group].mean() for group in groups],
+            [np.quantile(errors[group], self.coverage) for group in groups],
+            "o-",
+            color=VERMILION,
+            markersize=4,
+            label=f"{self.coverage:.0%} of errors are below",
+        )
+        if len(half):
+            ends = np.array([half.min(), half.max()])
+            ax.plot(ends, ends, color=GREY, linewidth=0.8, label="end of the interval")
+            ax.legend(fontsize=8, frameon=False, loc="upper left")
+        ax.set(xlabel="half the width", ylabel="distance from the middle")

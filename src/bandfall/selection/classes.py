@@ -1,0 +1,122 @@
+"""Classes as columns of numbers, and back from what a model says to probabilities.
+
+A path trains on one-hot columns minus the prior: where it knows nothing it says zero, which is the
+prior. Two classes need one column alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+CLIP, SOFTMAX = "clip", "softmax"
+_STRAY_ROWS = 0.5
+_LEAST = 1e-12  # probability: a finite loss
+# What is tried: to which share of the prior a class may fall, and what outputs are divided by.
+_FLOORS = tuple(np.geomspace(1e-3, 0.5, 9))
+_TEMPERATURES = tuple(np.geomspace(0.01, 2.0, 24))
+
+
+def class_codes(labels: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """One-hot columns minus the prior, (n, c); of two classes the second column alone."""
+    codes = np.eye(len(prior))[labels] - prior
+    return codes[:, 1:] if len(prior) == 2 else codes
+
+
+def all_columns(outputs: np.ndarray, n_classes: int) -> np.ndarray:
+    """A column for every class, from codes or outputs (..., k)."""
+    return np.concatenate([-outputs, outputs], axis=-1) if n_classes == 2 else outputs
+
+
+@dataclass(frozen=True)
+class Link:
+    """From outputs g to probabilities; of g = 0 the prior π.
+
+    "clip" : p ∝ max(π + g, parameter · π), for outputs that are probabilities nearly as they are.
+    "softmax" : p ∝ π exp(g / parameter), where they order classes well but are not sure enough.
+
+    Attributes
+    ----------
+    kind : str
+    parameter : float
+        Floor or temperature.
+    """
+
+    kind: str = CLIP
+    parameter: float = 1e-3
+
+    def log_probabilities(self, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
+        """Of outputs (..., c) for every class, shape (..., c)."""
+        if self.kind == CLIP:
+            shares = np.maximum(prior + outputs, self.parameter * prior)
+            logs = np.log(np.maximum(shares, _LEAST))
+        else:
+            logs = outputs / self.parameter + np.log(np.maximum(prior, _LEAST))
+        logs = logs - logs.max(axis=-1, keepdims=True)
+        return logs - np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+
+
+LINKS = (
+    *(Link(CLIP, float(floor)) for floor in _FLOORS),
+    *(Link(SOFTMAX, float(temperature)) for temperature in _TEMPERATURES),
+)
+_QUICK_LINKS = LINKS[::3]
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """−log of the probability given to the true class, with the link that suits best.
+
+    Attributes
+    ----------
+    prior : ndarray of shape (c,)
+    """
+
+    prior: np.ndarray
+
+    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Of outputs (m, ..., k) for codes (m, ..., k), each by the best of a few links."""
+        outputs, true = self._outputs_and_true(predictions, y)
+        losses = np.stack([self._with(link, outputs, true) for link in _QUICK_LINKS])
+        best = losses.mean(axis=1, keepdims=True).argmin(axis=0, keepdims=True)
+        return np.take_along_axis(losses, np.broadcast_to(best, (1, *losses.shape[1:])), axis=0)[0]
+
+    def best_link(
+        self, outputs: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_rows: int
+    ) -> tuple[Link, float]:
+        """The link of least log-loss over held-out rows, and that loss.
+
+        Half a row that was labelled by the prior at random counts with them: few rows that are
+        all right do not make a model certain.
+
+        Parameters
+        ----------
+        outputs, codes : ndarray of shape (m, k)
+        weights : ndarray of shape (m,)
+        n_rows : int
+            How many different rows these are.
+        """
+        columns, true = self._outputs_and_true(outputs, codes)
+        best = LINKS[0], math.inf, math.inf
+        for link in LINKS:
+            logs = link.log_probabilities(columns, self.prior)
+            losses = -np.take_along_axis(logs, true[:, None], axis=1)[:, 0]
+            loss = float(np.average(losses, weights=weights))
+            stray = float(np.average(-logs @ self.prior, weights=weights))
+            total = loss + _STRAY_ROWS / n_rows * stray
+            if total < best[2]:
+                best = link, loss, total
+        return best[0], best[1]
+
+    def _outputs_and_true(
+        self, outputs: np.ndarray, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        n_classes = len(self.prior)
+        return all_columns(outputs, n_classes), all_columns(y, n_classes).argmax(axis=-1)
+
+    def _with(self, link: Link, outputs: np.ndarray, true: np.ndarray) -> np.ndarray:
+        logs = link.log_probabilities(outputs, self.prior)
+        index = np.broadcast_to(true, logs.shape[:-1])[..., None]
+        return -np.take_along_axis(logs, index, axis=-1)[..., 0]

@@ -1,0 +1,244 @@
+"""From errors at held-out rows to intervals that cover a promised share of new rows.
+
+Split-conformal prediction: of n + 1 exchangeable errors, each is as likely as any other to be the
+r-th smallest, so that the ⌈level (n + 1)⌉-th smallest of the n errors seen exceeds the next one
+with a probability of at least `level`, whatever their distribution. Errors are divided by a size
+that may depend on the place; what is exact for equal sizes stays so for any size that does not
+look at the error itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandfall.kernels import get_kernel
+from bandfall.model import KernelSum
+
+SIDED_ROWS = 400  # from so many rows on each tail has its own quantile: 99 % needs 199 a tail
+_ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
+_N_BANDWIDTHS = 7
+_PRIOR_ROWS = 3.0  # what the overall size counts where a place is judged
+_JUDGED_AT = (0.5, 0.8, 0.9, 0.95)
+_WORTH = 0.01  # share by which the score must fall for sizes to depend on the place
+
+
+def conformal_quantile(
+    scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """What a new score does not exceed with probability `level` or more.
+
+    The smallest score q with Σ_{scores ≤ q} w ≥ level · (Σ w + 1): the new row has weight one.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, k)
+    levels : ndarray of shape (c,)
+        In [0, 1].
+    weights : ndarray of shape (m,), optional
+        In units of the new row's; one each by default.
+
+    Returns
+    -------
+    ndarray of shape (c, k)
+        ∞ where there are too few rows for the level.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.arange(1.0, 10.0)[:, None]
+    >>> conformal_quantile(scores, np.array([0.5, 0.9, 0.95])).ravel()
+    array([ 5.,  9., inf])
+    """
+    weights = np.ones(len(scores)) if weights is None else weights
+    order = np.argsort(scores, axis=0)
+    total = np.cumsum(weights[order], axis=0)
+    needed = np.asarray(levels) * (weights.sum() + 1.0) - _ROUNDING * (1.0 + len(scores))
+    sorted_scores = np.concatenate(
+        [np.take_along_axis(scores, order, axis=0), np.full((1, scores.shape[1]), np.inf)]
+    )
+    ranks = [np.searchsorted(total[:, j], needed) for j in range(scores.shape[1])]
+    return np.take_along_axis(sorted_scores, np.stack(ranks, axis=1), axis=0)
+
+
+def score_quantiles(
+    scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Quantiles of signed scores, each erring to the outside, shape (c, k).
+
+    From `SIDED_ROWS` rows on the tails are taken as they are; below, both tails are pooled and
+    the quantiles lie symmetrically about zero.
+    """
+    levels = np.asarray(levels, dtype=float)
+    n_rows = len(scores) if weights is None else weights.sum()
+    above = (levels >= 0.5)[:, None]
+    if n_rows < SIDED_ROWS:
+        size = conformal_quantile(np.abs(scores), np.abs(2.0 * levels - 1.0), weights)
+        size = np.where((levels == 0.5)[:, None], 0.0, size)
+        return np.where(above, size, -size)
+    outer = np.maximum(levels, 1.0 - levels)
+    upper = conformal_quantile(scores, outer, weights)
+    lower = -conformal_quantile(-scores, outer, weights)
+    return np.where(above, upper, lower)
+
+
+def interval_score(
+    lower: np.ndarray, upper: np.ndarray, y: np.ndarray, coverage: float
+) -> np.ndarray:
+    """Width plus 2 / (1 − coverage) times what y lies outside (Gneiting and Raftery, 2007).
+
+    The smaller the better; the expectation is least for the central quantiles.
+    """
+    outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
+    return (upper - lower) + 2.0 / (1.0 - coverage) * outside
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large errors are about a place: a kernel smoother of those seen.
+
+        s(x) = (Σ_i w_i k(‖x − x_i‖ / h) |e_i| + c ē) / (Σ_i w_i k(‖x − x_i‖ / h) + c),
+
+    with ē their overall mean, which comes out far from all rows, and c the few rows it counts.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (m, d)
+        Of the held-out rows.
+    errors : ndarray of shape (m, k)
+        In standard deviations of the target.
+    weights : ndarray of shape (m,)
+    rows : ndarray of int, shape (m,)
+        Their numbers: a row that was held out twice does not judge itself.
+    """
+
+    coordinates: np.ndarray
+    errors: np.ndarray
+    weights: np.ndarray
+    rows: np.ndarray
+
+    @property
+    def overall(self) -> np.ndarray:
+        """Mean |error|, shape (k,)."""
+        return np.average(np.abs(self.errors), axis=0, weights=self.weights)
+
+    def bandwidths(self) -> np.ndarray:
+        """Candidates, from the root mean square distance of two rows down; none if all agree."""
+        spread = np.sqrt(2.0 * np.var(self.coordinates.astype(np.float64), axis=0).sum())
+        return spread * 0.5 ** np.arange(_N_BANDWIDTHS) if spread > 0 else np.zeros(0)
+
+    def at(self, coordinates: np.ndarray, bandwidth: float) -> np.ndarray:
+        """s at new rows, shape (m_new, k)."""
+        return self._quotient(self._sums(coordinates, [bandwidth])[0])
+
+    def left_out(self, bandwidths: np.ndarray) -> np.ndarray:
+        """s at the held-out rows, from the other rows alone, shape (len(bandwidths), m, k)."""
+        sums = self._sums(self.coordinates, bandwidths)
+        own = np.zeros((self.rows.max() + 1, sums.shape[2]))
+        np.add.at(own, self.rows, self._terms)
+        return np.stack([self._quotient(np.maximum(part - own[self.rows], 0.0)) for part in sums])
+
+    @property
+    def _terms(self) -> np.ndarray:
+        """w |e| and w of every row, shape (m, k + 1)."""
+        return self.weights[:, None] * np.column_stack(
+            [np.abs(self.errors), np.ones(len(self.errors))]
+        )
+
+    def _sums(
+        self, coordinates: np.ndarray, bandwidths: Sequence[float] | np.ndarray
+    ) -> np.ndarray:
+        n_bandwidths, terms = len(bandwidths), self._terms
+        sums = KernelSum(
+            self.coordinates,
+            get_kernel("gaussian"),
+            np.asarray(bandwidths),
+            np.broadcast_to(terms, (n_bandwidths, *terms.shape)),
+            np.zeros(terms.shape[1]),
+        ).evaluate_staged(coordinates)
+        return np.diff(sums, axis=0, prepend=0.0)
+
+    def _quotient(self, sums: np.ndarray) -> np.ndarray:
+        above = sums[:, :-1] + _PRIOR_ROWS * self.overall
+        return above / (sums[:, -1:] + _PRIOR_ROWS)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How errors are scaled before their quantiles are taken.
+
+    Attributes
+    ----------
+    method : str
+        Name of the coordinates that sizes depend on; "constant" where they do not.
+    bandwidth : float
+        Of the smoother; 0 for constant sizes.
+    sizes : ndarray of shape (m, k)
+        Of the held-out rows, each judged by the others.
+    gain : float
+        Share by which the interval score is below that of constant sizes.
+    """
+
+    method: str
+    bandwidth: float
+    sizes: np.ndarray
+    gain: float
+
+
+def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
+    """Sizes (m, k) of errors, larger where rows are unlike those seen.
+
+    They grow in proportion to the distance, up to a standard deviation of the target: where
+    nothing is known but its mean.
+    """
+    grown = sizes * np.maximum(novelty, 1.0)[:, None]
+    return np.minimum(grown, np.maximum(sizes, 1.0))
+
+
+def calibrate(candidates: dict[str, Sizes], novelty: np.ndarray) -> Calibration:
+    """The sizes whose intervals score best on the held-out rows, constant ones in case of doubt.
+
+    Parameters
+    ----------
+    candidates : dict of str to Sizes
+        By name of their coordinates; errors and weights are the same.
+    novelty : ndarray of shape (m,)
+        Of the held-out rows.
+    """
+    first = next(iter(candidates.values()))
+    errors, weights = first.errors, first.weights
+    overall = np.where(first.overall > 0, first.overall, 1.0)
+    constant = widened(np.broadcast_to(overall, errors.shape), novelty)
+    reference = _mean_score(errors, constant, weights)
+    best = Calibration("constant", 0.0, constant, 0.0)
+    if reference == 0.0 or weights.sum() < 2 * _PRIOR_ROWS:
+        return best
+    for name, candidate in candidates.items():
+        bandwidths = candidate.bandwidths()
+        if not len(bandwidths):
+            continue
+        for bandwidth, sizes in zip(bandwidths, candidate.left_out(bandwidths), strict=True):
+            sizes = widened(np.where(first.overall > 0, sizes, 1.0), novelty)
+            gain = 1.0 - _mean_score(errors, sizes, weights) / reference
+            if gain > max(best.gain, _WORTH):
+                best = Calibration(name, float(bandwidth), sizes, float(gain))
+    return best
+
+
+def _mean_score(errors: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> float:
+    """Interval score over rows, targets and several coverages, in units of the mean |error|."""
+    scores = errors / sizes
+    unit = np.average(np.abs(errors), axis=0, weights=weights)
+    total = 0.0
+    for coverage in _JUDGED_AT:
+        tail = 0.5 * (1.0 - coverage)
+        # Finite for however few rows: candidates are compared, nothing is promised.
+        lower, upper = score_quantiles(scores, np.array([tail, 1.0 - tail]), weights)
+        largest = np.abs(scores).max(axis=0)
+        lower, upper = np.maximum(lower, -largest), np.minimum(upper, largest)
+        rows = interval_score(sizes * lower, sizes * upper, errors, coverage)
+        share = np.divide(rows, unit, out=np.zeros_like(rows), where=unit > 0)
+        total += (1.0 - coverage) * float(np.average(share.mean(axis=1), weights=weights))
+    return total

@@ -1,0 +1,59 @@
+"""``bandfall predict --interval``."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bandfall import load_model
+from bandfall.commands import training
+from shell import Y, call, frame, one_line, quick_flagship
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+
+
+@pytest.fixture
+def csv(tmp_path):
+    frame().to_csv(tmp_path / "d.csv", index=False)
+    return tmp_path / "d.csv"
+
+
+@pytest.fixture
+def model(tmp_path, csv):
+    done = call("fit", csv, "--target", "y", "--out", tmp_path / "m")
+    assert done.exit_code == 0, done.output
+    return tmp_path / "m"
+
+
+def test_ends_stand_beside_the_predictions(model, csv, tmp_path):
+    done = call("predict", model, csv, "--interval", "0.9", "--out", tmp_path / "p.csv")
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert list(table.columns) == ["prediction", "lower", "upper"]
+    expected = load_model(model).predict_interval(frame()[["width", "höhe"]], 0.9)
+    np.testing.assert_allclose(table[["lower", "upper"]], expected, rtol=1e-9)
+    assert np.all(table["lower"] <= table["prediction"])
+
+
+def test_several_targets_and_json(tmp_path):
+    frame().assign(z=lambda t: -t["y"]).to_csv(tmp_path / "d.csv", index=False)
+    call("fit", tmp_path / "d.csv", "--target", "y", "--target", "z", "--out", tmp_path / "m")
+    done = call("predict", tmp_path / "m", tmp_path / "d.csv", "--interval", "0.8", "--json")
+    assert set(json.loads(done.stdout)["kept"]) == {"lower_y", "upper_y", "lower_z", "upper_z"}
+
+
+def test_what_cannot_be_is_one_line(model, csv, tmp_path):
+    assert "between 0 and 1" in one_line(call("predict", model, csv, "--interval", "90"))
+    call("fit", csv, *Y, "--out", tmp_path / "kgdd")
+    complaint = one_line(call("predict", tmp_path / "kgdd", csv, "--interval", "0.9"))
+    assert "--model auto" in complaint
+
+
+def test_too_few_rows_are_told(model, csv):
+    done = call("predict", model, csv, "--interval", "0.999")
+    assert done.exit_code == 0
+    assert "too few" in done.stderr

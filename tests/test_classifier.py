@@ -181,7 +181,7 @@ def test_the_same_seed_gives_the_same_model(moons, binary):
 
 
 def test_continuous_targets_are_refused():
-    with pytest.raises(ValueError, match=r"[Uu]nknown label type"):
+    with pytest.raises(ValueError, match="label type"):
         BandfallClassifier(**FAST).fit(np.arange(8.0)[:, None], np.linspace(0, 1, 8))
 
 

@@ -14,7 +14,8 @@ from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
 
-# A column of text with more levels than these is taken for numbers with a slip of the pen.
+# A column of text with more levels than these, or with numbers among them, is one of numbers with
+# a slip of the pen.
 _MOST_CLASSES = 20
 _ROWS_A_CLASS = 10
 _FEW_VALUES = 5
@@ -50,16 +51,16 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
     known = target.dropna()
     n_levels = int(known.nunique())
     if kind_of(target) == "text":
-        if text.number_style([str(level) for level in known.unique()]) is not None:
+        levels = pd.Series(known.unique()).map(str)
+        numbers = pd.to_numeric(levels, errors="coerce").notna().any()
+        if numbers or text.number_style(list(levels)) is not None:
             return False
         few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_A_CLASS)
         if few:
             note(f"{target.name!r} holds {n_levels} classes, not numbers: --task classification")
         return few
     if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_A_CLASS:
-        note(
-            f"{target.name!r} has only {n_levels} values; --task classification makes classes of them"
-        )
+        note(f"{target.name!r} has only {n_levels} values; are they classes? --task classification")
     return False
 
 

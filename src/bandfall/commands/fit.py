@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from bandfall.commands.classes import Task, TaskOption, class_scores
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
     DataArgument,
@@ -43,6 +44,7 @@ from bandfall.commands.training import (
     ModelChoice,
     Trained,
     last_step,
+    make_classifier,
     make_estimator,
     model_notes,
     score_words,
@@ -61,6 +63,7 @@ def fit(
         "model.bandfall"
     ),
     model: ModelOption = ModelChoice.AUTO,
+    task: TaskOption = Task.AUTO,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
     keep: KeepOption = None,
@@ -81,14 +84,17 @@ def fit(
 
     All columns without another part are features: numbers, text, dates, truth values, with or
     without missing values (for --model kgdd and krr-cv, numbers and complete rows only). Rows
-    without a target are set aside. Ctrl-C ends training early and keeps the model reached so far.
+    without a target are set aside; a target of text is a class. Ctrl-C ends training early and
+    keeps the model reached so far.
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
         estimator = make_estimator(model, device, max_seconds)
         roles = Roles(target, drop or [], keep or [], weights, time_split, group)
-        table = load_table(data, roles, Style(sep, decimal, encoding))
-        if model is not ModelChoice.AUTO:
+        table = load_table(data, roles, Style(sep, decimal, encoding), task)
+        if table.has_classes:
+            estimator = make_classifier(model, device, max_seconds)
+        elif model is not ModelChoice.AUTO:
             table = only_numbers(table, model)
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS[model])
         trained = train(estimator, rows)
@@ -125,7 +131,12 @@ def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) ->
         result |= {"status": path.status.value, "train_r2": path.r2}
     if given_up := getattr(last_step(trained.estimator), "given_up_", []):
         result["given_up"] = given_up
-    if held_out is not None:
+    if held_out is not None and rows.has_classes:
+        model = last_step(trained.estimator)
+        result["classes"] = [str(label) for label in model.classes_]
+        probabilities = model.predict_proba(held_out.X)
+        result["test"] = class_scores(model, probabilities, held_out.y.astype(str))
+    elif held_out is not None:
         predictions = trained.estimator.predict(held_out.X)
         result["test"] = scores(held_out.y, predictions, held_out.weights)
         if len(rows.roles.targets) > 1:
@@ -144,9 +155,15 @@ def _show(result: dict[str, Any], roles: Roles) -> None:
     ]
     if result.get("status") == "constant_target":
         pairs.append(("training", "the target is constant: every prediction is its value"))
-    elif "train_r2" in result:
+    elif "train_r2" in result and "classes" not in result:
         pairs.append(("training R²", f"{result['train_r2']:.4f} ({result['status']})"))
-    if "test" in result:
+    if "classes" in result:
+        test, how = result["test"], f" on {result['n_test']:,} rows (log-loss {{:.4f}})"
+        rest = how.format(test["log_loss"])
+        pairs.append(
+            ("held-out accuracy", Text.assemble((f"{test['accuracy']:.1%}", "bold"), rest))
+        )
+    elif "test" in result:
         for name, one in result["test"].get("targets", {"": result["test"]}).items():
             score, rest = _score_cells(one, result["n_test"], roles)
             pairs.append((f"held-out R² {name}".rstrip(), Text.assemble((score, "bold"), rest)))

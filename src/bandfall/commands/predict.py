@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
+from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
+from bandfall.commands.classes import class_scores, predicted_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.intervals import IntervalOption, check_interval, interval_columns
@@ -75,21 +77,49 @@ def predict(
         table, style = read_table(data, Style(sep, decimal, encoding), text=text)
         kept = _kept_columns(table, stored, keep or [], name_of(data))
         rows = features_of(table, stored, kinds, name_of(data))
-        predictions = _predictions(stored.estimator, rows, name_of(data))
+        result: dict[str, Any] = {"n_rows": len(table)}
+        if is_classifier(last_step(stored.estimator)):
+            predictions, beside = _classes(stored, table, rows, name_of(data), result)
+        else:
+            predictions = _numbers(stored, table, rows, name_of(data), result)
+            beside = pd.DataFrame(index=table.index)
         if style.remarks:
             note(f"{name_of(data)}: {style.remarks}")
-        result: dict[str, Any] = {"n_rows": len(predictions)}
-        n_missing = int(np.sum(~np.isfinite(predictions).all(axis=1)))
-        if n_missing:
-            result["n_missing"] = n_missing
-            note(f"{n_missing:,} rows with missing features have no prediction")
-        _score(table, predictions, stored.notes, name_of(data), result)
         names = _names(predictions, stored.notes)
-        kept_columns = table[kept]
         if interval is not None:
-            ends = interval_columns(stored.estimator, rows, interval, names)
-            kept_columns = pd.concat([ends.set_index(table.index), kept_columns], axis=1)
-        _write(predictions, kept_columns, names, out, result, json)
+            beside = interval_columns(stored.estimator, rows, interval, names)
+        beside = pd.concat([beside.set_index(table.index), table[kept]], axis=1)
+        _write(predictions, beside, names, out, result, json)
+
+
+def _numbers(
+    stored: ModelFile, table: pd.DataFrame, rows: Any, source: str, result: dict[str, Any]
+) -> np.ndarray:
+    """Predictions (m, k); what is missing, and how good they are, goes to `result`."""
+    predictions = _predictions(stored.estimator, rows, source)
+    n_missing = int(np.sum(~np.isfinite(predictions).all(axis=1)))
+    if n_missing:
+        result["n_missing"] = n_missing
+        note(f"{n_missing:,} rows with missing features have no prediction")
+    _score(table, predictions, stored.notes, source, result)
+    return predictions
+
+
+def _classes(
+    stored: ModelFile, table: pd.DataFrame, rows: Any, source: str, result: dict[str, Any]
+) -> tuple[np.ndarray, pd.DataFrame]:
+    """Classes (m, 1) and columns of probabilities; how good they are goes to `result`."""
+    model = last_step(stored.estimator)
+    labels, probabilities, columns = predicted_classes(model, rows, source)
+    targets = _targets(stored.notes)
+    if len(targets) == 1 and targets[0] in table.columns:
+        y = target_labels(table[targets[0]])
+        known = ~pd.isna(y)
+        if known.sum() > 1:
+            result["scores"] = class_scores(model, probabilities[known], y[known].astype(str))
+            share = result["scores"]["accuracy"]
+            note(f"against the target in {source}: {share:.1%} of {known.sum():,} rows are right")
+    return labels, columns
 
 
 def strings_of(value: Any) -> dict[str, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from bandfall.commands.classes import Task, are_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers, times, weight_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.tables import check_finite, name_of, read_table, require_columns
@@ -105,6 +106,11 @@ class Table:
         )
 
     @property
+    def has_classes(self) -> bool:
+        """Whether the target is a class, not a number."""
+        return self.y.dtype == object
+
+    @property
     def target(self) -> str:
         """What is predicted, for people."""
         return ", ".join(self.roles.targets)
@@ -113,7 +119,9 @@ class Table:
         return len(self.y)
 
 
-def load_table(source: str, roles: Roles, style: Style | None = None) -> Table:
+def load_table(
+    source: str, roles: Roles, style: Style | None = None, task: Task = Task.REGRESSION
+) -> Table:
     """Features and targets of a file; rows without a target are set aside and counted."""
     roles.check()
     table, style = read_table(source, style)
@@ -122,8 +130,8 @@ def load_table(source: str, roles: Roles, style: Style | None = None) -> Table:
     features = [column for column in table.columns if column not in roles.no_features]
     if not features:
         raise InputError(f"{name} has no column beside the target {', '.join(roles.targets)!r}")
-    targets = np.stack([target_numbers(table[one], name) for one in roles.targets], axis=1)
-    known = ~np.isnan(targets).any(axis=1)
+    targets = _targets([table[one] for one in roles.targets], name, task)
+    known = ~pd.isna(targets).any(axis=1)
     n_without = int(np.sum(~known))
     if not known.any():
         raise InputError(f"no row of {name} has a value in the target {', '.join(roles.targets)!r}")
@@ -145,6 +153,13 @@ def load_table(source: str, roles: Roles, style: Style | None = None) -> Table:
     if n_without:
         note(f"{n_without:,} of {n_rows:,} rows have no target and were set aside")
     return loaded
+
+
+def _targets(columns: list[pd.Series], name: str, task: Task) -> np.ndarray:
+    """Targets (n, k): numbers, or classes as text."""
+    if are_classes(task, columns):
+        return target_labels(columns[0])[:, None]
+    return np.stack([target_numbers(column, name) for column in columns], axis=1)
 
 
 def _groups(column: pd.Series) -> np.ndarray:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sklearn.base import is_classifier
+
 from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.rows import Roles, load_table, only_numbers, split_table
@@ -61,6 +63,8 @@ def train_on(
 def kept_rows_of(stored: ModelFile) -> tuple[Rows, Rows | None, list[str]]:
     """Training rows, held-out rows and names of features that a model file kept."""
     estimator, notes = stored.estimator, stored.notes
+    if is_classifier(estimator):
+        raise InputError("the model tells classes apart; this page is about models of numbers")
     rows = notes.get("train")
     if not isinstance(rows, dict) or not {"X", "y"} <= set(rows):
         raise InputError(

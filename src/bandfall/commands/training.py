@@ -67,6 +67,15 @@ def make_estimator(
     return _on_device(estimator, device)
 
 
+def make_classifier(
+    choice: ModelChoice, device: Device = Device.AUTO, max_seconds: float | None = None
+) -> BaseEstimator:
+    """The same where the target is a class."""
+    if choice is not ModelChoice.AUTO:
+        raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
+    return _on_device(bandfall.BandfallClassifier(max_seconds=max_seconds), device)
+
+
 def _on_device(estimator: Any, device: Device) -> Any:
     last = last_step(estimator)
     if "device" not in last.get_params():
@@ -225,8 +234,10 @@ def model_notes(train_table: Table, test_table: Table | None, seconds: float) ->
         "n_without_target": train_table.n_without_target,
         "split": split_words(roles),
         "seconds": seconds,
-        "train": pack_rows(train_table.X, train_table.y),
     }
+    if train_table.has_classes:  # what reads the rows is about numbers
+        return notes
+    notes["train"] = pack_rows(train_table.X, train_table.y)
     if test_table is not None:
         notes["test"] = pack_rows(test_table.X, test_table.y)
     return notes

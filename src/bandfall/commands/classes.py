@@ -1,0 +1,100 @@
+"""Targets that are classes: ``fit --task``, and what ``predict`` writes about them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import numpy as np
+import pandas as pd
+import typer
+from sklearn.metrics import accuracy_score, log_loss
+
+from bandfall.commands.tables import kind_of
+from bandfall.commands.terminal import InputError, note
+from bandfall.encoding import text
+
+# A column of text with more levels than these, or with numbers among them, is one of numbers with
+# a slip of the pen.
+_MOST_CLASSES = 20
+_ROWS_A_CLASS = 10
+_FEW_VALUES = 5
+
+
+class Task(StrEnum):
+    """What ``--task`` takes."""
+
+    AUTO = "auto"
+    REGRESSION = "regression"
+    CLASSIFICATION = "classification"
+
+
+TaskOption = Annotated[
+    Task,
+    typer.Option(
+        "--task", help="Predict numbers or classes; auto: classes where the target is text."
+    ),
+]
+
+
+def are_classes(task: Task, targets: list[pd.Series]) -> bool:
+    """Whether a table is trained on classes; what auto decided is told."""
+    if task is Task.REGRESSION:
+        return False
+    if len(targets) > 1:
+        if task is Task.CLASSIFICATION:
+            raise InputError("--task classification takes one --target")
+        return False
+    (target,) = targets
+    if task is Task.CLASSIFICATION:
+        return True
+    known = target.dropna()
+    n_levels = int(known.nunique())
+    if kind_of(target) == "text":
+        levels = pd.Series(known.unique()).map(str)
+        numbers = pd.to_numeric(levels, errors="coerce").notna().any()
+        if numbers or text.number_style(list(levels)) is not None:
+            return False
+        few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_A_CLASS)
+        if few:
+            note(f"{target.name!r} holds {n_levels} classes, not numbers: --task classification")
+        return few
+    if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_A_CLASS:
+        note(f"{target.name!r} has only {n_levels} values; are they classes? --task classification")
+    return False
+
+
+def target_labels(column: pd.Series) -> np.ndarray:
+    """Classes as text, None where there is none; numbers without needless decimals."""
+    if kind_of(column) == "number":
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        labels = [None if np.isnan(value) else f"{value:.15g}" for value in values]
+    else:
+        missing = column.isna().to_numpy()
+        labels = [None if gone else str(value) for value, gone in zip(column, missing, strict=True)]
+    found = np.empty(len(labels), dtype=object)
+    found[:] = labels
+    return found
+
+
+def class_scores(model: Any, probabilities: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """Share of rows that are right, and log-loss over the rows of classes that the model knows."""
+    known = np.isin(y, model.classes_)
+    predicted = model.classes_[probabilities.argmax(axis=1)]
+    loss = float("nan")
+    if known.any() and len(model.classes_) > 1:
+        loss = float(log_loss(y[known], probabilities[known], labels=list(model.classes_)))
+    return {"accuracy": float(accuracy_score(y, predicted)), "log_loss": loss}
+
+
+def predicted_classes(
+    model: Any, rows: Any, source: str
+) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+    """Classes (m, 1), probabilities (m, c), and these as columns ``probability_CLASS``."""
+    try:
+        probabilities = np.asarray(model.predict_proba(rows))
+    except ValueError as error:  # what is wrong with a table, by column
+        raise InputError(f"{source}: {error}") from error
+    names = [f"probability_{label}" for label in model.classes_]
+    labels = model.classes_[probabilities.argmax(axis=1)].astype(object)
+    return labels[:, None], probabilities, pd.DataFrame(probabilities, columns=names)

@@ -1,4 +1,4 @@
-"""``bandfall predict --interval``."""
+"""``bandfall predict --interval`` and ``--novelty``."""
 
 import json
 
@@ -57,3 +57,26 @@ def test_too_few_rows_are_told(model, csv):
     done = call("predict", model, csv, "--interval", "0.999")
     assert done.exit_code == 0
     assert "too few" in done.stderr
+
+
+def test_novelty_stands_beside_the_predictions(model, tmp_path):
+    rows = frame()[["width", "höhe"]]
+    rows.to_csv(tmp_path / "near.csv", index=False)
+    done = call("predict", model, tmp_path / "near.csv", "--novelty", "--out", tmp_path / "p.csv")
+    assert done.exit_code == 0, done.output
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert list(table.columns) == ["prediction", "novelty"]
+    np.testing.assert_allclose(table["novelty"], load_model(model).novelty(rows), atol=1e-9)
+
+
+def test_many_novel_rows_are_told(model, tmp_path):
+    (frame()[["width", "höhe"]] + 1000.0).to_csv(tmp_path / "far.csv", index=False)
+    done = call("predict", model, tmp_path / "far.csv", "--novelty", "--interval", "0.9")
+    assert done.exit_code == 0, done.output
+    assert "far from the training rows" in done.stderr
+    assert done.stdout.splitlines()[0] == "prediction,lower,upper,novelty"
+
+
+def test_models_without_novelty_are_told_in_one_line(csv, tmp_path):
+    call("fit", csv, *Y, "--out", tmp_path / "kgdd")
+    assert "--model auto" in one_line(call("predict", tmp_path / "kgdd", csv, "--novelty"))

@@ -241,7 +241,12 @@ class TestCommand:
         assert "overwrite" in one_line(call("explore", "d.csv", *Y, "--out", "d.csv", "--force"))
 
     def test_serves_until_interrupted(self, tmp_path):
-        command = [sys.executable, "-m", "bandfall", "explore", "d.csv", *Y, "--no-open", "--json"]
+        # A background shell has its children ignore Ctrl-C.
+        start = (
+            "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); "
+            "runpy.run_module('bandfall', run_name='__main__')"
+        )
+        command = [sys.executable, "-c", start, "explore", "d.csv", *Y, "--no-open", "--json"]
         paths = os.pathsep.join([str(SOURCES), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
             command,
@@ -257,7 +262,7 @@ class TestCommand:
                 time.sleep(0.1)
             assert "What if" in urlopen(address, timeout=10).read().decode()
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=240)
+            _, errors = process.communicate(timeout=60)
             assert process.returncode == 0
             assert "Traceback" not in errors.decode()
         finally:

@@ -1,4 +1,4 @@
-"""``--interval``: how sure predictions are, as columns beside them."""
+"""``--interval`` and ``--novelty``: how sure predictions are, as columns beside them."""
 
 from __future__ import annotations
 
@@ -21,6 +21,33 @@ IntervalOption = Annotated[
         help="Add columns between which the target lies for that share of rows, such as 0.9.",
     ),
 ]
+
+NoveltyOption = Annotated[
+    bool,
+    typer.Option(
+        "--novelty",
+        help="Add how far rows are from the training rows: above 1, farther than usual.",
+    ),
+]
+MANY_NOVEL = 0.1  # of the rows: worth a word
+
+
+def check_novelty(novelty: bool, estimator: Any) -> None:
+    """Refuse models that cannot tell."""
+    if novelty and not hasattr(last_step(estimator), "novelty"):
+        name = type(last_step(estimator)).__name__
+        raise InputError(f"--novelty: {name} has none; train with --model auto")
+
+
+def novelty_column(estimator: Any, rows: Any, name: str) -> pd.DataFrame:
+    """The column; a note where many rows are far from all that was seen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # told with the predictions already
+        novelty = np.asarray(last_step(estimator).novelty(rows))
+    share = float(np.mean(novelty > 1))
+    if share > MANY_NOVEL:
+        note(f"{share:.0%} of the rows in {name} are far from the training rows: see novelty")
+    return pd.DataFrame({"novelty": novelty})
 
 
 def check_interval(interval: float | None, estimator: Any) -> None:

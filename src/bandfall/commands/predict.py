@@ -16,7 +16,14 @@ from sklearn.utils import get_tags
 from bandfall.commands.classes import class_scores, predicted_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers
 from bandfall.commands.csv_files import Style
-from bandfall.commands.intervals import IntervalOption, check_interval, interval_columns
+from bandfall.commands.intervals import (
+    IntervalOption,
+    NoveltyOption,
+    check_interval,
+    check_novelty,
+    interval_columns,
+    novelty_column,
+)
 from bandfall.commands.options import (
     DataArgument,
     DecimalOption,
@@ -53,6 +60,7 @@ def predict(
         Path | None, typer.Option("--out", help="CSV file to write [default: standard output].")
     ] = None,
     interval: IntervalOption = None,
+    novelty: NoveltyOption = False,
     keep: KeepOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
@@ -72,6 +80,7 @@ def predict(
             check_out(out, is_predictions, force=force, inputs=(model, data))
         stored = read_model_file(model)
         check_interval(interval, stored.estimator)
+        check_novelty(novelty, stored.estimator)
         kinds = strings_of(stored.notes.get("kinds"))
         text = [name for name, kind in kinds.items() if kind == "text"]
         table, style = read_table(data, Style(sep, decimal, encoding), text=text)
@@ -88,6 +97,9 @@ def predict(
         names = _names(predictions, stored.notes)
         if interval is not None:
             beside = interval_columns(stored.estimator, rows, interval, names)
+        if novelty:
+            far = novelty_column(stored.estimator, rows, name_of(data))
+            beside = pd.concat([beside.set_index(far.index), far], axis=1)
         beside = pd.concat([beside.set_index(table.index), table[kept]], axis=1)
         _write(predictions, beside, names, out, result, json)
 

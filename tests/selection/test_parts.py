@@ -31,8 +31,13 @@ def rows_of(n=40, n_outputs=1, weighted=False, dtype=np.float64):
     return Rows(views, (y - y.mean(0)) / y.std(0), group_rows(X)[0], weights)
 
 
+def grouped(groups):
+    """Rows of which only the groups matter."""
+    return Rows({}, np.zeros((len(groups), 1)), groups)
+
+
 def part_of(rows):
-    (train, held_out), *_ = split_rows(rows.groups, np.random.RandomState(0), 4)
+    (train, held_out), *_ = split_rows(rows, np.random.RandomState(0), 4)
     return Part(rows, train, held_out)
 
 
@@ -200,7 +205,7 @@ def test_metrics_that_are_known_are_not_learned_again():
 
 def test_parts_side_by_side_are_nearly_as_one_by_one():
     rows = rows_of(n=60)
-    parts = [Part(rows, *split) for split in split_rows(rows.groups, np.random.RandomState(0), 3)]
+    parts = [Part(rows, *split) for split in split_rows(rows, np.random.RandomState(0), 3)]
     together = run_parts(parts, "standard", 0, "matern12", SPEEDS)
     for part, outcome in zip(parts, together, strict=True):
         (alone,) = run_parts([part], "standard", 0, "matern12", SPEEDS)
@@ -226,7 +231,7 @@ def test_folds_are_a_partition_that_keeps_groups_together(seed, n, n_groups, n_f
     if groups.max() < 1:
         groups[0] = 1
         groups[1] = 0
-    splits = split_rows(groups, np.random.RandomState(seed), n_folds)
+    splits = split_rows(grouped(groups), np.random.RandomState(seed), n_folds)
     assert 2 <= len(splits) <= n_folds
     assert_array_equal(np.sort(np.concatenate([held_out for _, held_out in splits])), np.arange(n))
     for train, held_out in splits:
@@ -238,7 +243,7 @@ def test_folds_are_a_partition_that_keeps_groups_together(seed, n, n_groups, n_f
 @given(seeds, st.integers(1, 40), st.integers(1, 40))
 def test_shuffled_rows_keep_groups_together(seed, n, n_groups):
     groups = np.unique(np.random.default_rng(seed).integers(0, n_groups, n), return_inverse=True)[1]
-    order = shuffled_rows(groups, np.random.RandomState(seed))
+    order = shuffled_rows(grouped(groups), np.random.RandomState(seed))
     assert_array_equal(np.sort(order), np.arange(n))
     n_changes = np.count_nonzero(np.diff(groups[order]))
     assert n_changes == groups.max()
@@ -246,6 +251,8 @@ def test_shuffled_rows_keep_groups_together(seed, n, n_groups):
 
 def test_shuffling_depends_on_the_random_state_alone():
     groups = np.arange(30)
-    first, again, other = (shuffled_rows(groups, np.random.RandomState(seed)) for seed in (0, 0, 1))
+    first, again, other = (
+        shuffled_rows(grouped(groups), np.random.RandomState(seed)) for seed in (0, 0, 1)
+    )
     assert_array_equal(first, again)
     assert np.any(first != other)

@@ -24,6 +24,7 @@ _STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
 _LATEST = 1e6  # training time a bandwidth may take
 _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
 _NEWTON_STEPS = 60
+_MAX_HALVINGS = 100  # of a pass that its space does not cover
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
 _TOLERATED = 0.1  # of the residual, as the error of a pass
@@ -255,8 +256,11 @@ class _Climb:
                     break
             space.expand()
         times = wanted
-        while not (accurate := self._errors(space, times) <= allowed).all():
-            times = np.where(accurate, times, 0.5 * times)  # errors go to zero with the time
+        for _ in range(_MAX_HALVINGS):  # errors go to zero with the time
+            accurate = self._errors(space, times) <= allowed
+            if accurate.all():
+                break
+            times = np.where(accurate, times, 0.5 * times)
         clock.pass_by(paths, times, slow)
         return times, done
 

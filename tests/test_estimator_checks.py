@@ -40,7 +40,7 @@ def test_sklearn_checks(estimator, check):
     ],
     expected_failed_checks=lambda estimator: {
         "check_sample_weight_equivalence_on_dense_data": (
-            "rows are held out at random: repeated rows may fall on both sides"
+            "repeated rows are held out in other parts than one row of their weight"
         )
     },
 )

@@ -48,7 +48,8 @@ class BandfallRegressor(IntervalRegressor):
         Where to compute: None for NumPy, else torch there. "auto" takes a GPU, if there is one,
         for more than 2,000 rows.
     n_jobs : int, optional
-        Parts that are held out in turn (below 1,500 rows) to work on at a time.
+        Encodings to work on at a time; by default as many as there are cores where that pays.
+        The model does not depend on it.
 
     Attributes
     ----------

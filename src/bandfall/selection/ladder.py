@@ -310,7 +310,7 @@ class _Climb:
         self._blocks.append(self._operator.numpy(block))
         squares = self._operator.numpy((self._residual * self._residual).sum(0))
         self._squares = self._per_path(squares)
-        # What training cannot raise, rounding must not lower: levels are looked up in order.
+        # Rounding and the tolerance of a pass may lower it a little; levels are looked up in order.
         self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
         self.finished = self._squares <= 1.01 * (1.0 - self._max_r2)
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import reference
 from bandfall import KernelDescentRegressor
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, flow, resume_path
-from bandfall.descent.decay import Decay
+from bandfall.descent.decay import Decay, first_below
 from bandfall.descent.front import TrainingFront
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.kernels import KERNELS, get_kernel
@@ -155,6 +155,21 @@ def test_events_among_rates_of_all_scales(seed, share):
     t = decay.first_below(level, 1e12)
     assert decay.at(t) <= level * (1 + 1e-9)
     assert decay.at(t * (1 - 1e-11)) >= level * (1 - 1e-9)
+
+
+@given(seeds, st.integers(1, 6))
+def test_events_of_many_sums_are_those_of_each(seed, n_terms):
+    """Never reached, reached before the limit or at once: row by row as `Decay` says."""
+    rng = np.random.default_rng(seed)
+    rates = 10.0 ** rng.uniform(-4, 2, (8, n_terms)) * (rng.random((8, n_terms)) > 0.1)
+    weights = rng.uniform(0, 1, (8, n_terms))
+    levels = weights.sum(axis=1) * rng.uniform(-0.1, 1.2, 8)
+    limit = 10.0 ** rng.uniform(0, 6)
+    alone = [
+        Decay(*row).first_below(level, limit)
+        for *row, level in zip(rates, weights, levels, strict=True)
+    ]
+    assert_allclose(first_below(rates, weights, levels, limit), alone, rtol=1e-6)
 
 
 @pytest.mark.parametrize("max_r2", [0.3, 0.9, 0.999, 1.0])

@@ -10,7 +10,7 @@ from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.operators import WeightedOperator, make_operator
 from bandfall.schedules import MinimumSpeed
-from bandfall.selection.ladder import Ladder, _first_below, train_ladders
+from bandfall.selection.ladder import Ladder, train_ladders
 from problems import problem, seeds
 from reference_ladder import staged_r2, staged_sums
 
@@ -283,22 +283,3 @@ def test_how_many_stops_a_level_takes():
     levels = [0.0, 0.1, 0.2, 0.2 + 1e-12, 0.3, 0.5, 0.8, 1.0]
     assert [ladder.reached(0, level) for level in levels] == [1, 1, 1, 1, 2, 2, 3, 3]
     assert [ladder.reached(1, level) for level in (0.0, 0.5, 0.9)] == [1, 3, 3]
-
-
-@settings(max_examples=30)
-@given(seeds, st.integers(1, 6))
-def test_times_at_which_sums_of_exponentials_fall_to_a_level(seed, n_terms):
-    rng = np.random.default_rng(seed)
-    rates = 10.0 ** rng.uniform(-4, 2, (5, n_terms))
-    weights = rng.uniform(0, 1, (5, n_terms))
-    levels = weights.sum(axis=1) * rng.uniform(0.01, 1.2, 5)
-    times = _first_below(rates, weights, levels)
-    reached = (weights * np.exp(-times[:, None] * rates)).sum(axis=1)
-    above = weights.sum(axis=1) > levels
-    assert_array_equal(times[~above], 0.0)
-    assert_allclose(reached[above], levels[above], rtol=1e-5)
-
-
-def test_a_level_that_is_never_reached_takes_the_longest_time():
-    times = _first_below(np.array([[0.0, 1.0], [0.0, 0.0]]), np.full((2, 2), 0.5), np.full(2, 0.1))
-    assert_array_equal(times, 1e6)

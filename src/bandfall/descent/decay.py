@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 _MAX_STEPS = 200  # a scale of rates takes a few
 _ROUNDING = 2e-13
+_COARSE = 1e-4  # the last of many steps at once: the one before left its square
+
+Number = TypeVar("Number", float, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Decay:
     def first_below(self, level: float, limit: float) -> float:
         """When f first falls to `level`; ∞ if not before `limit`.
 
-        log f is convex: Newton's steps from the left approach the root without passing it.
+        One f in plain numbers: through `first_below`, fits of few rows would take a fifth longer.
         """
         value = float(self.weights.sum())
         if value <= level:
@@ -39,7 +43,7 @@ class Decay:
         time = 0.0
         terms = self.weights
         for _ in range(_MAX_STEPS):
-            step = math.log(value / level) * value / float(self.rates @ terms)
+            step = _newton_step(math.log(value / level), value, float(self.rates @ terms))
             time += step
             if step <= _ROUNDING * time:
                 break
@@ -48,3 +52,41 @@ class Decay:
             if value <= level:
                 break
         return min(time * (1.0 + _ROUNDING), limit)  # from the far side
+
+
+def first_below(
+    rates: np.ndarray, weights: np.ndarray, levels: np.ndarray, limit: float
+) -> np.ndarray:
+    """When each row's Σ weights · e^{−t·rates} falls to its level; ∞ if not before `limit`.
+
+    `Decay.first_below` for many sums at once, to a relative accuracy of about 1e-8.
+
+    Parameters
+    ----------
+    rates, weights : ndarray of shape (p, m)
+    levels : ndarray of shape (p,)
+    limit : float
+    """
+    values = weights.sum(axis=1)
+    times = np.where(values <= levels, 0.0, math.inf)
+    ends = (weights * np.exp(-limit * rates)).sum(axis=1)
+    falling = (values > levels) & (levels > 0.0) & (ends <= levels)
+    rates, weights, levels, values = (a[falling] for a in (rates, weights, levels, values))
+    terms, roots = weights, np.zeros(len(levels))
+    for _ in range(_MAX_STEPS):
+        steps = _newton_step(np.log(values / levels), values, (rates * terms).sum(axis=1))
+        roots += steps
+        if np.all(steps <= _COARSE * roots):
+            break
+        terms = weights * np.exp(-roots[:, None] * rates)
+        values = terms.sum(axis=1)
+    times[falling] = np.minimum(roots, limit)
+    return times
+
+
+def _newton_step(excess: Number, value: Number, slope: Number) -> Number:
+    """From the left towards f = level, for log f − log level = `excess` and f′ = −`slope`.
+
+    log f is convex: these steps approach the root without passing it.
+    """
+    return excess * value / slope

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.descent.decay import first_below
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.operators import KernelOperator
 
@@ -23,7 +24,6 @@ _MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the nex
 _STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
 _LATEST = 1e6  # training time a bandwidth may take
 _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
-_NEWTON_STEPS = 60
 _MAX_HALVINGS = 100  # of a pass that its space does not cover
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
@@ -241,14 +241,16 @@ class _Climb:
                 space.diagonalise()
                 rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
                 weights = space.weights.reshape(len(paths), -1)
-                slow, enough = _first_below(
+                ends = first_below(
                     np.concatenate([rates, rates]),
                     np.concatenate([rates * weights, weights]),
                     np.append(
                         self._thresholds(bandwidth)[paths],
                         np.full(len(paths), 1.0 - self._max_r2),
                     ),
-                ).reshape(2, -1)
+                    _LATEST,
+                )
+                slow, enough = np.minimum(ends, _LATEST).reshape(2, -1)
                 wanted = np.minimum(clock.remaining(paths, slow), enough)
                 allowed = self._allowed(paths)
                 done = self._errors(space, wanted) <= allowed
@@ -284,7 +286,7 @@ class _Climb:
             until = times
             if stop < n_stops:
                 level = start * fall ** (stop / n_stops)
-                until = np.minimum(_first_below(rates, weights, level), times)
+                until = np.minimum(first_below(rates, weights, level, _LATEST), times)
             coefficients, residual = space.advance(np.repeat(until, self._n_outputs))
             block = self._operator.zeros(self._residual.shape)
             block[:, columns] = coefficients - before
@@ -348,22 +350,3 @@ class _Clock:
         crossed = (slow <= times) & ~self.located(paths)
         self._end[paths[crossed]] = self._factor * (self._elapsed[paths] + slow)[crossed]
         self._elapsed[paths] += times
-
-
-def _first_below(rates: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
-    """When each Σ weights e^{−t·rates} falls to its level, as `Decay.first_below`, row by row."""
-    times = np.zeros(len(levels))
-    terms = weights
-    values = terms.sum(axis=1)
-    for _ in range(_NEWTON_STEPS):
-        above = values > levels
-        slopes = (rates * terms).sum(axis=1)
-        steps = np.log(np.where(above, values / levels, 1.0)) * values
-        with np.errstate(over="ignore"):  # which is later than _LATEST
-            steps = np.divide(steps, slopes, out=np.full_like(steps, math.inf), where=slopes > 0)
-        times = np.minimum(times + np.where(above, steps, 0.0), _LATEST)
-        if np.all(~above | (steps <= 1e-4 * times) | (times >= _LATEST)):
-            break
-        terms = weights * np.exp(-times[:, None] * rates)
-        values = terms.sum(axis=1)
-    return times

@@ -7,24 +7,22 @@ from functools import cached_property
 
 import numpy as np
 
-from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sums
-from bandfall.operators.distances import largest_distance, squared_distances, to_power
+from bandfall.operators.distances import largest_distance
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import for_each, n_threads, scratch
-
-_LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache
+from bandfall.operators.tiles import LEAF_SIZE, Tiles
 
 
 class BlockedOperator:
     """Products with K(σ) that never hold K(σ), for any number of rows.
 
     Rows are ordered by the leaves of a k-d tree. Each tile of the upper triangle is evaluated
-    once and used for both of its sides. Distances inside a tile are taken about the centre of
-    its leaf, which keeps float32 accurate exactly where rows are near. Tiles whose leaves are
-    so far apart that every entry is below rounding are skipped: late in training, when the
-    bandwidth is small against the data, few are left. What the budget can hold of a K(σ) is
-    kept for the next product at the same bandwidth.
+    once and used for both of its sides. Tiles whose leaves are so far apart that every entry is
+    below rounding are skipped: late in training, when the bandwidth is small against the data,
+    few are left. What the budget can hold of a K(σ) is kept for the next product at the same
+    bandwidth.
 
     Parameters
     ----------
@@ -54,11 +52,8 @@ class BlockedOperator:
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(memory_budget))
-        self._rows = rows[self._leaves.order]
+        self._of_rows = Tiles(rows[self._leaves.order], self._leaves.slices, kernel, self.dtype)
         self._nearest = self._leaves.distance_bounds()
-        self._prepare_leaves()
-        # Entries below rounding / n cannot change a sum of n of them.
-        self._radius = _vanishing_point(kernel, float(np.finfo(self.dtype).eps) / self.n_rows)
         side = self._side = max(s.stop - s.start for s in self._leaves.slices)
         working = n_threads() * 3 * side * side * self.dtype.itemsize
         n_kept = max(0, memory_budget - working) // (side * side * self.dtype.itemsize)
@@ -80,7 +75,7 @@ class BlockedOperator:
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return largest_distance(self._rows, self._side)
+        return largest_distance(self._of_rows.rows, self._side)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""
@@ -108,7 +103,7 @@ class BlockedOperator:
 
     def _begin(self, bandwidth: float) -> None:
         """List the tiles of K(bandwidth) that are not all rounding; none is evaluated yet."""
-        near = self._nearest <= self._radius * bandwidth
+        near = self._nearest <= self._of_rows.reach(bandwidth)
         self._tiles = np.argwhere(np.triu(near))
         self._evaluated = np.zeros(min(len(self._tiles), len(self._kept)), dtype=bool)
         self._bandwidth = bandwidth
@@ -130,60 +125,22 @@ class BlockedOperator:
             total[columns] += K.T @ block[rows]
 
     def _tile(self, number: int, i: int, j: int) -> np.ndarray:
-        shape = (len(self._centred[i]), len(self._centred[j]))
+        shape = self._of_rows.shape(i, j)
         if number >= len(self._evaluated):
-            return self._evaluate(i, j, scratch("tile", shape, self.dtype))
+            tile = scratch("tile", shape, self.dtype)
+            return self._of_rows.evaluate(i, j, self._bandwidth, tile)
         tile = self._kept[number, : shape[0] * shape[1]].reshape(shape)
         if not self._evaluated[number]:
-            self._evaluate(i, j, tile)
+            self._of_rows.evaluate(i, j, self._bandwidth, tile)
             self._evaluated[number] = True
         return tile
 
-    def _evaluate(self, i: int, j: int, out: np.ndarray) -> np.ndarray:
-        """K between leaves i and j, into `out`."""
-        if i == j:  # exact zeros for equal rows, and few of these
-            rows = self._rows[self._leaves.slices[i]]
-            out[...] = to_power(squared_distances(rows, rows), self.kernel.power)
-        else:
-            # ‖x − z‖² = [−2p, ‖p‖², 1]·[z, 1, ‖z‖²] about the centre of z's leaf.
-            p = self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
-            left = np.empty((len(p), p.shape[1] + 2), self.dtype)
-            np.multiply(p, -2.0, out=left[:, :-2])
-            np.einsum("ij,ij->i", p, p, out=left[:, -2])
-            left[:, -1] = 1.0
-            np.matmul(left, self._right[j], out=out)
-            np.abs(out, out=out)  # rounding may leave a tiny negative square
-            to_power(out, self.kernel.power)
-        work = scratch("work", out.shape, self.dtype)
-        return kernel_matrix(self.kernel, out, self._bandwidth, out=out, work=work)
-
-    def _prepare_leaves(self) -> None:
-        self._centres, self._centred, self._right = [], [], []
-        for leaf in self._leaves.slices:
-            rows = self._rows[leaf]
-            centre = rows.mean(axis=0)
-            centred = (rows - centre).astype(self.dtype)
-            squares = np.einsum("ij,ij->i", centred, centred)
-            self._centres.append(centre)
-            self._centred.append(centred)
-            self._right.append(
-                np.ascontiguousarray(np.vstack([centred.T, np.ones_like(squares), squares]))
-            )
-
     def _leaf_size(self, memory_budget: int) -> int:
         side = math.isqrt(max(1, memory_budget // (n_threads() * 6 * self.dtype.itemsize)))
-        return max(16, min(_LEAF_SIZE, side))
+        return max(16, min(LEAF_SIZE, side))
 
     @cached_property
     def _groups(self) -> tuple[np.ndarray, int]:
-        original = np.empty_like(self._rows)
-        original[self._leaves.order] = self._rows
+        original = np.empty_like(self._of_rows.rows)
+        original[self._leaves.order] = self._of_rows.rows
         return group_rows(original)
-
-
-def _vanishing_point(kernel: Kernel, value: float) -> float:
-    """A scaled distance beyond which the profile stays below `value`."""
-    u = 1.0
-    while u < 1e12 and float(kernel(np.array([u]))[0]) > value:
-        u *= 1.1
-    return u if u < 1e12 else math.inf

@@ -1,0 +1,84 @@
+"""Tiles of K(σ) between leaves of rows: what operators that never hold K(σ) evaluate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.rows import scratch
+
+LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache
+
+
+class Tiles:
+    """K(σ) between any two leaves.
+
+    Distances inside a tile are taken about the centre of its leaf, which keeps float32 accurate
+    exactly where rows are near. Nothing is kept between calls, so that threads may share it.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n, d), float64
+        Of zero mean, leaf by leaf.
+    slices : sequence of slice
+        Of `rows`, one a leaf.
+    kernel : Kernel
+    dtype : dtype
+        Of K(σ).
+    """
+
+    def __init__(self, rows: np.ndarray, slices: Sequence[slice], kernel: Kernel, dtype: np.dtype):
+        self.rows = rows
+        self.slices = slices
+        self.kernel = kernel
+        self.dtype = dtype
+        # Entries below rounding / n cannot change a sum of n of them.
+        self._radius = _vanishing_point(kernel, float(np.finfo(dtype).eps) / len(rows))
+        self._centres, self._centred, self._right = [], [], []
+        for leaf in slices:
+            centre = rows[leaf].mean(axis=0)
+            centred = (rows[leaf] - centre).astype(dtype)
+            squares = np.einsum("ij,ij->i", centred, centred)
+            self._centres.append(centre)
+            self._centred.append(centred)
+            self._right.append(
+                np.ascontiguousarray(np.vstack([centred.T, np.ones_like(squares), squares]))
+            )
+
+    def reach(self, bandwidth: float) -> float:
+        """A distance beyond which every entry of K(bandwidth) is below rounding."""
+        return self._radius * bandwidth
+
+    def shape(self, i: int, j: int) -> tuple[int, int]:
+        """Of the tile between two leaves."""
+        return len(self._centred[i]), len(self._centred[j])
+
+    def evaluate(self, i: int, j: int, bandwidth: float, out: np.ndarray) -> np.ndarray:
+        """K(bandwidth) between leaves i and j, into `out`."""
+        if i == j:  # exact zeros for equal rows, and few of these
+            rows = self.rows[self.slices[i]]
+            out[...] = to_power(squared_distances(rows, rows), self.kernel.power)
+        else:
+            # ‖x − z‖² = [−2p, ‖p‖², 1]·[z, 1, ‖z‖²] about the centre of z's leaf.
+            p = self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
+            left = np.empty((len(p), p.shape[1] + 2), self.dtype)
+            np.multiply(p, -2.0, out=left[:, :-2])
+            np.einsum("ij,ij->i", p, p, out=left[:, -2])
+            left[:, -1] = 1.0
+            np.matmul(left, self._right[j], out=out)
+            np.abs(out, out=out)  # rounding may leave a tiny negative square
+            to_power(out, self.kernel.power)
+        work = scratch("work", out.shape, self.dtype)
+        return kernel_matrix(self.kernel, out, bandwidth, out=out, work=work)
+
+
+def _vanishing_point(kernel: Kernel, value: float) -> float:
+    """A scaled distance beyond which the profile stays below `value`."""
+    u = 1.0
+    while u < 1e12 and float(kernel(np.array([u]))[0]) > value:
+        u *= 1.1
+    return u if u < 1e12 else math.inf

@@ -107,6 +107,21 @@ def test_a_row_does_not_judge_itself():
         assert_allclose(sizes.left_out(np.array([0.6, 0.3]))[1, i], expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("moved", [0.0, 0.1])
+def test_sizes_at_new_rows_are_those_of_the_formula(moved):
+    """Rows that were held out twice, at one place or (`moved`) at two."""
+    random = np.random.default_rng(0)
+    rows, weights = np.arange(30) % 20, random.uniform(0.5, 1.5, 30)
+    x, errors = random.uniform(size=(20, 2))[rows], random.standard_normal((30, 2))
+    x[20:] += moved
+    new = random.uniform(size=(7, 2))
+    squares = ((new[:, None] - x) ** 2).sum(axis=2)
+    kernel = np.exp(-0.5 * squares / 0.3**2) * weights
+    mean = np.average(np.abs(errors), axis=0, weights=weights)
+    expected = (kernel @ np.abs(errors) + 3.0 * mean) / (kernel.sum(axis=1, keepdims=True) + 3.0)
+    assert_allclose(Sizes(x, errors, weights, rows).at(new, 0.3), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 def test_sizes_depend_on_the_place_where_errors_do(spread):
     random = np.random.default_rng(1)

@@ -51,3 +51,23 @@ def test_repeated_rows():
 
 def test_float32_rows(rows):
     assert novelty_scale(rows.astype(np.float32)) == pytest.approx(novelty_scale(rows), rel=1e-3)
+
+
+def test_a_row_that_is_near_enough_will_do():
+    random = np.random.default_rng(3)
+    rows = random.uniform(size=(20_000, 1))  # so dense that float32 does not tell neighbours apart
+    new = np.concatenate([random.uniform(size=(500, 1)), random.uniform(1.0, 2.0, size=(500, 1))])
+    exact, enough = nearest_distances(new, rows), 3e-4
+    quick = nearest_distances(new, rows, enough=enough)
+    beyond = exact > enough
+    assert 400 < beyond.sum() < 600
+    np.testing.assert_array_equal(quick[beyond], exact[beyond])
+    assert np.all(quick[~beyond] <= enough)
+    assert np.all(quick >= exact)
+
+
+def test_near_enough_leaves_oneself_out(rows):
+    own = np.arange(len(rows))
+    np.testing.assert_array_equal(
+        nearest_distances(rows, rows, own=own, enough=0.0), nearest_distances(rows, rows, own=own)
+    )

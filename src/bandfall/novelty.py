@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.operators.distances import squared_distances
+from bandfall.operators.rows import CACHE_ENTRIES
 
 __all__ = ["nearest_distances", "novelty_scale"]
 
 _SHARE = 0.99  # of rows like those seen: what is farther than these is novel
 _MAX_ROWS = 2000  # to judge by
-_COPIES = 4  # of a block of distances, while they are computed
+_COPIES = 4  # of a block of scores, while they are computed
 
 
 def nearest_distances(
@@ -19,6 +19,7 @@ def nearest_distances(
     Z: np.ndarray,
     *,
     own: np.ndarray | None = None,
+    enough: float | None = None,
     memory_budget: int = DEFAULT_MEMORY_BUDGET,
 ) -> np.ndarray:
     """Euclidean distance of each new row to the nearest of the rows Z, shape (m,).
@@ -30,6 +31,8 @@ def nearest_distances(
         Both in the coordinates in which distances are measured.
     own : ndarray of int, shape (m,), optional
         For each new row one of Z that does not count: itself.
+    enough : float, optional
+        A row as near as this will do in place of the nearest: half the time.
     memory_budget : int
         Bytes.
 
@@ -40,14 +43,39 @@ def nearest_distances(
     """
     centre = Z.mean(axis=0, dtype=np.float64)
     rows, new = Z - centre, Z_new - centre
-    block = max(1, int(memory_budget) // (8 * _COPIES * len(rows)))
-    nearest = np.empty(len(new))
-    for start in range(0, len(new), block):
-        part = slice(start, start + block)
-        squares = squared_distances(new[part], rows)
-        if own is not None:
-            squares[np.arange(len(squares)), own[part]] = np.inf
-        nearest[part] = np.sqrt(squares.min(axis=1))
+    if enough is None:
+        return _distances(new, rows, own, np.float64, memory_budget)
+    # Rounded scores may name the wrong row; whichever they name is at its true distance.
+    nearest = _distances(new, rows, own, np.float32, memory_budget)
+    open_ = np.flatnonzero(~(nearest <= enough))
+    few = None if own is None else own[open_]
+    nearest[open_] = _distances(new[open_], rows, few, np.float64, memory_budget)
+    return nearest
+
+
+def _distances(
+    new: np.ndarray,
+    rows: np.ndarray,
+    own: np.ndarray | None,
+    dtype: type[np.floating],
+    memory_budget: int,
+) -> np.ndarray:
+    """Distances to the rows of the largest x · z − ‖z‖² / 2, computed in a dtype: the nearest.
+
+    Scores are one product; distances are taken from differences, which do not cancel.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        wide = np.column_stack([rows, -0.5 * np.einsum("ij,ij->i", rows, rows)]).astype(dtype)
+        block = max(1, min(CACHE_ENTRIES, int(memory_budget) // (8 * _COPIES)) // len(rows))
+        nearest = np.empty(len(new))
+        for start in range(0, len(new), block):
+            part = slice(start, start + block)
+            ones = np.ones(len(new[part]))
+            scores = np.column_stack([new[part], ones]).astype(dtype) @ wide.T
+            if own is not None:
+                scores[np.arange(len(scores)), own[part]] = -np.inf
+            difference = new[part] - rows[scores.argmax(axis=1)]
+            nearest[part] = np.sqrt(np.einsum("ij,ij->i", difference, difference))
     return nearest
 
 

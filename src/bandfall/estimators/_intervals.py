@@ -81,7 +81,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         table = self._new_table(X)
         columns = self._encoded(table)
         total = self._average(columns)
-        sizes = self._sizes(total, columns)
+        sizes = self._sizes(evidence, total, columns)
         with np.errstate(invalid="ignore", over="ignore"):
             steps = np.where(offsets.T == 0, 0.0, sizes[..., None] * offsets.T)
         quantiles = self._in_units(np.moveaxis(total[..., None] + steps, -1, 0))
@@ -136,9 +136,10 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
             candidates["metric"] = Sizes(self.path_.X[evidence.rows], *rest)
         return candidates
 
-    def _sizes(self, predictions: np.ndarray, columns: dict[str, np.ndarray]) -> np.ndarray:
+    def _sizes(
+        self, evidence: _Evidence, predictions: np.ndarray, columns: dict[str, np.ndarray]
+    ) -> np.ndarray:
         """Of errors at new rows, wider where these are novel, shape (m, k)."""
-        evidence = self._evidence()
         candidates = self._candidates(evidence)
         overall = candidates["prediction"].overall if len(evidence.rows) else np.ones(1)
         sizes = np.broadcast_to(overall, predictions.shape)
@@ -147,7 +148,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
             places = predictions if method == "prediction" else self._coordinates(columns)
             sizes = candidates[method].at(places, self.interval_["bandwidth"])
         sizes = np.where(overall > 0, sizes, 1.0)
-        return widened(sizes, self._novelty(columns))
+        return widened(sizes, self._novelty(columns, enough=1.0))
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
         return self._shaped(predictions * self._y_scale + self._y_offset)

@@ -311,11 +311,17 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         nearest = nearest_distances(X[rows], X, own=rows, memory_budget=self.memory_budget)
         return nearest / self._novelty_scale
 
-    def _novelty(self, columns) -> np.ndarray:
-        member = self._plainest
+    def _novelty(self, columns, enough: float | None = None) -> np.ndarray:
+        """Of rows; where it is at most `enough`, anything up to that may come out."""
+        member, scale = self._plainest, self._novelty_scale
         rows = scaled(columns[member.candidate.encoding], member.root)
-        nearest = nearest_distances(rows, member.path.X, memory_budget=self.memory_budget)
-        return nearest / self._novelty_scale
+        nearest = nearest_distances(
+            rows,
+            member.path.X,
+            enough=None if enough is None else enough * scale,
+            memory_budget=self.memory_budget,
+        )
+        return nearest / scale
 
     @property
     def _all_rows(self) -> bool:

@@ -130,8 +130,9 @@ class Sizes:
         return spread * 0.5 ** np.arange(_N_BANDWIDTHS) if spread > 0 else np.zeros(0)
 
     def at(self, coordinates: np.ndarray, bandwidth: float) -> np.ndarray:
-        """s at new rows, shape (m_new, k)."""
-        return self._quotient(self._sums(coordinates, [bandwidth])[0])
+        """s at new rows, shape (m_new, k); in float32, for widths need a few digits only."""
+        sums = self._merged()._sums(coordinates, [bandwidth], np.float32)[0]
+        return self._quotient(sums.astype(np.float64))
 
     def left_out(self, bandwidths: np.ndarray) -> np.ndarray:
         """s at the held-out rows, from the other rows alone, shape (len(bandwidths), m, k)."""
@@ -139,6 +140,16 @@ class Sizes:
         own = np.zeros((self.rows.max() + 1, sums.shape[2]))
         np.add.at(own, self.rows, self._terms)
         return np.stack([self._quotient(np.maximum(part - own[self.rows], 0.0)) for part in sums])
+
+    def _merged(self) -> Sizes:
+        """The same smoother with a row that was held out twice, at one place, as one of both."""
+        rows, first, places = np.unique(self.rows, return_index=True, return_inverse=True)
+        coordinates = self.coordinates[first]
+        if len(rows) == len(places) or not np.array_equal(coordinates[places], self.coordinates):
+            return self
+        terms = np.zeros((len(rows), self.errors.shape[1] + 1))
+        np.add.at(terms, places, self._terms)
+        return Sizes(coordinates, terms[:, :-1] / terms[:, -1:], terms[:, -1], rows)
 
     @property
     def _terms(self) -> np.ndarray:
@@ -148,15 +159,18 @@ class Sizes:
         )
 
     def _sums(
-        self, coordinates: np.ndarray, bandwidths: Sequence[float] | np.ndarray
+        self,
+        coordinates: np.ndarray,
+        bandwidths: Sequence[float] | np.ndarray,
+        dtype: type[np.floating] = np.float64,
     ) -> np.ndarray:
-        n_bandwidths, terms = len(bandwidths), self._terms
+        n_bandwidths, terms = len(bandwidths), self._terms.astype(dtype)
         sums = KernelSum(
             self.coordinates,
             get_kernel("gaussian"),
             np.asarray(bandwidths),
             np.broadcast_to(terms, (n_bandwidths, *terms.shape)),
-            np.zeros(terms.shape[1]),
+            np.zeros(terms.shape[1], dtype),
         ).evaluate_staged(coordinates)
         return np.diff(sums, axis=0, prepend=0.0)
 

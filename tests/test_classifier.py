@@ -10,7 +10,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, make_mo
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from bandfall import BandfallClassifier, load_model, to_onnx
+from bandfall import BandfallClassifier, load_model
 from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
 from bandfall.selection.classes import Link
 
@@ -219,9 +219,3 @@ def test_damaged_files_are_refused(binary, name, damage):
     setattr(damaged, name, damage(getattr(binary, name)))
     with pytest.raises(ModelFileError):
         load_bytes(dump_bytes(damaged))
-
-
-def test_onnx_is_refused_by_name(binary):
-    pytest.importorskip("onnx")
-    with pytest.raises(TypeError, match="BandfallClassifier"):
-        to_onnx(binary)

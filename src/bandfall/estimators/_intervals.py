@@ -70,7 +70,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         check_is_fitted(self)
         given = _checked_levels("levels", levels)
         evidence = self._evidence()
-        offsets = score_quantiles(self._scores, given, evidence.weights)
+        offsets = self._offsets(given, evidence)
         if not np.all(np.isfinite(offsets)):
             warnings.warn(
                 f"{self.interval_['n_rows']:,} held-out rows are too few for the levels asked for; "
@@ -118,6 +118,10 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
                 "gain": chosen.gain,
             }
 
+    def _offsets(self, levels: np.ndarray, evidence: _Evidence) -> np.ndarray:
+        """Quantiles in units of the sizes of errors, shape (c, k)."""
+        return score_quantiles(self._scores, levels, evidence.weights)
+
     def _evidence(self) -> _Evidence:
         """The held-out rows; a row that was held out twice counts half each time."""
         rows = self.held_out_rows_
@@ -140,15 +144,20 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         self, evidence: _Evidence, predictions: np.ndarray, columns: dict[str, np.ndarray]
     ) -> np.ndarray:
         """Of errors at new rows, wider where these are novel, shape (m, k)."""
-        candidates = self._candidates(evidence)
-        overall = candidates["prediction"].overall if len(evidence.rows) else np.ones(1)
+        overall, smoother = self._size_rule(evidence)
         sizes = np.broadcast_to(overall, predictions.shape)
-        method = self.interval_["method"]
-        if method != "constant":
-            places = predictions if method == "prediction" else self._coordinates(columns)
-            sizes = candidates[method].at(places, self.interval_["bandwidth"])
+        if smoother is not None:
+            along = self.interval_["method"] == "prediction"
+            places = predictions if along else self._coordinates(columns)
+            sizes = smoother.at(places, self.interval_["bandwidth"])
         sizes = np.where(overall > 0, sizes, 1.0)
         return widened(sizes, self._novelty(columns, enough=1.0))
+
+    def _size_rule(self, evidence: _Evidence) -> tuple[np.ndarray, Sizes | None]:
+        """Mean size of errors (k,), and what says how it depends on the place, if it does."""
+        candidates = self._candidates(evidence)
+        overall = candidates["prediction"].overall if len(evidence.rows) else np.ones(1)
+        return overall, candidates.get(self.interval_["method"])
 
     def _in_units(self, predictions: np.ndarray) -> np.ndarray:
         return self._shaped(predictions * self._y_scale + self._y_offset)

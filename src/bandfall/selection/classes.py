@@ -13,7 +13,7 @@ import numpy as np
 
 CLIP, SOFTMAX = "clip", "softmax"
 _STRAY_ROWS = 0.5
-_LEAST = 1e-12  # probability: a finite loss
+LEAST = 1e-12  # probability: a finite loss
 # What is tried: to which share of the prior a class may fall, and what outputs are divided by.
 _FLOORS = tuple(np.geomspace(1e-3, 0.5, 9))
 _TEMPERATURES = tuple(np.geomspace(0.01, 2.0, 24))
@@ -51,9 +51,9 @@ class Link:
         """Of outputs (..., c) for every class, shape (..., c)."""
         if self.kind == CLIP:
             shares = np.maximum(prior + outputs, self.parameter * prior)
-            logs = np.log(np.maximum(shares, _LEAST))
+            logs = np.log(np.maximum(shares, LEAST))
         else:
-            logs = outputs / self.parameter + np.log(np.maximum(prior, _LEAST))
+            logs = outputs / self.parameter + np.log(np.maximum(prior, LEAST))
         logs = logs - logs.max(axis=-1, keepdims=True)
         return logs - np.log(np.exp(logs).sum(axis=-1, keepdims=True))
 

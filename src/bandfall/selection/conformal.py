@@ -20,7 +20,7 @@ from bandfall.model import KernelSum
 SIDED_ROWS = 400  # from so many rows on each tail has its own quantile: 99 % needs 199 a tail
 _ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
 _N_BANDWIDTHS = 7
-_PRIOR_ROWS = 3.0  # what the overall size counts where a place is judged
+PRIOR_ROWS = 3.0  # what the overall size counts where a place is judged
 _JUDGED_AT = (0.5, 0.8, 0.9, 0.95)
 _WORTH = 0.01  # share by which the score must fall for sizes to depend on the place
 
@@ -131,15 +131,30 @@ class Sizes:
 
     def at(self, coordinates: np.ndarray, bandwidth: float) -> np.ndarray:
         """s at new rows, shape (m_new, k); in float32, for widths need a few digits only."""
-        sums = self._merged()._sums(coordinates, [bandwidth], np.float32)[0]
+        sums = self.as_sum([bandwidth], np.float32).evaluate(coordinates)
         return self._quotient(sums.astype(np.float64))
 
     def left_out(self, bandwidths: np.ndarray) -> np.ndarray:
         """s at the held-out rows, from the other rows alone, shape (len(bandwidths), m, k)."""
-        sums = self._sums(self.coordinates, bandwidths)
+        sums = self.as_sum(bandwidths).evaluate_staged(self.coordinates)
+        sums = np.diff(sums, axis=0, prepend=0.0)
         own = np.zeros((self.rows.max() + 1, sums.shape[2]))
         np.add.at(own, self.rows, self._terms)
         return np.stack([self._quotient(np.maximum(part - own[self.rows], 0.0)) for part in sums])
+
+    def as_sum(
+        self, bandwidths: Sequence[float] | np.ndarray, dtype: type[np.floating] = np.float64
+    ) -> KernelSum:
+        """Σ_i w_i k |e_i| for every target, then Σ_i w_i k: k + 1 outputs, a stage a bandwidth."""
+        few = self._merged()
+        terms = few._terms.astype(dtype)
+        return KernelSum(
+            few.coordinates,
+            get_kernel("gaussian"),
+            np.asarray(bandwidths),
+            np.broadcast_to(terms, (len(bandwidths), *terms.shape)),
+            np.zeros(terms.shape[1], dtype),
+        )
 
     def _merged(self) -> Sizes:
         """The same smoother with a row that was held out twice, at one place, as one of both."""
@@ -158,25 +173,9 @@ class Sizes:
             [np.abs(self.errors), np.ones(len(self.errors))]
         )
 
-    def _sums(
-        self,
-        coordinates: np.ndarray,
-        bandwidths: Sequence[float] | np.ndarray,
-        dtype: type[np.floating] = np.float64,
-    ) -> np.ndarray:
-        n_bandwidths, terms = len(bandwidths), self._terms.astype(dtype)
-        sums = KernelSum(
-            self.coordinates,
-            get_kernel("gaussian"),
-            np.asarray(bandwidths),
-            np.broadcast_to(terms, (n_bandwidths, *terms.shape)),
-            np.zeros(terms.shape[1], dtype),
-        ).evaluate_staged(coordinates)
-        return np.diff(sums, axis=0, prepend=0.0)
-
     def _quotient(self, sums: np.ndarray) -> np.ndarray:
-        above = sums[:, :-1] + _PRIOR_ROWS * self.overall
-        return above / (sums[:, -1:] + _PRIOR_ROWS)
+        above = sums[:, :-1] + PRIOR_ROWS * self.overall
+        return above / (sums[:, -1:] + PRIOR_ROWS)
 
 
 @dataclass(frozen=True)
@@ -227,7 +226,7 @@ def calibrate(candidates: dict[str, Sizes], novelty: np.ndarray) -> Calibration:
     constant = widened(np.broadcast_to(overall, errors.shape), novelty)
     reference = _mean_score(errors, constant, weights)
     best = Calibration("constant", 0.0, constant, 0.0)
-    if reference == 0.0 or weights.sum() < 2 * _PRIOR_ROWS:
+    if reference == 0.0 or weights.sum() < 2 * PRIOR_ROWS:
         return best
     for name, candidate in candidates.items():
         bandwidths = candidate.bandwidths()

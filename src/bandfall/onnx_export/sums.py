@@ -1,0 +1,178 @@
+"""Sums of kernels as ONNX graphs: blocks of rows, one after the other, stages inside them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from bandfall.kernels import Kernel
+from bandfall.onnx_export.builder import Graph, Symbol
+
+BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
+Prepare = Callable[[Graph, str], str]  # from a block of features to the columns of a model
+
+
+class Sum(Protocol):
+    """What a graph needs to know of f(x) = offset + Σ_s k_{σ_s}(x, X) c_s."""
+
+    @property
+    def X(self) -> np.ndarray:
+        """The centres."""
+        ...
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of every stage."""
+        ...
+
+    @property
+    def bandwidths(self) -> np.ndarray:
+        """One for each stage."""
+        ...
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """Of shape (stages, centres, outputs)."""
+        ...
+
+    @property
+    def offset(self) -> np.ndarray:
+        """What is added at every point."""
+        ...
+
+
+def add_sum(
+    graph: Graph, rows: str, d: int, model: Sum, prepare: Prepare | None = None, same: float = 0.0
+) -> str:
+    """f at float64 rows (m, d), shape (m, k).
+
+    `prepare` makes columns of the model out of the d features. Rows at squared distance `same` or
+    less count as equal, which bandwidth zero is about.
+    """
+    n, k = len(model.X), len(model.offset)
+    sums = _blockwise(graph, rows, d, _block_body(graph, model, prepare, same), n, k)
+    return graph.op("Add", sums, graph.constant(model.offset, np.float64))
+
+
+def add_nearest(graph: Graph, rows: str, d: int, X: np.ndarray, prepare: Prepare) -> str:
+    """Distance of float64 rows (m, d) to the nearest of the rows X, shape (m, 1)."""
+    columns = graph.cast(graph.constant(X.T), np.float64)
+
+    def body(inner: Graph, block: str) -> str:
+        n_rows = inner.op("Shape", block, start=0, end=1)
+        squares = _squares(inner, prepare(inner, block), n_rows, columns, len(X))
+        return inner.op("ReduceMin", squares, axes=[1])
+
+    return graph.op("Sqrt", _blockwise(graph, rows, d, body, len(X), 1))
+
+
+def _blockwise(graph: Graph, rows: str, d: int, body: Any, n: int, k: int) -> str:
+    """What `body` makes of rows, (rows, k): even blocks, the last one padded, one by one."""
+    one = graph.constant([1], np.int64)
+    last = max(1, BLOCK_ENTRIES // n)
+    n_rows = graph.op("Slice", graph.op("Shape", rows), graph.constant([0], np.int64), one)
+    most = graph.constant([last], np.int64)
+    n_blocks = graph.op("Max", _ceil_divide(graph, n_rows, most, one), one)
+    block = graph.op("Max", _ceil_divide(graph, n_rows, n_blocks, one), one)
+    n_padded = graph.op("Mul", n_blocks, block)
+    width = graph.constant([d], np.int64)
+    padding = graph.op(
+        "ConstantOfShape",
+        graph.op("Concat", graph.op("Sub", n_padded, n_rows), width, axis=0),
+        value=_zero(),
+    )
+    padded = graph.op("Concat", rows, padding, axis=0)
+    blocks = graph.op("Reshape", padded, graph.op("Concat", n_blocks, block, width, axis=0))
+    stacked = graph.scan("block", body, [], [(blocks, (None, d))], stacked=(None, k))
+    flat = graph.op("Reshape", stacked, graph.constant([-1, k], np.int64))
+    zero = graph.constant([0], np.int64)
+    return graph.op("Slice", flat, zero, n_rows, zero)
+
+
+def _ceil_divide(graph: Graph, numerator: str, denominator: str, one: str) -> str:
+    above = graph.op("Sub", graph.op("Add", numerator, denominator), one)
+    return graph.op("Div", above, denominator)
+
+
+def _zero() -> Any:
+    return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
+
+
+def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) -> Any:
+    """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
+    n, k = len(model.X), len(model.offset)
+    columns = graph.cast(graph.constant(model.X.T), np.float64)
+    # Bandwidths too small to divide by act as zero, which is exact equality of rows.
+    tiny = float(np.finfo(model.coefficients.dtype).tiny) ** 0.25
+    positive = model.bandwidths > tiny
+    scales = [
+        0.0 if math.isinf(bandwidth) else float(bandwidth) ** -model.kernel.power
+        for bandwidth in model.bandwidths[positive]
+    ]
+    stages: list[tuple[str, tuple]] = []
+    if scales:
+        coefficients = graph.cast(graph.constant(model.coefficients[positive]), np.float64)
+        stages = [(graph.constant(scales, np.float64), ()), (coefficients, (n, k))]
+    spikes = model.coefficients[~positive].sum(axis=0, dtype=np.float64)
+
+    def body(inner: Graph, block: str) -> str:
+        n_rows = inner.op("Shape", block, start=0, end=1)
+        block = block if prepare is None else prepare(inner, block)
+        squares = _squares(inner, block, n_rows, columns, n)
+        distances = inner.op("Sqrt", squares) if model.kernel.power == 1 else squares
+        total = _zeros(inner, n_rows, k)
+        if stages:
+            total = inner.scan(
+                "stage",
+                lambda stage, *names: _add_stage(stage, model, distances, *names),
+                [(total, (None, k))],
+                stages,
+            )
+        if spikes.any():
+            equal = inner.op("LessOrEqual", squares, inner.constant(same, np.float64))
+            product = inner.op(
+                "MatMul", inner.cast(equal, np.float64), inner.constant(spikes, np.float64)
+            )
+            total = inner.op("Add", total, product)
+        return total
+
+    return body
+
+
+def _squares(graph: Graph, block: str, n_rows: str, columns: str, n: int) -> str:
+    """Squared distances of the rows of a block to n centres, given as columns (d, n)."""
+    return graph.scan(
+        "feature",
+        _add_square,
+        [(_zeros(graph, n_rows, n), (None, n))],
+        [(graph.op("Transpose", block, perm=[1, 0]), (None,)), (columns, (n,))],
+    )
+
+
+def _zeros(graph: Graph, n_rows: str, n_columns: int) -> str:
+    shape = graph.op("Concat", n_rows, graph.constant([n_columns], np.int64), axis=0)
+    return graph.op("ConstantOfShape", shape, value=_zero())
+
+
+def _add_square(graph: Graph, squares: str, new: str, train: str) -> str:
+    """squares + (x_j − z_j)² for one feature j, all pairs of rows."""
+    difference = graph.op("Sub", graph.op("Unsqueeze", new, graph.constant([1], np.int64)), train)
+    return graph.op("Add", squares, graph.op("Mul", difference, difference))
+
+
+def _add_stage(
+    graph: Graph, model: Sum, distances: str, total: str, scale: str, coefficients: str
+) -> str:
+    """total + k(distances · scale) c for one stage."""
+    scaled = Symbol(graph, graph.op("Mul", distances, scale))
+    try:
+        K = model.kernel.profile(scaled, np)
+    except TypeError as error:
+        raise ValueError(
+            f"kernel {model.kernel.name!r} cannot be exported to ONNX: {error}"
+        ) from error
+    return graph.op("Add", total, graph.op("MatMul", K.name, coefficients))

@@ -5,6 +5,6 @@ import importlib.util
 collect_ignore_glob = []
 if importlib.util.find_spec("torch") is None:
     collect_ignore_glob += ["src/bandfall/neural/*", "src/bandfall/estimators/_neural.py"]
-    collect_ignore_glob += ["src/bandfall/operators/torch.py", "src/bandfall/operators/fused.py"]
+    collect_ignore_glob += ["src/bandfall/backends/torch_*.py", "src/bandfall/backends/fused.py"]
 if importlib.util.find_spec("triton") is None:
-    collect_ignore_glob += ["src/bandfall/operators/triton_kernels.py"]
+    collect_ignore_glob += ["src/bandfall/backends/triton_kernels.py"]

@@ -52,7 +52,7 @@ def load(name, data, n_train=None, dtype=np.float64):
     return X[train], y[train], X[test], y[test]
 
 
-def fit(X, y, solver, shrink, min_speed=0.1, memory_budget=2**30):
+def fit(X, y, solver, shrink, min_speed=0.1, budget=2**30):
     """A path, and the seconds it took."""
     start = time.perf_counter()
     path = fit_path(
@@ -62,7 +62,7 @@ def fit(X, y, solver, shrink, min_speed=0.1, memory_budget=2**30):
         solver=solver,
         schedule=MinimumSpeed(min_speed, shrink),
         stopping=Stopping(),
-        backend=NumpyBackend(memory_budget),
+        backend=NumpyBackend(budget),
     )
     return path, time.perf_counter() - start
 

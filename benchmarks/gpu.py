@@ -64,8 +64,8 @@ def time_product(n: int, d: int) -> None:
     """One product K v: time, error, share of what the chip could do, and plain torch."""
     import torch
 
+    from bandfall.backends.torch_operator import TorchOperator
     from bandfall.kernels import get_kernel
-    from bandfall.operators.torch import TorchOperator
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d), dtype=np.float32)
@@ -215,7 +215,7 @@ def fit(device: str | None, X, y, X_test, y_test) -> dict:
 
 def count_products() -> list[int]:
     """A counter of products with K on the device from now on."""
-    from bandfall.operators.fused import FusedProduct
+    from bandfall.backends.fused import FusedProduct
 
     counter = [0]
     product = getattr(FusedProduct.product, "__wrapped__", FusedProduct.product)

@@ -19,8 +19,8 @@ from bandfall import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
+from bandfall.backends import check_dense_budget
 from bandfall.descent import Euler, Flow, Stopping
-from bandfall.operators.select import check_dense_budget
 from bandfall.parameters import check_flag, check_number
 from bandfall.schedules import Geometric, MinimumSpeed
 from problems import problem

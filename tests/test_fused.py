@@ -15,7 +15,7 @@ from tolerances import rounding
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton", minversion="3.3")  # as fused_available asks
-from bandfall.operators import fused as fused_module  # noqa: E402
+from bandfall.backends import fused as fused_module  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

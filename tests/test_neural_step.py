@@ -56,9 +56,9 @@ def test_ntk_algorithms_agree(seed, n_outputs, budget):
     model, X, Z, _ = problem(seed, n_outputs=n_outputs)
     exact = jacobian_by_rows(model, X) @ jacobian_by_rows(model, Z).T
     for algorithm in ("jacobian", "products"):
-        kernel = empirical_ntk(model, X, Z, algorithm=algorithm, memory_budget=budget)
+        kernel = empirical_ntk(model, X, Z, algorithm=algorithm, budget=budget)
         assert relative(kernel, exact) < 1e-13
-    symmetric = empirical_ntk(model, X, memory_budget=budget)
+    symmetric = empirical_ntk(model, X, budget=budget)
     assert relative(symmetric, empirical_ntk(model, X, X)) < 1e-13
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
+from bandfall.backends import NumpyBackend
 from bandfall.novelty import nearest_distances, novelty_scale
 
 
@@ -22,7 +23,9 @@ def test_distances_are_exact(rows):
 def test_little_memory_gives_the_same(rows):
     new = rows[:50] + 0.1
     np.testing.assert_allclose(
-        nearest_distances(new, rows, memory_budget=1), nearest_distances(new, rows), rtol=1e-9
+        nearest_distances(new, rows, backend=NumpyBackend(1)),
+        nearest_distances(new, rows),
+        rtol=1e-9,
     )
 
 

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
+from bandfall.backends import torch_operator as torch_operators
+from bandfall.backends.torch_operator import TorchOperator
 from bandfall.kernels import KERNELS, get_kernel
 from bandfall.operators import (
     BlockedOperator,
@@ -21,9 +23,7 @@ from bandfall.operators import (
     largest_eigenvalue,
     make_operator,
 )
-from bandfall.operators import torch as torch_operators
 from bandfall.operators.base import RepeatedRowsOperator, group_rows
-from bandfall.operators.torch import TorchOperator
 from problems import seeds
 from tolerances import rounding
 
@@ -41,13 +41,13 @@ def repeated_rows_operator(X, kernel, dtype):
 FACTORIES = {
     "dense": DenseOperator,
     # A budget too small to keep any tile, one for a few tiles, and the usual one.
-    "blocked-tiny": lambda X, k, dtype: BlockedOperator(X, k, dtype, memory_budget=1),
-    "blocked-small": lambda X, k, dtype: BlockedOperator(X, k, dtype, memory_budget=60_000),
+    "blocked-tiny": lambda X, k, dtype: BlockedOperator(X, k, dtype, budget=1),
+    "blocked-small": lambda X, k, dtype: BlockedOperator(X, k, dtype, budget=60_000),
     "blocked": BlockedOperator,
     "repeated": repeated_rows_operator,
     # Kept matrices, and chunks of a few rows.
     "torch": TorchOperator,
-    "torch-chunks": lambda X, k, dtype: TorchOperator(X, k, dtype, memory_budget=20_000),
+    "torch-chunks": lambda X, k, dtype: TorchOperator(X, k, dtype, budget=20_000),
 }
 
 
@@ -187,7 +187,7 @@ def test_weighted_operator(weights):
 def test_skipping_far_tiles_changes_nothing_visible():
     X = np.random.default_rng(0).random((3000, 2)) * 100
     V = np.random.default_rng(1).normal(size=(3000, 1))
-    operator = BlockedOperator(X, get_kernel("gaussian"), memory_budget=10**6)
+    operator = BlockedOperator(X, get_kernel("gaussian"), budget=10**6)
     product = operator.product(0.5, V)
     n_leaves = len(operator._leaves.slices)
     assert len(operator._tiles) < 0.3 * n_leaves * (n_leaves + 1) / 2
@@ -198,7 +198,7 @@ def test_blocked_stays_inside_its_budget():
     X = np.random.default_rng(0).normal(size=(6000, 4))
     V, budget = np.ones((6000, 1)), 24 * 2**20
     tracemalloc.start()
-    operator = BlockedOperator(X, get_kernel("matern52"), np.float64, memory_budget=budget)
+    operator = BlockedOperator(X, get_kernel("matern52"), np.float64, budget=budget)
     operator.product(1.0, V)
     operator.product(0.5, V)
     _, peak = tracemalloc.get_traced_memory()
@@ -212,7 +212,7 @@ def test_operator_is_chosen_by_memory_and_repeats():
     kernel = get_kernel("gaussian")
     X = np.random.default_rng(0).normal(size=(600, 2))
     assert isinstance(make_operator(X, kernel), DenseOperator)
-    assert isinstance(make_operator(X, kernel, memory_budget=10**6), BlockedOperator)
+    assert isinstance(make_operator(X, kernel, budget=10**6), BlockedOperator)
     twice = np.vstack([X, X])
     repeated = make_operator(twice, kernel)
     assert isinstance(repeated, RepeatedRowsOperator)
@@ -233,11 +233,11 @@ def test_cross_product_sums_stages(name, budget, dtype):
         [reference.kernel(name, X_new, X, s) @ c for s, c in zip(bandwidths, C, strict=True)]
     )
     tolerance = rounding(dtype, 200 if dtype == np.float32 else 1e7)
-    total = cross_product(X_new, X, get_kernel(name), bandwidths, C, memory_budget=budget)
+    total = cross_product(X_new, X, get_kernel(name), bandwidths, C, budget=budget)
     assert total.dtype == dtype
     assert_allclose(total, parts.sum(axis=0), atol=tolerance * 30)
     staged = cross_product(
-        X_new, X, get_kernel(name), bandwidths, C, memory_budget=budget, cumulative=True
+        X_new, X, get_kernel(name), bandwidths, C, budget=budget, cumulative=True
     )
     assert_allclose(staged, np.cumsum(parts, axis=0), atol=tolerance * 30)
 

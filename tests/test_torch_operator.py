@@ -7,14 +7,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor
-from bandfall.backends import resolve_backend
+from bandfall.backends import HOST, check_device, resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Euler
 from bandfall.kernels import get_kernel
-from bandfall.operators import check_device, cross_gradient, cross_product, make_operator
+from bandfall.model import KernelSum
 
 torch = pytest.importorskip("torch")
-from bandfall.operators import torch as torch_operators  # noqa: E402
+from bandfall.backends import torch_operator as torch_operators  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 
@@ -86,19 +86,15 @@ def test_going_on_and_cutting_on_torch():
 
 @pytest.mark.parametrize("name", ["gaussian", "matern12", "matern52"])
 @pytest.mark.parametrize("budget", [3_000, 2**30])
-def test_cross_products_and_gradients_as_on_numpy(name, budget):
+def test_sums_and_gradients_as_on_numpy(name, budget):
     rng = np.random.default_rng(0)
     X, X_new, C = rng.normal(size=(30, 2)), rng.normal(size=(17, 2)), rng.normal(size=(3, 30, 2))
     X_new[4] = X[2]
-    arguments = (X_new, X, get_kernel(name), [2.0, 0.3, 0.0], C)
-    options = {"device": "cpu", "memory_budget": budget}
-    for staged in (False, True):
-        assert_allclose(
-            cross_product(*arguments, cumulative=staged, **options),
-            cross_product(*arguments, cumulative=staged),
-            atol=1e-12,
-        )
-    assert_allclose(cross_gradient(*arguments, **options), cross_gradient(*arguments), atol=1e-11)
+    model = KernelSum(X, get_kernel(name), np.array([2.0, 0.3, 0.0]), C, np.zeros(2))
+    backend = TorchBackend("cpu", budget)
+    assert_allclose(backend.evaluate(model, X_new), HOST.evaluate(model, X_new), atol=1e-12)
+    assert_allclose(backend.staged(model, X_new), HOST.staged(model, X_new), atol=1e-12)
+    assert_allclose(backend.gradient(model, X_new), HOST.gradient(model, X_new), atol=1e-11)
 
 
 @pytest.mark.parametrize("estimator", [KernelDescentRegressor, KernelRidgeRegressor])
@@ -168,7 +164,7 @@ def test_without_a_gpu():
 
 
 def test_without_torch(monkeypatch):
-    monkeypatch.setattr("bandfall.operators.device.find_spec", lambda name: None)
+    monkeypatch.setattr("bandfall.backends.device.find_spec", lambda name: None)
     assert check_device("auto") is None
     assert check_device(None) is None
     with pytest.raises(ImportError, match=r"bandfall\[torch\]"):
@@ -195,7 +191,7 @@ def numpy_only(u):
 
 def test_smaller_chunks_when_memory_runs_out(monkeypatch):
     X, _ = problem()
-    operator = make_operator(X, get_kernel("gaussian"), device="cpu", memory_budget=2**16)
+    operator = TorchBackend("cpu", 2**16).operator(X, get_kernel("gaussian"))
     V = torch.ones((len(X), 1), dtype=torch.float64)
     expected = operator.product(1.0, V)
     squared_distances = torch_operators.squared_distances

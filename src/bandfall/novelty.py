@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.operators.rows import CACHE_ENTRIES
+from bandfall.backends import HOST, Backend
+from bandfall.operators.rows import CACHE_ENTRIES, row_blocks, rows_within
 
 __all__ = ["nearest_distances", "novelty_scale"]
 
@@ -20,7 +20,7 @@ def nearest_distances(
     *,
     own: np.ndarray | None = None,
     enough: float | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> np.ndarray:
     """Euclidean distance of each new row to the nearest of the rows Z, shape (m,).
 
@@ -33,8 +33,8 @@ def nearest_distances(
         For each new row one of Z that does not count: itself.
     enough : float, optional
         A row as near as this will do in place of the nearest: half the time.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Whose budget of memory is kept.
 
     Examples
     --------
@@ -44,12 +44,12 @@ def nearest_distances(
     centre = Z.mean(axis=0, dtype=np.float64)
     rows, new = Z - centre, Z_new - centre
     if enough is None:
-        return _distances(new, rows, own, np.float64, memory_budget)
+        return _distances(new, rows, own, np.float64, backend.budget)
     # Rounded scores may name the wrong row; whichever they name is at its true distance.
-    nearest = _distances(new, rows, own, np.float32, memory_budget)
+    nearest = _distances(new, rows, own, np.float32, backend.budget)
     open_ = np.flatnonzero(~(nearest <= enough))
     few = None if own is None else own[open_]
-    nearest[open_] = _distances(new[open_], rows, few, np.float64, memory_budget)
+    nearest[open_] = _distances(new[open_], rows, few, np.float64, backend.budget)
     return nearest
 
 
@@ -58,7 +58,7 @@ def _distances(
     rows: np.ndarray,
     own: np.ndarray | None,
     dtype: type[np.floating],
-    memory_budget: int,
+    budget: int,
 ) -> np.ndarray:
     """Distances to the rows of the largest x · z − ‖z‖² / 2, computed in a dtype: the nearest.
 
@@ -66,10 +66,9 @@ def _distances(
     """
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.column_stack([rows, -0.5 * np.einsum("ij,ij->i", rows, rows)]).astype(dtype)
-        block = max(1, min(CACHE_ENTRIES, int(memory_budget) // (8 * _COPIES)) // len(rows))
+        entries = min(CACHE_ENTRIES, budget // (8 * _COPIES))
         nearest = np.empty(len(new))
-        for start in range(0, len(new), block):
-            part = slice(start, start + block)
+        for part in row_blocks(len(new), rows_within(entries, len(rows))):
             ones = np.ones(len(new[part]))
             scores = np.column_stack([new[part], ones]).astype(dtype) @ wide.T
             if own is not None:
@@ -83,7 +82,7 @@ def novelty_scale(
     Z: np.ndarray,
     Z_held_out: np.ndarray | None = None,
     *,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    backend: Backend = HOST,
 ) -> float:
     """The distance that 99 % of rows like those in training stay within.
 
@@ -97,8 +96,8 @@ def novelty_scale(
     Z_held_out : ndarray of shape (m, d), optional
         Rows of the same kind that were not trained on. Without them each training row is
         compared with the others.
-    memory_budget : int
-        Bytes.
+    backend : Backend
+        Whose budget of memory is kept.
 
     Returns
     -------
@@ -107,10 +106,10 @@ def novelty_scale(
     """
     if Z_held_out is not None and len(Z_held_out):
         sample = Z_held_out[:: -(-len(Z_held_out) // _MAX_ROWS)]
-        distances = nearest_distances(sample, Z, memory_budget=memory_budget)
+        distances = nearest_distances(sample, Z, backend=backend)
     elif len(Z) > 1:
         own = np.arange(0, len(Z), -(-len(Z) // _MAX_ROWS))
-        distances = nearest_distances(Z[own], Z, own=own, memory_budget=memory_budget)
+        distances = nearest_distances(Z[own], Z, own=own, backend=backend)
     else:
         return 1.0
     scale = float(np.quantile(distances, _SHARE))

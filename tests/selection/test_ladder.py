@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bandfall.backends import HOST, resolve_backend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
-from bandfall.operators import WeightedOperator, make_operator
+from bandfall.operators import WeightedOperator
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.ladder import Ladder, train_ladders
 from problems import problem, seeds
@@ -34,8 +35,8 @@ def two_targets(seed=0, n=30, n_new=8, repeated=0):
     return X, np.column_stack([y, np.cos(X[:, 1]) + 0.1 * y]), X_new
 
 
-def operator_of(X, kernel="gaussian", weights=None, **resources):
-    operator = make_operator(X, get_kernel(kernel), X.dtype, **resources)
+def operator_of(X, kernel="gaussian", weights=None, backend=HOST):
+    operator = backend.operator(X, get_kernel(kernel))
     return operator if weights is None else WeightedOperator(operator, weights.astype(X.dtype))
 
 
@@ -250,7 +251,10 @@ def test_torch_and_numpy_tell_the_same():
     targets = [unit_target(y[rows]) for rows in sets]
     ladders = {
         device: train_ladders(
-            [operator_of(X[rows], device=device) for rows in sets], targets, (0.1, 1e-3), **TIGHT
+            [operator_of(X[rows], backend=resolve_backend(device)) for rows in sets],
+            targets,
+            (0.1, 1e-3),
+            **TIGHT,
         )
         for device in (None, "cpu")
     }

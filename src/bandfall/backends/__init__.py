@@ -1,6 +1,15 @@
 """Where kernel sums are computed, and in how much memory: one object, resolved once."""
 
-from bandfall.backends.base import HOST, Backend, NumpyBackend, Sum
+from bandfall.backends.base import HOST, Backend, NumpyBackend, Sum, check_dense_budget
+from bandfall.backends.device import check_device
 from bandfall.backends.resolve import resolve_backend
 
-__all__ = ["HOST", "Backend", "NumpyBackend", "Sum", "resolve_backend"]
+__all__ = [
+    "HOST",
+    "Backend",
+    "NumpyBackend",
+    "Sum",
+    "check_dense_budget",
+    "check_device",
+    "resolve_backend",
+]

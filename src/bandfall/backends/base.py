@@ -11,8 +11,9 @@ import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, cross_gradient, cross_product, make_operator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
+from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
 from bandfall.operators.cross import Centres
+from bandfall.operators.dense import dense_bytes
 from bandfall.operators.rows import blas_threads_for
 
 
@@ -109,7 +110,7 @@ class NumpyBackend:
     NumpyBackend(budget=67108864)
     """
 
-    budget: int = DEFAULT_MEMORY_BUDGET
+    budget: int = DEFAULT_BUDGET
     trusted: ClassVar[bool] = True
 
     def operator(
@@ -139,7 +140,7 @@ class NumpyBackend:
             model.kernel,
             model.bandwidths,
             model.coefficients,
-            memory_budget=self.budget,
+            budget=self.budget,
         )
 
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
@@ -153,7 +154,7 @@ class NumpyBackend:
             model.kernel,
             model.bandwidths,
             model.coefficients,
-            memory_budget=self.budget,
+            budget=self.budget,
             cumulative=cumulative,
             centres=_kept_centres(model),
         )
@@ -185,3 +186,14 @@ def with_offset(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
     wide = sums.astype(np.result_type(sums, offset), copy=False)
     wide += offset
     return wide
+
+
+def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:
+    """Refuse n² memory over the budget before anything is allocated."""
+    needed = dense_bytes(n_rows, dtype)
+    if needed > budget:
+        raise MemoryError(
+            f"kernel matrices of {n_rows} rows need {needed / GIBIBYTE:.2f} GiB, over the "
+            f"memory_budget of {budget / GIBIBYTE:.2f} GiB; raise memory_budget, use "
+            "float32 features or fewer rows"
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bandfall.backends.base import Backend, NumpyBackend
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.operators.device import check_device
+from bandfall.backends.device import check_device
+from bandfall.operators.base import DEFAULT_BUDGET
 
 # Up to so many rows a GPU is not worth the way there.
 _HOST_ROWS = 2000
@@ -14,7 +14,7 @@ _HOST_ROWS = 2000
 
 def resolve_backend(
     device: str | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    memory_budget: int = DEFAULT_BUDGET,
     n_rows: int | None = None,
 ) -> Backend:
     """The backend that a device and a budget stand for.

@@ -10,11 +10,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from bandfall.backends.base import Sum, with_offset
+from bandfall.backends.torch_operator import TorchOperator, gradients, sums, upload
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, vector_share
+from bandfall.operators.base import DEFAULT_BUDGET, vector_share
 from bandfall.operators.rows import FEW_ROWS, blas_threads_for
-from bandfall.operators.torch import TorchOperator, gradients, sums, upload
 
 Tensor = Any
 
@@ -33,7 +33,7 @@ class TorchBackend:
     # A GPU on which something went wrong is caught at a few rows; see `resume_path`.
     trusted = False
 
-    def __init__(self, device: str = "cpu", budget: int = DEFAULT_MEMORY_BUDGET):
+    def __init__(self, device: str = "cpu", budget: int = DEFAULT_BUDGET):
         self.device = device
         self.budget = budget
         self._uploads: WeakKeyDictionary[Any, tuple[Tensor, Tensor]] = WeakKeyDictionary()

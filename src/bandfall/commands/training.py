@@ -17,12 +17,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
 import bandfall
+from bandfall.backends import check_device
 from bandfall.commands.kept_rows import pack_rows
 from bandfall.commands.rows import Roles, Table
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import Bar, GentleInterrupt, InputError
 from bandfall.estimators import KernelDescentRegressor, KernelRidgeCV
-from bandfall.operators import check_device
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}

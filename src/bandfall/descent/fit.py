@@ -217,7 +217,7 @@ def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) 
     if not gap <= _DEVICE_GAP:
         raise RuntimeError(
             f"{backend!r} returned sums that do not agree with each other (they differ by "
-            f"{gap:.2g} standard deviations of the target); fit again, or use device=None"
+            f"{gap:.2g} standard deviations of the target); fit again, or compute with NumPy"
         )
 
 

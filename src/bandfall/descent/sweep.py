@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.backends import HOST, Backend
+from bandfall.backends import HOST, Backend, check_dense_budget
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.descent.fit import Solver, fit_path
 from bandfall.descent.path import Path
@@ -22,7 +22,6 @@ from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
-from bandfall.operators.select import check_dense_budget
 from bandfall.parameters import check_number
 from bandfall.schedules import Front, MinimumSpeed, Schedule
 from bandfall.targets import column_units

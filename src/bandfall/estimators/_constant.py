@@ -6,14 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from bandfall.backends import resolve_backend
+from bandfall.backends import check_dense_budget, resolve_backend
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
-from bandfall.operators.select import check_dense_budget
 from bandfall.targets import column_means
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from bandfall.backends import resolve_backend
+from bandfall.backends import check_device, resolve_backend
 from bandfall.descent import (
     Status,
     Stopping,
@@ -37,8 +37,8 @@ from bandfall.estimators._constraints import (
     number,
     validated,
 )
+from bandfall.estimators._warm_start import check_same
 from bandfall.kernels import get_kernel
-from bandfall.operators import check_device
 from bandfall.schedules import MinimumSpeed
 
 _MIN_MEAN_WEIGHT = 0.1
@@ -269,24 +269,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         )
 
     def _continued(self, data):
-        """The fitted path, if it was trained on these rows with this kernel and solver."""
+        """The fitted path, if there is one; refused where it was not trained on this."""
         path = getattr(self, "path_", None)
-        if path is None:
-            return None
-        same = {
-            "X": np.array_equal(path.X, data.X),
-            "kernel": path.kernel == get_kernel(self.kernel),
-            "solver": type(path.solver) is type(get_solver(self.solver)),
-            "sample_weight": _same_weights(path.weights, data.weights),
-        }
-        same["y"] = all(same.values()) and _same_targets(path, data.y, self._backend(len(path.X)))
-        if not all(same.values()):
-            changed = ", ".join(name for name in same if not same[name])
-            raise ValueError(
-                "warm_start=True continues the fitted path, which needs the same X, y, "
-                f"sample_weight, kernel and solver as before (changed: {changed}); use "
-                "warm_start=False to start anew"
-            )
+        if path is not None:
+            backend = self._backend(len(path.X))
+            check_same(path, data, get_kernel(self.kernel), get_solver(self.solver), backend)
         return path
 
     def _hold_out(self, data):
@@ -386,19 +373,3 @@ def _wide_enough(data):
     if weights.max() > _FLOAT32_WEIGHTS * weights.min():
         return data._replace(X=data.X.astype(np.float64, copy=False))
     return data
-
-
-def _same_weights(before, now):
-    if before is None or now is None:
-        return before is now
-    return np.array_equal(before.astype(np.float64), now)
-
-
-def _same_targets(path, y, backend):
-    if path.y is not None:
-        return np.array_equal(path.y, y)
-    targets = path.targets(backend=backend)  # of a file of old: known to rounding
-    tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
-    return targets.shape == y.shape and np.allclose(
-        targets, y, rtol=tolerance, atol=tolerance * path.scale.max()
-    )

@@ -7,11 +7,11 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bandfall.backends import check_dense_budget
 from bandfall.estimators._constant import KernelRidgeRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, validated
 from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
 from bandfall.kernels import get_kernel
-from bandfall.operators.select import check_dense_budget
 from bandfall.selection import Evidence, maximise_evidence
 from bandfall.targets import column_means
 

@@ -305,10 +305,11 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
     def _held_out_novelty(self) -> np.ndarray:
         """Measure the unit of novelty; the novelty of held-out rows among all others."""
         X, rows = self._plainest.path.X, self.held_out_rows_
-        self._novelty_scale = novelty_scale(X, memory_budget=self.memory_budget)
+        backend = self._backend(len(X))
+        self._novelty_scale = novelty_scale(X, backend=backend)
         if len(X) < 2 or not self._all_rows:
             return np.zeros(len(rows))
-        nearest = nearest_distances(X[rows], X, own=rows, memory_budget=self.memory_budget)
+        nearest = nearest_distances(X[rows], X, own=rows, backend=backend)
         return nearest / self._novelty_scale
 
     def _novelty(self, columns, enough: float | None = None) -> np.ndarray:
@@ -319,7 +320,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
             rows,
             member.path.X,
             enough=None if enough is None else enough * scale,
-            memory_budget=self.memory_budget,
+            backend=self._backend(len(member.path.X)),
         )
         return nearest / scale
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from bandfall.neural.tangent import TangentModel
+from bandfall.operators.base import DEFAULT_BUDGET
+from bandfall.operators.rows import rows_within
 
 __all__ = ["empirical_ntk", "gram"]
-
-DEFAULT_MEMORY_BUDGET = 2**30
 
 
 def empirical_ntk(
@@ -18,7 +18,7 @@ def empirical_ntk(
     Z: Tensor | None = None,
     *,
     algorithm: str = "jacobian",
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    budget: int = DEFAULT_BUDGET,
 ) -> Tensor:
     """K_NTK(X, Z) = ∂f(X)/∂θ · (∂f(Z)/∂θ)ᵀ at the present parameters (Appendix D).
 
@@ -33,7 +33,7 @@ def empirical_ntk(
         "jacobian" multiplies blocks of the two Jacobians; "products" forms no Jacobian and
         takes one backward and one forward-mode pass for each of the m·k columns, for networks
         whose single Jacobian rows are too large.
-    memory_budget : int
+    budget : int
         Bytes that a pair of Jacobian blocks may take.
 
     Returns
@@ -51,7 +51,7 @@ def empirical_ntk(
     """
     tangent = TangentModel(model)
     if algorithm == "jacobian":
-        return gram(tangent, X, Z, memory_budget)[0]
+        return gram(tangent, X, Z, budget)[0]
     if algorithm == "products":
         return _by_products(tangent, X, X if Z is None else Z)
     raise ValueError(f"algorithm={algorithm!r} is unknown; allowed: 'jacobian', 'products'")
@@ -61,17 +61,17 @@ def gram(
     tangent: TangentModel,
     X: Tensor,
     Z: Tensor | None = None,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    budget: int = DEFAULT_BUDGET,
 ) -> tuple[Tensor, list[Tensor] | None]:
-    """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `memory_budget` bytes.
+    """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `budget` bytes.
 
     Where one block was enough for ΦΦᵀ, the parts of Φ come along; else None.
     """
-    blocks_x = _row_blocks(tangent, X, memory_budget)
+    blocks_x = _row_blocks(tangent, X, budget)
     if Z is None and len(blocks_x) == 1:
         parts = tangent.jacobian_parts(X)
         return _contract(parts, parts), parts
-    blocks_z = blocks_x if Z is None else _row_blocks(tangent, Z, memory_budget)
+    blocks_z = blocks_x if Z is None else _row_blocks(tangent, Z, budget)
     rows: list[list[Tensor]] = []
     for i, block_x in enumerate(blocks_x):
         left = tangent.jacobian_parts(block_x)
@@ -81,10 +81,10 @@ def gram(
     return torch.cat([torch.cat(row, dim=1) for row in rows]), None
 
 
-def _row_blocks(tangent: TangentModel, X: Tensor, memory_budget: int) -> tuple[Tensor, ...]:
+def _row_blocks(tangent: TangentModel, X: Tensor, budget: int) -> tuple[Tensor, ...]:
     n_outputs = tangent.outputs(X[:1]).numel()
     row_bytes = n_outputs * tangent.n_parameters * tangent.dtype.itemsize
-    return X.split(max(1, int(memory_budget // (2 * row_bytes))))
+    return X.split(rows_within(budget, 2 * row_bytes))
 
 
 def _contract(left: list[Tensor], right: list[Tensor]) -> Tensor:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from bandfall.neural.anchors import uniform_anchors
 from bandfall.neural.log import LogRow, TangentLog, TangentStatus
-from bandfall.neural.ntk import DEFAULT_MEMORY_BUDGET
 from bandfall.neural.step import FILTERS, tangent_step
 from bandfall.neural.tangent import TangentModel
+from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.parameters import check_flag, check_number
 
 __all__ = ["TangentDescent"]
@@ -67,7 +67,7 @@ class TangentDescent(torch.optim.Optimizer):
     engine : {"auto", "gram", "products"}, default="auto"
         Solve with the Gram matrix ΦΦᵀ, or matrix-free by conjugate gradients. "auto" takes
         the Gram matrix while a Jacobian row fits the budget and n + n* is at most 4000.
-    memory_budget : int, default=2**30
+    budget : int, default=2**30
         Bytes for Jacobian blocks of the Gram engine.
     generator : torch.Generator, optional
         Source of the default anchors and of the drift probe.
@@ -117,13 +117,13 @@ class TangentDescent(torch.optim.Optimizer):
         damping_filter: str = "tikhonov",
         reduction: str = "mean",
         engine: str = "auto",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
+        budget: int = DEFAULT_BUDGET,
         generator: torch.Generator | None = None,
     ) -> None:
         check_number("lr", lr, low=0, low_open=True, finite=True)
         check_number("min_speed", min_speed, low=0, finite=True)
         check_number("damping", damping, low=0, finite=True)
-        check_number("memory_budget", memory_budget, low=1, integer=True)
+        check_number("budget", budget, low=1, integer=True)
         check_flag("adapt_damping", adapt_damping)
         if isinstance(n_anchors, bool) or not isinstance(n_anchors, int) or n_anchors < 0:
             raise ValueError(f"n_anchors={n_anchors!r} must be an integer >= 0")
@@ -141,7 +141,7 @@ class TangentDescent(torch.optim.Optimizer):
         self.damping_filter = damping_filter
         self.reduction = reduction
         self.engine = engine
-        self.memory_budget = memory_budget
+        self.budget = budget
         self.generator = generator
         self.anchors = None if anchors is None else self._tensor("anchors", anchors)
         self.blend = 1.0
@@ -189,7 +189,7 @@ class TangentDescent(torch.optim.Optimizer):
             damping=self.damping,
             damping_filter=self.damping_filter,
             engine=self._engine(X),
-            memory_budget=self.memory_budget,
+            budget=self.budget,
         )
         theta = self.tangent.vector()
         step_size = self._lr * self.step_scale
@@ -312,7 +312,7 @@ class TangentDescent(torch.optim.Optimizer):
         row_bytes = self.tangent.n_parameters * self.tangent.dtype.itemsize
         if self.damping_filter != "tikhonov":
             return "gram"
-        fits = n_rows * row_bytes <= 2 * self.memory_budget
+        fits = n_rows * row_bytes <= 2 * self.budget
         return "gram" if fits and n_rows <= _MAX_GRAM_ROWS else "products"
 
     def _adapt(self, ratio: float, controlled: bool) -> None:

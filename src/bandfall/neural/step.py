@@ -18,8 +18,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bandfall.neural.ntk import DEFAULT_MEMORY_BUDGET, gram
+from bandfall.neural.ntk import gram
 from bandfall.neural.tangent import TangentModel
+from bandfall.operators.base import DEFAULT_BUDGET
 
 __all__ = ["FILTERS", "TangentStep", "anchored_part", "next_blend", "tangent_step"]
 
@@ -81,7 +82,7 @@ def tangent_step(
     damping: float = 1e-4,
     damping_filter: str = "tikhonov",
     engine: str = "gram",
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    budget: int = DEFAULT_BUDGET,
 ) -> TangentStep:
     """The blended step at the present parameters, with α lowered as `min_speed` asks.
 
@@ -107,7 +108,7 @@ def tangent_step(
         s/(s² + δ), or s/(s + ε)² as in the paper's experiment (Gram engine only).
     engine : {"gram", "products"}
         See `anchored_part`.
-    memory_budget : int
+    budget : int
         Bytes for Jacobian blocks.
     """
     r = residual.reshape(-1)
@@ -123,7 +124,7 @@ def tangent_step(
         damping=damping,
         damping_filter=damping_filter,
         engine=engine,
-        memory_budget=memory_budget,
+        budget=budget,
     )
     anchored_speed = _speed(float(r @ moved), total)
     blend = next_blend(blend, plain_speed, anchored_speed, min_speed)
@@ -143,7 +144,7 @@ def anchored_part(
     damping: float,
     damping_filter: str = "tikhonov",
     engine: str = "gram",
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    budget: int = DEFAULT_BUDGET,
 ) -> tuple[Tensor, Tensor]:
     """d = Φ⁺[r; 0], shape (p,), and Φ_t d, shape (n·k,).
 
@@ -154,7 +155,7 @@ def anchored_part(
     rows = torch.cat([X, anchors])
     target = torch.cat([r, r.new_zeros(len(anchors) * (len(r) // len(X)))])
     if engine == "gram":
-        G, parts = gram(tangent, rows, None, memory_budget)
+        G, parts = gram(tangent, rows, None, budget)
         coefficients, moved = _solve_gram(G, target, damping, damping_filter)
     else:
         parts = None

@@ -4,7 +4,6 @@ from bandfall.operators.base import KernelOperator, WeightedOperator, largest_ei
 from bandfall.operators.blocked import BlockedOperator
 from bandfall.operators.cross import cross_gradient, cross_product
 from bandfall.operators.dense import DenseOperator, dense_bytes
-from bandfall.operators.device import check_device
 from bandfall.operators.select import make_operator
 
 __all__ = [
@@ -12,7 +11,6 @@ __all__ = [
     "DenseOperator",
     "KernelOperator",
     "WeightedOperator",
-    "check_device",
     "cross_gradient",
     "cross_product",
     "dense_bytes",

@@ -11,14 +11,14 @@ from bandfall.kernels import Kernel
 Array = Any
 
 GIBIBYTE = 2**30
-DEFAULT_MEMORY_BUDGET = GIBIBYTE
+DEFAULT_BUDGET = GIBIBYTE
 _USEFUL_VECTORS = 64  # what most Krylov spaces get by with
 
 
-def vector_share(memory_budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
+def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
     """The part of a budget that is a solver's: one to four eighths, by what its vectors need."""
     needed = _USEFUL_VECTORS * n_rows * n_columns * np.dtype(dtype).itemsize
-    return min(max(memory_budget // 8, needed), memory_budget // 2)
+    return min(max(budget // 8, needed), budget // 2)
 
 
 class KernelOperator(Protocol):

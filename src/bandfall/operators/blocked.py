@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET, group_rows, group_sums
 from bandfall.operators.distances import largest_distance
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import for_each, n_threads, scratch
@@ -29,7 +29,7 @@ class BlockedOperator:
     X : ndarray of shape (n, d)
     kernel : Kernel
     dtype : float32 or float64
-    memory_budget : int
+    budget : int
         Bytes for tiles, scratch and kept results together.
     vector_bytes : int
         For a solver's own arrays.
@@ -40,8 +40,8 @@ class BlockedOperator:
         X: np.ndarray,
         kernel: Kernel,
         dtype: np.dtype | type = np.float64,
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        vector_bytes: int = DEFAULT_MEMORY_BUDGET // 8,
+        budget: int = DEFAULT_BUDGET,
+        vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
@@ -51,12 +51,12 @@ class BlockedOperator:
         self.n_evaluations = 0
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
-        self._leaves = Leaves(rows, self._leaf_size(memory_budget))
+        self._leaves = Leaves(rows, self._leaf_size(budget))
         self._of_rows = Tiles(rows[self._leaves.order], self._leaves.slices, kernel, self.dtype)
         self._nearest = self._leaves.distance_bounds()
         side = self._side = max(s.stop - s.start for s in self._leaves.slices)
         working = n_threads() * 3 * side * side * self.dtype.itemsize
-        n_kept = max(0, memory_budget - working) // (side * side * self.dtype.itemsize)
+        n_kept = max(0, budget - working) // (side * side * self.dtype.itemsize)
         n_tiles = len(self._leaves.slices) * (len(self._leaves.slices) + 1) // 2
         self._kept = np.empty((min(n_kept, n_tiles), side * side), self.dtype)
         self._bandwidth = math.nan
@@ -135,8 +135,8 @@ class BlockedOperator:
             self._evaluated[number] = True
         return tile
 
-    def _leaf_size(self, memory_budget: int) -> int:
-        side = math.isqrt(max(1, memory_budget // (n_threads() * 6 * self.dtype.itemsize)))
+    def _leaf_size(self, budget: int) -> int:
+        side = math.isqrt(max(1, budget // (n_threads() * 6 * self.dtype.itemsize)))
         return max(16, min(LEAF_SIZE, side))
 
     @cached_property

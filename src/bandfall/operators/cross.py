@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET
-from bandfall.operators.device import check_device
+from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.distances import squared_distances, squared_norms, to_power
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, n_threads, scratch
+from bandfall.operators.rows import (
+    CACHE_ENTRIES,
+    for_each_block,
+    n_threads,
+    row_blocks,
+    rows_within,
+    scratch,
+)
 
 Array = Any
 
@@ -55,9 +61,8 @@ def cross_product(
     bandwidths: Sequence[float] | np.ndarray,
     coefficients: np.ndarray,
     *,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
+    budget: int = DEFAULT_BUDGET,
     cumulative: bool = False,
-    device: str | None = None,
     centres: Centres | None = None,
 ) -> np.ndarray:
     """Σ_s K_new(σ_s) C_s, streamed in blocks; each distance block serves every stage.
@@ -69,37 +74,21 @@ def cross_product(
     kernel : Kernel
     bandwidths : sequence of S floats in [0, ∞]
     coefficients : ndarray of shape (S, n, k)
-    memory_budget : int
+    budget : int
         Bytes for temporaries.
     cumulative : bool
         Return every partial sum over stages instead of the last one.
-    device : str, optional
-        Compute with torch there; see `check_device`.
     centres : Centres, optional
-        The rows X, where the caller has prepared them; not with a device.
+        The rows X, where the caller has prepared them.
 
     Returns
     -------
     ndarray of shape (m, k), or (S, m, k) if `cumulative`, in the dtype of `coefficients`
     """
-    device = check_device(device)
-    if device is not None:
-        from bandfall.operators import torch
-
-        return torch.cross_product(
-            X_new,
-            X,
-            kernel,
-            bandwidths,
-            coefficients,
-            device=device,
-            memory_budget=memory_budget,
-            cumulative=cumulative,
-        )
     dtype = coefficients.dtype
     n_stages, _, n_outputs = coefficients.shape
     out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
-    blocks = _BlockPlan(X_new, centres or Centres.of(X), dtype, memory_budget)
+    blocks = _BlockPlan(X_new, centres or Centres.of(X), dtype, budget)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -126,8 +115,7 @@ def cross_gradient(
     bandwidths: Sequence[float] | np.ndarray,
     coefficients: np.ndarray,
     *,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
-    device: str | None = None,
+    budget: int = DEFAULT_BUDGET,
 ) -> np.ndarray:
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
 
@@ -139,17 +127,10 @@ def cross_gradient(
     -------
     ndarray of shape (m, d, k)
     """
-    device = check_device(device)
-    if device is not None:
-        from bandfall.operators import torch
-
-        return torch.cross_gradient(
-            X_new, X, kernel, bandwidths, coefficients, device=device, memory_budget=memory_budget
-        )
     dtype = coefficients.dtype
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
     # The slopes, their factors and a mask come on top of what a product needs.
-    blocks = _BlockPlan(X_new, Centres.of(X), dtype, memory_budget * 5 // 9)
+    blocks = _BlockPlan(X_new, Centres.of(X), dtype, budget * 5 // 9)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -216,7 +197,7 @@ def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> 
 class _BlockPlan:
     """Blocks of the (m, n) distance matrix that fit the budget and, if they can, the cache."""
 
-    def __init__(self, X_new: np.ndarray, centres: Centres, dtype: np.dtype, memory_budget: int):
+    def __init__(self, X_new: np.ndarray, centres: Centres, dtype: np.dtype, budget: int):
         self.centres = centres
         self._n = len(centres.rows)
         new = np.asarray(X_new, dtype=np.float64)
@@ -224,13 +205,12 @@ class _BlockPlan:
         self.new = new - centres.mean
         self.dtype = dtype
         # float64 distances, their comparison mask, the cast copy and the kernel block.
-        entries = max(1, memory_budget // (n_threads() * 40))
-        self._columns = min(self._n, max(1, entries), 1 << 14)
-        self.rows = max(1, min(CACHE_ENTRIES, entries) // self._columns)
+        entries = rows_within(budget, n_threads() * 40)
+        self._columns = min(self._n, entries, 1 << 14)
+        self.rows = rows_within(min(CACHE_ENTRIES, entries), self._columns)
 
     def columns(self) -> list[slice]:
-        starts = range(0, self._n, self._columns)
-        return [slice(j, min(j + self._columns, self._n)) for j in starts]
+        return row_blocks(self._n, self._columns)
 
     def distances(self, rows: slice, columns: slice, kernel: Kernel) -> np.ndarray:
         centres = self.centres

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET, group_rows, group_sums
 from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, rows_within, scratch
 
 # Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
 # is small, calling it takes longer than reading.
 _FEW_COLUMNS = 8
 _SMALL = 300  # rows
+_PARALLEL_ROWS = 2000
 
 
 def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
@@ -44,7 +46,7 @@ class DenseOperator:
         X: np.ndarray,
         kernel: Kernel,
         dtype: np.dtype | type = np.float64,
-        vector_bytes: int = DEFAULT_MEMORY_BUDGET // 8,
+        vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
@@ -55,9 +57,7 @@ class DenseOperator:
         centred = np.asarray(X, dtype=np.float64)
         self._rows = centred - centred.mean(axis=0)
         self._distances = np.empty((self.n_rows, self.n_rows), self.dtype)
-        for_each_block(
-            self._measure, self.n_rows, self._rows_per_block(1 << 22), parallel=self.n_rows > 2000
-        )
+        self._for_each_block(self._measure, 1 << 22)
         self._matrix = np.empty_like(self._distances)
         self._bandwidth = math.nan
         self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
@@ -105,17 +105,17 @@ class DenseOperator:
             work = scratch("work", distances.shape, self.dtype)
             kernel_matrix(self.kernel, distances, bandwidth, out=self._matrix[rows], work=work)
 
-        for_each_block(
-            evaluate, self.n_rows, self._rows_per_block(CACHE_ENTRIES), parallel=self.n_rows > 2000
-        )
+        self._for_each_block(evaluate, CACHE_ENTRIES)
         self._bandwidth = bandwidth
 
     def _measure(self, rows: slice) -> None:
         squared = squared_distances(self._rows[rows], self._rows)
         self._distances[rows] = to_power(squared, self.kernel.power)
 
-    def _rows_per_block(self, entries: int) -> int:
-        return max(1, entries // max(1, self.n_rows))
+    def _for_each_block(self, function: Callable[[slice], None], entries: int) -> None:
+        """Rows of K, about so many of its entries at a time."""
+        size = rows_within(entries, self.n_rows)
+        for_each_block(function, self.n_rows, size, parallel=self.n_rows > _PARALLEL_ROWS)
 
     @cached_property
     def _groups(self) -> tuple[np.ndarray, int]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.operators.rows import row_blocks, rows_within
+
 Array = Any  # NumPy array or torch tensor
 
 # ‖x‖² + ‖z‖² − 2xᵀz loses −log10(threshold) digits; below it, differences are taken directly.
@@ -39,8 +41,7 @@ def squared_distances(
     D += a2[:, None]
     D += b2[None, :]
     xp.clip(D, 0.0, None, out=D)
-    for start in range(0, len(A), max(1, _DIRECT_ENTRIES // max(1, len(B)))):
-        rows = slice(start, start + max(1, _DIRECT_ENTRIES // max(1, len(B))))
+    for rows in row_blocks(len(A), rows_within(_DIRECT_ENTRIES, len(B))):
         _refine(D[rows], A[rows], B, a2[rows], b2, xp)
     return D
 
@@ -53,9 +54,7 @@ def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) 
     i, j = xp.where(float(a2.max() + b2.max()) * _CANCELLATION >= D)
     close = D[i, j] <= _CANCELLATION * (a2[i] + b2[j])
     i, j = i[close], j[close]
-    step = max(1, _DIRECT_ENTRIES // max(1, A.shape[1]))
-    for start in range(0, len(i), step):
-        part = slice(start, start + step)
+    for part in row_blocks(len(i), rows_within(_DIRECT_ENTRIES, A.shape[1])):
         difference = A[i[part]] - B[j[part]]
         D[i[part], j[part]] = xp.einsum("ij,ij->i", difference, difference)
 

@@ -55,12 +55,22 @@ def for_each(function: Callable[[Task], Any], tasks: Iterable[Task], parallel: b
             pass
 
 
+def rows_within(budget: int, row_size: int) -> int:
+    """How many rows of a size fit a budget in the same unit; one at least."""
+    return max(1, budget // max(1, row_size))
+
+
+def row_blocks(n_rows: int, rows_per_block: int) -> list[slice]:
+    """Consecutive slices of ``range(n_rows)``."""
+    starts = range(0, n_rows, rows_per_block)
+    return [slice(start, min(start + rows_per_block, n_rows)) for start in starts]
+
+
 def for_each_block(
     function: Callable[[slice], Any], n_rows: int, rows_per_block: int, parallel: bool
 ) -> None:
     """Call `function` on consecutive slices of ``range(n_rows)``."""
-    starts = range(0, n_rows, rows_per_block)
-    for_each(function, [slice(i, min(i + rows_per_block, n_rows)) for i in starts], parallel)
+    for_each(function, row_blocks(n_rows, rows_per_block), parallel)
 
 
 @lru_cache(maxsize=1)

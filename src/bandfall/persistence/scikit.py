@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
+from bandfall.backends.device import for_any_machine
 from bandfall.persistence.checks import ShapeChecker, check_instance, check_names
 from bandfall.persistence.codec import Component, register
 
@@ -45,7 +46,7 @@ def estimator_component(
     required = {name for name, always in fitted.items() if always}
 
     def to_state(estimator: BaseEstimator) -> dict[str, Any]:
-        parameters = _portable(estimator.get_params(deep=False))
+        parameters = for_any_machine(estimator.get_params(deep=False))
         attributes = {
             name: value
             for name, value in vars(estimator).items()
@@ -64,7 +65,7 @@ def estimator_component(
         if upgrade is not None:
             found = upgrade(parameters, found)
         check_names(cls.__name__, found, set(fitted), required)
-        estimator = cls(**_portable(parameters))
+        estimator = cls(**for_any_machine(parameters))
         if hasattr(estimator, "_check_parameters"):
             estimator._check_parameters()
         elif getattr(estimator, "_parameter_constraints", None):
@@ -75,13 +76,6 @@ def estimator_component(
         return estimator
 
     return Component(cls, to_state, from_state)
-
-
-def _portable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters for any machine: a model trained on a GPU must load where there is none."""
-    if parameters.get("device") is None:
-        return parameters
-    return {**parameters, "device": "auto"}
 
 
 def _check_features(estimator: Any) -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from bandfall.backends import HOST, Backend
+from bandfall.backends import HOST, Backend, check_dense_budget
 from bandfall.closed_form import flow_filter, ridge_filter
 from bandfall.descent import Path
 from bandfall.kernels import get_kernel
 from bandfall.operators.base import group_rows
-from bandfall.operators.select import check_dense_budget
 from bandfall.theory.inputs import (
     dense_matrix,
     non_negative,

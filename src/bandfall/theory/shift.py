@@ -15,6 +15,7 @@ import numpy as np
 from bandfall.backends import HOST, Backend
 from bandfall.kernels import Kernel, get_kernel, kernel_matrix
 from bandfall.operators.distances import squared_distances, to_power
+from bandfall.operators.rows import row_blocks, rows_within
 from bandfall.theory.inputs import bandwidth_array, row_weights, rows
 
 
@@ -244,9 +245,7 @@ def _distance_blocks(
     centre = B.mean(axis=0)
     B = B - centre
     # distances, kernel block, difference, its square, and the masks on the way
-    step = max(1, backend.budget // (48 * len(B)))
-    for start in range(0, len(A), step):
-        part = slice(start, min(start + step, len(A)))
+    for part in row_blocks(len(A), rows_within(backend.budget, 48 * len(B))):
         yield part, to_power(squared_distances(A[part] - centre, B), kernel.power)
 
 

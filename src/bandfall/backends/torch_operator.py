@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from bandfall.backends.fused import FusedCross, FusedProduct, fused_available
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import DEFAULT_MEMORY_BUDGET, GIBIBYTE
+from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
 from bandfall.operators.cross import check_columns, gradient_block, usable_bandwidths
 from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.fused import FusedCross, FusedProduct, fused_available
+from bandfall.operators.rows import rows_within
 
 Tensor = Any
 
@@ -41,7 +42,7 @@ class TorchOperator:
     dtype : float32 or float64
     device : str
         What torch calls it.
-    memory_budget : int
+    budget : int
         Bytes for temporaries and kept matrices on the device.
     vector_bytes : int
         For a solver's own arrays there.
@@ -53,8 +54,8 @@ class TorchOperator:
         kernel: Kernel,
         dtype: np.dtype | type = np.float64,
         device: str = "cpu",
-        memory_budget: int = DEFAULT_MEMORY_BUDGET,
-        vector_bytes: int = DEFAULT_MEMORY_BUDGET // 8,
+        budget: int = DEFAULT_BUDGET,
+        vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
@@ -70,7 +71,7 @@ class TorchOperator:
         self._n_distinct = len(distinct)
         if self._n_distinct == self.n_rows:
             distinct = rows
-        self._engine = _engine(distinct, kernel, memory_budget)
+        self._engine = _engine(distinct, kernel, budget)
 
     def array(self, values: np.ndarray) -> Tensor:
         """A new tensor on the device, in the operator's dtype."""
@@ -105,25 +106,25 @@ class TorchOperator:
         return self._engine.max_distance()
 
 
-def _engine(rows: Tensor, kernel: Kernel, memory_budget: int) -> Any:
+def _engine(rows: Tensor, kernel: Kernel, budget: int) -> Any:
     """What multiplies with K over distinct rows."""
-    fits = 2 * len(rows) ** 2 * rows.element_size() <= memory_budget
+    fits = 2 * len(rows) ** 2 * rows.element_size() <= budget
     if fits and len(rows) <= _KEPT_ROWS:
-        return _KeptProduct(rows, kernel, memory_budget)
+        return _KeptProduct(rows, kernel, budget)
     if fused_available(kernel, rows.device):
-        return FusedProduct(rows, kernel, memory_budget)
+        return FusedProduct(rows, kernel, budget)
     if fits:
-        return _KeptProduct(rows, kernel, memory_budget)
-    return _ChunkedProduct(rows, kernel, memory_budget)
+        return _KeptProduct(rows, kernel, budget)
+    return _ChunkedProduct(rows, kernel, budget)
 
 
 class _ChunkedProduct:
     """K(σ) @ block over chunks of rows."""
 
-    def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
+    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         self.kernel = kernel
         self.n_evaluations = 0
-        self._chunks = _Chunks(X, X, memory_budget)
+        self._chunks = _Chunks(X, X, budget)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         result = torch.empty_like(block)
@@ -149,8 +150,8 @@ class _ChunkedProduct:
 class _KeptProduct(_ChunkedProduct):
     """K(σ) @ block with distances and the last K(σ) in memory."""
 
-    def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
-        super().__init__(X, kernel, memory_budget)
+    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
+        super().__init__(X, kernel, budget)
         self._distances = X.new_empty((len(X), len(X)))
         self._matrix = torch.empty_like(self._distances)
         self._bandwidth = math.nan
@@ -168,12 +169,12 @@ class _KeptProduct(_ChunkedProduct):
 class _Chunks:
     """Distances between two sets of rows, some rows at a time; fewer if memory runs out."""
 
-    def __init__(self, X_new: Tensor, X: Tensor, memory_budget: int):
+    def __init__(self, X_new: Tensor, X: Tensor, budget: int):
         centre = X.mean(0, dtype=torch.float64)
         self.dtype = X.dtype
         self.train = X.double() - centre
         self.new = self.train if X_new is X else X_new.double() - centre
-        self._size = max(1, memory_budget // (_BYTES_PER_ENTRY * max(1, len(X))))
+        self._size = rows_within(budget, _BYTES_PER_ENTRY * len(X))
 
     def for_each(self, kernel: Kernel, function: Callable[[slice, Tensor], None]) -> None:
         """Call `function` with consecutive rows and their distances to all training rows."""
@@ -194,37 +195,6 @@ class _Chunks:
             start = rows.stop
 
 
-def cross_product(
-    X_new: np.ndarray,
-    X: np.ndarray,
-    kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
-    coefficients: np.ndarray,
-    *,
-    device: str,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
-    cumulative: bool = False,
-) -> np.ndarray:
-    """See `bandfall.operators.cross.cross_product`: the same on a torch device."""
-    new, train, weights = (upload(a, device, coefficients.dtype) for a in (X_new, X, coefficients))
-    return sums(new, train, kernel, bandwidths, weights, memory_budget, cumulative=cumulative)
-
-
-def cross_gradient(
-    X_new: np.ndarray,
-    X: np.ndarray,
-    kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
-    coefficients: np.ndarray,
-    *,
-    device: str,
-    memory_budget: int = DEFAULT_MEMORY_BUDGET,
-) -> np.ndarray:
-    """See `bandfall.operators.cross.cross_gradient`: the same on a torch device."""
-    new, train, weights = (upload(a, device, coefficients.dtype) for a in (X_new, X, coefficients))
-    return gradients(new, train, kernel, bandwidths, weights, memory_budget)
-
-
 def upload(array: np.ndarray, device: str, dtype: np.dtype) -> Tensor:
     """A tensor on the device with these values."""
     return torch.as_tensor(np.array(array, dtype=dtype), device=device)
@@ -236,7 +206,7 @@ def sums(
     kernel: Kernel,
     bandwidths: Sequence[float] | np.ndarray,
     weights: Tensor,
-    memory_budget: int,
+    budget: int,
     *,
     cumulative: bool,
 ) -> np.ndarray:
@@ -246,7 +216,7 @@ def sums(
     n_stages, _, n_outputs = weights.shape
     total = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
     if _worth_fusing(kernel, new, train, n_stages):
-        fused = FusedCross(new, train, kernel, memory_budget)
+        fused = FusedCross(new, train, kernel, budget)
         step = 1 if cumulative else max(1, n_stages)
         for s in range(0, n_stages, step):
             part = slice(s, s + step)
@@ -259,7 +229,7 @@ def sums(
                 kernel_matrix(kernel, distances, bandwidth, torch, out=K)
                 total[s if cumulative else 0, rows] += K @ weights[s]
 
-        _Chunks(new, train, memory_budget).for_each(kernel, accumulate)
+        _Chunks(new, train, budget).for_each(kernel, accumulate)
     return (total.cumsum(0) if cumulative else total[0]).cpu().numpy()
 
 
@@ -269,7 +239,7 @@ def gradients(
     kernel: Kernel,
     bandwidths: Sequence[float] | np.ndarray,
     weights: Tensor,
-    memory_budget: int,
+    budget: int,
 ) -> np.ndarray:
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row, of what is on the device already."""
     check_columns(new, train)
@@ -277,10 +247,10 @@ def gradients(
     if _worth_fusing(kernel, new, train, len(weights)):
         used = usable_bandwidths(bandwidths, torch.finfo(weights.dtype))
         if len(used):
-            fused = FusedCross(new, train, kernel, memory_budget)
+            fused = FusedCross(new, train, kernel, budget)
             gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
         return gradient.cpu().numpy()
-    chunks = _Chunks(new, train, memory_budget)
+    chunks = _Chunks(new, train, budget)
     new, train = chunks.new.to(weights.dtype), chunks.train.to(weights.dtype)
 
     def accumulate(rows: slice, distances: Tensor) -> None:

@@ -114,10 +114,10 @@ class FusedRows:
 class FusedProduct:
     """K(σ) @ block for one set of rows, every pair evaluated once and nothing n² stored."""
 
-    def __init__(self, X: Tensor, kernel: Kernel, memory_budget: int):
+    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         self.kernel = kernel
         self.n_evaluations = 0
-        self.memory_budget = memory_budget
+        self.budget = budget
         self.unit = _unit(X)
         wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
         # Near rows side by side: few tiles then hold distances that cancel on tensor cores.
@@ -170,12 +170,12 @@ class FusedProduct:
         """One zeroed plane of partial sums per program, as many as fit; tiles per program."""
         wanted = launch.programs_per_core * self._cores
         plane = values.numel() * values.element_size()
-        fitting = self.memory_budget // plane
+        fitting = self.budget // plane
         if not fitting:
             raise MemoryError(
                 f"a product with {values.shape[0]} column(s) over {self.rows.n_rows} rows needs "
                 f"at least {plane / GIBIBYTE:.2f} GiB, over the memory_budget of "
-                f"{self.memory_budget / GIBIBYTE:.2f} GiB"
+                f"{self.budget / GIBIBYTE:.2f} GiB"
             )
         if self._cores < fitting < wanted:
             fitting -= fitting % self._cores  # a whole number of programs on each core
@@ -194,12 +194,12 @@ class FusedProduct:
 class FusedCross:
     """Sums over stages at new rows, f(x) = Σ_s k_{σ_s}(x, X) c_s, and their gradients.
 
-    `memory_budget` bounds the partial sums, of which there is always one at least.
+    `budget` bounds the partial sums, of which there is always one at least.
     """
 
-    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, memory_budget: int):
+    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
         self.kernel = kernel
-        self.memory_budget = memory_budget
+        self.budget = budget
         self.unit = max(_unit(X), _unit(X_new))
         wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
         centre = X.mean(0)
@@ -241,7 +241,7 @@ class FusedCross:
         """
         n_strips, n_blocks = self.new.stride // launch.rows, self.rows.n_blocks
         wanted = 8 * launch.programs_per_core * _n_cores(values.device)
-        fitting = self.memory_budget // (width * self.new.stride * values.element_size())
+        fitting = self.budget // (width * self.new.stride * values.element_size())
         blocks = min(max(1, n_blocks * n_strips // wanted), _LONGEST_SUM)
         blocks = max(blocks, -(-n_blocks // max(1, fitting)))
         return (n_strips, -(-n_blocks // blocks)), blocks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import Any
 
 ALLOWED = "None, 'auto', 'cpu', 'cuda' or 'cuda:N'"
 
@@ -18,7 +19,7 @@ def check_device(device: str | None) -> str | None:
 
     Examples
     --------
-    >>> from bandfall.operators import check_device
+    >>> from bandfall.backends import check_device
     >>> check_device(None) is None
     True
     >>> check_device("tpu")
@@ -48,3 +49,10 @@ def check_device(device: str | None) -> str | None:
     if int(index or 0) >= n_gpus:
         raise ValueError(f"device={device!r} is not there: torch sees {n_gpus} CUDA device(s)")
     return device
+
+
+def for_any_machine(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of an estimator trained on a GPU, which must load where there is none."""
+    if parameters.get("device") is None:
+        return parameters
+    return {**parameters, "device": "auto"}

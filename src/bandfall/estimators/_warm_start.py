@@ -1,0 +1,47 @@
+"""Whether a fitted path may be continued: it must have been trained on the same."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.backends import Backend
+from bandfall.descent import Path
+from bandfall.descent.fit import Solver
+from bandfall.estimators._base import TrainingData
+from bandfall.kernels import Kernel
+
+
+def check_same(
+    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, backend: Backend
+) -> None:
+    """Refuse to continue a path with other rows, targets or weights, or by other means."""
+    same = {
+        "X": np.array_equal(path.X, data.X),
+        "kernel": path.kernel == kernel,
+        "solver": type(path.solver) is type(solver),
+        "sample_weight": _same_weights(path.weights, data.weights),
+    }
+    same["y"] = all(same.values()) and _same_targets(path, data.y, backend)
+    if not all(same.values()):
+        changed = ", ".join(name for name in same if not same[name])
+        raise ValueError(
+            "warm_start=True continues the fitted path, which needs the same X, y, "
+            f"sample_weight, kernel and solver as before (changed: {changed}); use "
+            "warm_start=False to start anew"
+        )
+
+
+def _same_weights(before: np.ndarray | None, now: np.ndarray | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return np.array_equal(before.astype(np.float64), now)
+
+
+def _same_targets(path: Path, y: np.ndarray, backend: Backend) -> bool:
+    if path.y is not None:
+        return np.array_equal(path.y, y)
+    targets = path.targets(backend=backend)  # of a file of old: known to rounding
+    tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
+    return targets.shape == y.shape and np.allclose(
+        targets, y, rtol=tolerance, atol=tolerance * path.scale.max()
+    )

@@ -1,0 +1,42 @@
+"""The floor plan: what is decided at the edge is named nowhere below it."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import bandfall
+
+SOURCE = Path(bandfall.__file__).parent
+EDGE = ("estimators", "backends", "commands")
+BELOW = sorted(
+    path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in EDGE
+)
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Parameters, variables, attributes, keywords and strings."""
+    for node in ast.walk(tree):
+        for field in ("arg", "id", "attr", "value"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield name
+
+
+@pytest.mark.parametrize("path", BELOW, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_where_to_compute_is_a_backend_below_the_edge(path):
+    """`memory_budget` and `device` become a backend in estimators and commands, once."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert not [name for name in names(tree) if "memory_budget" in name]
+    parameters = [node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)]
+    assert "device" not in parameters
+    if "neural" not in path.parts:  # whose networks and tensors have torch's own
+        assert "device" not in names(tree)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
+def test_modules_fit_in_one_head(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1
 from sklearn.metrics import r2_score
@@ -443,3 +444,20 @@ def test_metric_of_very_many_features_scales_each_alone():
     X = np.ones((2, 1001), np.float32)
     assert_allclose(scaled(X, root), [root, root], rtol=1e-6)
     assert scaled(X, root).dtype == np.float32
+
+
+def test_members_show_themselves_in_consoles_and_notebooks():
+    X, y = make_friedman1(60, random_state=0)
+    model = BandfallRegressor(max_rounds=1)
+    assert "Average of" not in model._repr_html_()
+    model.fit(X, y)
+    first = model.members_[0]
+    text = repr(first)
+    assert f"{first.weight:.2f} of {first.candidate.encoding} columns" in text
+    assert len(text) < 120  # not the arrays
+    for page in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
+        assert f"Average of {len(model.members_)}" in page
+        assert page.count("<tr><td>") >= len(model.members_)
+        assert first.candidate.kernel in page
+    with config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()

@@ -20,6 +20,7 @@ from bandfall.encoding import Table, TableEncoder, is_frame, prepare_table, read
 from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import FLOATS, SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
+from bandfall.estimators._html import members_table
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
@@ -363,6 +364,19 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         if not kernels:
             raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
         return kernels
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._members_html
+
+    def _repr_mimebundle_(self, **kwargs) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._members_html
+        return bundle
+
+    @property
+    def _members_html(self) -> str:
+        return members_table(self.members_) if hasattr(self, "members_") else ""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -50,6 +50,13 @@ class Member:
     path: Path
     weight: float
 
+    def __repr__(self) -> str:
+        one = self.candidate
+        return (
+            f"<{self.weight:.2f} of {one.encoding} columns, {one.n_rounds} rounds of the metric, "
+            f"{one.kernel}, speed {one.min_speed:g}, training R² {self.max_r2:.4f}>"
+        )
+
 
 def default_choice(n_rows: int) -> Tuned:
     """The paper's rule, for rows that are too few or too alike to choose by."""

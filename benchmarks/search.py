@@ -38,9 +38,8 @@ def table(name, data):
     return X[order], y[order]
 
 
-def count_work(operator):
+def count_work(operator, counts):
     """Count what an operator class is asked for, from now on."""
-    counts = {"products": 0, "evaluations": 0}
     product, evaluate = operator.product, operator._evaluate
 
     def counted_product(self, bandwidth, block):
@@ -52,19 +51,20 @@ def count_work(operator):
         return evaluate(self, bandwidth)
 
     operator.product, operator._evaluate = counted_product, counted_evaluate
-    return counts
 
 
 def one_fit(name, data, n_rows, n_jobs):
     """Measure one search, in a process whose library is the one to measure."""
-    from bandfall import BandfallRegressor
-    from bandfall.operators.dense import DenseOperator
+    from bandfall import BandfallRegressor, operators
 
     X, y = table(name, data)
     X_test, y_test = X[-N_TEST:], y[-N_TEST:]
     X, y = X[:-N_TEST][:n_rows], y[:-N_TEST][:n_rows]
     BandfallRegressor(max_rounds=0).fit(X[:12], y[:12])
-    counts = count_work(DenseOperator)
+    counts = {"products": 0, "evaluations": 0}
+    for name_of_operator in ("DenseOperator", "SymmetricOperator"):
+        if hasattr(operators, name_of_operator):  # earlier versions have the first alone
+            count_work(getattr(operators, name_of_operator), counts)
     wall, cpu = time.perf_counter(), time.process_time()
     model = BandfallRegressor(n_jobs=n_jobs).fit(X, y)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu

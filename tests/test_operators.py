@@ -16,14 +16,17 @@ from bandfall.kernels import KERNELS, get_kernel
 from bandfall.operators import (
     BlockedOperator,
     DenseOperator,
+    SymmetricOperator,
     WeightedOperator,
+    base,
     cross_gradient,
     cross_product,
     dense,
     largest_eigenvalue,
     make_operator,
+    symmetric,
 )
-from bandfall.operators.base import RepeatedRowsOperator, group_rows
+from bandfall.operators.base import RepeatedRowsOperator, distinct_rows, group_rows
 from problems import seeds
 from tolerances import rounding
 
@@ -40,6 +43,9 @@ def repeated_rows_operator(X, kernel, dtype):
 
 FACTORIES = {
     "dense": DenseOperator,
+    # One strip, and several with tiles of one strip's width.
+    "symmetric": SymmetricOperator,
+    "symmetric-strips": lambda X, k, dtype: SymmetricOperator(X, k, dtype, strip_rows=16),
     # A budget too small to keep any tile, one for a few tiles, and the usual one.
     "blocked-tiny": lambda X, k, dtype: BlockedOperator(X, k, dtype, budget=1),
     "blocked-small": lambda X, k, dtype: BlockedOperator(X, k, dtype, budget=60_000),
@@ -165,6 +171,38 @@ def test_both_ways_to_multiply_a_dense_matrix(monkeypatch, dtype, n_columns):
     assert_allclose(product, expected, atol=100 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize("n_columns", [1, 3, 20])
+def test_strips_are_multiplied_tile_by_tile_and_over_threads(monkeypatch, n_columns):
+    X = rows(n=150)
+    block = np.random.default_rng(0).normal(size=(150, n_columns))
+    expected = DenseOperator(X, get_kernel("matern12")).product(0.7, block)
+    operator = SymmetricOperator(X, get_kernel("matern12"), strip_rows=16)
+    assert operator.product(0.7, block) == pytest.approx(expected, rel=1e-12)
+    assert operator.n_evaluations < 0.6 * 150**2
+    monkeypatch.setattr(symmetric, "_SMALL_PRODUCT", 16 * 24 * n_columns)  # tiles of 24 columns
+    assert operator.product(0.7, block) == pytest.approx(expected, rel=1e-12)
+    monkeypatch.setattr(symmetric, "FEW_ROWS", 100)
+    shared = operator.product(0.7, block)
+    assert shared == pytest.approx(expected, rel=1e-12)
+    monkeypatch.setattr(symmetric, "for_each", lambda f, tasks, parallel: [f(t) for t in tasks])
+    assert_array_equal(operator.product(0.7, block), shared)  # whatever the number of threads
+
+
+def test_distinct_rows():
+    X = np.array([[1.0, -0.0], [1.0, 2.0], [1.0, 0.0], [1.0, 2.0], [0.0, 1.0]], np.float32)
+    first, labels = distinct_rows(X)
+    assert sorted(first) == [0, 1, 4]
+    assert_array_equal(X[first][labels] + 0.0, X + 0.0)
+
+
+def test_distinct_rows_of_one_fingerprint(monkeypatch):
+    monkeypatch.setattr(base, "_fingerprints", lambda rows: np.zeros(len(rows), np.uint64))
+    X = np.array([[1.0], [2.0], [1.0]])
+    first, labels = distinct_rows(X)
+    assert_array_equal(X[first][labels], X)
+    assert len(first) == 2
+
+
 def test_dense_evaluates_a_bandwidth_once():
     operator = DenseOperator(rows(), get_kernel("gaussian"))
     V = np.ones((operator.n_rows, 1))
@@ -213,6 +251,9 @@ def test_operator_is_chosen_by_memory_and_repeats():
     X = np.random.default_rng(0).normal(size=(600, 2))
     assert isinstance(make_operator(X, kernel), DenseOperator)
     assert isinstance(make_operator(X, kernel, budget=10**6), BlockedOperator)
+    more = np.random.default_rng(0).normal(size=(700, 2))
+    assert isinstance(make_operator(more, kernel), SymmetricOperator)
+    assert isinstance(make_operator(more, kernel, budget=2**21), BlockedOperator)
     twice = np.vstack([X, X])
     repeated = make_operator(twice, kernel)
     assert isinstance(repeated, RepeatedRowsOperator)

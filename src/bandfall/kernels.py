@@ -42,7 +42,8 @@ class Kernel:
     slope : callable (q, xp) -> array, or None
         k′(u)/u as a function of q: what the gradient of a kernel sum needs. At
         u = 0 it is the limit or, where there is none (Laplace), 0: the centre of the
-        subdifferential. None for a user's profile given without a derivative.
+        subdifferential. It may overwrite q, like `profile`. None for a user's profile given
+        without a derivative.
     max_derivative : float
         max over u ≥ 0 of ``|k′(u)|`` (Proposition 4), NaN where unknown.
 
@@ -68,7 +69,8 @@ class Kernel:
         """k′(u); at u = 0 the value 0 (the profile is even in x − x′)."""
         if self.slope is None:
             raise ValueError(f"kernel {self.name!r} was given without a derivative")
-        return self.slope(scaled_distance**self.power, xp) * scaled_distance
+        u = xp.asarray(scaled_distance)
+        return self.slope(xp.asarray(u**self.power), xp) * u
 
     @property
     def built_in(self) -> bool:
@@ -128,9 +130,40 @@ def _cauchy(q: Array, xp: Any, work: Array = None) -> Array:
     return xp.reciprocal(q, out=q)
 
 
+def _gaussian_slope(q: Array, xp: Any) -> Array:
+    return xp.negative(_gaussian(q, xp), out=q)
+
+
 def _laplace_slope(q: Array, xp: Any) -> Array:
-    safe = xp.where(q > 0, q, xp.ones_like(q))
-    return xp.where(q > 0, -xp.exp(-q) / safe, xp.zeros_like(q))
+    inverse = xp.asarray(xp.clip(q, float(xp.finfo(q.dtype).tiny), None))
+    inverse = xp.reciprocal(inverse, out=inverse)
+    inverse *= q > 0
+    q = _matern12(q, xp)
+    q *= inverse
+    return xp.negative(q, out=q)
+
+
+def _matern32_slope(q: Array, xp: Any) -> Array:
+    q *= -SQRT3
+    q = xp.exp(q, out=q)
+    q *= -3.0
+    return q
+
+
+def _matern52_slope(q: Array, xp: Any) -> Array:
+    q *= SQRT5
+    decay = xp.exp(-q)
+    q += 1.0
+    q *= decay
+    q *= -5.0 / 3.0
+    return q
+
+
+def _cauchy_slope(q: Array, xp: Any) -> Array:
+    q = _cauchy(q, xp)
+    q *= q
+    q *= -2.0
+    return q
 
 
 # Table 3 and Section 5. Derivatives by hand; the maxima of |k′| are attained at
@@ -139,23 +172,17 @@ _GOLDEN = (1.0 + SQRT5) / 2.0
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
-        Kernel("gaussian", 2, _gaussian, lambda q, xp: -xp.exp(-0.5 * q), math.exp(-0.5)),
+        Kernel("gaussian", 2, _gaussian, _gaussian_slope, math.exp(-0.5)),
         Kernel("matern12", 1, _matern12, _laplace_slope, 1.0),
-        Kernel("matern32", 1, _matern32, lambda q, xp: -3.0 * xp.exp(-SQRT3 * q), SQRT3 / math.e),
+        Kernel("matern32", 1, _matern32, _matern32_slope, SQRT3 / math.e),
         Kernel(
             "matern52",
             1,
             _matern52,
-            lambda q, xp: (-5.0 / 3.0) * (1.0 + SQRT5 * q) * xp.exp(-SQRT5 * q),
+            _matern52_slope,
             SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
         ),
-        Kernel(
-            "cauchy",
-            2,
-            _cauchy,
-            lambda q, xp: -2.0 / ((1.0 + q) * (1.0 + q)),
-            3.0 * SQRT3 / 8.0,
-        ),
+        Kernel("cauchy", 2, _cauchy, _cauchy_slope, 3.0 * SQRT3 / 8.0),
     )
 }
 _ALIASES = {"laplace": "matern12"}

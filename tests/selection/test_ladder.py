@@ -287,3 +287,16 @@ def test_how_many_stops_a_level_takes():
     levels = [0.0, 0.1, 0.2, 0.2 + 1e-12, 0.3, 0.5, 0.8, 1.0]
     assert [ladder.reached(0, level) for level in levels] == [1, 1, 1, 1, 2, 2, 3, 3]
     assert [ladder.reached(1, level) for level in (0.0, 0.5, 0.9)] == [1, 3, 3]
+
+
+def test_a_path_until_a_stop_has_each_bandwidth_once():
+    coefficients = np.zeros((4, 2, 2, 1))
+    coefficients[0, :, 0] = 1.0
+    coefficients[1, :, 0] = 2.0
+    coefficients[2, :, 1] = 3.0
+    coefficients[3, :, 0] = 4.0
+    ladder = Ladder(np.array([2.0, 2.0, 1.0, 0.5]), coefficients, np.zeros((5, 2)))
+    bandwidths, merged = ladder.until(0, 4)
+    assert_allclose(bandwidths, [2.0, 0.5])
+    assert_allclose(merged[:, 0, 0], [3.0, 4.0])
+    assert [len(part) for part in ladder.until(0, 0)] == [0, 0]

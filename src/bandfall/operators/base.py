@@ -121,8 +121,7 @@ class RepeatedRowsOperator:
 
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block."""
-        sums = self.operator.zeros((self.operator.n_rows, block.shape[1]))
-        np.add.at(sums, self._labels, block)
+        sums = sums_by_group(self._labels, self.operator.n_rows, block)
         return self.operator.product(bandwidth, sums)[self._labels]
 
 
@@ -149,17 +148,49 @@ def largest_eigenvalue(
 
 
 def group_rows(X: np.ndarray) -> tuple[np.ndarray, int]:
-    """Label equal rows alike: (labels of shape (n,), number of distinct rows)."""
+    """Label equal rows alike: (labels of shape (n,), number of distinct rows).
+
+    Labels follow the order of the rows, by their first column, then the second, and so on.
+    """
     rows = np.ascontiguousarray(X) + 0.0  # −0.0 and 0.0 are one value
     _, labels = np.unique(rows, axis=0, return_inverse=True)
     labels = labels.reshape(-1)
     return labels, int(labels.max()) + 1
 
 
+def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of distinct rows, and which of them each row is, shape (n,).
+
+    As `group_rows` in no particular order, and several times faster for many columns: rows are
+    told apart by numbers made of all their bits.
+    """
+    rows = np.ascontiguousarray(X) + 0.0
+    _, first, labels = np.unique(_fingerprints(rows), return_index=True, return_inverse=True)
+    labels = labels.reshape(-1)
+    if len(first) == len(rows) or np.array_equal(rows[first][labels], rows):
+        return first, labels
+    # Two different rows of one fingerprint: hardly ever, and never unnoticed.
+    _, first, labels = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return first, labels.reshape(-1)
+
+
+def _fingerprints(rows: np.ndarray) -> np.ndarray:
+    """A number for each row that depends on every bit of it, shape (n,)."""
+    bits = rows.view(np.dtype(f"u{rows.itemsize}")).astype(np.uint64)
+    factors = np.random.RandomState(0).randint(0, 2**63, rows.shape[1], dtype=np.uint64)
+    bits *= 2 * factors + 1  # odd: no bit is lost, and sums wrap around
+    bits ^= bits >> np.uint64(29)
+    return bits.sum(axis=1, dtype=np.uint64)
+
+
 def group_sums(labels: np.ndarray, n_groups: int, block: np.ndarray) -> np.ndarray:
     """K(0) @ block: ones where rows coincide, zeros elsewhere."""
     if n_groups == len(labels):
         return block.copy()
-    sums = np.zeros((n_groups, block.shape[1]), dtype=block.dtype)
-    np.add.at(sums, labels, block)
-    return sums[labels]
+    return sums_by_group(labels, n_groups, block)[labels]
+
+
+def sums_by_group(labels: np.ndarray, n_groups: int, block: np.ndarray) -> np.ndarray:
+    """Sums over the rows of each group, shape (n_groups, k)."""
+    columns = [np.bincount(labels, weights=column, minlength=n_groups) for column in block.T]
+    return np.stack(columns, axis=1).astype(block.dtype, copy=False)

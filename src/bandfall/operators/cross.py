@@ -162,16 +162,20 @@ def gradient_block(
         raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
     limits = xp.finfo(distances.dtype)
     largest = float(limits.max) / 4.0  # finite, and slopes vanish long before
+    used = usable_bandwidths(bandwidths, limits)
+    weights = [xp.zeros_like(distances) for _ in range(coefficients.shape[2])]
+    q, work = xp.empty_like(distances), xp.empty_like(distances)
+    for s in used:  # slopes once for all outputs
+        bandwidth = float(bandwidths[s])
+        with np.errstate(over="ignore"):
+            scaled = xp.multiply(distances, bandwidth**-kernel.power, out=q)
+            slopes = kernel.slope(xp.clip(scaled, 0.0, largest, out=q), xp)
+            for output, W in enumerate(weights):
+                W += xp.multiply(slopes, coefficients[s, :, output] / bandwidth**2, out=work)
+    elsewhere = distances > 0
     parts = []
-    for output in range(coefficients.shape[2]):
-        W = xp.zeros_like(distances)
-        for s in usable_bandwidths(bandwidths, limits):
-            bandwidth = float(bandwidths[s])
-            with np.errstate(over="ignore"):
-                q = xp.clip(distances * bandwidth**-kernel.power, 0.0, largest)
-                W += kernel.slope(q, xp) * (coefficients[s, :, output] / bandwidth**2)
-        # A row's own term is zero; as a difference of large numbers it would be noise.
-        W = xp.where(distances == 0, xp.zeros_like(W), W)
+    for W in weights:
+        W *= elsewhere  # a row's own term is zero; as a difference of large numbers it is noise
         parts.append(new * W.sum(1)[:, None] - W @ train)
     return xp.stack(parts, -1)
 

@@ -96,7 +96,7 @@ class Evidence:
             return (wider - narrower) / (2.0 * _DIFFERENCE)
         q = self.distances * bandwidth**-kernel.power
         squared = q if kernel.power == 2 else q * q
-        return -kernel.slope(q, np) * squared
+        return -kernel.slope(q.copy(), np) * squared
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,18 @@ class Ladder:
         """How many stops a path needs to reach a training R², at least one if any."""
         return int(self.all_reached(speed, np.array([level]))[0])
 
+    def until(self, speed: int, n_stops: int) -> tuple[np.ndarray, np.ndarray]:
+        """Bandwidths (S,) and coefficients (S, n, k) of one path after some stops.
+
+        Each bandwidth once, and those alone at which the path has trained.
+        """
+        bandwidths, starts = np.unique(-self.bandwidths[:n_stops], return_index=True)
+        coefficients = self.coefficients[:n_stops, :, speed]
+        if len(starts):
+            coefficients = np.add.reduceat(coefficients, starts, axis=0)
+        used = np.any(coefficients, axis=(1, 2))
+        return -bandwidths[used], coefficients[used]
+
     def all_reached(self, speed: int, levels: np.ndarray) -> np.ndarray:
         """`reached` for many levels, shape (len(levels),)."""
         n_stops = len(self.bandwidths)

@@ -146,13 +146,8 @@ class Part:
         """The metric of one more round, from the gradients of the scout's path at its stop."""
         candidate = scout.candidate
         X, _ = self._scaled(candidate.encoding, candidate.n_rounds)
-        n_stages = ladder.reached(speed, scout.max_r2)
-        path = _kernel_sum(
-            X,
-            candidate.kernel,
-            ladder.bandwidths[:n_stages],
-            ladder.coefficients[:n_stages, :, speed],
-        )
+        n_stops = ladder.reached(speed, scout.max_r2)
+        path = _kernel_sum(X, candidate.kernel, *ladder.until(speed, n_stops))
         some = X[:: max(1, -(-len(X) // _GRADIENT_ROWS))]
         with self.backend.threads(len(X)):
             gradient = path.gradient(some, backend=self.backend)

@@ -12,7 +12,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
-from bandfall import BandfallRegressor, KernelDescentRegressor
+from bandfall import BandfallRegressor, KernelDescentRegressor, load_model
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.metric import gradient_outer_product, metric_root, scaled, slopes
@@ -461,3 +461,25 @@ def test_members_show_themselves_in_consoles_and_notebooks():
         assert first.candidate.kernel in page
     with config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_held_out_rows_are_those_of_x_whatever_their_weights(friedman, tmp_path):
+    X, y, X_test, _ = friedman
+    weights = np.where(np.arange(len(y)) < 60, 0.0, 1.0)
+    model = BandfallRegressor(**FASTEST).fit(X, y, weights)
+    assert model.held_out_rows_.min() >= 60
+    truth = y[model.held_out_rows_]
+    assert_allclose(truth - model.held_out_predictions_, model.held_out_residuals_, atol=1e-10)
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert_array_equal(loaded.held_out_rows_, model.held_out_rows_)
+    assert_array_equal(loaded.predict_interval(X_test), model.predict_interval(X_test))
+    alone = BandfallRegressor(**FASTEST).fit(X[60:], y[60:])
+    assert_array_equal(alone.held_out_rows_ + 60, model.held_out_rows_)
+    assert_array_equal(alone.predict_interval(X_test), model.predict_interval(X_test))
+
+
+def test_held_out_rows_of_a_constant_target_are_those_of_x():
+    weights = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
+    model = BandfallRegressor().fit(np.arange(5.0)[:, None], np.ones(5), weights)
+    assert_array_equal(model.held_out_rows_, [1, 2, 4])

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall import load_model
+from bandfall import BandfallRegressor, load_model
 from bandfall.commands import tables, training
 from bandfall.commands.kept_rows import pack_rows, unpack_rows
 from bandfall.commands.rows import Roles, Table, load_table, split_table
@@ -118,6 +118,40 @@ class TestRoles:
             train, test = split_table(loaded, 0.2, seed, 1000)
             assert not set(train.group) & set(test.group)
             assert 10 <= len(test) <= 30
+
+    def test_the_search_holds_out_whole_groups_too(self, tmp_path):
+        """Rows of a patient are alike: a search that splits them would believe in its memory."""
+        patients = np.repeat(np.arange(12), 10)
+        table = numbers().assign(patient=patients)
+        table["y"] = np.random.default_rng(0).normal(size=12)[patients]
+        table["a"] = patients + np.random.default_rng(1).normal(0, 0.01, 120)
+        done = fit(csv_of(table), tmp_path, "--group", "patient")
+        assert done.exit_code == 0, done.output
+        assert load_model(tmp_path / "m").best_score_ < 0.5
+        fit(csv_of(table), tmp_path, "--drop", "patient", "--force")
+        assert load_model(tmp_path / "m").best_score_ > 0.9
+
+    def test_one_group_to_train_on_is_searched_by_rows(self, tmp_path):
+        table = with_column(np.repeat(["a", "b"], 60), "patient")
+        done = fit(csv_of(table), tmp_path, "--group", "patient", "--test-fraction", "0.5")
+        assert done.exit_code == 0, done.output
+        assert "one group: the search holds out single rows" in done.stderr
+
+    def test_compare_holds_out_whole_groups(self, tmp_path, monkeypatch):
+        told = []
+
+        class Watched(BandfallRegressor):
+            def fit(self, X, y, sample_weight=None, groups=None):
+                told.append(groups)
+                return super().fit(X, y, sample_weight, groups)
+
+        watched = Watched(kernels=("gaussian",), max_rounds=0)
+        monkeypatch.setattr(training.bandfall, "BandfallRegressor", lambda: watched)
+        table = with_column(np.repeat(np.arange(12), 10), "patient")
+        table.to_csv(tmp_path / "d.csv", index=False)
+        done = call("compare", tmp_path / "d.csv", "--target", "y", "--group", "patient")
+        assert done.exit_code == 0, done.output
+        assert [len(set(groups)) for groups in told] == [10]
 
     def test_one_group_cannot_be_parted(self, tmp_path):
         data = csv_of(with_column("only", "patient"))

@@ -272,6 +272,7 @@ def load_or_refuse(mutant, X):
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:values far outside those seen:UserWarning")  # it was changed
 @pytest.mark.parametrize("kind", ["raw", "structured"])
 def test_fuzz(kind, data):
     """More than 10,000 mutants: no other exception, no hang, no large allocation."""
@@ -343,6 +344,13 @@ def with_members(model, *members):
         (lambda m: setattr(m, "_y_offset", np.zeros(2)), "does not fit k"),
         (lambda m: setattr(m, "n_features_in_", 3), "does not fit n_features_in_"),
         (lambda m: setattr(m, "held_out_rows_", np.zeros(2)), "held_out_rows_ must hold integers"),
+        (lambda m: setattr(m, "_used_rows", np.arange(2)), "_used_rows must hold the numbers"),
+        (lambda m: setattr(m, "_used_rows", np.arange(m._n_rows)[::-1]), "that count, in order"),
+        (lambda m: setattr(m, "_used_rows", "all"), "_used_rows must be"),
+        (
+            lambda m: setattr(m, "_used_rows", 10**6 + np.arange(m._n_rows)),
+            "held_out_rows_ points outside",
+        ),
         (lambda m: m.selection_.update(score=np.zeros(1)), "selection_ differ in length"),
     ],
 )

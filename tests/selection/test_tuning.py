@@ -69,7 +69,7 @@ def same(first, second):
 def clock(n_ladders):
     """Time is over after so many ladders."""
     counter = itertools.count(1)
-    return lambda: next(counter) >= n_ladders
+    return lambda trial: next(counter) >= n_ladders
 
 
 def naive_r2(predictions, y, weights=None):
@@ -320,7 +320,7 @@ FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
 def test_finalists_that_come_too_late_are_not_looked_at():
     rows = rows_of()
     first, _ = tuning._parts(rows, FEW, np.random.RandomState(0))
-    search = Search(first, PowerLoss(), lambda: True)
+    search = Search(first, PowerLoss(), lambda trial: True)
     decided = search.decide(FINALIST, {})
     assert len(decided.trials) == 2
     assert search.over

@@ -72,7 +72,8 @@ def compare(
         table = load_table(data, roles, Style(sep, decimal, encoding))
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS["auto"])
         assert held_out is not None
-        results = sorted(score_rivals(models, rows, held_out, seed=seed), key=lambda one: -one.r2)
+        results = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
+        results.sort(key=lambda one: -one.r2)
         if json:
             print_json(
                 {

@@ -44,7 +44,7 @@ GroupOption = Annotated[
     typer.Option(
         "--group",
         metavar="COL",
-        help="Hold out whole groups: rows with the same value here; it is then no feature.",
+        help="Hold out whole groups: rows with the same value here, which is then no feature.",
     ),
 ]
 SeparatorOption = Annotated[

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bandfall.commands.terminal import Bar, InputError
-from bandfall.commands.training import last_step, scores, weight_arguments
+from bandfall.commands.training import fit_arguments, last_step, scores
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallRegressor, KernelRidgeCV
 
@@ -78,9 +78,17 @@ def rivals(seed: int = 0) -> dict[str, Any]:
 
 
 def score_rivals(
-    models: dict[str, Any], train: Part, test: Part, *, seed: int = 0
+    models: dict[str, Any],
+    train: Part,
+    test: Part,
+    *,
+    seed: int = 0,
+    groups: np.ndarray | None = None,
 ) -> list[RivalScore]:
-    """Fit every model on the same rows and score it on the same held-out rows."""
+    """Fit every model on the same rows and score it on the same held-out rows.
+
+    What tunes itself holds out whole `groups` of training rows.
+    """
     results = []
     train_table, test_table = pd.DataFrame(train.X), pd.DataFrame(test.X)
     plain_train, plain_test = plain_numbers(train_table, test_table)
@@ -92,12 +100,12 @@ def score_rivals(
             else:
                 X, X_test = plain_train, plain_test
             rows = _sample(len(train.y), model, seed)
-            weights = None if train.weights is None else train.weights[rows]
+            told = [None if one is None else one[rows] for one in (train.weights, groups)]
             y = train.y[rows]
             start = time.monotonic()
             with _threads_for(plain_train):
                 fitted = _for_targets(model, y)
-                _fit(fitted, X.iloc[rows], y, weights)
+                _fit(fitted, X.iloc[rows], y, *told)
             elapsed = time.monotonic() - start
             predictions = fitted.predict(X_test)
             measures = scores(test.y, predictions, test.weights)
@@ -123,9 +131,9 @@ def _for_targets(model: Any, y: np.ndarray) -> Any:
     return MultiOutputRegressor(model) if several else model
 
 
-def _fit(model: Any, X: pd.DataFrame, y: np.ndarray, weights: np.ndarray | None) -> None:
+def _fit(model: Any, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
     try:
-        model.fit(X, y, **weight_arguments(model, weights))
+        model.fit(X, y, **fit_arguments(model, *told))
     except ValueError as error:  # what is wrong with a table, by column
         raise InputError(str(error)) from error
 

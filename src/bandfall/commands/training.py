@@ -21,8 +21,13 @@ from bandfall.backends import check_device
 from bandfall.commands.kept_rows import pack_rows
 from bandfall.commands.rows import Roles, Table
 from bandfall.commands.tables import kind_of
-from bandfall.commands.terminal import Bar, GentleInterrupt, InputError
-from bandfall.estimators import KernelDescentRegressor, KernelRidgeCV
+from bandfall.commands.terminal import Bar, GentleInterrupt, InputError, note
+from bandfall.estimators import (
+    BandfallClassifier,
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelRidgeCV,
+)
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
@@ -119,7 +124,8 @@ def train(estimator: Any, table: Table, progress: Callable[[float], None] | None
         if watched:
             model.set_callbacks(_Watch(bar, interrupt))
         try:
-            estimator.fit(table.X, table.y, **weight_arguments(estimator, table.weights))
+            told = fit_arguments(estimator, table.weights, table.group)
+            estimator.fit(table.X, table.y, **told)
         except ValueError as error:  # what is wrong with a table, by column
             raise InputError(f"{table.source}: {error}") from error
         finally:
@@ -128,12 +134,20 @@ def train(estimator: Any, table: Table, progress: Callable[[float], None] | None
     return Trained(estimator, time.monotonic() - start, interrupt.asked)
 
 
-def weight_arguments(estimator: Any, weights: np.ndarray | None) -> dict[str, np.ndarray]:
-    """What `fit` is told about weights; nothing where the model takes none."""
-    if weights is None or not has_fit_parameter(last_step(estimator), "sample_weight"):
-        return {}
+def fit_arguments(
+    estimator: Any, weights: np.ndarray | None, groups: np.ndarray | None
+) -> dict[str, np.ndarray]:
+    """What `fit` is told about rows beside features and targets, of what the model takes."""
+    model, told = last_step(estimator), {}
+    if weights is not None and has_fit_parameter(model, "sample_weight"):
+        told["sample_weight"] = weights
+    if groups is not None and isinstance(model, BandfallRegressor | BandfallClassifier):
+        if np.ptp(groups) > 0:
+            told["groups"] = groups
+        else:
+            note("the training rows are one group: the search holds out single rows")
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    return {f"{prefix}sample_weight": weights}
+    return {prefix + name: value for name, value in told.items()}
 
 
 class _Watch:

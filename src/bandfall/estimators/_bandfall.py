@@ -50,6 +50,8 @@ class BandfallRegressor(IntervalRegressor):
     n_jobs : int, optional
         Encodings to work on at a time; by default as many as there are cores where that pays.
         The model does not depend on it.
+    verbose : int or bool, default=0
+        1 tells on standard error whenever something better is found, 2 of everything tried.
 
     Attributes
     ----------
@@ -65,8 +67,8 @@ class BandfallRegressor(IntervalRegressor):
     best_score_ : float
         R² of the average on held-out rows.
     held_out_rows_, held_out_predictions_, held_out_residuals_ : ndarray
-        Row numbers of the evidence, what models that had not seen them predicted, and how much
-        more y is, in the units of y.
+        Numbers of the rows of X that are the evidence (a row may be among them twice), what
+        models that had not seen them predicted, and how much more y is, in the units of y.
     interval_ : dict
         How `predict_interval` works: method ("constant", or what the size of errors depends on:
         "prediction", "metric"), the smoother's bandwidth, its gain (share by which the interval

@@ -28,7 +28,7 @@ _ROUNDING = 1e-6  # of the sum of weights
 _SEARCHED = {
     **dict.fromkeys(("members_", "encoders_", "feature_importances_", "best_score_"), True),
     **dict.fromkeys(("held_out_rows_", "selection_", "_novelty_scale", "_n_rows"), True),
-    "given_up_": False,
+    **dict.fromkeys(("given_up_", "_used_rows"), False),
 }
 _FITTED = {
     **_SEARCHED,
@@ -179,7 +179,13 @@ def _check_evidence(model: SelfTuning) -> None:
     if rows.dtype.kind != "i" or rows.ndim != 1:
         raise ValueError("held_out_rows_ must hold integers")
     check_instance("_n_rows", model._n_rows, int)
-    if len(rows) and not 0 <= rows.min() <= rows.max() < model._n_rows:
+    used = model._used_rows
+    if used is not None:
+        check_instance("_used_rows", used, np.ndarray)
+        if used.dtype.kind != "i" or used.shape != (model._n_rows,) or np.any(np.diff(used) <= 0):
+            raise ValueError("_used_rows must hold the numbers of the rows that count, in order")
+    known = (rows >= 0) & (rows < model._n_rows) if used is None else np.isin(rows, used)
+    if not np.all(known):
         raise ValueError("held_out_rows_ points outside the training rows")
     check_real("_novelty_scale", model._novelty_scale, 1e-300, 1e300)
     shapes = ShapeChecker(d=model.n_features_in_)

@@ -29,7 +29,7 @@ class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     kernels, max_rounds, n_members, search_rows, max_seconds, random_state, memory_budget, device, \
-n_jobs
+n_jobs, verbose
         As in `BandfallRegressor`.
     class_weight : dict, "balanced" or None, default=None
         How much the rows of a class count, times `sample_weight`; "balanced" lets all classes
@@ -47,7 +47,8 @@ n_jobs
     best_score_ : float
         Minus the log-loss of the average on held-out rows.
     held_out_rows_, held_out_probabilities_ : ndarray
-        Row numbers of the evidence, and the probabilities that models gave that had not seen them.
+        Numbers of the rows of X that are the evidence, and the probabilities that models gave
+        that had not seen them.
     selection_ : dict of str to ndarray
         Everything tried, one entry a trial: as in `BandfallRegressor`, with the log-loss as loss.
     n_features_in_, feature_names_in_
@@ -62,6 +63,7 @@ n_jobs
     True
     """
 
+    _measure = "log-loss"
     _parameter_constraints = {  # noqa: RUF012
         **SelfTuning._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -79,6 +81,7 @@ n_jobs
         memory_budget=2**30,
         device="auto",
         n_jobs=None,
+        verbose=0,
         class_weight=None,
     ):
         super().__init__(
@@ -91,6 +94,7 @@ n_jobs
             memory_budget=memory_budget,
             device=device,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.class_weight = class_weight
 

@@ -12,9 +12,20 @@ from typing import Any
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options
 
-from bandfall.kernels import Kernel
+from bandfall.kernels import Kernel, get_kernel
+from bandfall.selection.candidates import KERNELS
 
-__all__ = ["COUNT", "DEVICE", "FLAG", "KERNEL", "RANDOM", "count", "number", "validated"]
+__all__ = [
+    "COUNT",
+    "DEVICE",
+    "FLAG",
+    "KERNEL",
+    "RANDOM",
+    "chosen_kernels",
+    "count",
+    "number",
+    "validated",
+]
 
 
 class _Number(Interval):
@@ -55,3 +66,15 @@ DEVICE = [None, _DeviceName()]
 
 # Parameters of estimators that an estimator makes inside are not the user's to be told of.
 validated = _fit_context(prefer_skip_nested_validation=True)
+
+
+def chosen_kernels(kernels: Any) -> tuple[str, ...]:
+    """Names of the kernels to choose from, each once; None stands for the default."""
+    if kernels is None:
+        return KERNELS
+    if isinstance(kernels, str):
+        raise ValueError(f"kernels={kernels!r} must be a sequence: ({kernels!r},)")
+    names = tuple(dict.fromkeys(get_kernel(kernel).name for kernel in kernels))
+    if not names:
+        raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
+    return names

@@ -92,15 +92,15 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
         """Learn from the held-out rows how large errors are."""
         y = rows.y
         predictions = self._in_deviations(self.held_out_predictions_)
-        errors = y[self.held_out_rows_] - predictions
+        errors = y[self._held_out] - predictions
         if not len(errors) and not np.any(y):  # a constant target: any row left out is met
-            self.held_out_rows_ = np.arange(len(y))
+            self.held_out_rows_ = self._numbers_given(np.arange(len(y)))
             self.held_out_predictions_ = self._in_units(y)
             errors = y
         self.held_out_residuals_ = self._shaped(errors * self._y_scale)
         self._scores = np.zeros_like(errors)
         weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        self._held_out_weights = weights[self.held_out_rows_]
+        self._held_out_weights = weights[self._held_out]
         evidence = self._evidence()
         novelty = self._held_out_novelty()
         self.interval_ = {
@@ -124,7 +124,7 @@ class IntervalRegressor(SelfTuning, KernelRegressor):
 
     def _evidence(self) -> _Evidence:
         """The held-out rows; a row that was held out twice counts half each time."""
-        rows = self.held_out_rows_
+        rows = self._held_out
         _, places, counts = np.unique(rows, return_inverse=True, return_counts=True)
         weights = self._held_out_weights / counts[places]
         if len(rows):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from numbers import Integral, Real
 from types import MappingProxyType
 from typing import Any
@@ -20,12 +20,14 @@ from bandfall.encoding import Table, TableEncoder, is_frame, prepare_table, read
 from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import FLOATS, SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
-from bandfall.estimators._html import members_table
-from bandfall.kernels import get_kernel
+from bandfall.estimators._constraints import chosen_kernels
+from bandfall.estimators._groups import group_numbers, group_values
+from bandfall.estimators._html import MembersHTMLMixin
+from bandfall.estimators._progress import Progress
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
 from bandfall.operators.base import group_rows
-from bandfall.selection.candidates import KERNELS, Budget, Candidate, Judge, Trial
+from bandfall.selection.candidates import Budget, Judge, trial_table
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.members import Member, default_choice, fit_members
 from bandfall.selection.parts import Rows
@@ -44,7 +46,7 @@ _FLOAT32_ROWS = 500
 _FEWEST = 4  # different rows to choose by
 
 
-class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
+class SelfTuning(MembersHTMLMixin, CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
     """Fits a weighted average of paths that are chosen by held-out rows.
 
     What the target is, is the business of subclasses: they read it (`_read_target`), turn it into
@@ -56,7 +58,9 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
     encoders_: dict[str, TableEncoder]
     held_out_rows_: np.ndarray
     _n_rows: int
+    _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
     _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
+    _measure = "R²"  # by which trials are told of
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", None],
@@ -68,6 +72,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         "memory_budget": [Interval(Integral, 1, None, closed="left")],
         "device": [str, None],
         "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -82,6 +87,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         memory_budget=2**30,
         device="auto",
         n_jobs=None,
+        verbose=0,
     ):
         self.kernels = kernels
         self.max_rounds = max_rounds
@@ -92,9 +98,10 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         self.memory_budget = memory_budget
         self.device = device
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, groups=None):
         """Choose what to average and fit it to all rows.
 
         Parameters
@@ -104,37 +111,45 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             How much rows count, relative to each other.
+        groups : array-like of shape (n_samples,), optional
+            What rows belong to: those of a group (a patient, a site) are held out together, so
+            that everything is judged, and intervals are measured, at groups that models have
+            not seen. Without groups, equal rows are held out together.
 
         Returns
         -------
         self
         """
         self._validate_params()
-        kernels = self._checked_kernels()
+        kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds)
         reports = Reports(self, X, y)
-        table, y, weights = self._training_table(X, y, sample_weight)
-        rows = self._rows(table, y, weights)
+        progress = Progress(reports, self.verbose, self._measure)
+        table, y, weights, groups = self._training_table(X, y, sample_weight, groups)
+        rows = self._rows(table, y, weights, groups)
         tuned = default_choice(len(rows))
-        if rows.groups.max() + 1 >= _FEWEST and np.any(rows.y):
+        if rows.groups.max() + 1 >= (_FEWEST if groups is None else 2) and np.any(rows.y):
             tuned = tune(
                 rows,
                 budget=self._budget,
                 judge=self._judge(),
                 kernels=kernels,
                 random=check_random_state(self.random_state),
-                interrupted=lambda: reports.task("trial"),
+                interrupted=progress.tried,
                 deadline=deadline,
                 n_jobs=self.n_jobs,
             )
+        progress.chosen(tuned, len(rows))
         self.members_, tuned = fit_members(rows, tuned, deadline)
         self.given_up_ = deadline.given_up
         used = {member.candidate.encoding for member in self.members_}
         self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
-        self.held_out_rows_, self._n_rows = tuned.held_out, len(rows)
-        self.selection_ = _table_of(tuned.trials)
+        self._n_rows = len(rows)
+        self.held_out_rows_ = self._numbers_given(tuned.held_out)
+        self.selection_ = trial_table(tuned.trials)
         self._keep_evidence(rows, tuned)
         self.feature_importances_ = self._importances(rows)
+        progress.ended(self.given_up_)
         reports.finish(self._fitted_state)
         return self
 
@@ -172,8 +187,8 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         """
         return self._novelty(self._encoded(self._new_table(X)))
 
-    def _training_table(self, X, y, sample_weight):
-        """Validated rows: a Table, the target as read, weights of mean one or None."""
+    def _training_table(self, X, y, sample_weight, groups):
+        """Validated rows: a Table, the target as read, weights of mean one and groups or None."""
         if is_frame(X):
             table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
             y = self._read_target(y)
@@ -186,14 +201,20 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
             y = self._read_target(y)
             table, self._dtype = read_table(X), X.dtype
         weights = self._row_weights(sample_weight, y)
+        groups = None if groups is None else group_values(groups, y)
+        self._used_rows = None
         if weights is None:
-            return table, y, None
+            return table, y, None, group_numbers(groups)
         used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
         if not len(used):
             raise ValueError("sample_weight must be positive for at least one row")
+        if len(used) < len(y):
+            self._used_rows = used
+            groups = None if groups is None else groups[used]
         weights = weights[used] / weights[used].max()
         weights /= weights.mean()
-        return table.take(used), y[used], None if np.ptp(weights) == 0 else weights
+        weights = None if np.ptp(weights) == 0 else weights
+        return table.take(used), y[used], weights, group_numbers(groups)
 
     def _row_weights(self, sample_weight, y):
         """How much rows count, shape (n,), or None where all count alike."""
@@ -218,7 +239,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
         return table
 
-    def _rows(self, table: Table, y, weights) -> Rows:
+    def _rows(self, table: Table, y, weights, groups) -> Rows:
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         codes, table = self._codes(y, weights), prepare_table(table)
@@ -233,7 +254,8 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
                 views[name] = Encoded(Z)
             if name in views:
                 self.encoders_[name] = encoder
-        groups, _ = group_rows(views["standard"].Z)
+        if groups is None:
+            groups, _ = group_rows(views["standard"].Z)
         return Rows(views, codes, groups, weights, self._backend(len(y)), self._strata(y))
 
     def _judge(self) -> Judge | None:
@@ -305,7 +327,7 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
 
     def _held_out_novelty(self) -> np.ndarray:
         """Measure the unit of novelty; the novelty of held-out rows among all others."""
-        X, rows = self._plainest.path.X, self.held_out_rows_
+        X, rows = self._plainest.path.X, self._held_out
         backend = self._backend(len(X))
         self._novelty_scale = novelty_scale(X, backend=backend)
         if len(X) < 2 or not self._all_rows:
@@ -324,6 +346,17 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
             backend=self._backend(len(member.path.X)),
         )
         return nearest / scale
+
+    def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
+        """Numbers among the rows given to `fit`, of some of those that count."""
+        return rows if self._used_rows is None else self._used_rows[rows]
+
+    @property
+    def _held_out(self) -> np.ndarray:
+        """Numbers of the held-out rows among those that count."""
+        if self._used_rows is None:
+            return self.held_out_rows_
+        return np.searchsorted(self._used_rows, self.held_out_rows_)
 
     @property
     def _all_rows(self) -> bool:
@@ -355,41 +388,8 @@ class SelfTuning(CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
         kept = {*self.get_params(), "_skl_callbacks"}
         return {name: value for name, value in vars(self).items() if name not in kept}
 
-    def _checked_kernels(self) -> tuple[str, ...]:
-        if self.kernels is None:
-            return KERNELS
-        if isinstance(self.kernels, str):
-            raise ValueError(f"kernels={self.kernels!r} must be a sequence: ({self.kernels!r},)")
-        kernels = tuple(dict.fromkeys(get_kernel(kernel).name for kernel in self.kernels))
-        if not kernels:
-            raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
-        return kernels
-
-    def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + self._members_html
-
-    def _repr_mimebundle_(self, **kwargs) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._members_html
-        return bundle
-
-    @property
-    def _members_html(self) -> str:
-        return members_table(self.members_) if hasattr(self, "members_") else ""
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-
-def _table_of(trials: list[Trial]) -> dict[str, np.ndarray]:
-    """One entry a trial, by columns."""
-    keys = [field.name for field in fields(Candidate)]
-    names = [field.name for field in fields(Trial) if field.name != "candidate"]
-    return {
-        **{key: np.array([getattr(trial.candidate, key) for trial in trials]) for key in keys},
-        **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
 import numpy as np
@@ -114,3 +114,13 @@ class PowerLoss:
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
         """|prediction − y|^power, averaged over targets."""
         return (np.abs(predictions - y) ** self.power).mean(axis=-1)
+
+
+def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:
+    """One entry a trial, by columns."""
+    keys = [field.name for field in fields(Candidate)]
+    names = [field.name for field in fields(Trial) if field.name != "candidate"]
+    return {
+        **{key: np.array([getattr(trial.candidate, key) for trial in trials]) for key in keys},
+        **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},
+    }

@@ -114,7 +114,7 @@ def tune(
     judge: Judge | None = None,
     kernels: Sequence[str] = KERNELS,
     random: np.random.RandomState,
-    interrupted: Callable[[], bool] = lambda: False,
+    interrupted: Callable[[Trial], bool] = lambda trial: False,
     deadline: Deadline | None = None,
     n_jobs: int | None = None,
 ) -> Tuned:
@@ -130,8 +130,8 @@ def tune(
     kernels : sequence of str
     random : RandomState
         Draws the held-out rows.
-    interrupted : callable () -> bool
-        Asked after every ladder of speeds; True ends the search with the best so far.
+    interrupted : callable (Trial) -> bool
+        Told the best trial of every ladder of speeds; True ends the search with the best so far.
     deadline : Deadline, optional
         Of the whole fit: the search ends while there is time for what comes after it.
     n_jobs : int, optional
@@ -186,7 +186,7 @@ class Search:
     ----------
     parts : list of Part
     judge : Judge
-    interrupted : callable () -> bool
+    interrupted : callable (Trial) -> bool
     deadline : Deadline, optional
     """
 
@@ -194,7 +194,7 @@ class Search:
         self,
         parts: list[Part],
         judge: Judge,
-        interrupted: Callable[[], bool] = lambda: False,
+        interrupted: Callable[[Trial], bool] = lambda trial: False,
         deadline: Deadline | None = None,
     ):
         self.parts = parts
@@ -272,7 +272,7 @@ class Search:
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
         found.trials += trials
         found.predictions[trials[best]] = _at_stop(outcomes, best, trials[best].max_r2)
-        self.over = self.over or self._interrupted() or self._deadline.search_over
+        self.over = self.over or self._interrupted(trials[best]) or self._deadline.search_over
         return trials[best], outcomes
 
     def tuned(

@@ -1,0 +1,67 @@
+"""What a fit tells people who asked for it with ``verbose=``."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+
+from bandfall.estimators._callbacks import Reports
+from bandfall.selection.candidates import Trial
+from bandfall.selection.tuning import Tuned
+
+
+class Progress:
+    """Tells callbacks how a search goes, and people on standard error, a line at a time.
+
+    Parameters
+    ----------
+    reports : Reports
+    verbose : int or bool
+        0 for nothing, 1 for what is better than all before, 2 for everything tried.
+    measure : {"R²", "log-loss"}
+        By which trials are named: their score or their loss.
+    """
+
+    def __init__(self, reports: Reports, verbose: int, measure: str = "R²"):
+        self._reports = reports
+        self._verbose = int(verbose)
+        self._measure = measure
+        self._start = time.monotonic()
+        self._least, self._n_tried = math.inf, 0
+        self._lock = threading.Lock()  # encodings are searched side by side
+
+    def tried(self, trial: Trial) -> bool:
+        """One more ladder of speeds, of which this is the best; whether the search is to end."""
+        with self._lock:
+            self._n_tried += 1
+            better, self._least = trial.loss < self._least, min(trial.loss, self._least)
+            if self._verbose > 1 or better:
+                self._say(f"{self._words(trial)}{', the best so far' if better else ''}")
+        return self._reports.task("trial")
+
+    def chosen(self, tuned: Tuned, n_rows: int) -> None:
+        """The search is over; what it chose is fitted to all rows."""
+        n_members = len(tuned.members)
+        models = "1 model" if n_members == 1 else f"an average of {n_members} models"
+        self._say(f"{self._n_tried} searches over speeds; fitting {models} to {n_rows:,} rows")
+
+    def ended(self, given_up: list[str]) -> None:
+        """The fit is over."""
+        for what in given_up:
+            self._say(f"given up: {what}")
+        self._say("done")
+
+    def _words(self, trial: Trial) -> str:
+        one = trial.candidate
+        value = trial.score if self._measure == "R²" else trial.loss
+        return (
+            f"{one.encoding}, {one.kernel}, metric round {one.n_rounds}, "
+            f"speed {one.min_speed:g}: {self._measure} {value:.4f} on held-out rows"
+        )
+
+    def _say(self, message: str) -> None:
+        if self._verbose:
+            seconds = time.monotonic() - self._start
+            sys.stderr.write(f"[bandfall] {seconds:7.1f} s  {message}\n")

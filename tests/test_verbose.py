@@ -1,0 +1,64 @@
+"""What a fit tells people who asked for it."""
+
+import re
+
+import numpy as np
+import pytest
+
+from bandfall import BandfallClassifier, BandfallRegressor
+
+FAST = {"kernels": ("gaussian",), "max_rounds": 1}
+X = np.random.default_rng(0).normal(size=(60, 2))
+Y = X[:, 0] + 0.1 * X[:, 1]
+
+
+@pytest.mark.parametrize("estimator", [BandfallRegressor, BandfallClassifier])
+def test_silence_is_the_default(estimator, capsys):
+    estimator(**FAST).fit(X, Y > 0)
+    told = capsys.readouterr()
+    assert told.out == told.err == ""
+
+
+def lines_of(model, y, capsys):
+    model.fit(X, y)
+    told = capsys.readouterr()
+    assert told.out == ""
+    return told.err.splitlines()
+
+
+def test_what_is_better_is_told(capsys):
+    first, *_, last, end = lines_of(BandfallRegressor(**FAST, verbose=True), Y, capsys)
+    form = r"\[bandfall\] +[\d.]+ s  standard, gaussian, metric round 0, speed [\d.]+: R² -?[\d.]+"
+    assert re.match(form + " on held-out rows, the best so far$", first)
+    assert "to 60 rows" in last
+    assert end.endswith("s  done")
+
+
+def test_everything_is_told(capsys):
+    few = lines_of(BandfallRegressor(**FAST, verbose=1, n_jobs=1), Y, capsys)
+    all_of_them = lines_of(BandfallRegressor(**FAST, verbose=2, n_jobs=1), Y, capsys)
+    assert len(few) < len(all_of_them)
+    n_searches = int(re.search(r"(\d+) searches", all_of_them[-2])[1])
+    assert n_searches == len(all_of_them) - 2
+
+
+def test_classes_are_told_of_by_their_log_loss(capsys):
+    lines = lines_of(BandfallClassifier(**FAST, verbose=1), Y > 0, capsys)
+    assert "log-loss" in lines[0]
+
+
+def test_what_was_given_up_is_told(capsys):
+    lines = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=1e-6), Y, capsys)
+    assert "given up: the search ended early" in lines[-2]
+
+
+def test_it_changes_no_model(capsys):
+    quiet = BandfallRegressor(**FAST).fit(X, Y).predict(X)
+    np.testing.assert_array_equal(BandfallRegressor(**FAST, verbose=2).fit(X, Y).predict(X), quiet)
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("verbose", [-1, "yes", None])
+def test_other_values_are_refused(verbose):
+    with pytest.raises(ValueError, match="verbose"):
+        BandfallRegressor(verbose=verbose).fit(X, Y)

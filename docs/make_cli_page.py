@@ -46,7 +46,9 @@ train one model for several columns.
 
 **Held-out rows** are chosen at random. Where new rows will be later ones, `--time-split COLUMN`
 holds out the last by that column (numbers or dates); where they will be of new patients, shops or
-sites, `--group COLUMN` holds out whole groups. Both give lower and more honest scores.
+sites, `--group COLUMN` holds out whole groups. Both give lower and more honest scores. With
+`--model auto` the search keeps groups together too when it holds out rows among those it trains on;
+by time it does not: there it holds out random rows before the last.
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
 JSON object instead. Bars with the time left appear in a terminal when something takes more than two

@@ -29,13 +29,12 @@ class Progress:
         self._verbose = int(verbose)
         self._measure = measure
         self._start = time.monotonic()
-        self._least, self._n_tried = math.inf, 0
+        self._least = math.inf
         self._lock = threading.Lock()  # encodings are searched side by side
 
     def tried(self, trial: Trial) -> bool:
         """One more ladder of speeds, of which this is the best; whether the search is to end."""
         with self._lock:
-            self._n_tried += 1
             better, self._least = trial.loss < self._least, min(trial.loss, self._least)
             if self._verbose > 1 or better:
                 self._say(f"{self._words(trial)}{', the best so far' if better else ''}")
@@ -45,7 +44,7 @@ class Progress:
         """The search is over; what it chose is fitted to all rows."""
         n_members = len(tuned.members)
         models = "1 model" if n_members == 1 else f"an average of {n_members} models"
-        self._say(f"{self._n_tried} searches over speeds; fitting {models} to {n_rows:,} rows")
+        self._say(f"{len(tuned.trials)} trials; fitting {models} to {n_rows:,} rows")
 
     def ended(self, given_up: list[str]) -> None:
         """The fit is over."""

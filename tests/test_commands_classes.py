@@ -36,7 +36,10 @@ def test_text_makes_a_classifier_and_that_is_said(csv, tmp_path):
     assert "held-out accuracy" in done.stdout
     model = load_model(tmp_path / "m")
     assert list(model.classes_) == ["high", "low"]
-    assert call("inspect", tmp_path / "m").exit_code == 0
+    shown = call("inspect", tmp_path / "m").stdout
+    assert "high, low" in shown
+    assert "held-out accuracy" in shown
+    assert "held-out R²" not in shown
 
 
 def test_predictions_have_probabilities_and_a_score(csv, tmp_path):
@@ -66,6 +69,71 @@ def test_numbers_can_be_classes(tmp_path):
     assert json.loads(done.stdout)["classes"] == ["1", "2"]
 
 
+def test_truth_values_are_classes(tmp_path):
+    table = frame(60)
+    table["y"] = table["y"] > 0.5
+    table.to_csv(tmp_path / "d.csv", index=False)
+    options = ("--target", "y", "--out", tmp_path / "m", "--json")
+    done = call("fit", tmp_path / "d.csv", *options)
+    assert "truth values" in done.stderr
+    assert json.loads(done.stdout)["classes"] == ["False", "True"]
+    done = call("fit", tmp_path / "d.csv", *options, "--force", "--task", "regression")
+    assert "classes" not in json.loads(done.stdout)
+
+
+def test_without_held_out_rows_nothing_is_scored(csv, tmp_path):
+    options = ("--target", "y", "--test-fraction", "0")
+    done = call("fit", csv, *options, "--out", tmp_path / "m")
+    assert done.exit_code == 0, done.output
+    assert "R²" not in done.stdout
+    assert "accuracy" not in done.stdout
+    done = call("report", tmp_path / "m", "--out", tmp_path / "r.html", "--json")
+    assert json.loads(done.stdout)["held_out"] is False
+    assert "nothing to score" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_rivals_are_compared_by_their_probabilities(csv):
+    done = call("compare", csv, "--target", "y", "--json")
+    assert done.exit_code == 0, done.output
+    models = {one["name"]: one for one in json.loads(done.stdout)["models"]}
+    assert {"bandfall (self-tuning)", "support vectors (Platt)"} <= set(models)
+    losses = [one["log_loss"] for one in models.values()]
+    assert losses == sorted(losses)
+    assert models["shares of the classes"]["auc"] == 0.5
+    shown = call("compare", csv, "--target", "y")
+    assert all(word in shown.stdout for word in ("log-loss", "AUC", "calibration error"))
+
+
+def test_a_class_of_few_rows_has_fewer_rivals(csv, tmp_path):
+    table = pd.read_csv(csv)
+    table.loc[[5, 50], "y"] = "rare"
+    table.to_csv(tmp_path / "rare.csv", index=False)
+    done = call("compare", tmp_path / "rare.csv", "--target", "y", "--json")
+    assert done.exit_code == 0, done.output
+    assert "Platt" not in done.stdout
+
+
+def test_one_class_cannot_be_compared(tmp_path):
+    frame(40).assign(y="only").to_csv(tmp_path / "d.csv", index=False)
+    options = ("--target", "y", "--task", "classification")
+    assert "one class" in one_line(call("compare", tmp_path / "d.csv", *options))
+
+
+@pytest.mark.parametrize("from_file", [True, False])
+def test_a_report_tells_of_classes(csv, tmp_path, from_file):
+    if from_file:
+        call("fit", csv, "--target", "y", "--out", tmp_path / "m")
+        done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
+    else:
+        done = call("report", csv, "--target", "y", "--out", tmp_path / "r.html", "--no-rivals")
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    for name in ("score", "path", "calibration", "confusion", "slices", "features", "errors"):
+        assert f'<section id="{name}">' in page
+    assert ("support vectors (Platt)" in page) == from_file
+    assert "R²" not in page.partition("<main>")[2]
+
+
 def test_what_cannot_be_is_one_line(csv, tmp_path):
     fit = ("fit", csv, "--target", "y", "--out", tmp_path / "m")
     done = call(*fit, "--task", "regression")
@@ -76,7 +144,9 @@ def test_what_cannot_be_is_one_line(csv, tmp_path):
     done = call(*fit, "--target", "width", "--task", "classification")
     assert "one --target" in one_line(done)
     call(*fit)
-    assert "classes" in one_line(call("report", tmp_path / "m", "--out", tmp_path / "r.html"))
+    explore = ("explore", "--no-open", "--out", tmp_path / "e.html")
+    assert "bandfall report" in one_line(call(*explore, tmp_path / "m"))
+    assert "must be a number" in one_line(call(*explore, csv, "--target", "y"))
     assert "--interval" in one_line(call("predict", tmp_path / "m", csv, "--interval", "0.9"))
 
 

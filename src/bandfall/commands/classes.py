@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from sklearn.metrics import accuracy_score, log_loss
 
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
+from bandfall.report.class_scores import positions, score_classes
 
 # A column of text with more levels than these, or with numbers among them, is one of numbers with
 # a slip of the pen.
@@ -59,8 +59,14 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
         if few:
             note(f"{target.name!r} holds {n_levels} classes, not numbers: --task classification")
         return few
+    if kind_of(target) == "boolean":
+        note(f"{target.name!r} holds truth values, which are classes: --task classification")
+        return n_levels == 2
     if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_A_CLASS:
-        note(f"{target.name!r} has only {n_levels} values; are they classes? --task classification")
+        note(
+            f"{target.name!r} has only {n_levels} values and is predicted as a number; are they "
+            "classes? --task classification"
+        )
     return False
 
 
@@ -77,14 +83,26 @@ def target_labels(column: pd.Series) -> np.ndarray:
     return found
 
 
-def class_scores(model: Any, probabilities: np.ndarray, y: np.ndarray) -> dict[str, float]:
-    """Share of rows that are right, and log-loss over the rows of classes that the model knows."""
-    known = np.isin(y, model.classes_)
-    predicted = model.classes_[probabilities.argmax(axis=1)]
-    loss = float("nan")
-    if known.any() and len(model.classes_) > 1:
-        loss = float(log_loss(y[known], probabilities[known], labels=list(model.classes_)))
-    return {"accuracy": float(accuracy_score(y, predicted)), "log_loss": loss}
+def class_scores(
+    model: Any, probabilities: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
+    """Accuracy, log-loss, AUC and calibration error against the classes of rows."""
+    return score_classes(probabilities, positions(y, model.classes_), weights)._asdict()
+
+
+def accuracy_words(test: dict[str, float], n_rows: int) -> str:
+    """Scores of classes on so many rows, in one line.
+
+    Examples
+    --------
+    >>> scores = {"accuracy": 0.9, "log_loss": 0.25, "auc": float("nan"), "calibration_error": 0.1}
+    >>> accuracy_words(scores, 1200)
+    '90.0% on 1,200 rows (log-loss 0.2500, calibration error 0.1000)'
+    """
+    names = {"log_loss": "log-loss", "auc": "AUC", "calibration_error": "calibration error"}
+    known = [f"{name} {test[key]:.4f}" for key, name in names.items() if test[key] == test[key]]
+    rest = f" ({', '.join(known)})" if known else ""
+    return f"{test['accuracy']:.1%} on {n_rows:,} rows{rest}"
 
 
 def predicted_classes(

@@ -6,6 +6,8 @@ from typing import Any
 
 from rich.text import Text
 
+from bandfall.commands.class_rivals import ClassRivalScore, class_rivals, score_class_rivals
+from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
     DataArgument,
@@ -23,7 +25,7 @@ from bandfall.commands.options import (
     WeightsOption,
 )
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
-from bandfall.commands.rows import Roles, load_table, split_table
+from bandfall.commands.rows import Roles, Table, load_table, split_table
 from bandfall.commands.terminal import (
     InputError,
     JsonOption,
@@ -36,6 +38,7 @@ from bandfall.commands.training import (
     Device,
     ModelChoice,
     last_step,
+    make_classifier,
     make_estimator,
     split_words,
 )
@@ -45,6 +48,7 @@ from bandfall.drawing import number
 def compare(
     data: DataArgument,
     target: TargetOption,
+    task: TaskOption = Task.AUTO,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
     weights: WeightsOption = None,
@@ -62,18 +66,17 @@ def compare(
 
     Every model is trained with its usual settings on the same rows; cross-validated kernel
     ridge regression, whose cost grows with the cube of the rows, on at most 1,000 of them. The
-    rivals get text, dates and missing values as numbers, encoded in the usual way.
+    rivals get text, dates and missing values as numbers, encoded in the usual way. Classes are
+    compared by log-loss, AUC, accuracy and calibration error.
     """
     with one_line_errors():
         if test_fraction <= 0:
             raise InputError("--test-fraction must be above 0: models are compared on those rows")
-        models = {**rivals(seed), **_ours(device)}
         roles = Roles(target, drop or [], [], weights, time_split, group)
-        table = load_table(data, roles, Style(sep, decimal, encoding))
+        table = load_table(data, roles, Style(sep, decimal, encoding), task)
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS["auto"])
         assert held_out is not None
-        results = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
-        results.sort(key=lambda one: -one.r2)
+        results = _scored(rows, held_out, seed, device)
         if json:
             print_json(
                 {
@@ -85,7 +88,20 @@ def compare(
             )
         else:
             held = f"{len(held_out):,} ({split_words(roles)})"
-            _show(results, len(rows), f"trained on {len(rows):,} rows, scored on {held}")
+            title = f"trained on {len(rows):,} rows, scored on {held}"
+            _show_classes(results, title) if rows.has_classes else _show(results, len(rows), title)
+
+
+def _scored(rows: Table, held_out: Table, seed: int, device: Device) -> list[Any]:
+    """All models, best first: by log-loss for classes, else by R²."""
+    if rows.has_classes:
+        ours = {"bandfall (self-tuning)": make_classifier(ModelChoice.AUTO, device)}
+        models = {**class_rivals(rows.y, seed), **ours}
+        scored = score_class_rivals(models, rows, held_out, groups=rows.group)
+        return sorted(scored, key=lambda one: one.log_loss)
+    models = {**rivals(seed), **_ours(device)}
+    scores = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
+    return sorted(scores, key=lambda one: -one.r2)
 
 
 def _ours(device: Device) -> dict[str, Any]:
@@ -106,3 +122,15 @@ def _show(results: list[RivalScore], n_train: int, title: str) -> None:
         cells = (one.name + sample, score, number(one.mae), f"{one.seconds:.2f} s")
         rows.append([Text(content, style) for content in cells])
     print_table(title, ("model", "R²", "mean abs. error", "fit time"), rows)
+
+
+def _show_classes(results: list[ClassRivalScore], title: str) -> None:
+    rows = []
+    for one in results:
+        style = "bold" if one.name.startswith("bandfall") else ""
+        scores = (one.log_loss, one.auc, one.accuracy, one.calibration_error)
+        shown = ["not defined" if value != value else f"{value:.4f}" for value in scores]
+        cells = (one.name, *shown, f"{one.seconds:.2f} s")
+        rows.append([Text(content, style) for content in cells])
+    heads = ("model", "log-loss", "AUC", "accuracy", "calibration error", "fit time")
+    print_table(title, heads, rows)

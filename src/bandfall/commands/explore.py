@@ -10,7 +10,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.base import is_classifier
 
+from bandfall.commands.classes import Task
 from bandfall.commands.columns import target_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
@@ -30,7 +32,7 @@ from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, train_on
 from bandfall.commands.tables import name_of, read_table, require_columns
 from bandfall.commands.terminal import InputError, JsonOption, note, one_line_errors, print_json
-from bandfall.commands.training import Device, ModelChoice
+from bandfall.commands.training import Device, ModelChoice, last_step
 from bandfall.explore import render_playground
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer
@@ -82,7 +84,8 @@ def explore(
     Without arguments, a page to play with, which holds its own exact solver. Given a table, a
     model is trained while the page shows how far it is; given a model file, its training is
     played. The page is served to this machine alone until Ctrl-C; --out writes it into one file
-    instead, which needs no server and no network.
+    instead, which needs no server and no network. Targets must be numbers; of classes, report
+    tells.
     """
     with one_line_errors():
         style = Style(sep, decimal, encoding)
@@ -92,7 +95,7 @@ def explore(
         if out is not None:
             inputs = (source,) if data is None else (source, data)
             check_out(out, is_page, force=force, inputs=inputs)
-        choices = Choices(model, device, test_fraction, max_rows, seed)
+        choices = Choices(model, device, test_fraction, max_rows, seed, Task.REGRESSION)
         ours = source != "-" and Path(source).is_file() and is_model(Path(source))
         if not ours and data is not None:
             raise InputError(f"{source} is not a bandfall model; only one table can be explored")
@@ -127,6 +130,8 @@ def _explorer_page(
     stored: ModelFile, data: str | None, style: Style, seed: int, *, live: bool
 ) -> tuple[str, WhatIf]:
     """The page about a model, and what answers its what-ifs."""
+    if is_classifier(last_step(stored.estimator)):
+        raise InputError("explore plays models of numbers; of classes, `bandfall report` tells")
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
         test_rows = Rows(*_rows_of(data, stored, style))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from bandfall.commands.classes import Task, TaskOption, class_scores
+from bandfall.commands.classes import Task, TaskOption, accuracy_words, class_scores
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
     DataArgument,
@@ -131,11 +131,14 @@ def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) ->
         result |= {"status": path.status.value, "train_r2": path.r2}
     if given_up := getattr(last_step(trained.estimator), "given_up_", []):
         result["given_up"] = given_up
+    if rows.has_classes:
+        result["classes"] = [str(one) for one in last_step(trained.estimator).classes_]
     if held_out is not None and rows.has_classes:
         model = last_step(trained.estimator)
-        result["classes"] = [str(label) for label in model.classes_]
         probabilities = model.predict_proba(held_out.X)
-        result["test"] = class_scores(model, probabilities, held_out.y.astype(str))
+        result["test"] = class_scores(
+            model, probabilities, held_out.y.astype(str), held_out.weights
+        )
     elif held_out is not None:
         predictions = trained.estimator.predict(held_out.X)
         result["test"] = scores(held_out.y, predictions, held_out.weights)
@@ -157,12 +160,9 @@ def _show(result: dict[str, Any], roles: Roles) -> None:
         pairs.append(("training", "the target is constant: every prediction is its value"))
     elif "train_r2" in result and "classes" not in result:
         pairs.append(("training R²", f"{result['train_r2']:.4f} ({result['status']})"))
-    if "classes" in result:
-        test, how = result["test"], f" on {result['n_test']:,} rows (log-loss {{:.4f}})"
-        rest = how.format(test["log_loss"])
-        pairs.append(
-            ("held-out accuracy", Text.assemble((f"{test['accuracy']:.1%}", "bold"), rest))
-        )
+    if "classes" in result and "test" in result:
+        share, _, rest = accuracy_words(result["test"], result["n_test"]).partition(" ")
+        pairs.append(("held-out accuracy", Text.assemble((share, "bold"), f" {rest}")))
     elif "test" in result:
         for name, one in result["test"].get("targets", {"": result["test"]}).items():
             score, rest = _score_cells(one, result["n_test"], roles)

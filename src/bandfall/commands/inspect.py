@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
+from bandfall.commands.classes import accuracy_words, class_scores
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
 from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, print_pairs
@@ -57,6 +59,8 @@ def describe(file: str) -> dict[str, Any]:
     path = getattr(last, "path_", None)
     if path is not None:
         summary["path"] = describe_path(path)
+    if is_classifier(last):
+        summary["classes"] = [str(one) for one in last.classes_]
     test = notes.get("test")
     if isinstance(test, dict):
         summary["test"] = _test_scores(estimator, test)
@@ -82,6 +86,9 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     X, y = unpack_rows(test, names)
     rows = X.to_numpy(dtype=float) if names is None else X
+    if is_classifier(last_step(estimator)):
+        probabilities = np.asarray(estimator.predict_proba(rows))
+        return {"n_rows": len(y), **class_scores(last_step(estimator), probabilities, y)}
     return {"n_rows": len(y), **scores(y, estimator.predict(rows))}
 
 
@@ -134,6 +141,8 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
         yield "target", f"{summary['target']} (trained from {summary['source']})"
+    if "classes" in summary:
+        yield "classes", ", ".join(summary["classes"])
     yield "features", f"{summary['n_features']}: {_listed(summary)}"
     if "path" in summary:
         path = summary["path"]
@@ -144,12 +153,16 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 f"{path['n_stages']} stages of kernel {path['kernel']}, bandwidth "
                 f"{path['first_bandwidth']:.3g} → {path['last_bandwidth']:.3g}",
             )
-        yield "training R²", f"{path['r2']:.4f}"
+        if "classes" not in summary:
+            yield "training R²", f"{path['r2']:.4f}"
         yield "ended because", path["explanation"]
     if "test" in summary:
         test = summary["test"]
         how = f", {summary['split']}" if summary["split"] else ""
-        yield "held-out R²", score_words(test["r2"], test["n_rows"]) + how
+        if "classes" in summary:
+            yield "held-out accuracy", accuracy_words(test, test["n_rows"]) + how
+        else:
+            yield "held-out R²", score_words(test["r2"], test["n_rows"]) + how
     for member in summary["members"]:
         yield "model", _member_words(member)
     for name, lines in summary["encodings"].items():

@@ -20,7 +20,12 @@ _WORD = 8  # bytes of the integers that carry text
 
 
 def pack_rows(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
-    """Features and targets as arrays: a matrix where all features are numbers."""
+    """Features and targets as arrays: a matrix where all features are numbers.
+
+    Classes are a column of text.
+    """
+    if y.dtype == object:
+        return {**pack_rows(X, np.zeros(len(y))), "y": _pack(pd.Series(y), "text")}
     kinds = [kind_of(X[column]) for column in X.columns]
     if set(kinds) == {"number"}:
         return {"X": X.to_numpy(dtype=np.float64, na_value=np.nan), "y": y}
@@ -33,7 +38,7 @@ def pack_rows(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
 def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
     """What `pack_rows` was given, under the names of the features; InputError on anything else."""
     try:
-        X, y = kept["X"], np.asarray(kept["y"], dtype=np.float64)
+        X, y = kept["X"], _targets(kept["y"])
         if isinstance(X, np.ndarray):
             frame = pd.DataFrame(X, columns=names)
         else:
@@ -47,6 +52,16 @@ def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
         raise InputError(f"the rows kept in the model file cannot be read: {error}") from None
     return frame, y
+
+
+def _targets(kept: Any) -> np.ndarray:
+    """Numbers, or classes as text."""
+    if not isinstance(kept, dict):
+        return np.asarray(kept, dtype=np.float64)
+    labels = _unpack(kept)
+    if labels.isna().any() or not all(isinstance(label, str) for label in labels):
+        raise ValueError("a row has no class")
+    return labels.to_numpy().astype(str)
 
 
 def _pack(column: pd.Series, kind: str) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.base import is_classifier
 
+from bandfall.commands.class_rivals import ClassRivalScore, class_rivals, score_class_rivals
+from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
     DecimalOption,
@@ -36,7 +39,14 @@ from bandfall.commands.training import (
 )
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
-from bandfall.report import Findings, render_page, study
+from bandfall.report import (
+    ClassFindings,
+    Findings,
+    render_class_page,
+    render_page,
+    study,
+    study_classes,
+)
 
 OURS = "bandfall (this model)"
 
@@ -50,9 +60,10 @@ def report(
         str | None, typer.Option("--target", help="Column to predict; for a table only.")
     ] = None,
     with_rivals: Annotated[
-        bool, typer.Option("--rivals/--no-rivals", help="Score other regressors too.")
+        bool, typer.Option("--rivals/--no-rivals", help="Score other models too.")
     ] = True,
     model: ModelOption = ModelChoice.AUTO,
+    task: TaskOption = Task.AUTO,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
     weights: WeightsOption = None,
@@ -69,6 +80,7 @@ def report(
 ) -> None:
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 
+    About classes it tells log-loss, AUC, calibration and confusion.
     Given a model file, the rows it was trained and scored on are taken from it. Given a table,
     a model is trained first, as by fit, and not kept. The page needs no network and no server.
     """
@@ -78,23 +90,48 @@ def report(
             stored = read_model_file(source)
         else:
             asked = Roles([], drop or [], [], weights, time_split, group)
-            choices = Choices(model, device, test_fraction, max_rows, seed)
+            choices = Choices(model, device, test_fraction, max_rows, seed, task)
             stored = train_on(source, target, asked, Style(sep, decimal, encoding), choices)
-        findings, results = _look(stored, seed, with_rivals)
-        page = render_page(
-            findings,
-            target=str(stored.notes.get("target", "target")),
-            source=str(stored.notes.get("source", "unknown")),
-            details=model_details(stored),
-            rivals=results,
-            model_name=OURS,
-            selection=getattr(last_step(stored.estimator), "selection_", None),
-        )
+        facts: dict[str, Any] = {
+            "target": str(stored.notes.get("target", "target")),
+            "source": str(stored.notes.get("source", "unknown")),
+            "details": model_details(stored),
+            "model_name": OURS,
+            "selection": getattr(last_step(stored.estimator), "selection_", None),
+        }
+        if is_classifier(last_step(stored.estimator)):
+            found, lines = _look_at_classes(stored, seed, with_rivals)
+            page = render_class_page(found, rivals=lines, **facts)
+            told: dict[str, Any] = {**found.scores._asdict(), "held_out": found.held_out}
+        else:
+            findings, results = _look(stored, seed, with_rivals)
+            page = render_page(findings, rivals=results, **facts)
+            told = {"r2": findings.r2, "held_out": findings.held_out}
         write_atomically(out, page.encode())
         if json:
-            print_json({"out": str(out), "r2": findings.r2, "held_out": findings.held_out})
+            print_json({"out": str(out), **told})
         else:
             note(f"wrote {out}; open it in a browser")
+
+
+def _look_at_classes(
+    stored: ModelFile, seed: int, with_rivals: bool
+) -> tuple[ClassFindings, list[ClassRivalScore]]:
+    """The same for classes."""
+    train_rows, test_rows, features = kept_rows_of(stored)
+    findings = study_classes(stored.estimator, train_rows, test_rows, features, seed=seed)
+    if test_rows is None or not with_rivals or len(findings.classes) < 2:
+        return findings, []
+    results = score_class_rivals(class_rivals(train_rows.y, seed), train_rows, test_rows)
+    ours = ClassRivalScore.of(
+        OURS,
+        findings.probabilities,
+        test_rows,
+        last_step(stored.estimator).classes_,
+        seconds=float(stored.notes.get("seconds", np.nan)),
+        n_rows=len(train_rows.y),
+    )
+    return findings, [*results, ours]
 
 
 def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:

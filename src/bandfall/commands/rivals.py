@@ -103,9 +103,9 @@ def score_rivals(
             told = [None if one is None else one[rows] for one in (train.weights, groups)]
             y = train.y[rows]
             start = time.monotonic()
-            with _threads_for(plain_train):
+            with threads_for(plain_train):
                 fitted = _for_targets(model, y)
-                _fit(fitted, X.iloc[rows], y, *told)
+                fit_rival(fitted, X.iloc[rows], y, *told)
             elapsed = time.monotonic() - start
             predictions = fitted.predict(X_test)
             measures = scores(test.y, predictions, test.weights)
@@ -131,14 +131,15 @@ def _for_targets(model: Any, y: np.ndarray) -> Any:
     return MultiOutputRegressor(model) if several else model
 
 
-def _fit(model: Any, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
+def fit_rival(model: Any, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
+    """Fit, with weights and groups if there are; what is wrong is told in one line."""
     try:
         model.fit(X, y, **fit_arguments(model, *told))
     except ValueError as error:  # what is wrong with a table, by column
         raise InputError(str(error)) from error
 
 
-def _threads_for(X: pd.DataFrame) -> AbstractContextManager[Any]:
+def threads_for(X: pd.DataFrame) -> AbstractContextManager[Any]:
     """One OpenMP thread for small tables, where threads would wait for each other most."""
     return threadpool_limits(1, "openmp") if X.size < _WORTH_THREADS else nullcontext()
 

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import is_classifier
-
+from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.rows import Roles, load_table, only_numbers, split_table
@@ -17,6 +16,7 @@ from bandfall.commands.training import (
     Device,
     ModelChoice,
     last_step,
+    make_classifier,
     make_estimator,
     model_notes,
     train,
@@ -27,13 +27,14 @@ from bandfall.report import Rows
 
 @dataclass(frozen=True)
 class Choices:
-    """What model to train, where, and on which rows."""
+    """What model to train, for what task, where, and on which rows."""
 
     model: ModelChoice
     device: Device
     test_fraction: float
     max_rows: int | None
     seed: int
+    task: Task = Task.AUTO
 
 
 def train_on(
@@ -49,8 +50,10 @@ def train_on(
         what = "is not a bandfall model" if source != "-" else "is a table"
         raise InputError(f"{source} {what}; to train on it as a table, name the --target")
     estimator = make_estimator(choices.model, choices.device)
-    table = load_table(source, replace(roles, targets=[target]), style)
-    if choices.model is not ModelChoice.AUTO:
+    table = load_table(source, replace(roles, targets=[target]), style, choices.task)
+    if table.has_classes:
+        estimator = make_classifier(choices.model, choices.device)
+    elif choices.model is not ModelChoice.AUTO:
         table = only_numbers(table, choices.model)
     max_rows = choices.max_rows or MAX_ROWS[choices.model]
     rows, held_out = split_table(table, choices.test_fraction, choices.seed, max_rows)
@@ -63,8 +66,6 @@ def train_on(
 def kept_rows_of(stored: ModelFile) -> tuple[Rows, Rows | None, list[str]]:
     """Training rows, held-out rows and names of features that a model file kept."""
     estimator, notes = stored.estimator, stored.notes
-    if is_classifier(estimator):
-        raise InputError("the model tells classes apart; this page is about models of numbers")
     rows = notes.get("train")
     if not isinstance(rows, dict) or not {"X", "y"} <= set(rows):
         raise InputError(

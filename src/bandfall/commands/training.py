@@ -249,8 +249,6 @@ def model_notes(train_table: Table, test_table: Table | None, seconds: float) ->
         "split": split_words(roles),
         "seconds": seconds,
     }
-    if train_table.has_classes:  # what reads the rows is about numbers
-        return notes
     notes["train"] = pack_rows(train_table.X, train_table.y)
     if test_table is not None:
         notes["test"] = pack_rows(test_table.X, test_table.y)

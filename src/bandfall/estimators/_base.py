@@ -37,7 +37,7 @@ class TrainingData(NamedTuple):
 
 
 class SaveMixin:
-    """Writes itself to a file."""
+    """Writes itself, or a page about itself, to a file."""
 
     def save(self, file) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
@@ -47,12 +47,6 @@ class SaveMixin:
         file : path
         """
         save_model(self, file)
-
-
-class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
-    """Base of the estimators: training data and new rows in, shapes and dtypes out."""
-
-    _prediction_dtype = None  # of new rows, as in model files of old
 
     def report(self, X, y, file=None, *, X_test=None, y_test=None, target="y"):
         """Make one HTML page about the fitted model: score, path, slices, features, errors.
@@ -79,6 +73,12 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
         except ModuleNotFoundError as error:
             raise ImportError("reports need pandas: pip install 'bandfall[cli]'") from error
         return pages.report_on(self, X, y, file, X_test=X_test, y_test=y_test, target=target)
+
+
+class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
+    """Base of the estimators: training data and new rows in, shapes and dtypes out."""
+
+    _prediction_dtype = None  # of new rows, as in model files of old
 
     def _training_data(self, X, y, sample_weight=None) -> TrainingData:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)

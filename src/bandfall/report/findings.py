@@ -184,13 +184,17 @@ def _importances(model: Model, rows: Rows, seed: int) -> np.ndarray:
     base = r2_score(rows.y, model.predict(rows.X))
     losses = np.empty((rows.X.shape[1], N_REPEATS))
     for j in range(rows.X.shape[1]):
-        shuffled = pd.concat([rows.X] * N_REPEATS, ignore_index=True)
-        orders = [random.permutation(len(rows.y)) for _ in range(N_REPEATS)]
-        column = rows.X.iloc[np.concatenate(orders), j].reset_index(drop=True)
-        shuffled.isetitem(j, column)
-        predicted = model.predict(shuffled).reshape(N_REPEATS, -1)
+        predicted = model.predict(shuffled_along(rows.X, j, random)).reshape(N_REPEATS, -1)
         losses[j] = [base - r2_score(rows.y, p) for p in predicted]
     return np.stack([losses.mean(axis=1), losses.std(axis=1)], axis=1)
+
+
+def shuffled_along(X: pd.DataFrame, j: int, random: np.random.Generator) -> pd.DataFrame:
+    """`N_REPEATS` copies of the rows, one below the other, with column j shuffled in each."""
+    shuffled = pd.concat([X] * N_REPEATS, ignore_index=True)
+    orders = [random.permutation(len(X)) for _ in range(N_REPEATS)]
+    shuffled.isetitem(j, X.iloc[np.concatenate(orders), j].reset_index(drop=True))
+    return shuffled
 
 
 def _stages(model: Model, rows: Rows, train: Rows) -> Stages:

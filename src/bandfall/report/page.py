@@ -52,7 +52,7 @@ def render_page(
         error_section(findings, target),
         data_section(findings, target),
         trial_section(selection),
-        _model_section(details),
+        model_section(details),
     ]
     return page_shell(
         title=f"Predicting {target}",
@@ -101,6 +101,8 @@ _LINKS = {
     "score": "Score",
     "path": "Path",
     "scales": "Scales",
+    "calibration": "Calibration",
+    "confusion": "Confusion",
     "slices": "Slices",
     "what-if": "What if",
     "features": "Features",
@@ -115,27 +117,30 @@ _LINKS = {
 
 def result_cards(findings: Findings) -> str:
     """The few numbers at the top of the page."""
-    cards = [
+    shown = [
         ("main", f"{findings.r2:.3f}", f"R² on {scored_rows(findings)}"),
         ("", number(findings.mae), "mean absolute error"),
         ("", f"{len(findings.train.y):,}", "training rows"),
     ]
     if findings.held_out:
-        cards.append(("", f"{len(findings.scored.y):,}", "held-out rows"))
+        shown.append(("", f"{len(findings.scored.y):,}", "held-out rows"))
     if findings.path is not None:
         first, last = findings.path.bandwidths[[0, -1]]
-        cards.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
-        cards.append(("", f"{findings.path.r2:.3f}", "training R²"))
-    return (
-        '<div class="cards">'
-        + "".join(
-            f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
-            for style, value, label in cards
-        )
-        + "</div>"
+        shown.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
+        shown.append(("", f"{findings.path.r2:.3f}", "training R²"))
+    return cards(shown)
+
+
+def cards(shown: Sequence[tuple[str, str, str]]) -> str:
+    """Numbers in large type: style, value and label of each."""
+    items = "".join(
+        f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
+        for style, value, label in shown
     )
+    return f'<div class="cards">{items}</div>'
 
 
-def _model_section(details: dict[str, str]) -> str:
+def model_section(details: dict[str, str]) -> str:
+    """Lines about the model, at the end of the page."""
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
     return section("model", "The model", "", f"<dl>{lines}</dl>")

@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from bandfall.persistence.atomic import write_atomically
+from bandfall.report.class_findings import ClassFindings, study_classes
+from bandfall.report.class_page import render_class_page
 from bandfall.report.findings import Findings, Rows, study
 from bandfall.report.page import render_page
 
@@ -26,20 +29,25 @@ class Report:
     ----------
     html : str
         The whole page, which loads nothing.
-    findings : Findings
+    findings : Findings or ClassFindings
         The numbers behind it.
     """
 
     html: str
-    findings: Findings
+    findings: Findings | ClassFindings
 
     def save(self, file: str | Path) -> None:
         """Write the page, whole or not at all."""
         write_atomically(Path(file), self.html.encode())
 
     def __repr__(self) -> str:
-        rows = "held-out" if self.findings.held_out else "training"
-        return f"<Report: R² {self.findings.r2:.4f} on {len(self.findings.scored.y):,} {rows} rows>"
+        found = self.findings
+        rows = "held-out" if found.held_out else "training"
+        if isinstance(found, ClassFindings):
+            score = f"log-loss {found.scores.log_loss:.4f}"
+        else:
+            score = f"R² {found.r2:.4f}"
+        return f"<Report: {score} on {len(found.scored.y):,} {rows} rows>"
 
     def _repr_html_(self) -> str:
         return (
@@ -59,7 +67,7 @@ def report_on(
     target: str = "y",
     seed: int = 0,
 ) -> Report:
-    """A page about a fitted estimator or pipeline with one target.
+    """A page about a fitted estimator or pipeline with one target, of numbers or classes.
 
     Parameters
     ----------
@@ -81,32 +89,36 @@ def report_on(
     """
     if (X_test is None) != (y_test is None):
         raise ValueError("give both X_test and y_test, or neither")
-    train = _rows(X, y)
-    test = None if X_test is None else _rows(X_test, y_test)
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    classes = is_classifier(last)
+    train = _rows(X, y, classes)
+    test = None if X_test is None else _rows(X_test, y_test, classes)
     names = [str(name) for name in train.X.columns]
     if not hasattr(X, "columns"):
         names = [f"feature {j + 1}" for j in range(len(names))]
-    findings = study(estimator, train, test, names, seed=seed)
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
-    page = render_page(
-        findings,
-        target=target,
-        source="rows given in Python",
-        details={"estimator": type(last).__name__, "parameters": parameters},
-        selection=getattr(last, "selection_", None),
-    )
-    report = Report(page, findings)
+    facts: dict[str, Any] = {
+        "target": target,
+        "source": "rows given in Python",
+        "details": {"estimator": type(last).__name__, "parameters": parameters},
+        "selection": getattr(last, "selection_", None),
+    }
+    if classes:
+        found = study_classes(estimator, train, test, names, seed=seed)
+        report = Report(render_class_page(found, **facts), found)
+    else:
+        findings = study(estimator, train, test, names, seed=seed)
+        report = Report(render_page(findings, **facts), findings)
     if file is not None:
         report.save(file)
     return report
 
 
-def _rows(X: Any, y: Any) -> Rows:
+def _rows(X: Any, y: Any, classes: bool) -> Rows:
     if hasattr(X, "to_pandas"):  # polars and its like
         X = X.to_pandas()
     table = X if isinstance(X, pd.DataFrame) else pd.DataFrame(np.asarray(X))
-    target = np.asarray(y, dtype=float)
+    target = np.asarray(y) if classes else np.asarray(y, dtype=float)
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
     if target.ndim != 1 or len(target) != len(table):

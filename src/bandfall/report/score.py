@@ -22,7 +22,6 @@ TRIAL_COLUMNS = {
     "transform": "columns",
     "encoding": "columns",
     "n_rows": "rows",
-    "score": "R² on held-out rows",
 }
 
 
@@ -92,12 +91,16 @@ def _verdict(one: Any, ours: Any, variance: float) -> str:
     return f"{difference:+.3f} ± {margin:.3f}".replace("-", "−")
 
 
-def trial_section(selection: dict[str, np.ndarray] | None) -> str:
-    """What a model that tunes itself has tried, best first."""
+def trial_section(
+    selection: dict[str, np.ndarray] | None,
+    measure: tuple[str, str] = ("score", "R² on held-out rows"),
+) -> str:
+    """What a model that tunes itself has tried, best first; `measure` is shown last."""
     if not selection or not len(selection.get("loss", ())):
         return ""
     order = np.argsort(selection["loss"], kind="stable")
-    shown = [name for name in TRIAL_COLUMNS if name in selection]
+    columns = TRIAL_COLUMNS | dict([measure])
+    shown = [name for name in columns if name in selection]
     # Trials on more rows decide: the best of those was taken.
     n_rows = np.asarray(selection.get("n_rows", np.zeros(len(order))))
     taken = next(i for i in order if n_rows[i] == n_rows.max())
@@ -106,7 +109,7 @@ def trial_section(selection: dict[str, np.ndarray] | None) -> str:
         cells = "".join(_trial_cell(selection[name][i]) for name in shown)
         mark = ' class="ours"' if i == taken else ""
         rows.append(f"<tr{mark}>{cells}<td>{'chosen' if i == taken else ''}</td></tr>")
-    table = sortable_table([TRIAL_COLUMNS[name] for name in shown], rows, last=" ")
+    table = sortable_table([columns[name] for name in shown], rows, last=" ")
     more = len(order) - len(rows)
     rest = f" {more} more were worse." if more > 0 else ""
     text = (

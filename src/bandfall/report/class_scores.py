@@ -1,0 +1,116 @@
+"""How good probabilities of classes are, as numbers."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+LEAST = 1e-15  # probability: a finite loss even of a model that was certain and wrong
+N_BINS = 10
+
+
+class ClassScores(NamedTuple):
+    """Of probabilities, over the rows of classes that the model knows; NaN where not defined.
+
+    Attributes
+    ----------
+    log_loss : float
+        Mean of −log of the probability given to the true class.
+    auc : float
+        Area under the ROC curve; of more than two classes each against the rest, their mean.
+    accuracy : float
+        Share of rows whose class is the most probable one; unknown classes count as wrong.
+    calibration_error : float
+        Mean distance of confidence and share of right rows, over ten bins of confidence.
+    """
+
+    log_loss: float
+    auc: float
+    accuracy: float
+    calibration_error: float
+
+
+class Bin(NamedTuple):
+    """Rows of about equal probability: their mean probability, share that came true, weight."""
+
+    probability: float
+    share: float
+    weight: float
+
+
+def positions(y: Any, classes: np.ndarray) -> np.ndarray:
+    """Which of the sorted `classes` each label is, −1 where it is none."""
+    y = np.asarray(y)
+    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[places] == y, places, -1)
+
+
+def row_losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """−log of the probability of the true class, shape (m,); labels are positions."""
+    given = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
+    return -np.log(np.maximum(given, LEAST))
+
+
+def score_classes(
+    probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> ClassScores:
+    """All scores of probabilities (m, c) for labels (m,), which are positions or −1.
+
+    Examples
+    --------
+    >>> score_classes(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 1])).accuracy
+    1.0
+    """
+    weights = np.ones(len(labels)) if weights is None else weights
+    right = probabilities.argmax(axis=1) == labels
+    accuracy = float(np.average(right, weights=weights))
+    known = labels >= 0
+    if not known.any():
+        return ClassScores(np.nan, np.nan, accuracy, np.nan)
+    probabilities, labels, weights = probabilities[known], labels[known], weights[known]
+    loss = float(np.average(row_losses(probabilities, labels), weights=weights))
+    bins = reliability(probabilities.max(axis=1), right[known], weights)
+    gaps = [abs(one.probability - one.share) for one in bins]
+    error = float(np.average(gaps, weights=[one.weight for one in bins]))
+    return ClassScores(loss, _auc(probabilities, labels, weights), accuracy, error)
+
+
+def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Mean over the classes that some rows are of and others are not."""
+    n_classes = probabilities.shape[1]
+    areas = []
+    for label in range(1, 2) if n_classes == 2 else range(n_classes):
+        of_class = labels == label
+        if 0 < of_class.sum() < len(labels):
+            scores = probabilities[:, label]
+            areas.append(roc_auc_score(of_class, scores, sample_weight=weights))
+    return float(np.mean(areas)) if areas else float("nan")
+
+
+def reliability(
+    probabilities: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+) -> list[Bin]:
+    """Probabilities (m,) against what came true, in bins of equal width, empty ones left out."""
+    weights = np.ones(len(probabilities)) if weights is None else weights
+    places = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
+    bins = []
+    for place in np.unique(places):
+        inside = (places == place) & (weights > 0)
+        if inside.any():
+            part = weights[inside]
+            mean, share = (
+                float(np.average(values[inside], weights=part))
+                for values in (probabilities, happened)
+            )
+            bins.append(Bin(mean, share, float(part.sum())))
+    return bins
+
+
+def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Rows of known classes by their class (first axis) and the most probable one, (c, c)."""
+    n_classes, known = probabilities.shape[1], labels >= 0
+    counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+    np.add.at(counts, (labels[known], probabilities[known].argmax(axis=1)), 1)
+    return counts

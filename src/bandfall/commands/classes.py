@@ -32,7 +32,8 @@ class Task(StrEnum):
 TaskOption = Annotated[
     Task,
     typer.Option(
-        "--task", help="Predict numbers or classes; auto: classes where the target is text."
+        "--task",
+        help="Predict numbers or classes; auto: classes where the target is text or a truth value.",
     ),
 ]
 

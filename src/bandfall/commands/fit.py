@@ -84,8 +84,8 @@ def fit(
 
     All columns without another part are features: numbers, text, dates, truth values, with or
     without missing values (for --model kgdd and krr-cv, numbers and complete rows only). Rows
-    without a target are set aside; a target of text or truth values is a class. Ctrl-C ends training early and
-    keeps the model reached so far.
+    without a target are set aside; a target of text or truth values is a class. Ctrl-C ends
+    training early and keeps the model reached so far.
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))

@@ -79,6 +79,10 @@ SANE = {
     "blanks after separators": (csv_of(numbers()).replace(b",", b", "), 0.9),
     "quotes everywhere": (csv_of(numbers(), quoting=1), 0.9),
     "Windows line ends": (csv_of(numbers(), lineterminator="\r\n"), 0.9),
+    "line ends of old Macs": (csv_of(numbers(), lineterminator="\r"), 0.9),
+    "integers beyond 64 bits": (csv_of(with_column([10**30 + i**3 for i in range(120)])), 0.9),
+    "a huge target": (csv_of(numbers().assign(y=lambda t: t["y"] * 1e290)), 0.9),
+    "a tiny target": (csv_of(numbers().assign(y=lambda t: t["y"] * 1e-290)), 0.9),
 }
 NEED_ENCODING = {
     "ids": (csv_of(with_column(IDS)), 0.9),
@@ -99,6 +103,13 @@ REFUSED = {
     "no target at all": (b"a,y\n" + b"1,\n" * 9, "no row of .* has a value in the target 'y'"),
     "target of text": (b"a,y\n" + b"1,2\n" * 9 + b"1,yes\n", "'y' of .* 'yes' in row 10"),
     "target infinite": (b"a,y\n" + b"1,2\n" * 9 + b"1,inf\n", "'y' of .* infinite value in row 10"),
+    "target beyond all units": (b"a,y\n" + b"1,2\n" * 9 + b"1,2e305\n", "in row 10; measure it in"),
+    "target of dates": (
+        csv_of(dates("%Y-%m-%d").set_axis(["y", "a"], axis=1)),
+        "'2023-01-15' in row 1, where a n",
+    ),
+    "target of names": (b"a,y\n1,Ann\n2,Bob\n3,Cy\n" + b"4,Di\n5,Ed\n6,Fay\n", "'Ann' in row 1"),
+    "no feature varies": (b"a,b,y\n" + b"1,x,2\n1,x,3\n" * 9, "no feature varies in the training"),
     "rows too long": (b"a,y\n" + b"1,2\n" * 9 + b"1,2,3\n", "not a proper table"),
     "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), "before 2007; save it as .xlsx or CSV"),
 }

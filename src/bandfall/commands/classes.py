@@ -54,9 +54,11 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
     if kind_of(target) == "text":
         levels = pd.Series(known.unique()).map(str)
         numbers = pd.to_numeric(levels, errors="coerce").notna().any()
-        if numbers or text.number_style(list(levels)) is not None:
+        styles = text.number_style(list(levels)), text.date_style(list(levels))
+        if numbers or any(style is not None for style in styles):
             return False
         few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_A_CLASS)
+        few = few and n_levels < len(known)  # all different: names, not classes
         if few:
             note(f"{target.name!r} holds {n_levels} classes, not numbers: --task classification")
         return few

@@ -8,11 +8,20 @@ import pandas as pd
 from bandfall.commands.tables import kind_of, quoted
 from bandfall.commands.terminal import InputError
 from bandfall.encoding import text
+from bandfall.encoding.table import LARGEST
 
 
 def target_numbers(column: pd.Series, name: str) -> np.ndarray:
     """A column to predict, NaN where it has no value."""
-    return _checked(_numbers(column, name, "a target must be a number"), column, name)
+    values = _checked(_numbers(column, name, "a target must be a number"), column, name)
+    huge = np.abs(values) > LARGEST
+    if huge.any():
+        row = column.index[int(np.argmax(huge))] + 1
+        raise InputError(
+            f"column {column.name!r} of {name} is beyond ±{LARGEST:g} in row {row}; measure it in "
+            "a larger unit"
+        )
+    return values
 
 
 def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarray:

@@ -170,11 +170,17 @@ def _sample(stream: BinaryIO, style: Style) -> str:
 def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
     """Separator and decimal sign where they are not given, and the header."""
     separator = style.separator or _separator(sample)
-    rows = [row for row in csv.reader(io.StringIO(sample), delimiter=separator) if row]
+    rows = _rows(sample, separator)
     if style.decimal is None:
         fields = [field for row in rows[1:] for field in row]
         style = replace(style, decimal="," if _has_decimal_commas(fields, separator) else ".")
     return replace(style, separator=separator), rows[0] if rows else []
+
+
+def _rows(sample: str, separator: str) -> list[list[str]]:
+    """Fields of the lines that are not empty, whatever ends a line."""
+    lines = io.StringIO(sample, newline=None)
+    return [row for row in csv.reader(lines, delimiter=separator) if row]
 
 
 def _separator(sample: str) -> str:
@@ -184,7 +190,7 @@ def _separator(sample: str) -> str:
     """
     best, best_worth = SEPARATORS[0], (0.0, 0.0, 0)
     for separator in SEPARATORS:
-        rows = [row for row in csv.reader(io.StringIO(sample), delimiter=separator) if row]
+        rows = _rows(sample, separator)
         if not rows or len(rows[0]) < 2:
             continue
         equal = float(np.mean([len(row) == len(rows[0]) for row in rows]))
@@ -266,6 +272,8 @@ def settled(column: pd.Series) -> pd.Series:
     if not _is_text(column):
         return column.astype("boolean")
     levels = pd.Series(column.dropna().unique(), dtype=object)
+    if pd.api.types.infer_dtype(levels) == "integer":  # beyond 64 bits
+        return pd.to_numeric(column.map(str, na_action="ignore")).astype(np.float64)
     available = levels[~levels.str.strip().str.lower().isin(_NOT_AVAILABLE)]
     numbers = pd.to_numeric(available, errors="coerce")
     if not len(available) or numbers.isna().any():

@@ -131,6 +131,12 @@ def train(estimator: Any, table: Table, progress: Callable[[float], None] | None
         finally:
             if watched:
                 model.set_callbacks()
+    encoders = getattr(model, "encoders_", {}).values()
+    if encoders and not any(encoder.width for encoder in encoders):
+        raise InputError(
+            f"{table.source}: no feature varies in the training rows, so that there is nothing to "
+            "learn from"
+        )
     return Trained(estimator, time.monotonic() - start, interrupt.asked)
 
 
@@ -212,10 +218,13 @@ def scores(
     R² is NaN where the target does not vary, for then it is not defined.
     """
     varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
+    # Squares of huge or tiny values leave the range of numbers; those of their shares do not.
+    unit = max(float(np.abs(y).max()), float(np.abs(predictions).max())) or 1.0
+    y, predictions = y / unit, predictions / unit
     return {
         "r2": float(r2_score(y, predictions, sample_weight=weights)) if varies else float("nan"),
-        "mae": float(mean_absolute_error(y, predictions, sample_weight=weights)),
-        "rmse": float(root_mean_squared_error(y, predictions, sample_weight=weights)),
+        "mae": float(mean_absolute_error(y, predictions, sample_weight=weights)) * unit,
+        "rmse": float(root_mean_squared_error(y, predictions, sample_weight=weights)) * unit,
     }
 
 

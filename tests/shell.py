@@ -16,9 +16,9 @@ def call(*arguments, stdin=None):
     return CliRunner().invoke(build_app(), [str(a) for a in arguments], input=stdin)
 
 
-def quick_flagship():
+def quick_flagship(**parameters):
     """What tunes itself, with little to choose from."""
-    return estimators.BandfallRegressor(kernels=("gaussian",), max_rounds=0)
+    return estimators.BandfallRegressor(kernels=("gaussian",), max_rounds=0, **parameters)
 
 
 def frame(n=60, seed=0):

@@ -20,7 +20,6 @@ from bandfall import (
     datasets,
     to_onnx,
 )
-from bandfall.estimators._kernel_sum import kernel_sum
 from bandfall.kernels import KERNELS
 from model_files import averaged, estimators, table
 from shared_files import data_directory
@@ -50,7 +49,7 @@ def rounding(model):
     """eps Σ|c|, of an average the members' in the units of the target."""
     members = getattr(model, "members_", None)
     if members is None:
-        sums = [(kernel_sum(model).coefficients, 1.0)]
+        sums = [(model.kernel_sum_.coefficients, 1.0)]
     else:
         sums = [(m.path.coefficients, m.weight * model._y_scale.max()) for m in members]
     return sum(np.finfo(c.dtype).eps * np.abs(c).sum() * size for c, size in sums)

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.linalg import expm
+from sklearn.exceptions import NotFittedError
 
 import reference_theory as reference
 from bandfall import (
@@ -171,7 +172,7 @@ def test_long_euler_stage_needs_few_products():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: degrees_of_freedom(KernelRidgeRegressor()), TypeError, "fitted kernel"),
+        (lambda: degrees_of_freedom(KernelRidgeRegressor()), NotFittedError, "not fitted yet"),
         (lambda: ridge_degrees_of_freedom([[1.0]], penalty=-1.0), ValueError, "penalty=-1.0"),
         (lambda: flow_degrees_of_freedom([[1.0]], time=-1.0), ValueError, "time=-1.0"),
         (lambda: ridge_degrees_of_freedom([[1.0]], bandwidth=-1.0), ValueError, "bandwidth"),

@@ -18,8 +18,8 @@ from sklearn.svm import SVC
 
 from bandfall.commands.rivals import Part, fit_rival, plain_numbers, threads_for
 from bandfall.commands.terminal import Bar, InputError
-from bandfall.commands.training import last_step
 from bandfall.estimators import BandfallClassifier
+from bandfall.estimators._reading import last_step
 from bandfall.report.class_scores import positions, row_losses, score_classes
 
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them

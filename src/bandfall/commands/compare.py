@@ -37,7 +37,6 @@ from bandfall.commands.training import (
     MAX_ROWS,
     Device,
     ModelChoice,
-    last_step,
     make_classifier,
     make_estimator,
     split_words,
@@ -105,12 +104,11 @@ def _scored(rows: Table, held_out: Table, seed: int, device: Device) -> list[Any
 
 
 def _ours(device: Device) -> dict[str, Any]:
-    """This package's models by name; the flagship only where there is one."""
-    kgdd, auto = (make_estimator(choice, device) for choice in (ModelChoice.KGDD, ModelChoice.AUTO))
-    models = {"bandfall (KGD-D)": kgdd}
-    if type(last_step(auto)) is not type(last_step(kgdd)):
-        models["bandfall (self-tuning)"] = auto
-    return models
+    """This package's models by name."""
+    return {
+        "bandfall (KGD-D)": make_estimator(ModelChoice.KGDD, device),
+        "bandfall (self-tuning)": make_estimator(ModelChoice.AUTO, device),
+    }
 
 
 def _show(results: list[RivalScore], n_train: int, title: str) -> None:

@@ -32,7 +32,8 @@ from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, train_on
 from bandfall.commands.tables import name_of, read_table, require_columns
 from bandfall.commands.terminal import InputError, JsonOption, note, one_line_errors, print_json
-from bandfall.commands.training import Device, ModelChoice, last_step
+from bandfall.commands.training import Device, ModelChoice
+from bandfall.estimators._reading import last_step
 from bandfall.explore import render_playground
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer

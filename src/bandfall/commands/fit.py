@@ -43,7 +43,6 @@ from bandfall.commands.training import (
     Device,
     ModelChoice,
     Trained,
-    last_step,
     make_classifier,
     make_estimator,
     model_notes,
@@ -53,6 +52,7 @@ from bandfall.commands.training import (
     train,
 )
 from bandfall.drawing import number
+from bandfall.estimators._reading import last_step, story_of
 from bandfall.persistence import save_model
 
 
@@ -126,11 +126,11 @@ def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) ->
         "seconds": trained.seconds,
         "interrupted": trained.interrupted,
     }
-    path = getattr(last_step(trained.estimator), "path_", None)
-    if path is not None:
-        result |= {"status": path.status.value, "train_r2": path.r2}
-    if given_up := getattr(last_step(trained.estimator), "given_up_", []):
-        result["given_up"] = given_up
+    story = story_of(trained.estimator)
+    if story.path is not None:
+        result |= {"status": story.path.status.value, "train_r2": story.path.r2}
+    if story.given_up:
+        result["given_up"] = list(story.given_up)
     if rows.has_classes:
         result["classes"] = [str(one) for one in last_step(trained.estimator).classes_]
     if held_out is not None and rows.has_classes:

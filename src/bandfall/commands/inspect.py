@@ -13,7 +13,8 @@ from bandfall.commands.classes import accuracy_words, class_scores
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
 from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, print_pairs
-from bandfall.commands.training import last_step, score_words, scores
+from bandfall.commands.training import score_words, scores
+from bandfall.estimators._reading import Story, last_step, story_of
 from bandfall.persistence import read_model_document, read_model_file
 
 MAX_IMPORTANCES = 12
@@ -30,7 +31,7 @@ def describe(file: str) -> dict[str, Any]:
     """Everything `inspect` says, as JSON values."""
     stored, document = read_model_file(file), read_model_document(file)
     estimator, notes = stored.estimator, stored.notes
-    last = last_step(estimator)
+    last, story = last_step(estimator), story_of(estimator)
     steps = [type(step).__name__ for _, step in getattr(estimator, "steps", [("", last)])]
     names = getattr(estimator, "feature_names_in_", None)
     summary: dict[str, Any] = {
@@ -47,18 +48,17 @@ def describe(file: str) -> dict[str, Any]:
         "n_features": int(estimator.n_features_in_),
         "features": None if names is None else list(names),
         "dtype": str(last._dtype),
-        "members": _members(last),
-        "encodings": _encodings(last),
-        "suspicious": _suspicious(last),
+        "members": _members(last, story),
+        "encodings": {name: one.describe() for name, one in story.encoders.items()},
+        "suspicious": _suspicious(story),
         "importances": _importances(estimator, last),
         "kinds": notes.get("kinds"),
         "target": notes.get("target"),
         "source": notes.get("source"),
         "split": notes.get("split"),
     }
-    path = getattr(last, "path_", None)
-    if path is not None:
-        summary["path"] = describe_path(path)
+    if story.path is not None:
+        summary["path"] = describe_path(story.path)
     if is_classifier(last):
         summary["classes"] = [str(one) for one in last.classes_]
     test = notes.get("test")
@@ -92,15 +92,14 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     return {"n_rows": len(y), **scores(y, estimator.predict(rows))}
 
 
-def _members(last: Any) -> list[dict[str, Any]]:
+def _members(last: Any, story: Story) -> list[dict[str, Any]]:
     """What a model that tunes itself averages, as JSON values."""
-    members = getattr(last, "members_", None)
-    if members is None:
+    if not story.members:
         chosen = getattr(last, "best_params_", None)
         return [_values(chosen)] if isinstance(chosen, dict) and "kernel" in chosen else []
     return [
         {**_values(vars(one.candidate)), "max_r2": one.max_r2, "weight": one.weight}
-        for one in members
+        for one in story.members
     ]
 
 
@@ -108,15 +107,9 @@ def _values(pairs: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in pairs.items() if isinstance(value, str | int | float)}
 
 
-def _encodings(last: Any) -> dict[str, list[str]]:
-    """How each feature is encoded, by the name of the encoding."""
-    encoders = getattr(last, "encoders_", {})
-    return {name: encoder.describe() for name, encoder in encoders.items()}
-
-
-def _suspicious(last: Any) -> list[str]:
+def _suspicious(story: Story) -> list[str]:
     """Features of whole numbers that look like ids."""
-    encoder = next(iter(getattr(last, "encoders_", {}).values()), None)
+    encoder = next(iter(story.encoders.values()), None)
     if encoder is None:
         return []
     return [encoder.schema.label(position) for position in encoder.suspicious or []]

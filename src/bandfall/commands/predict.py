@@ -45,7 +45,8 @@ from bandfall.commands.terminal import (
     one_line_errors,
     print_json,
 )
-from bandfall.commands.training import last_step, score_words, scores
+from bandfall.commands.training import score_words, scores
+from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
 

@@ -34,9 +34,9 @@ from bandfall.commands.terminal import JsonOption, note, one_line_errors, print_
 from bandfall.commands.training import (
     Device,
     ModelChoice,
-    last_step,
     scores,
 )
+from bandfall.estimators._reading import last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
 from bandfall.report import (
@@ -97,7 +97,7 @@ def report(
             "source": str(stored.notes.get("source", "unknown")),
             "details": model_details(stored),
             "model_name": OURS,
-            "selection": getattr(last_step(stored.estimator), "selection_", None),
+            "selection": story_of(stored.estimator).selection,
         }
         if is_classifier(last_step(stored.estimator)):
             found, lines = _look_at_classes(stored, seed, with_rivals)

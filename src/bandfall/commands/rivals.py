@@ -18,9 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bandfall.commands.terminal import Bar, InputError
-from bandfall.commands.training import fit_arguments, last_step, scores
+from bandfall.commands.training import fit_arguments, scores
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallRegressor, KernelRidgeCV
+from bandfall.estimators._reading import last_step
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000

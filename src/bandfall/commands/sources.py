@@ -15,12 +15,12 @@ from bandfall.commands.training import (
     MAX_ROWS,
     Device,
     ModelChoice,
-    last_step,
     make_classifier,
     make_estimator,
     model_notes,
     train,
 )
+from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile
 from bandfall.report import Rows
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
@@ -28,6 +28,7 @@ from bandfall.estimators import (
     KernelDescentRegressor,
     KernelRidgeCV,
 )
+from bandfall.estimators._reading import last_step, last_step_prefix
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
@@ -60,13 +61,10 @@ def make_estimator(
         raise InputError(f"--max-seconds: --model {choice} has nothing to choose")
     if max_seconds is not None and not max_seconds > 0:
         raise InputError(f"--max-seconds {max_seconds:g} must be above 0")
-    flagship = getattr(bandfall, "BandfallRegressor", None)
-    if choice is ModelChoice.KRR_CV:
-        estimator: Any = make_pipeline(StandardScaler(), KernelRidgeCV(n_jobs=-1))
-    elif choice is ModelChoice.AUTO and flagship is not None:
-        estimator = flagship()
-        if max_seconds is not None:
-            estimator.set_params(max_seconds=max_seconds)
+    if choice is ModelChoice.AUTO:
+        estimator: Any = bandfall.BandfallRegressor(max_seconds=max_seconds)
+    elif choice is ModelChoice.KRR_CV:
+        estimator = make_pipeline(StandardScaler(), KernelRidgeCV(n_jobs=-1))
     else:
         estimator = make_pipeline(StandardScaler(), KernelDescentRegressor())
     return _on_device(estimator, device)
@@ -95,11 +93,6 @@ def _on_device(estimator: Any, device: Device) -> Any:
     # Without a GPU, NumPy is meant: torch on the CPU is not needed.
     last.set_params(device=None if device is Device.CPU else device.value)
     return estimator
-
-
-def last_step(estimator: Any) -> Any:
-    """The estimator itself, or the one at the end of a pipeline."""
-    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 @dataclass(frozen=True)
@@ -152,7 +145,7 @@ def fit_arguments(
             told["groups"] = groups
         else:
             note("the training rows are one group: the search holds out single rows")
-    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    prefix = last_step_prefix(estimator)
     return {prefix + name: value for name, value in told.items()}
 
 

@@ -144,6 +144,10 @@ class BandfallRegressor(IntervalRegressor):
         total *= self._y_scale
         return total[..., 0] if self._y_ndim == 1 else total
 
+    def _read_by(self, reader):
+        """See `bandfall.estimators._reading.Reader`."""
+        return reader.average(self)
+
     def _read_target(self, y) -> np.ndarray:
         """Columns of numbers, (n, k) in float64."""
         y = _checked_target(y)

@@ -127,7 +127,11 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
 
 
 class KernelRegressor(ValidatedRegressor):
-    """Base of the estimators that predict by sums of kernels."""
+    """Base of the estimators that predict by their ``kernel_sum_``."""
+
+    def _read_by(self, reader):
+        """See `bandfall.estimators._reading.Reader`."""
+        return reader.kernel_sum(self)
 
 
 def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:

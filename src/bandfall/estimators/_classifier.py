@@ -163,6 +163,10 @@ n_jobs, verbose
         """
         return super().score(X, y, sample_weight)
 
+    def _read_by(self, reader):
+        """See `bandfall.estimators._reading.Reader`."""
+        return reader.classes(self)
+
     def _read_target(self, y) -> np.ndarray:
         """Numbers of the classes, shape (n,)."""
         y = column_or_1d(as_numpy(y), warn=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from bandfall.backends import check_dense_budget, resolve_backend
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
@@ -85,6 +86,17 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         backend = resolve_backend(memory_budget=self.memory_budget)
         return self._shaped(self.kernel_sum_.evaluate(rows, backend=backend))
 
+    def _trace(self, function, setting, backend):
+        """A function of theory at the rows, kernel and bandwidth that were fitted."""
+        check_is_fitted(self)
+        model = self.kernel_sum_
+        bandwidth = float(model.bandwidths[0])
+        return float(
+            function(
+                model.X, model.kernel, bandwidth, setting, weights=self.weights_, backend=backend
+            )
+        )
+
     def _validate_params(self):
         super()._validate_params()
         get_kernel(self.kernel)
@@ -149,6 +161,12 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     def _solve(self, K, y):
         return ridge_coefficients(K, y, float(self.penalty))
 
+    def _degrees_of_freedom(self, backend):
+        """See `bandfall.theory.degrees_of_freedom`."""
+        from bandfall.theory import ridge_degrees_of_freedom
+
+        return self._trace(ridge_degrees_of_freedom, float(self.penalty), backend)
+
 
 class KernelFlowRegressor(_ConstantBandwidthRegressor):
     """Kernel gradient flow: f̂(x) = ȳ + k_σ(x, X) K⁻¹(I − e^{−tK})(y − ȳ) (Equation 3).
@@ -211,3 +229,9 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
     def _solve(self, K, y):
         spectrum = Spectrum(K)
         return spectrum.coefficients(y, flow_filter(spectrum.eigenvalues, float(self.time)))
+
+    def _degrees_of_freedom(self, backend):
+        """See `bandfall.theory.degrees_of_freedom`."""
+        from bandfall.theory import flow_degrees_of_freedom
+
+        return self._trace(flow_degrees_of_freedom, float(self.time), backend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from typing import ClassVar
@@ -37,6 +38,7 @@ from bandfall.estimators._constraints import (
     number,
     validated,
 )
+from bandfall.estimators._reading import Story
 from bandfall.estimators._warm_start import check_same
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
@@ -302,6 +304,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.validation_errors_ = np.average(squares.mean(axis=2), axis=1, weights=held_out.weights)
         return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, backend)
 
+    @property
+    def kernel_sum_(self):
+        """The fitted model, a `KernelSum`: that of ``path_``."""
+        return self.path_.model
+
     def predict(self, X):
         """Predict.
 
@@ -331,6 +338,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         backend = self._backend(len(self.path_.X))
         for predictions in self.path_.evaluate_staged(rows, backend=backend):
             yield self._shaped(predictions)
+
+    def _story(self):
+        """See `story_of`."""
+        return Story(path=self.path_, cuttable=True)
+
+    def _compressed(self, tolerance):
+        """A copy with as few bandwidths as `tolerance` allows."""
+        light = copy.copy(self)
+        light.path_ = self.path_.compress(tolerance)
+        return light
 
     def _model_rows(self, X):
         """Rows of features as rows of the path, for theory and displays: the same."""

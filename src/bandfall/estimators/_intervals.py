@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._base import ValidatedRegressor
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall.selection.parts import Rows
@@ -23,7 +23,7 @@ class _Evidence(NamedTuple):
     weights: np.ndarray
 
 
-class IntervalRegressor(SelfTuning, KernelRegressor):
+class IntervalRegressor(SelfTuning, ValidatedRegressor):
     """A self-tuning regressor that tells from errors at held-out rows how sure it is."""
 
     held_out_predictions_: np.ndarray

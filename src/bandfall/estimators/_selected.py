@@ -28,6 +28,11 @@ class SelectedRegressor(KernelRegressor):
         self.best_estimator_ = regressor.fit(X.astype(np.float64), y)
         return self
 
+    @property
+    def kernel_sum_(self):
+        """The fitted model, a `KernelSum`."""
+        return self.best_estimator_.kernel_sum_
+
     def predict(self, X):
         """Predict.
 

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+import copy
+from dataclasses import asdict, replace
 from numbers import Integral, Real
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
-from bandfall.encoding import Table, TableEncoder, is_frame, prepare_table, read_table
+from bandfall.encoding import Table, TableEncoder, prepare_table
 from bandfall.estimators._arrays import InKindMixin
-from bandfall.estimators._base import FLOATS, SaveMixin
+from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._constraints import chosen_kernels
-from bandfall.estimators._groups import group_numbers, group_values
 from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
+from bandfall.estimators._reading import Story
+from bandfall.estimators._tables import TableInputMixin
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
 from bandfall.operators.base import group_rows
@@ -46,7 +45,14 @@ _FLOAT32_ROWS = 500
 _FEWEST = 4  # different rows to choose by
 
 
-class SelfTuning(MembersHTMLMixin, CallbackSupportMixin, SaveMixin, InKindMixin, BaseEstimator):
+class SelfTuning(
+    MembersHTMLMixin,
+    CallbackSupportMixin,
+    SaveMixin,
+    TableInputMixin,
+    InKindMixin,
+    BaseEstimator,
+):
     """Fits a weighted average of paths that are chosen by held-out rows.
 
     What the target is, is the business of subclasses: they read it (`_read_target`), turn it into
@@ -58,8 +64,6 @@ class SelfTuning(MembersHTMLMixin, CallbackSupportMixin, SaveMixin, InKindMixin,
     encoders_: dict[str, TableEncoder]
     held_out_rows_: np.ndarray
     _n_rows: int
-    _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
-    _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
     _measure = "R²"  # by which trials are told of
 
     _parameter_constraints = {  # noqa: RUF012
@@ -169,6 +173,24 @@ class SelfTuning(MembersHTMLMixin, CallbackSupportMixin, SaveMixin, InKindMixin,
         best = self.members_[0]
         return {**asdict(best.candidate), "max_r2": best.max_r2}
 
+    def _story(self):
+        """See `story_of`."""
+        return Story(
+            path=self.path_,
+            members=self.members_,
+            selection=self.selection_,
+            given_up=getattr(self, "given_up_", ()),  # files of old have none
+            encoders=self.encoders_,
+        )
+
+    def _compressed(self, tolerance):
+        """A copy whose members have as few bandwidths as `tolerance` allows."""
+        light = copy.copy(self)
+        light.members_ = [
+            replace(member, path=member.path.compress(tolerance)) for member in self.members_
+        ]
+        return light
+
     def novelty(self, X):
         """How far rows are from those trained on, in a metric that the model has learned.
 
@@ -186,58 +208,6 @@ class SelfTuning(MembersHTMLMixin, CallbackSupportMixin, SaveMixin, InKindMixin,
             within. Predictions of rows well above 1 revert to the mean.
         """
         return self._novelty(self._encoded(self._new_table(X)))
-
-    def _training_table(self, X, y, sample_weight, groups):
-        """Validated rows: a Table, the target as read, weights of mean one and groups or None."""
-        if is_frame(X):
-            table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
-            y = self._read_target(y)
-            if len(y) != len(table):
-                raise ValueError(f"y of {len(y)} rows does not fit X with {len(table)} rows")
-        else:
-            X, y = validate_data(
-                self, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **self._target_checks
-            )
-            y = self._read_target(y)
-            table, self._dtype = read_table(X), X.dtype
-        weights = self._row_weights(sample_weight, y)
-        groups = None if groups is None else group_values(groups, y)
-        self._used_rows = None
-        if weights is None:
-            return table, y, None, group_numbers(groups)
-        used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
-        if not len(used):
-            raise ValueError("sample_weight must be positive for at least one row")
-        if len(used) < len(y):
-            self._used_rows = used
-            groups = None if groups is None else groups[used]
-        weights = weights[used] / weights[used].max()
-        weights /= weights.mean()
-        weights = None if np.ptp(weights) == 0 else weights
-        return table.take(used), y[used], weights, group_numbers(groups)
-
-    def _row_weights(self, sample_weight, y):
-        """How much rows count, shape (n,), or None where all count alike."""
-        if sample_weight is None:
-            return None
-        return _check_sample_weight(sample_weight, y, ensure_non_negative=True)
-
-    def _new_table(self, X) -> Table:
-        check_is_fitted(self)
-        if is_frame(X):
-            return self._named(X, reset=False)
-        X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
-        return read_table(X)
-
-    def _named(self, X, *, reset) -> Table:
-        """The table of a frame; names are kept, and told where they differ."""
-        table = read_table(X)
-        if hasattr(X, "__dataframe__"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = table.width
-            self.feature_names_in_ = np.asarray(table.names, dtype=object)
-        return table
 
     def _rows(self, table: Table, y, weights, groups) -> Rows:
         """What the search sees: encoded columns, and columns of the target of zero mean."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, is_dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from html import escape
 from typing import Any
@@ -20,6 +21,7 @@ from bandfall.report.learning import path_section
 from bandfall.report.model import Model
 from bandfall.report.page import page_shell, result_cards
 from bandfall.report.score import trial_section
+from bandfall.selection.members import Member
 
 _PACKAGE = "bandfall.explore"
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
@@ -57,8 +59,8 @@ def render_explorer(
         _gain_section(model, findings),
         error_section(findings, target),
         path_section(findings),
-        trial_section(getattr(model.last, "selection_", None)),
-        _member_section(model.last),
+        trial_section(model.story.selection),
+        _member_section(model.story.members),
     ]
     data = what_if.as_data() | {"live": live, "target": target}
     return page_shell(
@@ -137,10 +139,9 @@ def _scores(rows: Rows, predictions: np.ndarray) -> np.ndarray:
     return np.array([r2_score(rows.y, one) for one in predictions])
 
 
-def _member_section(last: Any) -> str:
+def _member_section(members: Sequence[Member]) -> str:
     """The models that an average is made of."""
-    members = getattr(last, "members_", None)
-    if not members or len(members) < 2:
+    if len(members) < 2:
         return ""
     described = [_member(one) for one in members]
     heads = list(described[0])
@@ -152,10 +153,8 @@ def _member_section(last: Any) -> str:
     return section("members", "Members", text, sortable_table(heads, rows))
 
 
-def _member(member: Any) -> dict[str, Any]:
-    candidate = getattr(member, "candidate", None)
-    settings = asdict(candidate) if is_dataclass(candidate) else {}  # type: ignore[arg-type]
-    return {"weight": float(member.weight)} | settings
+def _member(member: Member) -> dict[str, Any]:
+    return {"weight": float(member.weight)} | asdict(member.candidate)
 
 
 def _member_cell(value: Any) -> str:

@@ -9,14 +9,15 @@ does not grow with either.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.estimators import BandfallClassifier, BandfallRegressor
-from bandfall.estimators._kernel_sum import kernel_sum
+from bandfall.estimators._reading import last_step, read_formula, steps_before
+from bandfall.model import KernelSum
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
@@ -71,23 +72,20 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
     except ImportError as error:
         raise ImportError("to_onnx needs onnx: pip install 'bandfall[onnx]'") from error
 
-    pipeline = isinstance(estimator, Pipeline)
-    *transformers, last = [step for _, step in estimator.steps] if pipeline else [estimator]
-    _check_coverage(coverage, last)
-    _check_size(last)
+    last, before = last_step(estimator), steps_before(estimator)
+    if coverage is not None and not 0 < coverage < 1:
+        raise ValueError(f"coverage={coverage} must lie between 0 and 1")
+    check_is_fitted(last)
     dtype = np.dtype(last._dtype if dtype is None else dtype)
     if dtype not in FLOAT_TYPES:
         raise ValueError(f"dtype={dtype} must be float32 or float64")
 
     graph = Graph()
     rows = "X"
-    for transformer in transformers:
+    for _, transformer in [] if before is None else before.steps:
         if transformer not in (None, "passthrough"):
             rows = add_transformer(graph, rows, transformer, dtype)
-    if isinstance(last, BandfallClassifier):
-        outputs = _add_classes(graph, rows, last, dtype)
-    else:
-        outputs = _add_numbers(graph, rows, last, dtype, coverage)
+    outputs, properties = read_formula(last, _Writer(graph, rows, dtype, coverage))
 
     n_features = int(estimator.n_features_in_)
     proto = helper.make_model(
@@ -101,88 +99,111 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
         producer_name="bandfall",
         producer_version=__version__,
     )
-    helper.set_model_props(proto, _properties(estimator, last))
+    helper.set_model_props(proto, _properties(estimator) | properties)
     checker.check_model(proto, full_check=True)
     return proto
 
 
-def _properties(estimator: Any, last: Any) -> dict[str, str]:
+def _properties(estimator: Any) -> dict[str, str]:
     names = getattr(estimator, "feature_names_in_", None)
-    properties = {"estimator": type(last).__name__}
+    properties = {"estimator": type(last_step(estimator)).__name__}
     if names is not None:
         properties["feature_names"] = json.dumps(list(names))
-    if isinstance(last, BandfallClassifier):
-        properties["classes"] = json.dumps(last.classes_.tolist())
     return properties
 
 
-def _check_coverage(coverage: float | None, last: Any) -> None:
-    if coverage is None:
-        return
-    if not isinstance(last, BandfallRegressor):
-        raise TypeError(f"coverage={coverage}: {type(last).__name__} has no intervals")
-    if not 0 < coverage < 1:
-        raise ValueError(f"coverage={coverage} must lie between 0 and 1")
+@dataclass(frozen=True)
+class _Writer:
+    """Reads a formula into a graph: the outputs, and what is to be said about them.
+
+    Parameters
+    ----------
+    graph : Graph
+    rows : str
+        Name of the rows in it.
+    dtype : dtype
+        Of the outputs.
+    coverage : float or None
+        Of intervals.
+    """
+
+    graph: Graph
+    rows: str
+    dtype: np.dtype
+    coverage: float | None
+
+    def kernel_sum(self, estimator: Any) -> tuple[list[Any], dict[str, str]]:
+        """Predictions of one that predicts by its ``kernel_sum_``."""
+        from bandfall.onnx_export.sums import add_sum
+
+        self._refuse_coverage(estimator)
+        model: KernelSum = estimator.kernel_sum_
+        _check_size([model])
+        # As `predict` does: round to the estimator's own type, compute in float64.
+        rows = self.graph.cast(self.graph.cast(self.rows, estimator._dtype), np.float64)
+        value = add_sum(self.graph, rows, model.X.shape[1], model)
+        return self._numbers([value], estimator, model.n_outputs), {}
+
+    def average(self, estimator: BandfallRegressor) -> tuple[list[Any], dict[str, str]]:
+        """Predictions, and the ends of intervals if asked for."""
+        from bandfall.onnx_export.averages import add_average, add_in_units, add_interval
+
+        graph, coverage = self.graph, self.coverage
+        _check_size([member.path.model for member in estimator.members_])
+        rows = graph.cast(self.rows, np.float64)
+        average = add_average(graph, rows, estimator)
+        ends = [] if coverage is None else add_interval(graph, rows, average, estimator, coverage)
+        values = [add_in_units(graph, value, estimator) for value in (average, *ends)]
+        return self._numbers(values, estimator, len(estimator._y_scale)), {}
+
+    def classes(self, estimator: BandfallClassifier) -> tuple[list[Any], dict[str, str]]:
+        """Classes and probabilities."""
+        from bandfall.onnx_export.averages import (
+            add_average,
+            add_labels,
+            add_probabilities,
+            plain_classes,
+        )
+
+        self._refuse_coverage(estimator)
+        _check_size([member.path.model for member in estimator.members_])
+        graph = self.graph
+        average = add_average(graph, graph.cast(self.rows, np.float64), estimator)
+        probabilities = add_probabilities(graph, average, estimator)
+        labels = add_labels(graph, probabilities, estimator)
+        shape, classes = ("rows", len(estimator.classes_)), plain_classes(estimator)
+        outputs = [
+            _output(graph, labels, "prediction", classes.dtype, ("rows",)),
+            _output(graph, graph.cast(probabilities, self.dtype), "probability", self.dtype, shape),
+        ]
+        return outputs, {"classes": json.dumps(estimator.classes_.tolist())}
+
+    def _refuse_coverage(self, estimator: Any) -> None:
+        if self.coverage is not None:
+            name = type(estimator).__name__
+            raise TypeError(f"coverage={self.coverage}: {name} has no intervals")
+
+    def _numbers(self, values: list[str], estimator: Any, n_outputs: int) -> list[Any]:
+        """Values of the target as outputs, in the shape that it had."""
+        graph = self.graph
+        shape: tuple = ("rows", n_outputs)
+        if estimator._y_ndim == 1:
+            shape, axis = ("rows",), graph.constant([1], np.int64)
+            values = [graph.op("Squeeze", value, axis) for value in values]
+        names = ("prediction", "lower", "upper")[: len(values)]
+        return [
+            _output(graph, graph.cast(value, self.dtype), name, self.dtype, shape)
+            for value, name in zip(values, names, strict=True)
+        ]
 
 
-def _check_size(last: Any) -> None:
-    check_is_fitted(last)
-    average = isinstance(last, BandfallRegressor | BandfallClassifier)
-    models = [member.path.model for member in last.members_] if average else [kernel_sum(last)]
+def _check_size(models: list[KernelSum]) -> None:
     size = sum(model.X.nbytes + model.coefficients.nbytes for model in models)
     if size > MAX_BYTES:
         raise ValueError(
             f"the model's arrays take {size / 2**30:.1f} GiB and ONNX files at most 2: use "
             "Path.compress first, or train in float32"
         )
-
-
-def _add_numbers(
-    graph: Graph, rows: str, last: Any, dtype: np.dtype, coverage: float | None
-) -> list[Any]:
-    """Predictions, and the ends of intervals if asked for, as outputs of the graph."""
-    from bandfall.onnx_export.averages import add_average, add_in_units, add_interval
-    from bandfall.onnx_export.sums import add_sum
-
-    if isinstance(last, BandfallRegressor):
-        rows = graph.cast(rows, np.float64)
-        average = add_average(graph, rows, last)
-        ends = [] if coverage is None else add_interval(graph, rows, average, last, coverage)
-        values = [add_in_units(graph, value, last) for value in (average, *ends)]
-        n_outputs = len(last._y_scale)
-    else:
-        model = kernel_sum(last)
-        # As `predict` does: round to the estimator's own type, compute in float64.
-        rows = graph.cast(graph.cast(rows, model.dtype), np.float64)
-        values, n_outputs = [add_sum(graph, rows, model.X.shape[1], model)], len(model.offset)
-    shape: tuple = ("rows", n_outputs)
-    if last._y_ndim == 1:
-        shape, axis = ("rows",), graph.constant([1], np.int64)
-        values = [graph.op("Squeeze", value, axis) for value in values]
-    names = ("prediction", "lower", "upper")[: len(values)]
-    return [
-        _output(graph, graph.cast(value, dtype), name, dtype, shape)
-        for value, name in zip(values, names, strict=True)
-    ]
-
-
-def _add_classes(graph: Graph, rows: str, last: BandfallClassifier, dtype: np.dtype) -> list[Any]:
-    """Classes and probabilities as outputs of the graph."""
-    from bandfall.onnx_export.averages import (
-        add_average,
-        add_labels,
-        add_probabilities,
-        plain_classes,
-    )
-
-    average = add_average(graph, graph.cast(rows, np.float64), last)
-    probabilities = add_probabilities(graph, average, last)
-    labels = add_labels(graph, probabilities, last)
-    shape = ("rows", len(last.classes_))
-    return [
-        _output(graph, labels, "prediction", plain_classes(last).dtype, ("rows",)),
-        _output(graph, graph.cast(probabilities, dtype), "probability", dtype, shape),
-    ]
 
 
 def _output(graph: Graph, value: str, name: str, dtype: np.dtype, shape: tuple) -> Any:

@@ -4,45 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
 
-from bandfall.kernels import Kernel
+from bandfall.backends import Sum
 from bandfall.onnx_export.builder import Graph, Symbol
 
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
 Prepare = Callable[[Graph, str], str]  # from a block of features to the columns of a model
-
-
-class Sum(Protocol):
-    """What a graph needs to know of f(x) = offset + Σ_s k_{σ_s}(x, X) c_s."""
-
-    @property
-    def X(self) -> np.ndarray:
-        """The centres."""
-        ...
-
-    @property
-    def kernel(self) -> Kernel:
-        """The kernel of every stage."""
-        ...
-
-    @property
-    def bandwidths(self) -> np.ndarray:
-        """One for each stage."""
-        ...
-
-    @property
-    def coefficients(self) -> np.ndarray:
-        """Of shape (stages, centres, outputs)."""
-        ...
-
-    @property
-    def offset(self) -> np.ndarray:
-        """What is added at every point."""
-        ...
 
 
 def add_sum(

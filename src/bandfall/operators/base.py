@@ -89,6 +89,11 @@ class WeightedOperator:
         """S K(bandwidth) S @ block."""
         return self._root * self.operator.product(bandwidth, self._root * block)
 
+    def matrix(self, bandwidth: float) -> np.ndarray:
+        """S K(bandwidth) S."""
+        root = self.operator.numpy(self._root)
+        return root * as_matrix(self.operator, bandwidth) * root.T
+
 
 class RepeatedRowsOperator:
     """K(σ) over rows that repeat, by way of the distinct ones: E K_u(σ) Eᵀ, E_ig = [i is g].
@@ -123,6 +128,13 @@ class RepeatedRowsOperator:
         """K(bandwidth) @ block."""
         sums = sums_by_group(self._labels, self.operator.n_rows, block)
         return self.operator.product(bandwidth, sums)[self._labels]
+
+
+def as_matrix(operator: KernelOperator, bandwidth: float) -> np.ndarray:
+    """K(bandwidth) itself as a new array, for those who have room for it."""
+    if hasattr(operator, "matrix"):  # there at less than a product
+        return operator.matrix(bandwidth).copy()
+    return operator.numpy(operator.product(bandwidth, operator.array(np.eye(operator.n_rows))))
 
 
 BOUND_PRODUCTS = 4

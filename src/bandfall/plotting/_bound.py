@@ -9,8 +9,8 @@ from bandfall.plotting._style import (
     GREEN,
     VERMILION,
     check_time_scale,
+    drawn_model,
     finish,
-    last_step,
     single_axes,
 )
 from bandfall.theory import generalization_bound
@@ -84,7 +84,7 @@ class BoundDisplay:
         -------
         BoundDisplay
         """
-        model, X_new = last_step(estimator, X_new)
+        model, X_new = drawn_model(estimator, X_new)
         path, rows = as_path(model), path_rows(model, X_new)
         return cls.from_path(path, rows, y_new, ax=ax, time_scale=time_scale, **settings)
 

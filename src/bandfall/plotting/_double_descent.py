@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from bandfall.descent.sweep import floor_sweep
-from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, last_step, single_axes
+from bandfall.estimators._reading import last_step, last_step_prefix
+from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, single_axes
 from bandfall.theory import degrees_of_freedom
 
 _N_BANDWIDTHS = 30
@@ -90,11 +90,11 @@ class DoubleDescentDisplay:
         -------
         DoubleDescentDisplay
         """
-        model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        model = last_step(estimator)
         names = [n for n in ("min_bandwidth", "bandwidth") if n in model.get_params()]
         if not names:
             raise ValueError(f"{type(model).__name__} has neither min_bandwidth nor bandwidth")
-        prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+        prefix = last_step_prefix(estimator)
         if bandwidths is None:
             bandwidths = _default_bandwidths(X)
         bandwidths = np.sort(np.asarray(bandwidths, dtype=float))[::-1]
@@ -104,7 +104,7 @@ class DoubleDescentDisplay:
             fitted.fit(X, y)
             train[i] = 1.0 - fitted.score(X, y)
             test[i] = 1.0 - fitted.score(X_test, y_test)
-            freedom[i] = degrees_of_freedom(last_step(fitted)[0])
+            freedom[i] = degrees_of_freedom(last_step(fitted))
         display = cls(
             bandwidths=bandwidths, train_error=train, test_error=test, degrees_of_freedom=freedom
         )

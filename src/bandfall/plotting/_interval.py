@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bandfall.plotting._style import BLUE, GREY, VERMILION, finish, last_step, pyplot
+from bandfall.plotting._style import BLUE, GREY, VERMILION, drawn_model, finish, pyplot
 
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
 _N_GROUPS = 10
@@ -61,7 +61,7 @@ class IntervalDisplay:
 
         A pipeline that ends with one will do; rows of several targets count one by one.
         """
-        model, X = last_step(estimator, X)
+        model, X = drawn_model(estimator, X)
         y = np.asarray(y, dtype=float)
         ends = model.predict_interval(X, [*_COVERAGES, coverage])
         lower, upper = ends[..., 0, :].reshape(y.size, -1), ends[..., 1, :].reshape(y.size, -1)

@@ -10,8 +10,8 @@ from bandfall.plotting._style import (
     GREY,
     VERMILION,
     check_time_scale,
+    drawn_model,
     finish,
-    last_step,
     stacked_axes,
 )
 from bandfall.theory import fine_log
@@ -70,7 +70,7 @@ class PathDisplay:
         -------
         PathDisplay
         """
-        model, _ = last_step(estimator)
+        model, _ = drawn_model(estimator)
         min_speed = getattr(model, "min_speed", None)
         return cls.from_path(as_path(model), min_speed=min_speed, ax=ax, time_scale=time_scale)
 

@@ -10,7 +10,7 @@ from bandfall.plotting._style import (
     GREY,
     ORANGE,
     PURPLE,
-    last_step,
+    drawn_model,
     pyplot,
 )
 
@@ -59,7 +59,7 @@ class SelectionDisplay:
     @classmethod
     def from_estimator(cls, estimator, *, axes=None):
         """From a fitted `BandfallRegressor`, or a pipeline that ends with one."""
-        model, _ = last_step(estimator)
+        model, _ = drawn_model(estimator)
         return cls(selection=model.selection_, members=model.members_).plot(axes=axes)
 
     def plot(self, *, axes=None):

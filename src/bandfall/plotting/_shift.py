@@ -11,8 +11,8 @@ from bandfall.plotting._style import (
     GREY,
     ORANGE,
     VERMILION,
+    drawn_model,
     finish,
-    last_step,
     single_axes,
 )
 from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
@@ -85,7 +85,7 @@ class KernelShiftDisplay:
         -------
         KernelShiftDisplay
         """
-        model, X_new = last_step(estimator, X_new)
+        model, X_new = drawn_model(estimator, X_new)
         path, X_new = as_path(model), path_rows(model, X_new)
         trajectory = Trajectory.from_path(path)
         weights = np.zeros(len(trajectory.bandwidths))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
+
+from bandfall.estimators._reading import last_step, steps_before
 
 # Readable in print and for colour-blind eyes (Okabe and Ito).
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
@@ -50,14 +51,13 @@ def stacked_axes(ax, n_axes, figsize):
     )
 
 
-def last_step(estimator, X=None):
+def drawn_model(estimator, X=None):
     """A pipeline's last step, and X as that step sees it; other estimators as they are."""
-    if not isinstance(estimator, Pipeline):
-        return estimator, X
-    check_is_fitted(estimator)
-    if X is not None and len(estimator) > 1:
-        X = estimator[:-1].transform(X)
-    return estimator[-1], X
+    before = steps_before(estimator)
+    if before is not None:
+        check_is_fitted(estimator)
+        X = None if X is None else before.transform(X)
+    return last_step(estimator), X
 
 
 def check_time_scale(time_scale):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bandfall.plotting._style import BLUE, GREEN, VERMILION, finish, last_step, stacked_axes
+from bandfall.plotting._style import BLUE, GREEN, VERMILION, drawn_model, finish, stacked_axes
 
 _PANELS = (
     ("r2", "training $R^2$", GREEN, (-0.03, 1.05)),
@@ -43,7 +43,7 @@ class TangentLogDisplay:
         -------
         TangentLogDisplay
         """
-        return cls.from_log(last_step(estimator)[0].log_, ax=ax)
+        return cls.from_log(drawn_model(estimator)[0].log_, ax=ax)
 
     @classmethod
     def from_log(cls, log, *, ax=None):

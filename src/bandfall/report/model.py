@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bandfall.estimators import KernelDescentRegressor
+from bandfall.estimators._reading import last_step, steps_before, story_of
 
 MAX_MOMENTS = 30
 MAX_CUT_ROWS = 1000  # training rows up to which a path is cut between its stages
@@ -47,10 +46,9 @@ class Model:
     def __init__(self, estimator: Any, mean: float):
         self._estimator, self.mean = estimator, mean
         self._names = getattr(estimator, "feature_names_in_", None)
-        pipeline = isinstance(estimator, Pipeline)
-        self.last = estimator[-1] if pipeline else estimator
-        self._before: Any = estimator[:-1] if pipeline and len(estimator) > 1 else None
-        path = getattr(self.last, "path_", None)
+        self.last, self._before = last_step(estimator), steps_before(estimator)
+        self.story = story_of(estimator)
+        path = self.story.path
         self.path: Any = path if path is not None and len(path) else None
 
     @property
@@ -107,24 +105,17 @@ class Model:
         """Nearly the same model with few bandwidths, and the entries one prediction takes."""
         if self.path is None:
             return self, USUAL_ENTRIES
-        last = copy.copy(self.last)
-        if hasattr(last, "members_"):  # an average
-            last.members_ = [
-                replace(member, path=member.path.compress(LIGHT_TOLERANCE))
-                for member in self.last.members_
-            ]
-            paths = [member.path for member in last.members_]
-        else:
-            last.path_ = self.path.compress(LIGHT_TOLERANCE)
-            paths = [last.path_]
+        last = self.last._compressed(LIGHT_TOLERANCE)
         pipeline = self._before is not None
         estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
-        return Model(estimator, self.mean), sum(len(path) * len(path.X) for path in paths)
+        return Model(estimator, self.mean), sum(
+            len(path) * len(path.X) for path in story_of(last).paths
+        )
 
     @property
     def _can_be_cut(self) -> bool:
         return (
-            isinstance(self.last, KernelDescentRegressor)
+            self.story.cuttable
             and self.path.solver is not None
             and len(self.path.X) <= MAX_CUT_ROWS
         )

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier
-from sklearn.pipeline import Pipeline
 
+from bandfall.estimators._reading import last_step, story_of
 from bandfall.persistence.atomic import write_atomically
 from bandfall.report.class_findings import ClassFindings, study_classes
 from bandfall.report.class_page import render_class_page
@@ -89,7 +89,7 @@ def report_on(
     """
     if (X_test is None) != (y_test is None):
         raise ValueError("give both X_test and y_test, or neither")
-    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    last = last_step(estimator)
     classes = is_classifier(last)
     train = _rows(X, y, classes)
     test = None if X_test is None else _rows(X_test, y_test, classes)
@@ -101,7 +101,7 @@ def report_on(
         "target": target,
         "source": "rows given in Python",
         "details": {"estimator": type(last).__name__, "parameters": parameters},
-        "selection": getattr(last, "selection_", None),
+        "selection": story_of(estimator).selection,
     }
     if classes:
         found = study_classes(estimator, train, test, names, seed=seed)

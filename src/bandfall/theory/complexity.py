@@ -11,11 +11,10 @@ from scipy import linalg
 
 from bandfall.backends import HOST, Backend, check_dense_budget
 from bandfall.closed_form import flow_filter, ridge_filter
-from bandfall.descent import Path
 from bandfall.kernels import get_kernel
-from bandfall.operators.base import group_rows
+from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
-    dense_matrix,
+    best_model,
     non_negative,
     operator_for,
     row_weights,
@@ -77,28 +76,10 @@ def degrees_of_freedom(model: Any, *, backend: Backend = HOST) -> float:
     >>> degrees_of_freedom(KernelDescentRegressor().fit(X, y)) > 10
     True
     """
-    model = getattr(model, "best_estimator_", model)
-    if isinstance(model, Path) or hasattr(model, "path_"):
-        return float(staged_degrees_of_freedom(model, backend=backend).value[-1])
-    X = getattr(model, "X_fit_", None)
-    weights = getattr(model, "weights_", None)
-    for setting, function in (
-        ("penalty", ridge_degrees_of_freedom),
-        ("time", flow_degrees_of_freedom),
-    ):
-        if X is not None and hasattr(model, setting):
-            df = function(
-                X,
-                model.kernel,
-                model.bandwidth,
-                getattr(model, setting),
-                weights=weights,
-                backend=backend,
-            )
-            return float(df)
-    raise TypeError(
-        f"degrees_of_freedom needs a Path or a fitted kernel estimator, got {type(model).__name__}"
-    )
+    model = best_model(model)
+    if hasattr(model, "_degrees_of_freedom"):  # in closed form
+        return model._degrees_of_freedom(backend)
+    return float(staged_degrees_of_freedom(model, backend=backend).value[-1])
 
 
 def ridge_degrees_of_freedom(
@@ -249,7 +230,7 @@ def kernel_eigenvalues(
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
     check_dense_budget(len(X), np.dtype(np.float64), backend.budget)
     operator = operator_for(X, kernel, None if weights is None else w, backend)
-    K = dense_matrix(operator, float(bandwidth), None if weights is None else w)
+    K = as_matrix(operator, float(bandwidth))
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
     return np.maximum(values, 0.0)
 

@@ -10,15 +10,19 @@ import numpy as np
 from bandfall.backends import Backend
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
-from bandfall.operators import DenseOperator, KernelOperator, WeightedOperator
+from bandfall.operators import KernelOperator, WeightedOperator
+
+
+def best_model(model: Any) -> Any:
+    """The model that a search has found, or the model itself."""
+    return getattr(model, "best_estimator_", model)
 
 
 def as_path(model: Any) -> Path:
-    """The path of a fitted `KernelDescentRegressor`, or the Path itself."""
-    model = getattr(model, "best_estimator_", model)
-    path = getattr(model, "path_", model)
-    if isinstance(path, Path):
-        return path
+    """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
+    model = best_model(model)
+    if hasattr(model, "path_"):
+        return model.path_
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):
         hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
@@ -38,14 +42,12 @@ def trained_path(model: Any) -> Path:
 def path_rows(model: Any, X: Any, name: str = "X_new") -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
-    A Path takes rows in its own columns. An estimator says by its method ``_model_rows`` how
-    rows of features become rows of its path; one that does not say is refused, for between
-    rows in different columns every distance is wrong.
+    Paths and estimators say by their method ``_model_rows`` how rows of features become rows of
+    the path; one that does not say is refused, for between rows in different columns every
+    distance is wrong.
     """
-    model = getattr(model, "best_estimator_", model)
+    model = best_model(model)
     n_columns = as_path(model).X.shape[1]
-    if isinstance(model, Path):
-        return rows(X, name, n_columns)
     if not hasattr(model, "_model_rows"):
         raise TypeError(
             f"{type(model).__name__} does not say how rows of features become rows of its path_; "
@@ -106,18 +108,3 @@ def path_operator(path: Path, backend: Backend) -> KernelOperator:
 def path_weights(path: Path) -> np.ndarray | None:
     """A path's weights in float64."""
     return None if path.weights is None else np.asarray(path.weights, dtype=np.float64)
-
-
-def dense_matrix(
-    operator: KernelOperator, bandwidth: float, weights: np.ndarray | None
-) -> np.ndarray:
-    """K(bandwidth), or S K(bandwidth) S, as a new array."""
-    plain = operator.operator if isinstance(operator, WeightedOperator) else operator
-    if isinstance(plain, DenseOperator):
-        K = plain.matrix(bandwidth)
-    else:
-        K = plain.numpy(plain.product(bandwidth, plain.array(np.eye(plain.n_rows))))
-    if weights is None:
-        return K.copy()
-    root = np.sqrt(weights)
-    return root[:, None] * K * root

@@ -16,7 +16,8 @@ from bandfall.backends import Backend
 from bandfall.closed_form import Spectrum, euler_filter, flow_filter
 from bandfall.descent import Path, Stage
 from bandfall.operators import KernelOperator, largest_eigenvalue
-from bandfall.theory.inputs import dense_matrix, path_operator, path_weights
+from bandfall.operators.base import as_matrix
+from bandfall.theory.inputs import path_operator
 
 # A decomposition of K costs about as much as this many products with n columns.
 SPECTRUM_PRODUCTS = 12
@@ -48,7 +49,7 @@ def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarr
         upper = min(operator.trace, largest_eigenvalue(operator, stage.bandwidth))
         series = _chebyshev_series(factor, upper, _degree_limit(stage))
         if wide and len(series) > SPECTRUM_PRODUCTS:
-            K = dense_matrix(operator, stage.bandwidth, path_weights(path))
+            K = as_matrix(operator, stage.bandwidth)
             spectrum = Spectrum(K)
             block = spectrum.coefficients(block, factor(spectrum.eigenvalues))
         else:

@@ -14,10 +14,9 @@ from scipy import linalg
 from bandfall.backends import HOST, Backend
 from bandfall.kernels import get_kernel
 from bandfall.operators import KernelOperator
-from bandfall.operators.base import group_rows
+from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
     bandwidth_array,
-    dense_matrix,
     operator_for,
     row_weights,
     rows,
@@ -186,7 +185,7 @@ class _Bottom:
         return max(0.0, float((2.0 * self.weights - row_sums[:, 0]).min()))
 
     def _exact(self, bandwidth: float) -> float:
-        K = dense_matrix(self.operator, bandwidth, self._used)
+        K = as_matrix(self.operator, bandwidth)
         lowest = linalg.eigh(
             K, eigvals_only=True, subset_by_index=[0, 0], overwrite_a=True, check_finite=False
         )

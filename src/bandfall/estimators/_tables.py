@@ -1,0 +1,76 @@
+"""Tables in: frames with names and kinds of columns, or arrays, and weights of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bandfall.encoding import Table, is_frame, read_table
+from bandfall.estimators._base import FLOATS
+from bandfall.estimators._groups import group_numbers, group_values
+
+
+class TableInputMixin:
+    """Reads what an estimator is given; the target is the business of `_read_target`."""
+
+    _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
+    _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
+
+    def _read_target(self, y) -> np.ndarray:
+        """The target as the estimator takes it, shape (n,) or (n, k)."""
+        raise NotImplementedError
+
+    def _training_table(self, X, y, sample_weight, groups):
+        """Validated rows: a Table, the target as read, weights of mean one and groups or None."""
+        if is_frame(X):
+            table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
+            y = self._read_target(y)
+            if len(y) != len(table):
+                raise ValueError(f"y of {len(y)} rows does not fit X with {len(table)} rows")
+        else:
+            X, y = validate_data(
+                self, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **self._target_checks
+            )
+            y = self._read_target(y)
+            table, self._dtype = read_table(X), X.dtype
+        weights = self._row_weights(sample_weight, y)
+        groups = None if groups is None else group_values(groups, y)
+        self._used_rows = None
+        if weights is None:
+            return table, y, None, group_numbers(groups)
+        used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
+        if not len(used):
+            raise ValueError("sample_weight must be positive for at least one row")
+        if len(used) < len(y):
+            self._used_rows = used
+            groups = None if groups is None else groups[used]
+        weights = weights[used] / weights[used].max()
+        weights /= weights.mean()
+        weights = None if np.ptp(weights) == 0 else weights
+        return table.take(used), y[used], weights, group_numbers(groups)
+
+    def _row_weights(self, sample_weight, y):
+        """How much rows count, shape (n,), or None where all count alike."""
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(sample_weight, y, ensure_non_negative=True)
+
+    def _new_table(self, X) -> Table:
+        check_is_fitted(self)
+        if is_frame(X):
+            return self._named(X, reset=False)
+        X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
+        return read_table(X)
+
+    def _named(self, X, *, reset) -> Table:
+        """The table of a frame; names are kept, and told where they differ."""
+        table = read_table(X)
+        if hasattr(X, "__dataframe__"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+        elif reset:
+            self.n_features_in_ = table.width
+            self.feature_names_in_ = np.asarray(table.names, dtype=object)
+        return table

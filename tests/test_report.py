@@ -166,6 +166,47 @@ class TestSlices:
         assert slices[0] != slices[1]
 
 
+@pytest.fixture(scope="module")
+def sure():
+    """A model with intervals, and what is found about it."""
+    model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*rows())
+    return model, study(model, rows(), rows(1, n=200), ["width", "höhe"])
+
+
+class TestIntervals:
+    def test_shares_are_those_of_held_out_rows(self, sure):
+        model, findings = sure
+        intervals, test = findings.intervals, rows(1, n=200)
+        ends = model.predict_interval(test.X, intervals.coverages[9])
+        share = np.mean((ends[:, 0] <= test.y) & (test.y <= ends[:, 1]))
+        assert intervals.shares[9] == pytest.approx(share)
+        np.testing.assert_allclose(intervals.lower, model.predict_interval(test.X, 0.9)[:, 0])
+
+    def test_the_page_shows_them_in_place_of_error_intervals(self, sure):
+        text = page_of(sure[1])
+        assert '<section id="intervals">' in text
+        assert "90% intervals hold" in text
+        assert "Do error intervals hold?" not in text
+
+    def test_models_without_intervals_and_rows_that_were_seen_have_none(self, findings):
+        assert findings.intervals is None
+        text = page_of(findings)
+        assert 'id="intervals"' not in text
+        assert "Do error intervals hold?" in text
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*rows())
+        assert study(model, rows(), None, ["a", "b"]).intervals is None
+
+    @pytest.mark.filterwarnings("ignore:values far outside")
+    def test_too_few_rows_for_an_interval_leave_out_the_picture(self):
+        few = rows(n=6)
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*few)
+        found = study(model, few, rows(1), ["a", "b"])
+        assert np.all(np.isinf(found.intervals.upper))
+        text = page_of(found)
+        assert "Do intervals hold what they promise?" in text
+        assert "intervals and what was true" not in text
+
+
 class TestRivals:
     def page(self, findings, errors):
         ours = rivals.RivalScore("ours", 0.9, 0.1, 0.1, 0.2, 80, findings.residuals**2)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from sklearn.pipeline import Pipeline
 
+from bandfall.estimators._reading import last_step, steps_before
 from bandfall.report.class_scores import ClassScores, positions, row_losses, score_classes
 from bandfall.report.findings import (
     MAX_ROWS,
@@ -83,7 +83,7 @@ class _Classifier:
 
     def __init__(self, estimator: Any):
         self._estimator = estimator
-        self.last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+        self.last, self._before = last_step(estimator), steps_before(estimator)
         self._names = getattr(estimator, "feature_names_in_", None)
 
     def probabilities(self, X: pd.DataFrame) -> np.ndarray:
@@ -94,8 +94,8 @@ class _Classifier:
         labels = positions(rows.y, self.last.classes_)
         known = labels >= 0
         inner = self._named(rows.X[known])
-        if isinstance(self._estimator, Pipeline):
-            inner = self._estimator[:-1].transform(inner)
+        if self._before is not None:
+            inner = self._before.transform(inner)
         staged = self.last.staged_predict_proba(inner)
         return np.array([row_losses(np.asarray(p), labels[known]).mean() for p in staged])
 

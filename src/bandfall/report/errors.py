@@ -27,7 +27,7 @@ def error_section(findings: Findings, target: str) -> str:
         _agreement(y, predictions, target)
         + _residual_histogram(residuals)
         + _decile_calibration(y, predictions)
-        + _coverage(residuals)
+        + ("" if findings.intervals else _coverage(residuals))
         + _residuals_along(findings)
     )
     return section(

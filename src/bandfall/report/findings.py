@@ -18,7 +18,8 @@ MAX_LEVELS = 12  # of a feature of text that a slice shows
 N_REPEATS = 5
 WORK = 1e10  # kernel entries that importances may cost: some ten seconds
 N_OTHERS = 12  # further rows through which a slice is drawn
-LEVEL = 0.9  # of the interval around slices
+LEVEL = 0.9  # of intervals that are drawn
+COVERAGES = np.linspace(0.05, 0.95, 19)  # that are checked
 
 
 class Rows(NamedTuple):
@@ -83,6 +84,22 @@ class Slice(NamedTuple):
     rug: np.ndarray
 
 
+class Intervals(NamedTuple):
+    """How sure the model is of held-out rows.
+
+    `coverages` and `shares` (c,) are what was promised and found; `lower` and `upper` (m,) the
+    ends of intervals for `LEVEL`; `method` says what widths depend on, `n_rows` how many rows
+    they were learned from.
+    """
+
+    coverages: np.ndarray
+    shares: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    method: str
+    n_rows: int
+
+
 @dataclass(frozen=True)
 class Findings:
     """All numbers of a report.
@@ -102,6 +119,8 @@ class Findings:
     film : Film or None
         The moments of training that slices show.
     slices : list of Slice
+    intervals : Intervals or None
+        Of a model that has them, where rows were held out.
     """
 
     features: list[str]
@@ -114,6 +133,7 @@ class Findings:
     stages: Stages | None = None
     film: Film | None = None
     slices: list[Slice] = field(default_factory=list)
+    intervals: Intervals | None = None
 
     @property
     def r2(self) -> float:
@@ -172,6 +192,25 @@ def study(
         stages=stages,
         film=film,
         slices=[_slice(model, train, int(j), features[int(j)], moments, seed) for j in order],
+        intervals=None if test is None else _intervals(model, test),
+    )
+
+
+def _intervals(model: Model, rows: Rows) -> Intervals | None:
+    """Intervals of held-out rows, and the share of them that they hold, for many coverages."""
+    if model.interval_facts is None:
+        return None
+    ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
+    lower, upper, y = ends[:, 0], ends[:, 1], np.asarray(rows.y)[:, None]
+    inside = (lower <= y) & (y <= upper)
+    facts = model.interval_facts
+    return Intervals(
+        COVERAGES,
+        inside[:, :-1].mean(axis=0),
+        lower[:, -1],
+        upper[:, -1],
+        str(facts["method"]),
+        int(facts["n_rows"]),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bandfall.estimators import BandfallRegressor
 from bandfall.estimators._reading import last_step, steps_before, story_of
 
 MAX_MOMENTS = 30
@@ -64,6 +66,18 @@ class Model:
     def staged(self, X: pd.DataFrame) -> np.ndarray:
         """Predictions after every stage, (n_stages, m)."""
         return np.array([np.ravel(p) for p in self.last.staged_predict(self._inner(X))])
+
+    @property
+    def interval_facts(self) -> dict[str, Any] | None:
+        """How intervals were learned; None for models without them."""
+        return self.last.interval_ if isinstance(self.last, BandfallRegressor) else None
+
+    def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
+        """Both ends for every coverage, (m, 2, c); infinite where rows were too few for one."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of odd values the predictions told already
+            ends = self.last.predict_interval(self._inner(X), coverages)
+        return np.asarray(ends).reshape(len(X), 2, -1)
 
     def moments(self, train_r2: np.ndarray) -> list[Moment]:
         """Moments about evenly apart in training R², given R² after every stage.

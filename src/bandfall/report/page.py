@@ -10,6 +10,7 @@ from bandfall.drawing import POLICY, number, read_resource, style_sheet
 from bandfall.report.errors import error_section
 from bandfall.report.features import data_section, film_data, importance_section, slice_section
 from bandfall.report.findings import Findings
+from bandfall.report.intervals import interval_section
 from bandfall.report.layout import scored_rows, section
 from bandfall.report.learning import path_section, scale_section
 from bandfall.report.score import score_section, trial_section
@@ -49,6 +50,7 @@ def render_page(
         scale_section(findings),
         slices,
         importance_section(findings),
+        interval_section(findings, target),
         error_section(findings, target),
         data_section(findings, target),
         trial_section(selection),
@@ -107,6 +109,7 @@ _LINKS = {
     "what-if": "What if",
     "features": "Features",
     "gains": "Features in time",
+    "intervals": "Intervals",
     "errors": "Errors",
     "data": "Data",
     "trials": "Trials",

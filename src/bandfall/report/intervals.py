@@ -1,0 +1,94 @@
+"""How sure the model is: whether its intervals hold on held-out rows, and how wide they are."""
+
+from __future__ import annotations
+
+from html import escape
+
+import numpy as np
+
+from bandfall.drawing import Axis, Chart, number
+from bandfall.report.findings import LEVEL, Findings, Intervals
+from bandfall.report.layout import figure, section
+
+MAX_BARS = 150  # rows whose intervals are drawn
+
+_WIDTHS = {
+    "constant": "Errors are about as large everywhere, so that intervals are equally wide, "
+    "but for rows far from the training rows, which get wider ones.",
+    "prediction": "Widths depend on the prediction: errors at similar predictions say how large "
+    "they are.",
+    "metric": "Widths depend on the place: errors at similar rows say how large they are.",
+}
+
+
+def interval_section(findings: Findings, target: str) -> str:
+    """Coverage against what was promised, and the intervals of held-out rows."""
+    found = findings.intervals
+    if found is None:
+        return ""
+    y = findings.scored.y
+    inside = float(np.mean((found.lower <= y) & (y <= found.upper)))
+    widths = found.upper - found.lower
+    text = (
+        f"{LEVEL:.0%} intervals hold {inside:.1%} of {len(y):,} held-out rows. Half of them are "
+        f"narrower than {number(float(np.median(widths)))} (in the units of {escape(target)}). "
+        f"{_WIDTHS[found.method]} They were learned from the errors at {found.n_rows:,} other rows "
+        "that the search had held out from the training rows."
+    )
+    body = _coverage(findings, found) + _rows(findings, found, target)
+    return section("intervals", "How sure it is", text, f'<div class="grid2">{body}</div>')
+
+
+def _coverage(findings: Findings, found: Intervals) -> str:
+    chart = Chart(
+        Axis("promised coverage", 0.0, 1.0), Axis("share of rows inside", 0.0, 1.0), "coverage"
+    )
+    # What chance allows with so many rows, those held out by the search and those scored.
+    chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, found.n_rows)
+    slack = 2.0 * np.sqrt(found.coverages * (1.0 - found.coverages) * chance)
+    low, high = found.coverages - slack, found.coverages + slack
+    chart.band(found.coverages, np.maximum(low, 0.0), np.minimum(high, 1.0))
+    chart.line([0, 1], [0, 1], "truth dashed")
+    chart.line(
+        found.coverages,
+        found.shares,
+        "a",
+        tip=lambda promised, share: f"promised {promised:.0%}\nfound {share:.1%}",
+    )
+    return figure(
+        chart.svg(),
+        "Do intervals hold what they promise?",
+        "On the dashed line they do; the band is what chance allows with so many rows.",
+    )
+
+
+def _rows(findings: Findings, found: Intervals, target: str) -> str:
+    """Intervals of some held-out rows, in the order of their predictions."""
+    finite = np.flatnonzero(np.isfinite(found.lower) & np.isfinite(found.upper))
+    if not len(finite):
+        return ""
+    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), MAX_BARS)).astype(int)]
+    few = few[np.argsort(findings.predictions[few], kind="stable")]
+    y, lower, upper = findings.scored.y[few], found.lower[few], found.upper[few]
+    places = np.arange(len(few), dtype=float)
+    chart = Chart(
+        Axis("held-out rows, in order of their prediction", -1.0, float(len(few))),
+        Axis.around(target, lower, upper, y),
+        "intervals of held-out rows",
+    )
+    chart.band(places, lower, upper).line(places, findings.predictions[few], "soft")
+    outside = (y < lower) | (y > upper)
+    for style, chosen in (("a", ~outside), ("b solid", outside)):
+        tips = [
+            f"row {few[i] + 1}\n{target} {number(float(y[i]))}\n"
+            f"{number(float(lower[i]))} to {number(float(upper[i]))}"
+            for i in np.flatnonzero(chosen)
+        ]
+        chart.dots(places[chosen], y[chosen], style, tips=tips)
+    shown = "" if len(few) == len(findings.scored.y) else f" {len(few)} rows are drawn."
+    return figure(
+        chart.svg(),
+        f"{LEVEL:.0%} intervals and what was true",
+        f"The band is the interval, the line the prediction.{shown}",
+        [("a", "inside"), ("b", "outside")],
+    )

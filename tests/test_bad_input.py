@@ -1,6 +1,7 @@
 """Bad input: every refusal names the parameter, its value and what is allowed."""
 
 import re
+from numbers import Integral
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_param_validation
 
 from bandfall import (
+    BandfallClassifier,
+    BandfallRegressor,
     KernelDescentRegressor,
     KernelFlowCV,
     KernelFlowRegressor,
@@ -81,6 +84,38 @@ def test_counts_are_integers(value):
         clone(DESCENT).set_params(memory_budget=value).fit(X, Y)
     with pytest.raises(TypeError, match=f"max_iter={value!r} must be an integer"):
         Euler(max_iter=value)
+
+
+COUNTS = [
+    (estimator, name)
+    for estimator in (
+        BandfallClassifier,
+        BandfallRegressor,
+        KernelDescentRegressor,
+        KernelFlowCV,
+        KernelFlowRegressor,
+        KernelRidgeCV,
+        KernelRidgeMML,
+        KernelRidgeRegressor,
+        NeuralDescentRegressor,
+        PaperMLPRegressor,
+    )
+    for name, allowed in estimator._parameter_constraints.items()
+    if any(getattr(one, "type", one) is Integral for one in allowed)
+]
+
+
+@pytest.mark.parametrize(("estimator", "name"), COUNTS)
+def test_a_truth_value_is_no_integer(estimator, name):
+    """Python counts True as 1; who writes max_rounds=True means something else."""
+    with pytest.raises((TypeError, ValueError), match=f"'{name}' parameter .* Got True"):
+        estimator(**{name: True}).fit(X, Y > 0)
+
+
+def test_every_count_is_among_them():
+    names = {name for _, name in COUNTS}
+    assert {"memory_budget", "max_rounds", "n_members", "search_rows", "n_jobs"} <= names
+    assert {"max_iter", "anchors", "n_starts"} <= names
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, load_model, save_model
-from bandfall.descent import Flow, Status, Stopping, fit_path, resume_path
+from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
 from bandfall.kernels import get_kernel
 from bandfall.persistence import codec
 from bandfall.persistence.paths import dataclass_component
@@ -110,6 +110,81 @@ def test_a_solver_of_ones_own_in_the_estimator():
     own = KernelDescentRegressor(solver=Heun(0.01)).fit(X, y)
     flow = KernelDescentRegressor(solver=Flow(resolution=0.01)).fit(X, y)
     assert_allclose(own.predict(X_new), flow.predict(X_new), atol=0.05 * y.std())
+
+
+@dataclass(frozen=True)
+class Stubborn:
+    """Gives a bandwidth up at any speed, or never, and offers it, or one next to it, again."""
+
+    threshold_: float = np.inf
+    shrink: float = 1.0
+    period: float = np.inf
+    floor: float = 0.0
+
+    def next_bandwidth(self, front):
+        return front.bandwidth * self.shrink
+
+    def threshold(self, bandwidth):
+        return self.threshold_
+
+    def span(self, front):
+        return self.period
+
+
+@pytest.mark.parametrize(
+    ("solver", "schedule"),
+    [
+        (Flow(), Stubborn()),
+        (Flow(), Stubborn(shrink=1 - 1e-9)),
+        (Flow(), Stubborn(period=0.0)),
+        (Flow(), Stubborn(threshold_=0.0)),
+        (Flow(), Stubborn(threshold_=0.0, period=1e12)),
+        (Euler(1.0), Stubborn(threshold_=0.0)),
+    ],
+)
+def test_a_schedule_that_never_trains_or_never_shrinks_ends_with_a_reason(solver, schedule):
+    """Long before max_iter, and it says that the schedule may be why."""
+    X, y, _ = problem(n=5)
+    path = fit_path(
+        X,
+        y[:, None],
+        get_kernel("gaussian"),
+        solver=solver,
+        schedule=schedule,
+        stopping=Stopping(max_r2=np.inf),
+        bandwidth=0.5,
+    )
+    assert path.status is Status.STALLED
+    assert "a schedule that keeps a bandwidth" in path.status.explanation
+    assert path.n_products < 50_000
+
+
+@pytest.mark.parametrize("solver", [Flow(), Euler()])
+@pytest.mark.parametrize(("name", "value"), [("shrink", np.nan), ("shrink", -1.0)])
+def test_bandwidths_that_are_none_are_refused(solver, name, value):
+    X, y, _ = problem(n=5)
+    with pytest.raises(ValueError, match=r"next_bandwidth of Stubborn.*\[0, inf\]; got"):
+        fit_path(
+            X,
+            y[:, None],
+            get_kernel("gaussian"),
+            solver=solver,
+            schedule=Stubborn(**{name: value}),
+            stopping=Stopping(),
+        )
+
+
+def test_a_span_that_is_none_is_refused():
+    X, y, _ = problem(n=5)
+    with pytest.raises(ValueError, match=r"span of Stubborn.*got -1.0"):
+        fit_path(
+            X,
+            y[:, None],
+            get_kernel("gaussian"),
+            solver=Flow(),
+            schedule=Stubborn(period=-1.0),
+            stopping=Stopping(),
+        )
 
 
 def test_they_are_stored_where_it_is_said_how(tmp_path, monkeypatch):

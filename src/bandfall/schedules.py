@@ -12,7 +12,16 @@ from typing import Protocol
 
 from bandfall.parameters import check_number
 
-__all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
+__all__ = [
+    "MIN_SHRINK",
+    "Constant",
+    "Front",
+    "Geometric",
+    "MinimumSpeed",
+    "Schedule",
+    "asked_bandwidth",
+    "asked_span",
+]
 
 MIN_SHRINK = 1e-8  # a relative shrink below this would search all but forever
 _ROUNDING = 1e-5  # relative, of speeds in float32
@@ -56,6 +65,22 @@ class Schedule(Protocol):
     def span(self, front: Front) -> float:
         """For how long this bandwidth may stay whatever happens; ∞ if only events end it."""
         ...
+
+
+def asked_bandwidth(schedule: Schedule, front: Front) -> float:
+    """The next bandwidth of anyone's schedule; refused where it is none."""
+    return _not_negative(schedule, "next_bandwidth", schedule.next_bandwidth(front))
+
+
+def asked_span(schedule: Schedule, front: Front) -> float:
+    """The span of anyone's schedule; refused where it is none."""
+    return _not_negative(schedule, "span", schedule.span(front))
+
+
+def _not_negative(schedule: Schedule, name: str, value: float) -> float:
+    if not value >= 0.0:  # NaN neither
+        raise ValueError(f"{name} of {schedule!r} must be in [0, inf]; got {value!r}")
+    return value
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from bandfall.descent.front import TrainingFront
 from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
-from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
+from bandfall.descent.stopping import STALL_SPEED, Patience, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
 from bandfall.operators.base import BOUND_PRODUCTS
 from bandfall.parameters import check_number
-from bandfall.schedules import Schedule
+from bandfall.schedules import Schedule, asked_bandwidth
 
 STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
 
@@ -60,14 +60,14 @@ class Euler:
         """Train from `front` until `stopping`; steps go to `recorder`."""
         stopping = stopping.or_iterations(self.max_iter)
         stage_bandwidth, stage_step, n_iter = math.nan, self.step_size, 0
-        lowered = False
+        lowered, patience = False, Patience()
         while True:
             status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)  # line 13
             if status is not None:
                 return status
             if recorder.interrupted(front):
                 return Status.INTERRUPTED
-            bandwidth = schedule.next_bandwidth(front)  # lines 4–10
+            bandwidth = asked_bandwidth(schedule, front)  # lines 4–10
             speed = front.speed(bandwidth)
             if bandwidth <= schedule.floor and speed < STALL_SPEED:
                 return Status.STALLED
@@ -92,6 +92,8 @@ class Euler:
             front.move_to(
                 front.residual - step * front.velocity(bandwidth), time
             )  # lines 11 and 12
+            if patience.is_over(bandwidth, step, speed) and math.isinf(schedule.span(front)):
+                return Status.STALLED
             n_iter += 1
 
     def hold(

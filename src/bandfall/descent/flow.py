@@ -14,10 +14,10 @@ from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
-from bandfall.descent.stopping import STALL_SPEED, Status, Stopping
+from bandfall.descent.stopping import STALL_SPEED, Patience, Status, Stopping
 from bandfall.operators import KernelOperator
 from bandfall.parameters import check_number
-from bandfall.schedules import MIN_SHRINK, Schedule
+from bandfall.schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
 
 # Rounding may part the residual from what the coefficients leave by this share of ‖y‖ a stage.
 _MAX_DRIFT = 1e-4
@@ -71,7 +71,7 @@ class Flow:
         """Train from `front` until `stopping`; stages go to `recorder`."""
         stopping = stopping.or_iterations(self.max_iter)
         tolerance = max(self.tolerance, 20.0 * float(np.finfo(front.operator.dtype).eps))
-        dimension, n_iter = 2, 0
+        dimension, n_iter, patience = 2, 0, Patience()
         while True:
             status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)
             if status is not None:
@@ -110,6 +110,8 @@ class Flow:
                 reached = None  # rounding promised too much
             if reached is not None:
                 return reached
+            if patience.is_over(front.bandwidth, duration, speed):
+                return Status.STALLED
             n_iter += 1
 
     def hold(
@@ -142,7 +144,7 @@ class Flow:
         return self
 
     def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
-        bandwidth = schedule.next_bandwidth(front)
+        bandwidth = asked_bandwidth(schedule, front)
         shrunk = bandwidth != front.bandwidth and bandwidth > schedule.floor
         front.bandwidth = bandwidth
         front.plan = Plan(start=front.time, end=math.inf, centred=shrunk)
@@ -188,7 +190,7 @@ def _horizon(
     if not math.isfinite(end):
         threshold = max(schedule.threshold(front.bandwidth), 0.5 * STALL_SPEED)
         lead = front.time - plan.start + space.speed.first_below(threshold, HORIZON)
-        end = plan.start + min((2.0 if plan.centred else 1.0) * lead, schedule.span(front))
+        end = plan.start + min((2.0 if plan.centred else 1.0) * lead, asked_span(schedule, front))
     duration: float = end - front.time
     reached = None
     if front.bandwidth <= schedule.floor:

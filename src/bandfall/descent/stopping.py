@@ -8,6 +8,7 @@ from enum import StrEnum
 
 # At the smallest allowed bandwidth, R² rising slower than this is no progress at all.
 STALL_SPEED = 1e-12
+_MAX_IDLE = 10_000  # steps in a row: shrinks by a thousandth come from 1 to 1e-4
 
 
 class Status(StrEnum):
@@ -31,8 +32,9 @@ _EXPLANATIONS = {
     Status.R2_REACHED: "training R² reached its limit",
     Status.TIME_REACHED: "training time reached its limit",
     Status.STALLED: (
-        "no allowed bandwidth makes progress: repeated rows with different targets, or a "
-        "min_bandwidth too wide to fit the data"
+        "no allowed bandwidth makes progress: repeated rows with different targets, a "
+        "min_bandwidth too wide to fit the data, or a schedule that keeps a bandwidth which "
+        "does not train"
     ),
     Status.ITERATION_LIMIT: "max_iter iterations were used up before any other limit",
     Status.INTERRUPTED: "a callback asked to stop",
@@ -77,3 +79,26 @@ class Stopping:
         if self.max_iter is not None and n_iter >= self.max_iter:
             return Status.ITERATION_LIMIT
         return None
+
+
+class Patience:
+    """Ends a run along a schedule that does not move on: anyone's may be asked for ever."""
+
+    def __init__(self) -> None:
+        self._n_idle = 0
+        self._bandwidth = math.nan
+        self._duration = math.nan
+
+    def is_over(self, bandwidth: float, duration: float, speed: float) -> bool:
+        """Whether, after this step, no other may be expected to train.
+
+        Where no time passes at a bandwidth that comes again, the schedule has nothing new to
+        answer to. It may look for a bandwidth by steps without time, or wait at one that has no
+        speed, for so many steps.
+        """
+        same = bandwidth == self._bandwidth
+        repeated = same and duration == self._duration == 0.0
+        idle = duration == 0.0 or (same and speed < STALL_SPEED)
+        self._n_idle = self._n_idle + 1 if idle else 0
+        self._bandwidth, self._duration = bandwidth, duration
+        return repeated or self._n_idle > _MAX_IDLE

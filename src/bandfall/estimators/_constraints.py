@@ -19,6 +19,7 @@ __all__ = [
     "COUNT",
     "DEVICE",
     "FLAG",
+    "JOBS",
     "KERNEL",
     "RANDOM",
     "chosen_kernels",
@@ -59,6 +60,7 @@ def count(low: int) -> Interval:
 
 
 COUNT = [count(1)]
+JOBS = [_Number(Integral, None, None, closed="neither"), None]
 FLAG = ["boolean"]
 RANDOM = ["random_state"]
 KERNEL = [str, callable, Kernel]

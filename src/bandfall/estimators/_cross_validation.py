@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from bandfall.backends import check_dense_budget
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
-from bandfall.estimators._constraints import validated
+from bandfall.estimators._constraints import JOBS, validated
 from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
 from bandfall.kernels import get_kernel
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
@@ -29,7 +28,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
         **SelectedRegressor._parameter_constraints,
         "bandwidths": ["array-like", None],
         "cv": ["cv_object", StrOptions({"loo"})],
-        "n_jobs": [Integral, None],
+        "n_jobs": JOBS,
     }
 
     @validated

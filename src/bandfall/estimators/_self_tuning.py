@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 from dataclasses import asdict, replace
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
 
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
@@ -18,7 +16,7 @@ from bandfall.encoding import Table, TableEncoder, prepare_table
 from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
-from bandfall.estimators._constraints import chosen_kernels
+from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
 from bandfall.estimators._reading import Story
@@ -68,14 +66,14 @@ class SelfTuning(
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", None],
-        "max_rounds": [Interval(Integral, 0, None, closed="left")],
-        "n_members": [Interval(Integral, 1, None, closed="left")],
-        "search_rows": [Interval(Integral, 10, None, closed="left")],
-        "max_seconds": [Interval(Real, 0, None, closed="neither"), None],
-        "random_state": ["random_state"],
-        "memory_budget": [Interval(Integral, 1, None, closed="left")],
+        "max_rounds": [count(0)],
+        "n_members": COUNT,
+        "search_rows": [count(10)],
+        "max_seconds": [number(0, closed="neither"), None],
+        "random_state": RANDOM,
+        "memory_budget": COUNT,
         "device": [str, None],
-        "n_jobs": [Integral, None],
+        "n_jobs": JOBS,
         "verbose": ["verbose"],
     }
 

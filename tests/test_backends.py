@@ -93,6 +93,19 @@ def test_products_in_another_dtype(backend):
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
+def test_products_between_new_and_training_rows(backend, dtype, name, bandwidth):
+    X, X_new = table(dtype)
+    V = np.random.default_rng(2).normal(size=(len(X), 3)).astype(dtype)
+    cross = backend.cross(X_new, X, get_kernel(name))
+    expected = reference.kernel(name, X_new.astype(float), X.astype(float), bandwidth) @ V
+    for columns in (slice(None), slice(1)):  # K is evaluated for the first, and kept
+        found = cross.product(bandwidth, V[:, columns])
+        assert found.dtype == dtype
+        assert_allclose(found, expected[:, columns], atol=rounding(dtype, 1e3) * len(X))
+
+
+@pytest.mark.parametrize("name", KERNELS)
 def test_sums_at_new_rows(backend, dtype, name):
     model, X_new = kernel_sum(name, dtype)
     expected = model.offset + parts(model, X_new).sum(axis=0)

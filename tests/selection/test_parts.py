@@ -10,7 +10,8 @@ from bandfall.metric import metric_root, scaled
 from bandfall.operators.base import group_rows
 from bandfall.selection import parts as parts_module
 from bandfall.selection.candidates import Candidate, Trial
-from bandfall.selection.parts import Part, Rows, learn_metrics, run_parts, shuffled_rows, split_rows
+from bandfall.selection.held_out import run_parts
+from bandfall.selection.parts import Part, Rows, learn_metrics, shuffled_rows, split_rows
 from bandfall.selection.views import Encoded
 from problems import problem, seeds
 from reference_ladder import gaussian_gradient, staged_sums

@@ -14,17 +14,10 @@ from bandfall.operators.base import group_rows
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection import jobs, tuning
 from bandfall.selection.candidates import SPEEDS, Budget, Candidate, PowerLoss, Trial
+from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.ladder import Ladder
-from bandfall.selection.parts import (
-    MAX_DIMENSION,
-    SHRINK,
-    TOLERANCE,
-    Outcome,
-    Part,
-    Rows,
-    run_parts,
-)
+from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows
 from bandfall.selection.tuning import Search, tune
 from bandfall.selection.views import Encoded
 from reference import distances
@@ -364,11 +357,13 @@ def test_a_judge_of_ones_own_decides():
     assert plain.trials[0].loss != tuned.trials[0].loss
 
 
-def outcome_of(r2, predictions):
+def outcome_of(r2, predictions, part, judge):
     r2 = np.asarray(r2, dtype=float)[:, None]
     stops = len(r2) - 1
     ladder = Ladder(np.ones(stops), np.zeros((stops, 1, 1, 1)), r2)
-    return Outcome(ladder, np.asarray(predictions, dtype=float)[:, :, None, None])
+    predictions = np.asarray(predictions, dtype=float)[:, :, None, None]
+    losses = np.stack([judge.losses(stop, part.y[:, None]) for stop in predictions])
+    return Outcome(ladder, predictions, losses)
 
 
 def test_the_stop_is_the_best_for_all_parts_together():
@@ -380,15 +375,11 @@ def test_the_stop_is_the_best_for_all_parts_together():
     search = Search(parts, PowerLoss(2.0))
     y = [part.y[:, 0] for part in parts]
     outcomes = [
-        outcome_of([0.0, 0.5, 0.9], [y[0] + 9, y[0] + 0.5, y[0] + 1.0]),
-        outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1]),
-    ]
-    losses = [
-        np.stack([search.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
-        for part, outcome in zip(parts, outcomes, strict=True)
+        outcome_of([0.0, 0.5, 0.9], [y[0] + 9, y[0] + 0.5, y[0] + 1.0], parts[0], search.judge),
+        outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1], parts[1], search.judge),
     ]
     # At 0.4 the second part has not got far, from 0.8 on the first one has gone too far.
-    trial = search._judged(Candidate(), outcomes, losses, 0)
+    trial = search._judged(Candidate(), outcomes, 0)
     expected = np.array([0.25, 0.25, 0.01, 0.01, 0.01])
     assert trial.max_r2 == 0.5
     assert_allclose(trial.loss, expected.mean())
@@ -402,11 +393,8 @@ def test_stops_are_thinned_to_sixty():
     search = Search([part], PowerLoss())
     y = part.y[:, 0]
     r2 = np.linspace(0.0, 0.99, 201)
-    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2])
-    losses = [
-        np.stack([search.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
-    ]
-    trial = search._judged(Candidate(), [outcome], losses, 0)
+    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2], part, search.judge)
+    trial = search._judged(Candidate(), [outcome], 0)
     assert_allclose(trial.max_r2, 0.99)
 
 

@@ -1,12 +1,20 @@
 """Where kernel sums are computed, and in how much memory: one object, resolved once."""
 
-from bandfall.backends.base import HOST, Backend, NumpyBackend, Sum, check_dense_budget
+from bandfall.backends.base import (
+    HOST,
+    Backend,
+    CrossProduct,
+    NumpyBackend,
+    Sum,
+    check_dense_budget,
+)
 from bandfall.backends.device import check_device
 from bandfall.backends.resolve import resolve_backend
 
 __all__ = [
     "HOST",
     "Backend",
+    "CrossProduct",
     "NumpyBackend",
     "Sum",
     "check_dense_budget",

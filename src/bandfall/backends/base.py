@@ -12,7 +12,7 @@ import numpy as np
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, cross_gradient, cross_product, make_operator
 from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
-from bandfall.operators.cross import Centres
+from bandfall.operators.cross import Centres, CrossOperator
 from bandfall.operators.dense import dense_bytes
 from bandfall.operators.rows import blas_threads_for
 
@@ -46,6 +46,14 @@ class Sum(Protocol):
         ...
 
 
+class CrossProduct(Protocol):
+    """Products with K(σ) between new rows and training rows."""
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K_new(bandwidth) @ block, shape (m, k)."""
+        ...
+
+
 class Backend(Protocol):
     """Computes with kernels somewhere, inside a budget of memory.
 
@@ -75,6 +83,10 @@ class Backend(Protocol):
 
         Leaves room in the budget for the vectors of a solver, of `n_columns` targets each.
         """
+        ...
+
+    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
+        """Products with K(σ) between new rows and those of X, in the dtype of X."""
         ...
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
@@ -123,6 +135,10 @@ class NumpyBackend:
         """See `Backend.operator`."""
         dtype = X.dtype if dtype is None else dtype
         return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
+
+    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
+        """See `Backend.cross`."""
+        return CrossOperator(X_new, X, kernel, self.budget)
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.evaluate`."""

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from bandfall.backends.base import Sum, with_offset
-from bandfall.backends.torch_operator import TorchOperator, gradients, sums, upload
+from bandfall.backends.base import CrossProduct, Sum, with_offset
+from bandfall.backends.torch_operator import TorchCross, TorchOperator, gradients, sums, upload
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_BUDGET, vector_share
@@ -52,6 +52,10 @@ class TorchBackend:
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)
         return TorchOperator(X, kernel, dtype, self.device, self.budget - vectors, vectors)
+
+    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
+        """See `Backend.cross`."""
+        return TorchCross(X_new, X, kernel, self.device, self.budget)
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.evaluate`."""

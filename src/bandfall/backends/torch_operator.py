@@ -195,6 +195,33 @@ class _Chunks:
             start = rows.stop
 
 
+class TorchCross:
+    """See `bandfall.operators.cross.CrossOperator`: the same on a torch device."""
+
+    def __init__(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel, device: str, budget: int):
+        self._new, self._train = (upload(a, device, X.dtype) for a in (X_new, X))
+        self._kernel = kernel
+        self._budget = budget
+        self._bandwidth = math.nan
+        self._kept = 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4
+        if self._kept:
+            self._distances = self._train.new_empty((len(X_new), len(X)))
+            self._matrix = torch.empty_like(self._distances)
+            chunks = _Chunks(self._new, self._train, budget)
+            chunks.for_each(kernel, self._distances.__setitem__)
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K_new(bandwidth) @ block, shape (m, k)."""
+        weights = torch.as_tensor(block, device=self._train.device)
+        if not self._kept:
+            parts = (self._new, self._train, self._kernel, [bandwidth], weights[None])
+            return sums(*parts, self._budget, cumulative=False)
+        if bandwidth != self._bandwidth:
+            kernel_matrix(self._kernel, self._distances, bandwidth, torch, out=self._matrix)
+            self._bandwidth = bandwidth
+        return (self._matrix @ weights).cpu().numpy()
+
+
 def upload(array: np.ndarray, device: str, dtype: np.dtype) -> Tensor:
     """A tensor on the device with these values."""
     return torch.as_tensor(np.array(array, dtype=dtype), device=device)

@@ -108,6 +108,60 @@ def cross_product(
     return np.cumsum(out, axis=0, out=out)
 
 
+class CrossOperator:
+    """Products with K(σ) between new rows and training rows, for one bandwidth after another.
+
+    Distances and the last K(σ) are kept where they take no more than a quarter of the budget.
+
+    Parameters
+    ----------
+    X_new : ndarray of shape (m, d)
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    budget : int
+        Bytes.
+    """
+
+    def __init__(
+        self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel, budget: int = DEFAULT_BUDGET
+    ):
+        self._new, self._train = X_new, X
+        self._kernel = kernel
+        self._budget = budget
+        self._bandwidth = math.nan
+        self._kept = 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4
+        if self._kept:
+            blocks = self._blocks = _BlockPlan(X_new, Centres.of(X), X.dtype, budget)
+            self._distances = np.empty((len(X_new), len(X)), X.dtype)
+            self._matrix = np.empty_like(self._distances)
+
+            def measure(rows: slice) -> None:
+                for columns in blocks.columns():
+                    self._distances[rows, columns] = blocks.distances(rows, columns, kernel)
+
+            for_each_block(measure, len(X_new), blocks.rows, blocks.parallel(1))
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K_new(bandwidth) @ block, shape (m, k)."""
+        if not self._kept:
+            return cross_product(
+                self._new, self._train, self._kernel, [bandwidth], block[None], budget=self._budget
+            )
+        known, self._bandwidth = bandwidth == self._bandwidth, math.nan
+        result = np.empty((len(self._new), block.shape[1]), block.dtype)
+
+        def multiply(rows: slice) -> None:
+            K = self._matrix[rows]
+            if not known:
+                work = scratch("work", K.shape, K.dtype)
+                kernel_matrix(self._kernel, self._distances[rows], bandwidth, out=K, work=work)
+            np.matmul(K, block, out=result[rows])
+
+        for_each_block(multiply, len(result), self._blocks.rows, self._blocks.parallel(1))
+        self._bandwidth = bandwidth
+        return result
+
+
 def cross_gradient(
     X_new: np.ndarray,
     X: np.ndarray,

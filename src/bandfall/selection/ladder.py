@@ -8,9 +8,9 @@ a whole ladder of speeds costs little more than its slowest path.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -72,6 +72,14 @@ class Ladder:
         return np.clip(n_needed, min(1, n_stops), n_stops)
 
 
+class Watch(Protocol):
+    """Sees what paths add, and ends those that get no better."""
+
+    def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """Which speeds need not go on, (V,), after stops (S, n, V, k) of every set of rows."""
+        ...
+
+
 def train_ladders(
     operators: Sequence[KernelOperator],
     targets: Sequence[np.ndarray],
@@ -81,6 +89,7 @@ def train_ladders(
     max_r2: float,
     tolerance: float,
     max_dimension: int,
+    watch: Watch | None = None,
 ) -> list[Ladder]:
     """Train a path for each speed on each of several sets of rows, all of them in step.
 
@@ -98,6 +107,8 @@ def train_ladders(
         The grid: each bandwidth is the one before divided by 1 + shrink.
     max_r2, tolerance, max_dimension
         As in `Stopping` and `Flow`.
+    watch : Watch, optional
+        Asked after every pass.
     """
     n_outputs = targets[0].shape[1]
     together = _Together.of(operators, len(speeds) * n_outputs)
@@ -105,24 +116,31 @@ def train_ladders(
     for one, columns in zip(targets, together.columns, strict=True):
         target[: len(one), columns] = np.tile(one, (1, len(speeds)))
     climb = _Climb(together, target, np.tile(speeds, len(operators)), max_r2, tolerance)
+
+    def split(blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
+        stacked = np.array(blocks, dtype=together.dtype).reshape(len(blocks), *target.shape)
+        return [
+            stacked[:, : len(one), columns].reshape(-1, len(one), len(speeds), n_outputs)
+            for one, columns in zip(targets, together.columns, strict=True)
+        ]
+
+    def turned(bandwidth: float, blocks: Sequence[np.ndarray]) -> np.ndarray | None:
+        if watch is None:
+            return None
+        return np.tile(watch(bandwidth, split(blocks)), len(operators))
+
     bandwidth = start = together.max_distance()
     while not climb.finished.all():
-        moved = climb.train(bandwidth, max_dimension, centred=bandwidth < start)
+        moved = climb.train(bandwidth, max_dimension, bandwidth < start, turned)
         if bandwidth == 0.0:
             break
         bandwidth /= 1.0 + shrink
         if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
             bandwidth = 0.0
-    bandwidths, coefficients, r2 = climb.result()
+    bandwidths, blocks, r2 = climb.result()
     return [
-        Ladder(
-            bandwidths,
-            coefficients[:, : len(one), columns].reshape(
-                len(bandwidths), len(one), len(speeds), n_outputs
-            ),
-            r2[:, i * len(speeds) : (i + 1) * len(speeds)],
-        )
-        for i, (one, columns) in enumerate(zip(targets, together.columns, strict=True))
+        Ladder(bandwidths, coefficients, r2[:, i * len(speeds) : (i + 1) * len(speeds)])
+        for i, coefficients in enumerate(split(blocks))
     ]
 
 
@@ -200,9 +218,16 @@ class _Climb:
         self._bandwidths: list[float] = []
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
+        self._turned = np.zeros(len(speeds), dtype=bool)
         self.finished = self._squares <= 1.01 * (1.0 - max_r2)
 
-    def train(self, bandwidth: float, max_dimension: int, centred: bool) -> bool:
+    def train(
+        self,
+        bandwidth: float,
+        max_dimension: int,
+        centred: bool,
+        turned: Callable[[float, Sequence[np.ndarray]], np.ndarray | None],
+    ) -> bool:
         """Take every path that is fast enough as far as this bandwidth serves it."""
         todo = np.flatnonzero(~self.finished)
         clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
@@ -221,11 +246,16 @@ class _Climb:
                 break
             space = KrylovSpace(operator, bandwidth, residual, velocity, max_dimension)
             times, done = self._grow(space, todo, bandwidth, clock)
+            n_before = len(self._blocks)
             self._advance(space, todo, bandwidth, times)
             moved = True
-            if done.all():
+            ended = turned(bandwidth, self._blocks[n_before:])
+            if ended is not None:
+                self._turned |= ended
+                self.finished |= ended
+            todo = todo[~done & ~self._turned[todo]]
+            if not len(todo):
                 break
-            todo = todo[~done]
         return moved
 
     def nothing_left(self, bandwidth: float) -> bool:
@@ -237,11 +267,9 @@ class _Climb:
         ceiling = 2.0 * self._per_path(self._operator.numpy((limit + excess).sum(0)))
         return bool(np.all(self.finished | (ceiling < self._speeds)))
 
-    def result(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Bandwidths (L,), coefficients (L, n, columns) and R² (L + 1, paths)."""
-        shape = (len(self._blocks), *self._residual.shape)
-        coefficients = np.array(self._blocks, dtype=self._operator.dtype).reshape(shape)
-        return np.array(self._bandwidths), coefficients, np.stack(self._r2)
+    def result(self) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+        """Bandwidths (L,), coefficients (n, columns) of each and R² (L + 1, paths)."""
+        return np.array(self._bandwidths), self._blocks, np.stack(self._r2)
 
     def _grow(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, clock: _Clock
@@ -326,7 +354,7 @@ class _Climb:
         self._squares = self._per_path(squares)
         # Rounding and the tolerance of a pass may lower it a little; levels are looked up in order.
         self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
-        self.finished = self._squares <= 1.01 * (1.0 - self._max_r2)
+        self.finished = self._turned | (self._squares <= 1.01 * (1.0 - self._max_r2))
 
     def _columns(self, paths: np.ndarray) -> np.ndarray:
         """Columns of the residual that belong to some paths."""

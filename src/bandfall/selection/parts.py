@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bandfall.backends import HOST, Backend
+from bandfall.backends import HOST, Backend, CrossProduct
 from bandfall.kernels import get_kernel
 from bandfall.metric import mean_outer_product, metric_root, scaled
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.selection.candidates import MAX_R2, Trial
-from bandfall.selection.ladder import Ladder, train_ladders
+from bandfall.selection.ladder import Ladder, Watch, train_ladders
 from bandfall.selection.views import View
 from bandfall.targets import column_means, column_norms, column_units
 
@@ -71,21 +71,6 @@ class Rows:
         return len(self.y)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """Paths of several speeds on one part, and what they predict for its held-out rows.
-
-    Attributes
-    ----------
-    ladder : Ladder
-    predictions : ndarray of shape (L + 1, m, V, k)
-        Before and after every bandwidth.
-    """
-
-    ladder: Ladder
-    predictions: np.ndarray
-
-
 class Part:
     """Some rows to train on, others to judge by; remembers the metrics it has learned.
 
@@ -130,17 +115,15 @@ class Part:
             return operator
         return WeightedOperator(operator, self._weights.astype(X.dtype))
 
-    def outcome(self, encoding: str, n_rounds: int, kernel: str, ladder: Ladder) -> Outcome:
-        """Trained paths in the units of y, and what they predict."""
+    def cross(self, encoding: str, n_rounds: int, kernel: str) -> CrossProduct:
+        """Products between held-out and training rows, in the metric of that many rounds."""
         X, X_new = self._scaled(encoding, n_rounds)
-        coefficients = ladder.coefficients * self._to_units(X.dtype)
-        predictions = np.zeros((len(ladder.r2), len(X_new), *coefficients.shape[2:]))
-        if len(X_new) and len(ladder.bandwidths):
-            sums = _kernel_sum(X, kernel, ladder.bandwidths, coefficients)
-            staged = sums.evaluate_staged(X_new, backend=self.backend)
-            predictions[1:] = staged.reshape(predictions[1:].shape)
-        predictions += self.offset
-        return Outcome(Ladder(ladder.bandwidths, coefficients, ladder.r2), predictions)
+        return self.backend.cross(X_new, X, get_kernel(kernel))
+
+    def in_units(self, ladder: Ladder) -> Ladder:
+        """Trained paths in the units of y."""
+        coefficients = ladder.coefficients * self.to_units(ladder.coefficients.dtype)
+        return replace(ladder, coefficients=coefficients)
 
     def learn(self, scout: Trial, ladder: Ladder, speed: int) -> None:
         """The metric of one more round, from the gradients of the scout's path at its stop."""
@@ -169,7 +152,7 @@ class Part:
     def _encoded(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
         return self._rows.views[encoding].columns(self.train, self.held_out)
 
-    def _to_units(self, dtype: np.dtype) -> np.ndarray:
+    def to_units(self, dtype: np.dtype) -> np.ndarray:
         """From coefficients of the scaled, weighted target to those of y, shape (n, 1, k)."""
         weights = np.ones(len(self.train)) if self._weights is None else np.sqrt(self._weights)
         return (weights[:, None, None] * self._units).astype(dtype)
@@ -184,14 +167,15 @@ def _kernel_sum(
     return KernelSum(X, get_kernel(kernel), bandwidths, columns, np.zeros(columns.shape[2]))
 
 
-def run_parts(
+def train_parts(
     parts: Sequence[Part],
     encoding: str,
     n_rounds: int,
     kernel: str,
     speeds: Sequence[float],
     max_r2: float = MAX_R2,
-) -> list[Outcome]:
+    watch: Watch | None = None,
+) -> list[Ladder]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
     with parts[0].backend.threads(max(map(len, parts))):
         ladders = train_ladders(
@@ -202,11 +186,9 @@ def run_parts(
             max_r2=max_r2,
             tolerance=TOLERANCE,
             max_dimension=MAX_DIMENSION,
+            watch=watch,
         )
-        return [
-            part.outcome(encoding, n_rounds, kernel, ladder)
-            for part, ladder in zip(parts, ladders, strict=True)
-        ]
+        return [part.in_units(ladder) for part, ladder in zip(parts, ladders, strict=True)]
 
 
 def learn_metrics(
@@ -219,11 +201,11 @@ def learn_metrics(
         if wanted:
             scout = scouts[encoding, number]
             speeds = [scout.candidate.min_speed]
-            outcomes = run_parts(
+            ladders = train_parts(
                 wanted, encoding, number, scout.candidate.kernel, speeds, scout.max_r2
             )
-            for part, outcome in zip(wanted, outcomes, strict=True):
-                part.learn(scout, outcome.ladder, 0)
+            for part, ladder in zip(wanted, ladders, strict=True):
+                part.learn(scout, ladder, 0)
 
 
 def split_rows(

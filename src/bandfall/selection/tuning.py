@@ -27,16 +27,9 @@ from bandfall.selection.candidates import (
     Trial,
 )
 from bandfall.selection.deadline import PATH, Deadline
+from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.jobs import parallel_map
-from bandfall.selection.parts import (
-    Outcome,
-    Part,
-    Rows,
-    learn_metrics,
-    run_parts,
-    shuffled_rows,
-    split_rows,
-)
+from bandfall.selection.parts import Part, Rows, learn_metrics, shuffled_rows, split_rows
 from bandfall.targets import column_means
 
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
@@ -260,13 +253,9 @@ class Search:
     ) -> tuple[Trial, list[Outcome]]:
         """Try some speeds; the best trial, and what happened on each part."""
         with self._deadline.timed(len(self.parts[0]), len(self.parts)):
-            outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds, max_r2)
-        losses = [
-            np.stack([self.judge.losses(stop, part.y[:, None]) for stop in outcome.predictions])
-            for part, outcome in zip(self.parts, outcomes, strict=True)
-        ]  # (L + 1, m, V) each
+            outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds, max_r2, self.judge)
         trials = [
-            self._judged(Candidate(encoding, n_rounds, kernel, speed), outcomes, losses, i)
+            self._judged(Candidate(encoding, n_rounds, kernel, speed), outcomes, i)
             for i, speed in enumerate(speeds)
         ]
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
@@ -301,10 +290,9 @@ class Search:
             partial(self.tuned, found, n_members, reuse_roots),
         )
 
-    def _judged(
-        self, candidate: Candidate, outcomes: list[Outcome], losses: list[np.ndarray], speed: int
-    ) -> Trial:
+    def _judged(self, candidate: Candidate, outcomes: list[Outcome], speed: int) -> Trial:
         """The trial of one speed, at the stop that is best for all parts together."""
+        losses = [outcome.losses for outcome in outcomes]
         n_stops = max(1, len(losses[0]) - 1)  # none: where it starts
         levels = np.unique(np.concatenate([o.ladder.r2[-n_stops:, speed] for o in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)

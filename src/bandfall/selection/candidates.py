@@ -113,7 +113,9 @@ class PowerLoss:
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
         """|prediction − y|^power, averaged over targets."""
-        return (np.abs(predictions - y) ** self.power).mean(axis=-1)
+        errors = np.abs(predictions - y)
+        losses = errors * np.sqrt(errors) if self.power == 1.5 else errors**self.power
+        return losses[..., 0] if losses.shape[-1] == 1 else losses.mean(axis=-1)
 
 
 def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:

@@ -96,7 +96,8 @@ class HeldOut:
         ]
         self.losses: list[list[np.ndarray]] = [[] for _ in parts]
         self._least = np.full(n_speeds, np.inf)
-        self._turned(0)
+        self._turned([one[0][:, None] for one in self.predictions])
+        self._least[:] = np.inf  # nothing is learned yet, and the first things may do harm
 
     def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """Take some more stops at one bandwidth; which speeds have turned, shape (V,).
@@ -107,31 +108,28 @@ class HeldOut:
         coefficients : sequence of ndarrays of shape (S, n, V, k), one a part
             Of the part's scaled target, what was added at each stop.
         """
+        stops = []
         for part, cross, predictions, blocks in zip(
             self._parts, self._crosses, self.predictions, coefficients, strict=True
         ):
             n_stops, n_rows, *paths = blocks.shape
             columns = (blocks * part.to_units(blocks.dtype)).swapaxes(0, 1).reshape(n_rows, -1)
-            sums = cross.product(bandwidth, columns).reshape(-1, n_stops, *paths)
-            for stop in range(n_stops):
-                predictions.append(predictions[-1] + sums[:, stop])
-        first = len(self.predictions[0]) - len(coefficients[0])
-        return self._turned(first)
+            added = cross.product(bandwidth, columns).reshape(-1, n_stops, *paths)
+            stops.append(predictions[-1][:, None] + np.cumsum(added, axis=1, dtype=np.float64))
+            predictions.extend(stops[-1].swapaxes(0, 1))
+        return self._turned(stops)
 
-    def _turned(self, first: int) -> np.ndarray:
-        """Judge stops from one on."""
-        turned = np.zeros(len(self._least), dtype=bool)
+    def _turned(self, stops: Sequence[np.ndarray]) -> np.ndarray:
+        """Judge more stops (m, S, V, k) of every part."""
         if self._judge is None:
-            return turned
-        for stop in range(first, len(self.predictions[0])):
-            total = np.zeros(len(self._least))
-            for part, predictions, losses in zip(
-                self._parts, self.predictions, self.losses, strict=True
-            ):
-                losses.append(self._judge.losses(predictions[stop], part.y[:, None]))
-                total += losses[-1].sum(0) if part.weights is None else part.weights @ losses[-1]
-            if stop == 0:  # nothing is learned yet, and the first things may do harm
-                continue
-            self._least = np.minimum(self._least, total)
-            turned |= total > (1.0 + _WORSE) * self._least
-        return turned
+            return np.zeros(len(self._least), dtype=bool)
+        totals = np.zeros(stops[0].shape[1:3])
+        for part, predictions, losses in zip(self._parts, stops, self.losses, strict=True):
+            more = self._judge.losses(predictions, part.y[:, None, None])  # (m, S, V)
+            losses.extend(more.swapaxes(0, 1))
+            totals += (
+                np.tensordot(part.weights, more, 1) if part.weights is not None else more.sum(0)
+            )
+        least = np.minimum.accumulate(np.vstack([self._least, totals]))
+        self._least = least[-1]
+        return np.any(totals > (1.0 + _WORSE) * least[1:], axis=0)

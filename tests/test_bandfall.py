@@ -151,12 +151,19 @@ def test_units_of_features_do_not_matter(friedman, fitted):
     assert_allclose(other.predict(X_test * scale + shift), fitted.predict(X_test), atol=1e-3)
 
 
-def test_order_and_repetition_of_columns_hardly_matter(friedman, fitted):
-    X, y, X_test, y_test = friedman
-    base = fitted.score(X_test, y_test)
+def test_order_of_columns_does_not_matter(friedman, fitted):
+    """Neither for the model nor for which rows are held out."""
+    X, y, X_test, _ = friedman
     order = np.random.default_rng(0).permutation(X.shape[1])
     permuted = clone(fitted).fit(X[:, order], y)
-    assert_allclose(permuted.score(X_test[:, order], y_test), base, atol=0.005)
+    assert_array_equal(permuted.held_out_rows_, fitted.held_out_rows_)
+    assert_allclose(permuted.predict(X_test[:, order]), fitted.predict(X_test), rtol=1e-6)
+    assert_allclose(permuted.feature_importances_, fitted.feature_importances_[order], rtol=1e-5)
+
+
+def test_repetition_of_columns_hardly_matters(friedman, fitted):
+    X, y, X_test, y_test = friedman
+    base = fitted.score(X_test, y_test)
     twice = clone(fitted).fit(np.hstack([X, X]), y)
     assert_allclose(twice.score(np.hstack([X_test, X_test]), y_test), base, atol=0.01)
 

@@ -35,5 +35,17 @@ def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
     return np.array(found)
 
 
+def in_order_of_appearance(labels: np.ndarray) -> np.ndarray:
+    """The same groups, numbered as they come: not by values, nor by the order of columns.
+
+    Examples
+    --------
+    >>> in_order_of_appearance(np.array([2, 0, 2, 1])).tolist()
+    [0, 1, 0, 2]
+    """
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
 def _is_missing(value: Any) -> bool:
     return value is None or value != value

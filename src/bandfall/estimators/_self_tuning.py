@@ -17,6 +17,11 @@ from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
+from bandfall.estimators._groups import (
+    group_numbers,
+    group_values,
+    in_order_of_appearance,
+)
 from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
 from bandfall.estimators._reading import Story
@@ -223,7 +228,7 @@ class SelfTuning(
             if name in views:
                 self.encoders_[name] = encoder
         if groups is None:
-            groups, _ = group_rows(views["standard"].Z)
+            groups = in_order_of_appearance(group_rows(views["standard"].Z)[0])
         return Rows(views, codes, groups, weights, self._backend(len(y)), self._strata(y))
 
     def _judge(self) -> Judge | None:

@@ -18,8 +18,6 @@ from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._groups import (
-    group_numbers,
-    group_values,
     in_order_of_appearance,
 )
 from bandfall.estimators._html import MembersHTMLMixin

@@ -265,7 +265,12 @@ class TestPredict:
 class TestInspect:
     def test_for_people(self, model):
         text = call("inspect", model).stdout
-        for part in ("KernelDescentRegressor", "width, höhe", "held-out R²", "bandfall 0.1.0"):
+        for part in (
+            "KernelDescentRegressor",
+            "width, höhe",
+            "held-out R²",
+            f"bandfall {bandfall.__version__}",
+        ):
             assert part in text
 
     def test_for_machines(self, model):

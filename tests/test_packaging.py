@@ -55,3 +55,13 @@ def test_types_are_announced():
 def test_version_is_the_one_to_cite():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {bandfall.__version__}\n" in citation
+
+
+def test_readme_is_readable_at_the_package_index():
+    """It knows no relative links; as long as the project has no address, there are no others."""
+    if "urls" not in PYPROJECT["project"]:
+        pages = (ROOT / "docs" / "development.md").read_text(encoding="utf-8")
+        assert "add `[project.urls]`" in pages
+        return
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\((?!https://|#)[^)]*\)", readme) == []

@@ -59,7 +59,7 @@ def replaced_settings(
     replaced = with_settings(solver, settings)
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
     warnings.warn(
-        f"{given} will be no parameters of {owner} after version 0.1: settings of the solver go "
+        f"{given} will be no parameters of {owner} from version 0.3 on: settings of the solver go "
         f"with it, here solver={replaced!r}",
         FutureWarning,
         stacklevel=stacklevel,

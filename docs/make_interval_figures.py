@@ -11,7 +11,7 @@ from matplotlib import pyplot
 from sklearn.datasets import make_moons
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall.plotting import IntervalDisplay
+from bandfall.plotting import BoundaryDisplay, IntervalDisplay
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, VERMILION = "#0072B2", "#D55E00"
@@ -43,24 +43,11 @@ def draw_band():
 
 
 def draw_boundaries():
-    """The decision boundary of the paper's story: simple first, finer as the bandwidth falls."""
+    """The paper's story for classes: simple first, finer as the bandwidth falls."""
     X, y = make_moons(300, noise=0.25, random_state=0)
-    model = BandfallClassifier().fit(X, y)
-    axis = [
-        np.linspace(low - 0.6, high + 0.6, 120)
-        for low, high in zip(X.min(0), X.max(0), strict=True)
-    ]
-    grid = np.stack(np.meshgrid(*axis), axis=-1)
-    stages = list(model.staged_predict_proba(grid.reshape(-1, 2)))
-    shown = np.unique(np.linspace(0, len(stages) - 1, 4).round().astype(int))
-    figure, axes = pyplot.subplots(1, len(shown), figsize=(10.0, 2.9), layout="constrained")
-    for ax, stage in zip(axes, shown, strict=True):
-        values = stages[stage][:, 1].reshape(grid.shape[:2])
-        ax.contourf(*axis, values, levels=np.linspace(0, 1, 21), cmap="RdBu_r", alpha=0.8)
-        ax.contour(*axis, values, levels=[0.5], colors="black", linewidths=1.2)
-        ax.scatter(*X.T, s=5, c=np.where(y == 1, VERMILION, BLUE), linewidths=0)
-        ax.set(title=f"stage {stage + 1} of {len(stages)}", xticks=[], yticks=[])
-    figure.savefig(IMAGES / "class_stages.png", dpi=100)
+    model = BandfallClassifier(n_members=1).fit(X, y)
+    display = BoundaryDisplay.from_estimator(model, X, y, resolution=120)
+    display.figure_.savefig(IMAGES / "class_stages.png", dpi=100)
 
 
 if __name__ == "__main__":

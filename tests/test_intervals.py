@@ -1,6 +1,7 @@
 """Intervals of the self-tuning regressor."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -40,6 +41,24 @@ def test_new_rows_are_covered_as_promised(fitted, test_rows, coverage):
     # Of one calibration with n rows, coverage varies by √(c (1 − c) / n); four of these.
     slack = 4 * np.sqrt(coverage * (1 - coverage) / 450)
     assert covered(fitted, *test_rows, coverage) == pytest.approx(coverage, abs=slack)
+
+
+def test_coverage_over_many_trainings_is_the_one_promised():
+    """Search, choice and final fit included: exchangeable rows with heavy-tailed, uneven noise."""
+    n_trainings, n_rows, coverage = 40, 60, 0.9
+    shares = []
+    for seed in range(n_trainings):
+        random = np.random.default_rng(seed)
+        X = random.uniform(-1, 1, (n_rows + 500, 2))
+        noise = (0.1 + 0.4 * (X[:, 1] > 0)) * random.standard_t(4, len(X))
+        y = np.sin(3 * X[:, 0]) + noise
+        model = BandfallRegressor(n_members=1, **FAST).fit(X[:n_rows], y[:n_rows])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # some new rows lie far out
+            shares.append(covered(model, X[n_rows:], y[n_rows:], coverage))
+    # One training's coverage has the deviation of the rank of a new row among n; four of the mean.
+    slack = 4 * np.sqrt(coverage * (1 - coverage) / (n_rows + 2) / n_trainings)
+    assert np.mean(shares) == pytest.approx(coverage, abs=slack)
 
 
 def test_widths_follow_the_noise(fitted, test_rows):

@@ -1,6 +1,7 @@
 """Displays in scikit-learn's style; they need matplotlib (``pip install "bandfall[plot]"``)."""
 
 from bandfall.plotting._bound import BoundDisplay
+from bandfall.plotting._boundary import BoundaryDisplay
 from bandfall.plotting._double_descent import DoubleDescentDisplay
 from bandfall.plotting._interval import IntervalDisplay
 from bandfall.plotting._path import PathDisplay
@@ -10,6 +11,7 @@ from bandfall.plotting._tangent import TangentLogDisplay
 
 __all__ = [
     "BoundDisplay",
+    "BoundaryDisplay",
     "DoubleDescentDisplay",
     "IntervalDisplay",
     "KernelShiftDisplay",

@@ -1,0 +1,217 @@
+"""Decision boundaries along training: nearly straight first, finer as the bandwidth falls."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall.plotting._style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    drawn_model,
+    pyplot,
+)
+
+_COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
+_MARGIN = 0.15  # of the range of the data, beyond which nothing is drawn
+_MAX_POINTS = 1000
+
+
+class BoundaryDisplay:
+    """Probabilities of the classes over two features, at moments of training.
+
+    A panel a moment: colours are those of the classes, mixed by their probabilities, and lines
+    are where the most probable class changes. Build it with `from_estimator`.
+
+    Parameters
+    ----------
+    grid : tuple of two ndarray of shape (g,)
+        Values of the two features.
+    probabilities : ndarray of shape (p, g, g, c)
+        In each panel, by the second feature, then the first.
+    stages, bandwidths : ndarray of shape (p,)
+        Stage that a panel shows, and the bandwidth of the heaviest member there.
+    n_stages : int
+    classes : ndarray of shape (c,)
+    names : tuple of two str
+        Of the features.
+    points, labels : ndarray of shape (n, 2) and (n,), or None
+        Rows to draw, and their classes.
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : array of p matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib; matplotlib.use("agg")
+    >>> from sklearn.datasets import make_moons
+    >>> from bandfall import BandfallClassifier
+    >>> from bandfall.plotting import BoundaryDisplay
+    >>> X, y = make_moons(60, noise=0.2, random_state=0)
+    >>> model = BandfallClassifier(kernels=("gaussian",), max_rounds=0).fit(X, y)
+    >>> len(BoundaryDisplay.from_estimator(model, X, y, n_panels=3).axes_)
+    3
+    """
+
+    def __init__(
+        self,
+        *,
+        grid,
+        probabilities,
+        stages,
+        bandwidths,
+        n_stages,
+        classes,
+        names,
+        points=None,
+        labels=None,
+    ):
+        self.grid = grid
+        self.probabilities = probabilities
+        self.stages = stages
+        self.bandwidths = bandwidths
+        self.n_stages = n_stages
+        self.classes = classes
+        self.names = names
+        self.points = points
+        self.labels = labels
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, X, y=None, *, features=(0, 1), n_panels=4, resolution=80, axes=None
+    ):
+        """From a fitted `BandfallClassifier`, or a pipeline that ends in one.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+        X : array-like or frame of numbers, of shape (n_samples, n_features)
+            Rows such as those trained on: the picture spans their range, features beside the two
+            stay at the medians.
+        y : array-like of shape (n_samples,), optional
+            Classes of these rows, which are then drawn.
+        features : pair of int, default=(0, 1)
+            Which columns to draw along.
+        n_panels : int, default=4
+            Most moments of training to show, evenly apart in stages, the last one included.
+        resolution : int, default=80
+            Points along each feature.
+        axes : array of matplotlib Axes, optional
+            One for each panel.
+        """
+        rows = np.asarray(X, dtype=float)
+        first, second = _checked_features(features, rows.shape[1])
+        grid = tuple(_values_along(rows[:, j], resolution) for j in (first, second))
+        asked = np.tile(np.nanmedian(rows, axis=0), (resolution**2, 1))
+        asked[:, second], asked[:, first] = (
+            part.ravel() for part in np.meshgrid(grid[1], grid[0], indexing="ij")
+        )
+        columns = getattr(X, "columns", None)
+        if columns is not None:
+            asked = type(X)(dict(zip(columns, asked.T, strict=True)))
+        model, inner = drawn_model(estimator, asked)
+        staged = [np.asarray(stage) for stage in model.staged_predict_proba(inner)]
+        shown = np.unique(np.linspace(0, len(staged) - 1, n_panels).round().astype(int))
+        path = model.path_  # of the heaviest member
+        kept = -(-(shown + 1) * len(path) // len(staged)) - 1
+        names = [f"feature {j + 1}" for j in range(rows.shape[1])]
+        names = names if columns is None else [str(name) for name in columns]
+        display = cls(
+            grid=grid,
+            probabilities=np.stack([staged[i] for i in shown]).reshape(
+                len(shown), resolution, resolution, -1
+            ),
+            stages=shown + 1,
+            bandwidths=path.bandwidths[kept],
+            n_stages=len(staged),
+            classes=model.classes_,
+            names=(names[first], names[second]),
+            points=None if y is None else rows[:, [first, second]],
+            labels=None if y is None else np.asarray(y),
+        )
+        return display.plot(axes=axes)
+
+    def plot(self, *, axes=None):
+        """Draw, on axes of the caller's, one a panel, or on new ones."""
+        n_panels = len(self.stages)
+        if axes is None:
+            size = (2.7 * n_panels + 0.4, 3.0)
+            _, axes = pyplot().subplots(
+                1, n_panels, figsize=size, layout="constrained", sharey=True, squeeze=False
+            )
+        self.axes_ = np.asarray(axes, dtype=object).ravel()
+        if len(self.axes_) != n_panels:
+            raise ValueError(f"axes must be {n_panels}, one a panel; got {len(self.axes_)}")
+        self.figure_ = self.axes_[0].figure
+        for number, ax in enumerate(self.axes_):
+            self._draw_panel(ax, number)
+        self.axes_[0].set_ylabel(self.names[1])
+        return self
+
+    def _draw_panel(self, ax, number):
+        from matplotlib.colors import to_rgb
+
+        x, y = self.grid
+        probabilities = self.probabilities[number]
+        colours = np.array([to_rgb(self._colour(j)) for j in range(len(self.classes))])
+        image = 0.4 + 0.6 * np.clip(probabilities @ colours, 0.0, 1.0)  # pale, points stay visible
+        extent = (x[0], x[-1], y[0], y[-1])
+        ax.imshow(image, origin="lower", extent=extent, aspect="auto", interpolation="bilinear")
+        for margin in _margins(probabilities):
+            if margin.min() < 0 < margin.max():
+                ax.contour(x, y, margin, levels=[0.0], colors="black", linewidths=1.1)
+        if self.points is not None:
+            self._draw_points(ax)
+        title = f"stage {self.stages[number]} of {self.n_stages}"
+        ax.set(
+            title=f"{title}, bandwidth {self.bandwidths[number]:.2g}",
+            xlabel=self.names[0],
+            xlim=extent[:2],
+            ylim=extent[2:],
+        )
+        ax.title.set_fontsize(9)
+
+    def _draw_points(self, ax):
+        step = max(1, -(-len(self.points) // _MAX_POINTS))
+        points, labels = self.points[::step], self.labels[::step]
+        for j, label in enumerate(self.classes):
+            chosen = labels == label
+            ax.scatter(
+                *points[chosen].T,
+                s=10,
+                color=self._colour(j),
+                edgecolors="white",
+                linewidths=0.4,
+                label=str(label),
+            )
+
+    @staticmethod
+    def _colour(number):
+        return _COLOURS[number % len(_COLOURS)]
+
+
+def _checked_features(features, n_features):
+    pair = tuple(features)
+    valid = len(pair) == 2 and all(isinstance(j, int | np.integer) for j in pair)
+    if not valid or pair[0] == pair[1] or not all(0 <= j < n_features for j in pair):
+        raise ValueError(f"features={features!r} must be two different columns of {n_features}")
+    return pair
+
+
+def _values_along(column, resolution):
+    low, high = np.nanmin(column), np.nanmax(column)
+    room = _MARGIN * (high - low) or 0.5
+    return np.linspace(low - room, high + room, resolution)
+
+
+def _margins(probabilities):
+    """By how much each class is ahead of all others; of two classes one says it all."""
+    n_classes = probabilities.shape[-1]
+    for j in range(1, 2) if n_classes == 2 else range(n_classes if n_classes > 2 else 0):
+        others = np.delete(probabilities, j, axis=-1).max(axis=-1)
+        yield probabilities[..., j] - others

@@ -16,7 +16,7 @@ from bandfall import KernelDescentRegressor
 from bandfall.backends import HOST, NumpyBackend, base, resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Flow, Stopping, fit_path
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels import KERNELS, get_kernel, vanishing_bandwidth
 from bandfall.model import KernelSum
 from bandfall.operators import WeightedOperator
 from bandfall.schedules import MinimumSpeed
@@ -133,6 +133,26 @@ def test_gradients(backend, name):
         step = 1e-5 * np.eye(3)[feature]
         ahead, behind = HOST.evaluate(model, X_new + step), HOST.evaluate(model, X_new - step)
         assert_allclose(found[:, feature], (ahead - behind) / 2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_one_threshold_below_which_a_bandwidth_is_as_good_as_zero(backend, dtype, name):
+    """In products, sums and gradients alike: no overflow, and nothing left but equal rows."""
+    X, X_new = table(dtype)
+    C = np.random.default_rng(1).normal(size=(1, len(X), 1)).astype(dtype)
+    bandwidth = vanishing_bandwidth(np.finfo(dtype))
+    zero, small = (
+        KernelSum(X, get_kernel(name), np.array([one]), C, np.zeros(1)) for one in (0.0, bandwidth)
+    )
+    assert_array_equal(backend.evaluate(small, X_new), backend.evaluate(zero, X_new))
+    assert_array_equal(backend.gradient(small, X_new), 0.0)
+    operator = backend.operator(X, get_kernel(name))
+    block = operator.array(C[0])
+    assert_allclose(
+        operator.numpy(operator.product(bandwidth, block)),
+        operator.numpy(operator.product(0.0, block)),
+        atol=rounding(dtype, 10),
+    )
 
 
 def test_a_large_offset_keeps_its_digits(backend):

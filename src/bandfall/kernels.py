@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KERNELS", "Kernel", "get_kernel", "kernel_matrix"]
+__all__ = ["KERNELS", "Kernel", "get_kernel", "kernel_matrix", "vanishing_bandwidth"]
 
 # NumPy array or torch tensor; formulas below use only what both offer.
 Array = Any
@@ -254,6 +254,15 @@ def _checked_profile(function: Callable[[Array], Array]) -> Kernel:
     return Kernel(name, 1, _UserProfile(function))
 
 
+def vanishing_bandwidth(limits: Any) -> float:
+    """The bandwidth up to which one is as good as 0, in a dtype that a finfo describes.
+
+    1/bandwidth² is still a number there, and so is its product with coefficients up to 1e4; data
+    that are not refused for being too small span many times as much.
+    """
+    return float(limits.tiny) ** 0.45
+
+
 def kernel_matrix(
     kernel: Kernel,
     distances: Array,
@@ -286,7 +295,7 @@ def kernel_matrix(
     if out is None:
         out = xp.empty_like(distances)
     limits = xp.finfo(distances.dtype)
-    if bandwidth <= float(limits.tiny) ** 0.5:  # 1/bandwidth² would overflow: the limit itself
+    if bandwidth <= vanishing_bandwidth(limits):
         out[...] = distances == 0
         return out
     scale = 0.0 if math.isinf(bandwidth) else bandwidth**-kernel.power

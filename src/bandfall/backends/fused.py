@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from bandfall.kernels import KERNELS, Kernel
+from bandfall.kernels import KERNELS, Kernel, vanishing_bandwidth
 from bandfall.operators.base import GIBIBYTE
 
 Tensor = Any
@@ -305,7 +305,7 @@ def _scale(kernel: Kernel, bandwidth: float, unit: float, dtype: torch.dtype) ->
     At bandwidth 0, so much that only coinciding rows are left.
     """
     limit = float(torch.finfo(dtype).max) ** 0.8
-    if bandwidth <= unit * limit**-0.4:
+    if bandwidth <= unit * vanishing_bandwidth(torch.finfo(dtype)):
         return limit
     return min(_kernels().FOLDS[kernel.name] * (unit / bandwidth) ** 2, limit)
 

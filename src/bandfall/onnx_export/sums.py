@@ -10,6 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from bandfall.backends import Sum
+from bandfall.kernels import vanishing_bandwidth
 from bandfall.onnx_export.builder import Graph, Symbol
 
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
@@ -78,8 +79,7 @@ def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) 
     n, k = len(model.X), len(model.offset)
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by act as zero, which is exact equality of rows.
-    tiny = float(np.finfo(model.coefficients.dtype).tiny) ** 0.25
-    positive = model.bandwidths > tiny
+    positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))
     scales = [
         0.0 if math.isinf(bandwidth) else float(bandwidth) ** -model.kernel.power
         for bandwidth in model.bandwidths[positive]

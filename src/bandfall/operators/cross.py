@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
 from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.distances import squared_distances, squared_norms, to_power
 from bandfall.operators.rows import (
@@ -244,12 +244,9 @@ def check_columns(new: Array, train: Array) -> None:
 
 
 def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> np.ndarray:
-    """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0.
-
-    Below, 1/bandwidth² might overflow in the dtype that `limits`, a finfo, describes.
-    """
+    """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0."""
     values = np.asarray(bandwidths, dtype=float)
-    return np.flatnonzero((values > float(limits.tiny) ** 0.4) & np.isfinite(values))
+    return np.flatnonzero((values > vanishing_bandwidth(limits)) & np.isfinite(values))
 
 
 class _BlockPlan:

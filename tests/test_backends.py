@@ -35,8 +35,23 @@ ON_A_GPU = pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])
 BANDWIDTHS = np.array([np.inf, 4.0, 0.8, 1e-3, 0.0])
 
 
-@pytest.fixture(params=[*BACKENDS, ON_A_GPU])
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers as threads of this process, with their client as the current one."""
+    distributed = pytest.importorskip("distributed")
+    options = {"processes": False, "n_workers": 2, "threads_per_worker": 1}
+    with distributed.LocalCluster(**options, dashboard_address=None) as workers:
+        with distributed.Client(workers) as client:
+            yield client
+
+
+@pytest.fixture(params=[*BACKENDS, "dask", ON_A_GPU])
 def backend(request):
+    if request.param == "dask":
+        request.getfixturevalue("cluster")
+        from bandfall.backends.dask_backend import DaskBackend
+
+        return DaskBackend(worth_sending=0)
     return TorchBackend("cuda") if request.param == "cuda" else BACKENDS[request.param]()
 
 

@@ -85,6 +85,10 @@ class Backend(Protocol):
         """
         ...
 
+    def release(self, operator: KernelOperator) -> None:
+        """Take back what an operator of `operator` holds elsewhere; it cannot be used after."""
+        ...
+
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         """Products with K(σ) between new rows and those of X, in the dtype of X."""
         ...
@@ -135,6 +139,9 @@ class NumpyBackend:
         """See `Backend.operator`."""
         dtype = X.dtype if dtype is None else dtype
         return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
+
+    def release(self, operator: KernelOperator) -> None:
+        """See `Backend.release`: it holds nothing elsewhere."""
 
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         """See `Backend.cross`."""

@@ -1,36 +1,42 @@
-"""Where products are computed: NumPy on the host, or torch on a device."""
+"""Where products are computed: NumPy on the host, torch on a device, or a cluster."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from typing import Any
 
-ALLOWED = "None, 'auto', 'cpu', 'cuda' or 'cuda:N'"
+from bandfall.backends.cluster import check_installed, is_cluster
+
+ALLOWED = "None, 'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
 
 
 def check_device(device: str | None) -> str | None:
-    """The device that `device` stands for: None for NumPy, else what torch calls it.
+    """The device that `device` stands for: None for NumPy, a cluster, or what torch calls it.
 
     Parameters
     ----------
-    device : None, "auto", "cpu", "cuda" or "cuda:N"
+    device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
         None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
-        "auto" takes a GPU if there is one and NumPy otherwise.
+        "auto" takes a GPU if there is one and NumPy otherwise. "dask" and addresses such as
+        "tcp://host:8786" name clusters; whether one is there shows when it is asked.
 
     Examples
     --------
     >>> from bandfall.backends import check_device
     >>> check_device(None) is None
     True
-    >>> check_device("tpu")
+    >>> check_device("tpu")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    ValueError: device='tpu' is unknown; allowed: None, 'auto', 'cpu', 'cuda' or 'cuda:N'
+    ValueError: device='tpu' is unknown; allowed: None, 'auto', 'cpu', 'cuda', 'cuda:N', ...
     """
     if device is None:
         return None
     if not isinstance(device, str):
         raise TypeError(f"device={device!r} must be {ALLOWED}; got {type(device).__name__}")
+    if is_cluster(device):
+        check_installed(device)
+        return device
     kind, _, index = device.partition(":")
     well_formed = device in ("auto", "cpu", "cuda") or (kind == "cuda" and index.isdecimal())
     if not well_formed:
@@ -52,7 +58,7 @@ def check_device(device: str | None) -> str | None:
 
 
 def for_any_machine(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator trained on a GPU, which must load where there is none."""
+    """Parameters of an estimator trained on a GPU or a cluster, which must load where there is none."""
     if parameters.get("device") is None:
         return parameters
     return {**parameters, "device": "auto"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from bandfall.backends.base import Backend, NumpyBackend
+from bandfall.backends.cluster import is_cluster
 from bandfall.backends.device import check_device
 from bandfall.operators.base import DEFAULT_BUDGET
 
@@ -21,9 +22,11 @@ def resolve_backend(
 
     Parameters
     ----------
-    device : None, "auto", "cpu", "cuda" or "cuda:N"
+    device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
         None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
         "auto" takes a GPU, if there is one, for more than 2,000 rows, and NumPy otherwise.
+        "dask" computes on the cluster of the current client, an address such as
+        "tcp://host:8786" on that of the scheduler there.
     memory_budget : int
         Bytes.
     n_rows : int, optional
@@ -40,6 +43,10 @@ def resolve_backend(
     checked = None if few else check_device(device)
     if checked is None:
         return NumpyBackend(int(memory_budget))
+    if is_cluster(checked):
+        from bandfall.backends.dask_backend import DaskBackend
+
+        return DaskBackend(checked, int(memory_budget))
     return _torch_backend(checked, int(memory_budget))
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
@@ -108,10 +110,23 @@ def fit_path(
     -------
     Path
     """
+    if operator is None:
+        with _operator(backend, X, kernel, y.shape[1]) as operator:
+            return fit_path(
+                X,
+                y,
+                kernel,
+                solver=solver,
+                schedule=schedule,
+                stopping=stopping,
+                bandwidth=bandwidth,
+                weights=weights,
+                backend=backend,
+                operator=operator,
+                watcher=watcher,
+            )
     offset = column_means(y, weights)
     scale = column_norms(y, offset, weights)
-    if operator is None:
-        operator = backend.operator(X, kernel, n_columns=y.shape[1])
     if bandwidth is None:
         bandwidth = operator.max_distance()
         if math.isfinite(schedule.floor):
@@ -164,7 +179,15 @@ def resume_path(
     if not np.any(path.scale > 0):
         return path
     if operator is None:
-        operator = backend.operator(path.X, path.kernel, n_columns=path.residual.shape[1])
+        with _operator(backend, path.X, path.kernel, path.residual.shape[1]) as operator:
+            return resume_path(
+                path,
+                schedule=schedule,
+                stopping=stopping,
+                backend=backend,
+                operator=operator,
+                watcher=watcher,
+            )
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
         path = _before_floor(path, schedule.floor, operator, backend)
     if path.weights is not None:
@@ -198,6 +221,18 @@ def resume_path(
     if not backend.trusted:
         _check_sums(path, trained, backend)
     return trained
+
+
+@contextmanager
+def _operator(
+    backend: Backend, X: np.ndarray, kernel: Kernel, n_columns: int
+) -> Iterator[KernelOperator]:
+    """An operator that is given back in the end, also after errors."""
+    operator = backend.operator(X, kernel, n_columns=n_columns)
+    try:
+        yield operator
+    finally:
+        backend.release(operator)
 
 
 def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) -> None:

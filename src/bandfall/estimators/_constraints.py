@@ -46,7 +46,7 @@ class _DeviceName(Options):
         return isinstance(val, str)
 
     def __str__(self) -> str:
-        return "'auto', 'cpu', 'cuda' or 'cuda:N'"
+        return "'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
 
 
 def number(low: float, high: float | None = None, closed: str = "left") -> Interval:

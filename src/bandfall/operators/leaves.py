@@ -28,11 +28,12 @@ class Leaves:
 
     def distance_bounds(self) -> np.ndarray:
         """Smallest possible distance between rows of each two leaves, (n_leaves, n_leaves)."""
-        nearest = np.empty((len(self.slices), len(self.slices)))
-        for i, (low, high) in enumerate(zip(self.low, self.high, strict=True)):
-            gap = np.maximum(self.low - high, low - self.high)
-            nearest[i] = np.linalg.norm(np.maximum(gap, 0.0), axis=1)
-        return nearest
+        return np.stack([self.distances_from(i) for i in range(len(self.slices))])
+
+    def distances_from(self, i: int) -> np.ndarray:
+        """Smallest possible distance between rows of leaf i and of every leaf, (n_leaves,)."""
+        gap = np.maximum(self.low - self.high[i], self.low[i] - self.high)
+        return np.linalg.norm(np.maximum(gap, 0.0), axis=1)
 
 
 def _split(X: np.ndarray, max_size: int) -> list[np.ndarray]:

@@ -1,0 +1,178 @@
+"""A Dask cluster as backends see it: found by its name, checked, asked in bounded time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from bandfall.operators.base import GIBIBYTE
+from bandfall.version import __version__
+
+Client = Any  # of distributed, which is imported where it is needed
+
+log = logging.getLogger("bandfall.cluster")
+
+ANSWER_SECONDS = 10.0  # in which a scheduler, and workers that are well, answer a question
+_MEMORY_SHARE = 0.6  # of a worker's limit, that what it holds may take
+
+_connected: dict[str, Client] = {}
+_checked: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
+
+
+class ClusterError(RuntimeError):
+    """A cluster is not there, is gone, or cannot do what is asked of it."""
+
+
+def is_cluster(device: object) -> bool:
+    """Whether a device names a cluster: "dask", or an address such as "tcp://host:8786".
+
+    Examples
+    --------
+    >>> from bandfall.backends.cluster import is_cluster
+    >>> [is_cluster(name) for name in ("dask", "tcp://10.0.0.1:8786", "cuda:0", None)]
+    [True, True, False, False]
+    """
+    return isinstance(device, str) and (device == "dask" or "://" in device)
+
+
+def check_installed(device: str) -> None:
+    """Raise unless the package that clusters need is there."""
+    if find_spec("distributed") is None:
+        raise ImportError(f"device={device!r} needs Dask: pip install 'bandfall[dask]'")
+
+
+def connect(device: str) -> Client:
+    """The client that a device stands for: the current one, or one for that address.
+
+    A connection to an address is kept for the life of the process, and made anew where it broke.
+    """
+    check_installed(device)
+    from distributed import Client as DaskClient
+
+    if device == "dask":
+        try:
+            client = DaskClient.current()
+        except ValueError:
+            raise ClusterError(
+                "device='dask' needs a running client: `from distributed import Client; "
+                "client = Client()` starts workers on this machine, `Client('tcp://host:8786')` "
+                "connects to a scheduler; or name the scheduler, device='tcp://host:8786'"
+            ) from None
+    else:
+        client = _connected.get(device)
+        if client is None or client.status != "running":
+            try:
+                client = DaskClient(device, set_as_default=False, timeout=ANSWER_SECONDS)
+            except (OSError, ValueError) as error:
+                raise ClusterError(f"no scheduler answers at {device}: {error}") from error
+            _connected[device] = client
+    if client.asynchronous:
+        raise ClusterError(f"device={device!r}: an asynchronous client cannot be waited for")
+    return client
+
+
+def within(seconds: float, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """What a function returns; TimeoutError where it takes longer, and goes on by itself.
+
+    A stopped worker answers nothing, and what waits for all workers then waits for ever.
+    """
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(function(*arguments, **named))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="bandfall-cluster", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not outcome:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return outcome[0]
+
+
+def check_alive(client: Client) -> None:
+    """Raise unless the scheduler is there."""
+    if client.status != "running":
+        raise ClusterError(
+            f"the connection to the Dask scheduler at {_address(client)} was lost; start the "
+            "cluster again and fit again (with a checkpoint, only the last stage is lost)"
+        )
+
+
+def threads_of(client: Client) -> dict[str, int]:
+    """Threads of every worker by its address; none where no worker is left."""
+    check_alive(client)
+    try:
+        return dict(within(ANSWER_SECONDS, client.nthreads))
+    except (TimeoutError, OSError) as error:
+        check_alive(client)
+        raise ClusterError(
+            f"the Dask scheduler at {_address(client)} does not answer: {error}"
+        ) from error
+
+
+def check_workers(client: Client, n_bytes: int) -> None:
+    """Refuse workers without this package, or without the memory for what they are to hold."""
+    workers = within(ANSWER_SECONDS, client.scheduler_info)["workers"]
+    small = {
+        address: limit
+        for address, worker in workers.items()
+        if 0 < (limit := worker.get("memory_limit") or 0) * _MEMORY_SHARE < n_bytes
+    }
+    if small:
+        raise MemoryError(
+            f"every worker is to hold {n_bytes / GIBIBYTE:.3f} GiB, for which "
+            + _listed(f"{a} ({limit / GIBIBYTE:.3f} GiB)" for a, limit in small.items())
+            + " cannot spare the memory; raise --memory-limit there, or use fewer rows or float32"
+        )
+    known = _checked.setdefault(client, set())
+    if not known >= workers.keys():
+        _check_versions(client)
+        known.update(workers)
+
+
+def _check_versions(client: Client) -> None:
+    try:
+        found = within(ANSWER_SECONDS, client.get_versions, packages=["bandfall"])
+    except TimeoutError:
+        log.warning("some worker does not answer: versions were not checked")
+        return
+    own = {"scheduler": found["scheduler"], **found["workers"]}
+    versions = {name: one["packages"].get("bandfall") for name, one in own.items() if one}
+    without = [name for name, version in versions.items() if version is None]
+    if without:
+        raise ClusterError(
+            f"bandfall is not installed on {_listed(without)}: pip install 'bandfall[dask]' there"
+        )
+    other = {name: version for name, version in versions.items() if version != __version__}
+    if other:
+        listed = _listed(f"{name} ({version})" for name, version in other.items())
+        raise ClusterError(f"bandfall is {__version__} here, but not on {listed}")
+    _warn_of_other_numpy(found)
+
+
+def _warn_of_other_numpy(found: dict[str, Any]) -> None:
+    """Another NumPy may round differently: results are still right, but not the same bits."""
+    numpy = found["client"]["packages"].get("numpy")
+    other = [a for a, one in found["workers"].items() if one["packages"].get("numpy") != numpy]
+    if other:
+        log.warning("NumPy is not version %s on %s: bits may differ", numpy, _listed(other))
+
+
+def _listed(names: Iterable[str], most: int = 5) -> str:
+    names = sorted(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _address(client: Client) -> str:
+    return getattr(getattr(client, "scheduler", None), "address", "an unknown address")

@@ -1,0 +1,344 @@
+"""Calls on a cluster that survive what happens to its workers.
+
+What a fit needs again and again (its rows) is held by a worker plugin: the scheduler gives it to
+every worker there is and to every one that joins, so that no worker ever waits for another. A
+call names the plugin, a method and its arguments, and can run anywhere, any number of times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
+from contextlib import suppress
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any, Protocol
+from weakref import finalize
+
+import dask
+from distributed import KilledWorker, get_worker
+from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
+
+from bandfall.backends.cluster import (
+    ANSWER_SECONDS,
+    Client,
+    ClusterError,
+    check_alive,
+    check_workers,
+    log,
+    threads_of,
+    within,
+)
+
+MAX_ATTEMPTS = 4  # of one call; a scheduler makes as many of its own before it gives one up
+NO_WORKERS_SECONDS = 60.0  # that a cluster may be without any worker
+_STRAGGLING = 4.0  # times the usual seconds of a call, after which it is run elsewhere as well
+_FEWEST_SECONDS = 1.0  # before that
+_TICK = 0.2  # seconds
+_CHECK_SECONDS = 5.0  # between looks at the cluster while nothing comes
+_BUDGET_SHARE = 0.4  # of a worker's memory limit, for kernel matrices
+_HANDOVER_SECONDS = 10.0  # that a call waits for what it needs to reach its worker
+_INLINE_BYTES = 1 << 20  # of an argument that all calls share: beyond, it is sent once
+_OF_THE_CLUSTER = (KilledWorker, CancelledError, asyncio.CancelledError, OSError, TimeoutError)
+
+
+class Holding(Protocol):
+    """What workers hold: calls go to its methods."""
+
+    budget: int  # bytes for kernel matrices; a worker lowers it to what it has
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes itself."""
+        ...
+
+
+@dataclass(frozen=True)
+class Call:
+    """A method of what is held, its arguments, and the worker it had best run on, if any."""
+
+    method: str
+    arguments: tuple[Any, ...]
+    worker: str | None = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call returned, and the worker it ran on."""
+
+    value: Any
+    worker: str
+
+
+class NotHeldError(OSError):
+    """A call came to a worker that does not hold what it needs."""
+
+
+class HoldingPlugin(WorkerPlugin):
+    """Keeps something on every worker until it is unregistered."""
+
+    def __init__(self, holding: Holding):
+        self.holding = holding
+
+    def setup(self, worker: Any) -> None:
+        """Lower the budget to what this worker has."""
+        limit = worker.memory_manager.memory_limit
+        if limit:
+            self.holding.budget = min(self.holding.budget, int(_BUDGET_SHARE * limit))
+
+
+class GuardPlugin(SchedulerPlugin):
+    """Takes back what workers hold when their client is gone: one that is killed cannot."""
+
+    def __init__(self, client: str, name: str):
+        self.client = client
+        self.name = name
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """Called by the scheduler for every client that leaves."""
+        if client == self.client and self.name in scheduler.worker_plugins:
+            scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, self.name)
+            scheduler.loop.add_callback(scheduler.remove_plugin, self.name)
+
+
+def call_held(name: str, method: str, arguments: tuple[Any, ...], shared: Any) -> Answer:
+    """Run a call where this is called; what all calls share comes last."""
+    worker = get_worker()
+    until = time.monotonic() + _HANDOVER_SECONDS
+    while (plugin := worker.plugins.get(name)) is None:
+        if time.monotonic() > until:
+            raise NotHeldError(f"{worker.address} does not hold {name}")
+        time.sleep(0.02)
+    value = getattr(plugin.holding, method)(*arguments, shared)
+    return Answer(value, worker.address)
+
+
+class Crew:
+    """The workers of a cluster, each with the same thing in hand.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    holding : Holding
+    name : str
+        Of its tasks, as a dashboard shows them.
+    """
+
+    def __init__(self, client: Client, holding: Holding, name: str = "bandfall-product"):
+        check_workers(client, holding.nbytes)
+        self._client = client
+        self._token = uuid.uuid4().hex
+        self._tasks = f"{name}-{self._token}"
+        self._n_runs = 0
+        self._usual: float | None = None  # seconds of a call
+        self._suspects: dict[
+            str, Any
+        ] = {}  # workers by address, with a call they have not answered
+        self._known: set[str] = set()
+        self._plugin = f"bandfall-{self._token}"
+        self.close = finalize(self, _unregister, client, self._plugin)
+        _register(client, self._plugin, holding)
+
+    def threads(self) -> int:
+        """Of all workers that are well, at least one; workers that come and go are logged."""
+        present = threads_of(self._client)
+        lost, joined = self._known - present.keys(), present.keys() - self._known
+        if lost or joined:
+            log.info("%d workers (%d joined, %d lost)", len(present), len(joined), len(lost))
+        if lost:
+            log.warning("lost %s", ", ".join(sorted(lost)))
+        self._known = set(present)
+        self._forgive()
+        return max(1, sum(n for one, n in present.items() if one not in self._suspects))
+
+    def run(self, calls: Sequence[Call], shared: Any = None) -> list[Answer]:
+        """The answers to all calls, in order.
+
+        A call that is lost, or takes much longer than usual, is made again on another worker; an
+        error that is the call's own is raised.
+        """
+        check_alive(self._client)
+        self._n_runs += 1
+        return _Run(self, calls, shared).answers()
+
+    def _forgive(self) -> None:
+        """Workers that have answered after all are trusted again."""
+        self._suspects = {a: late for a, late in self._suspects.items() if not late.done()}
+
+    def _submit(self, key: tuple[Any, ...], call: Call, shared: Any, not_on: set[str]) -> Any:
+        """A future for the call, kept away from some workers where there are others."""
+        workers = None
+        if call.worker is not None and call.worker not in not_on:
+            workers = [call.worker]
+        elif not_on:
+            workers = [one for one in threads_of(self._client) if one not in not_on] or None
+        # What is repeated carries its arguments along, however large: it is to wait for nobody.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            return self._client.submit(
+                call_held,
+                self._plugin,
+                call.method,
+                call.arguments,
+                shared,
+                key=(self._tasks, self._n_runs, *key),
+                pure=False,
+                workers=workers,
+                allow_other_workers=workers is not None,
+            )
+
+
+@dataclass
+class _Attempt:
+    """One try at a call: `answer` completes when the result has come back."""
+
+    number: int  # of the call
+    future: Any
+    answer: Any
+    start: float = field(default_factory=time.monotonic)
+
+
+class _Run:
+    """Some calls under way."""
+
+    def __init__(self, crew: Crew, calls: Sequence[Call], shared: Any):
+        self._crew = crew
+        self._client = crew._client
+        self._calls = calls
+        self._shared = shared
+        self._sent = self._send_shared()
+        self._answers: dict[int, Answer] = {}
+        self._attempts: list[_Attempt] = []
+        self._n_attempts = [0] * len(calls)
+        self._seconds: list[float] = []
+        self._last_look = time.monotonic()
+        self._last_worker = time.monotonic()
+
+    def answers(self) -> list[Answer]:
+        crew = self._crew
+        try:
+            for number in range(len(self._calls)):
+                self._start(number, self._sent, set(crew._suspects))
+            while len(self._answers) < len(self._calls):
+                done, _ = wait(
+                    [one.answer for one in self._attempts], _TICK, return_when=FIRST_COMPLETED
+                )
+                for attempt in [one for one in self._attempts if one.answer in done]:
+                    self._take(attempt)
+                check_alive(self._client)
+                if not done:
+                    self._look()
+                self._repeat_stragglers()
+        finally:
+            for attempt in self._attempts:
+                attempt.answer.cancel()
+        crew._usual = median(self._seconds) if self._seconds else crew._usual
+        return [self._answers[number] for number in range(len(self._calls))]
+
+    def _start(self, number: int, shared: Any, not_on: set[str]) -> None:
+        self._n_attempts[number] += 1
+        key = (number, self._n_attempts[number])
+        future = self._crew._submit(key, self._calls[number], shared, not_on)
+        loop = self._client.loop.asyncio_loop
+        answer = asyncio.run_coroutine_threadsafe(_answer(future), loop)
+        self._attempts.append(_Attempt(number, future, answer))
+
+    def _take(self, attempt: _Attempt) -> None:
+        """An attempt has come to its end, well or not."""
+        self._attempts.remove(attempt)
+        number = attempt.number
+        if number in self._answers:
+            return
+        try:
+            self._answers[number] = attempt.answer.result()
+        except _OF_THE_CLUSTER as error:
+            check_alive(self._client)
+            log.warning("call %d of %s failed: %r", number, self._crew._tasks, error)
+            if any(one.number == number for one in self._attempts):
+                return
+            if self._n_attempts[number] >= MAX_ATTEMPTS:
+                raise ClusterError(
+                    f"{MAX_ATTEMPTS} attempts at the same {type(error).__name__}: {error}; are "
+                    "the workers killed for want of memory?"
+                ) from error
+            self._start(number, self._shared, set(self._crew._suspects))
+        else:
+            self._seconds.append(time.monotonic() - attempt.start)
+            for other in [one for one in self._attempts if one.number == number]:
+                other.answer.cancel()
+                self._attempts.remove(other)
+
+    def _repeat_stragglers(self) -> None:
+        """Run calls that take much longer than others on other workers as well."""
+        usual = median(self._seconds) if self._seconds else self._crew._usual
+        if usual is None:
+            return
+        late = time.monotonic() - max(_FEWEST_SECONDS, _STRAGGLING * usual)
+        under_way = [one.number for one in self._attempts]
+        slow = [
+            one
+            for one in self._attempts
+            if one.start < late
+            and under_way.count(one.number) == 1
+            and self._n_attempts[one.number] < MAX_ATTEMPTS
+        ]
+        if not slow:
+            return
+        processing = within(ANSWER_SECONDS, self._client.processing)
+        where = {key: worker for worker, keys in processing.items() for key in keys}
+        for attempt in slow:
+            worker = where.get(attempt.future.key)
+            if worker is None or not processing.keys() - self._crew._suspects.keys() - {worker}:
+                continue
+            log.warning("%s is late: its call runs elsewhere as well", worker)
+            self._crew._suspects[worker] = attempt.future
+            self._start(attempt.number, self._shared, set(self._crew._suspects))
+
+    def _look(self) -> None:
+        """Nothing comes: are there scheduler and workers at all?"""
+        now = time.monotonic()
+        if now - self._last_look < _CHECK_SECONDS:
+            return
+        self._last_look = now
+        if threads_of(self._client):
+            self._last_worker = now
+        elif now - self._last_worker > NO_WORKERS_SECONDS:
+            raise ClusterError(f"no worker was there for {NO_WORKERS_SECONDS:g} s")
+
+    def _send_shared(self) -> Any:
+        """What all calls share, sent once where it is large."""
+        if getattr(self._shared, "nbytes", 0) <= _INLINE_BYTES:
+            return self._shared
+        healthy = [one for one in self._crew._known if one not in self._crew._suspects]
+        try:
+            return within(
+                ANSWER_SECONDS,
+                self._client.scatter,
+                self._shared,
+                workers=healthy or None,
+                hash=False,
+            )
+        except (TimeoutError, OSError, ValueError):
+            check_alive(self._client)
+            return self._shared
+
+
+async def _answer(future: Any) -> Any:
+    return await future
+
+
+def _register(client: Client, name: str, holding: Holding) -> None:
+    """Give it to all workers; one that is stopped, or dies now, is not waited for."""
+    within(ANSWER_SECONDS, client.register_plugin, GuardPlugin(client.id, name), name=name)
+    with suppress(TimeoutError, OSError):
+        within(ANSWER_SECONDS, client.register_plugin, HoldingPlugin(holding), name=name)
+
+
+def _unregister(client: Client, name: str) -> None:
+    """Take it back; a worker that is stopped gives it back when it goes on."""
+    for unregister in (client.unregister_scheduler_plugin, client.unregister_worker_plugin):
+        if client.status == "running":
+            with suppress(TimeoutError, OSError, ValueError, RuntimeError):
+                within(ANSWER_SECONDS, unregister, name)

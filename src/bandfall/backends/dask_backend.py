@@ -1,0 +1,223 @@
+"""A Dask cluster: every worker holds the rows, and computes a share of every product."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from bandfall.backends.base import NumpyBackend, Sum
+from bandfall.backends.cluster import Client, connect, log
+from bandfall.backends.crew import Call, Crew
+from bandfall.backends.held import HeldRows, HeldSum
+from bandfall.kernels import Kernel
+from bandfall.operators import KernelOperator
+from bandfall.operators.base import (
+    DEFAULT_BUDGET,
+    GIBIBYTE,
+    RepeatedRowsOperator,
+    group_rows,
+    group_sums,
+    vector_share,
+)
+from bandfall.operators.distances import largest_distance
+from bandfall.operators.leaves import Leaves
+from bandfall.operators.rows import blas_threads_for
+from bandfall.operators.tiles import LEAF_SIZE
+
+_CALLS_PER_THREAD = 3  # of one product: workers are not equally fast
+_FEWEST_LEAVES = 32
+_SMALLEST_LEAF = 16  # rows
+_WORTH_SENDING = 1 << 30  # kernel entries of a prediction: below, it is done before it is sent
+_SHARES = 64  # of the rows of a prediction
+
+
+class DaskBackend:
+    """The workers of a Dask cluster.
+
+    Training rows are held by every worker; a product is computed in shares of their leaves, whose
+    borders depend on the number of rows alone, so that results are the same to the bit whatever
+    number of workers there are, and whichever of them die or join. Solver, schedule and stopping
+    stay here.
+
+    Parameters
+    ----------
+    device : str
+        "dask" for the current client, or the address of a scheduler.
+    budget : int
+        Bytes for a solver's vectors here, and for kernel matrices on each worker.
+    worth_sending : int
+        Kernel entries from which on predictions are computed on the cluster.
+    """
+
+    # A worker on which something went wrong is caught at a few rows; see `resume_path`.
+    trusted = False
+
+    def __init__(
+        self,
+        device: str = "dask",
+        budget: int = DEFAULT_BUDGET,
+        worth_sending: int = _WORTH_SENDING,
+    ):
+        self.device = device
+        self.budget = budget
+        self._worth_sending = worth_sending
+
+    def __repr__(self) -> str:
+        return f"DaskBackend(device={self.device!r}, budget={self.budget})"
+
+    @cached_property
+    def client(self) -> Client:
+        """Connected when it is first needed."""
+        return connect(self.device)
+
+    def operator(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype | type | None = None,
+        n_columns: int = 1,
+    ) -> KernelOperator:
+        """See `Backend.operator`."""
+        dtype = np.dtype(X.dtype if dtype is None else dtype)
+        vectors = vector_share(self.budget, len(X), n_columns, dtype)
+        labels, n_distinct = group_rows(X)
+        if n_distinct == len(X):
+            return DaskOperator(self.client, X, kernel, dtype, self.budget, vectors)
+        distinct = np.empty((n_distinct, X.shape[1]), X.dtype)
+        distinct[labels] = X
+        operator = DaskOperator(self.client, distinct, kernel, dtype, self.budget, vectors)
+        return RepeatedRowsOperator(operator, labels)
+
+    def release(self, operator: Any) -> None:
+        """See `Backend.release`."""
+        getattr(operator, "operator", operator).close()
+
+    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.evaluate`."""
+        return self._at_rows("evaluate", model, X, axis=0)
+
+    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.staged`."""
+        return self._at_rows("staged", model, X, axis=1)
+
+    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """See `Backend.gradient`."""
+        return self._at_rows("gradient", model, X, axis=0)
+
+    def threads(self, n_rows: int) -> AbstractContextManager[None]:
+        """See `Backend.threads`: those of this process."""
+        return blas_threads_for(n_rows)
+
+    def _at_rows(self, method: str, model: Sum, X: np.ndarray, axis: int) -> np.ndarray:
+        """A method of a model at new rows, in shares of them where there is much to do."""
+        n_entries = len(X) * len(model.X) * len(model.bandwidths)
+        if not len(X) or n_entries < self._worth_sending:
+            return getattr(NumpyBackend(self.budget), method)(model, X)
+        crew = Crew(self.client, HeldSum(model, self.budget), "bandfall-sum")
+        try:
+            parts = np.array_split(X, min(len(X), _SHARES))
+            answers = crew.run([Call(method, (part,)) for part in parts])
+        finally:
+            crew.close()
+        return np.concatenate([answer.value for answer in answers], axis=axis)
+
+
+class DaskOperator:
+    """Products with K(σ) on a cluster, for rows that are all different.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    dtype : dtype
+        Of K(σ) and its products.
+    budget : int
+        Bytes for kernel matrices on each worker.
+    vector_bytes : int
+        For a solver's own arrays here.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype,
+        budget: int,
+        vector_bytes: int,
+    ):
+        self.kernel = kernel
+        self.dtype = dtype
+        self.n_rows = len(X)
+        self.trace = float(self.n_rows)
+        self.vector_bytes = vector_bytes
+        self.n_evaluations = 0
+        self._X = X
+        self._leaves = Leaves(np.asarray(X, dtype=np.float64), _leaf_size(len(X)))
+        held = HeldRows(X, self._leaves, kernel, dtype, budget)
+        log.info(
+            "%d rows on every worker: %.3f GiB, and up to %.3f GiB of kernel entries",
+            len(X),
+            held.nbytes / GIBIBYTE,
+            budget / GIBIBYTE,
+        )
+        self._crew = Crew(client, held)
+        self._bandwidth = np.nan
+        self._shares: list[Call] = []
+
+    def close(self) -> None:
+        """Take the rows back from the workers."""
+        self._crew.close()
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """`values` in the operator's dtype."""
+        return np.array(values, dtype=self.dtype)
+
+    def numpy(self, array: np.ndarray) -> np.ndarray:
+        """`array` itself."""
+        return array
+
+    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Zeros in the operator's dtype."""
+        return np.zeros(shape, self.dtype)
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        return largest_distance(np.asarray(self._X, dtype=np.float64), LEAF_SIZE)
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K(bandwidth) @ block."""
+        if bandwidth == 0.0:
+            return group_sums(np.arange(self.n_rows), self.n_rows, block)
+        if bandwidth != self._bandwidth:
+            self._shares, self._bandwidth = self._divided(bandwidth), bandwidth
+        answers = self._crew.run(self._shares, np.ascontiguousarray(block[self._leaves.order]))
+        result = np.empty_like(block)
+        result[self._leaves.order] = np.concatenate([answer.value[0] for answer in answers])
+        self.n_evaluations += sum(answer.value[1] for answer in answers)
+        # Tiles that were kept are where they were evaluated.
+        self._shares = [
+            Call(share.method, share.arguments, answer.worker)
+            for share, answer in zip(self._shares, answers, strict=True)
+        ]
+        return result
+
+    def _divided(self, bandwidth: float) -> list[Call]:
+        """Leaves in as many shares as keep all threads busy; any division gives the same bits."""
+        n_leaves = len(self._leaves.slices)
+        n_shares = min(n_leaves, _CALLS_PER_THREAD * self._crew.threads())
+        borders = np.linspace(0, n_leaves, n_shares + 1).astype(int).tolist()
+        return [
+            Call("product", (bandwidth, first, last))
+            for first, last in pairwise(borders)
+        ]
+
+
+def _leaf_size(n_rows: int) -> int:
+    """Rows of a leaf, by their number alone: where shares may begin and end."""
+    return max(_SMALLEST_LEAF, min(LEAF_SIZE, n_rows // _FEWEST_LEAVES))

@@ -1,0 +1,181 @@
+"""What workers of a cluster hold, and what they compute with it."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from bandfall.backends.base import Backend, NumpyBackend, Sum
+from bandfall.kernels import Kernel
+from bandfall.operators.leaves import Leaves
+from bandfall.operators.rows import blas_threads_for, scratch
+from bandfall.operators.tiles import Tiles
+
+
+class HeldRows:
+    """The rows of one fit: products with K(σ) for some of their leaves.
+
+    What comes out depends on the rows and the leaf alone, to the bit: not on the worker (of one
+    kind), its threads or its memory, nor on which leaves are asked for together.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    leaves : Leaves
+    kernel : Kernel
+    dtype : dtype
+        Of K(σ).
+    budget : int
+        Bytes for tiles of K(σ) that are kept for the next product at the same bandwidth.
+    """
+
+    def __init__(self, X: np.ndarray, leaves: Leaves, kernel: Kernel, dtype: np.dtype, budget: int):
+        self.X, self.leaves, self.kernel, self.dtype, self.budget = X, leaves, kernel, dtype, budget
+        self._engine: Any = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("X", "leaves", "kernel", "dtype", "budget")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def nbytes(self) -> int:
+        """Rows, as they come, in float64 and as tiles need them."""
+        n, d = self.X.shape
+        tiles = (2 * d + 2) * self.dtype.itemsize
+        return self.X.nbytes + n * (d * 8 + tiles) + self.leaves.order.nbytes
+
+    def product(
+        self, bandwidth: float, first: int, last: int, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """Rows of K(bandwidth) @ vector in leaves first … last − 1, and entries evaluated for it.
+
+        The vector, and what is returned, are in the order of the leaves.
+        """
+        with self._lock:
+            if self._engine is None:
+                self._engine = _engine(self)
+        return self._engine.product(bandwidth, range(first, last), vector)
+
+
+def _engine(held: HeldRows) -> Any:
+    if _has_gpu():
+        from bandfall.backends.held_on_gpu import DeviceProducts
+
+        try:
+            return DeviceProducts(held)
+        except ValueError:  # a kernel that knows NumPy only
+            pass
+    return _TileProducts(held)
+
+
+def _has_gpu() -> bool:
+    """Whether torch would find one; without a driver it is not even imported, which takes long."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    if find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+class _TileProducts:
+    """Tile by tile with NumPy; what the budget can hold of a K(σ) is kept."""
+
+    def __init__(self, held: HeldRows):
+        rows = np.asarray(held.X, dtype=np.float64)
+        rows = rows - rows.mean(axis=0)
+        self._leaves = held.leaves
+        self._tiles = Tiles(rows[held.leaves.order], held.leaves.slices, held.kernel, held.dtype)
+        self._budget = held.budget
+        self._kept: dict[tuple[int, int], np.ndarray] = {}
+        self._n_bytes = 0
+        self._bandwidth = np.nan
+        self._lock = threading.Lock()
+
+    def product(
+        self, bandwidth: float, leaves: range, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """See `HeldRows.product`."""
+        slices, reach = self._leaves.slices, self._tiles.reach(bandwidth)
+        first, n_evaluated = slices[leaves.start].start, 0
+        n_rows = slices[leaves.stop - 1].stop - first
+        total = np.zeros((n_rows, vector.shape[1]))
+        # Sums by several threads would depend on their number.
+        with blas_threads_for(0):
+            for i in leaves:
+                rows = slice(slices[i].start - first, slices[i].stop - first)
+                for j in np.flatnonzero(self._leaves.distances_from(i) <= reach):
+                    K, evaluated = self._tile(bandwidth, i, int(j))
+                    total[rows] += K @ vector[slices[j]]
+                    n_evaluated += evaluated
+        return total.astype(vector.dtype), n_evaluated
+
+    def _tile(self, bandwidth: float, i: int, j: int) -> tuple[np.ndarray, int]:
+        """The tile between two leaves, and how many of its entries had to be evaluated."""
+        shape = self._tiles.shape(i, j)
+        with self._lock:
+            if bandwidth != self._bandwidth:
+                self._kept, self._n_bytes, self._bandwidth = {}, 0, bandwidth
+            kept = self._kept
+            if (i, j) in kept:
+                return kept[i, j], 0
+            n_bytes = shape[0] * shape[1] * self._tiles.dtype.itemsize
+            keep = self._n_bytes + n_bytes <= self._budget
+            self._n_bytes += n_bytes if keep else 0
+        out = np.empty(shape, self._tiles.dtype) if keep else None
+        if out is None:
+            out = scratch("tile", shape, self._tiles.dtype)
+        tile = self._tiles.evaluate(i, j, bandwidth, out)
+        if keep:
+            kept[i, j] = tile  # of this bandwidth, whatever came in between
+        return tile, tile.size
+
+
+class HeldSum:
+    """A fitted model: sums and gradients at new rows.
+
+    Parameters
+    ----------
+    model : Sum
+    budget : int
+        Bytes for kernel matrices.
+    """
+
+    def __init__(self, model: Sum, budget: int):
+        self.model, self.budget = model, budget
+
+    @property
+    def nbytes(self) -> int:
+        """Centres and coefficients."""
+        return self.model.X.nbytes + self.model.coefficients.nbytes
+
+    def evaluate(self, X: np.ndarray, _: None) -> np.ndarray:
+        """See `Backend.evaluate`."""
+        return self._backend.evaluate(self.model, X)
+
+    def staged(self, X: np.ndarray, _: None) -> np.ndarray:
+        """See `Backend.staged`."""
+        return self._backend.staged(self.model, X)
+
+    def gradient(self, X: np.ndarray, _: None) -> np.ndarray:
+        """See `Backend.gradient`."""
+        return self._backend.gradient(self.model, X)
+
+    @property
+    def _backend(self) -> Backend:
+        if _has_gpu():
+            from bandfall.backends.resolve import resolve_backend
+
+            return resolve_backend("cuda", self.budget)
+        return NumpyBackend(self.budget)

@@ -108,6 +108,20 @@ def _plugins_of_scheduler(dask_scheduler):
     return [name for name in names if name.startswith("bandfall-")]
 
 
+def task_prefixes(dask_scheduler):
+    """Names under which a dashboard shows tasks."""
+    return list(dask_scheduler.task_prefixes)
+
+
+class Faulty:
+    """Something that workers hold whose only method fails."""
+
+    budget = nbytes = 1
+
+    def fail(self, _):
+        return 1 // 0
+
+
 def wait_until(condition, what, seconds=SECONDS):
     end = time.monotonic() + seconds
     while not condition():

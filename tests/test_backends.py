@@ -39,10 +39,11 @@ BANDWIDTHS = np.array([np.inf, 4.0, 0.8, 1e-3, 0.0])
 def cluster():
     """Two workers as threads of this process, with their client as the current one."""
     distributed = pytest.importorskip("distributed")
-    options = {"processes": False, "n_workers": 2, "threads_per_worker": 1}
-    with distributed.LocalCluster(**options, dashboard_address=None) as workers:
-        with distributed.Client(workers) as client:
-            yield client
+    workers = distributed.LocalCluster(
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None
+    )
+    with workers, distributed.Client(workers) as client:
+        yield client
 
 
 @pytest.fixture(params=[*BACKENDS, "dask", ON_A_GPU])

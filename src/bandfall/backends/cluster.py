@@ -99,30 +99,27 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any, **name
     return outcome[0]
 
 
-def check_alive(client: Client) -> None:
-    """Raise unless the scheduler is there."""
-    if client.status != "running":
+def check_alive(client: Client, error: Exception | None = None) -> None:
+    """Raise unless the scheduler is there; what it did not answer is an error of its own."""
+    if client.status != "running" or error is not None:
         raise ClusterError(
             f"the connection to the Dask scheduler at {_address(client)} was lost; start the "
             "cluster again and fit again (with a checkpoint, only the last stage is lost)"
-        )
+        ) from error
 
 
-def threads_of(client: Client) -> dict[str, int]:
-    """Threads of every worker by its address; none where no worker is left."""
+def ask(client: Client, question: str, **named: Any) -> Any:
+    """What a scheduler answers to a method of its client, in bounded time."""
     check_alive(client)
     try:
-        return dict(within(ANSWER_SECONDS, client.nthreads))
+        return within(ANSWER_SECONDS, getattr(client, question), **named)
     except (TimeoutError, OSError) as error:
-        check_alive(client)
-        raise ClusterError(
-            f"the Dask scheduler at {_address(client)} does not answer: {error}"
-        ) from error
+        check_alive(client, error)
 
 
 def check_workers(client: Client, n_bytes: int) -> None:
     """Refuse workers without this package, or without the memory for what they are to hold."""
-    workers = within(ANSWER_SECONDS, client.scheduler_info)["workers"]
+    workers = ask(client, "scheduler_info")["workers"]
     small = {
         address: limit
         for address, worker in workers.items()

@@ -26,10 +26,10 @@ from bandfall.backends.cluster import (
     ANSWER_SECONDS,
     Client,
     ClusterError,
+    ask,
     check_alive,
     check_workers,
     log,
-    threads_of,
     within,
 )
 
@@ -106,7 +106,7 @@ class GuardPlugin(SchedulerPlugin):
 
 def call_held(name: str, method: str, arguments: tuple[Any, ...], shared: Any) -> Answer:
     """Run a call where this is called; what all calls share comes last."""
-    worker = get_worker()
+    worker: Any = get_worker()
     until = time.monotonic() + _HANDOVER_SECONDS
     while (plugin := worker.plugins.get(name)) is None:
         if time.monotonic() > until:
@@ -140,11 +140,15 @@ class Crew:
         self._known: set[str] = set()
         self._plugin = f"bandfall-{self._token}"
         self.close = finalize(self, _unregister, client, self._plugin)
-        _register(client, self._plugin, holding)
+        try:
+            _register(client, self._plugin, holding)
+        except BaseException:
+            self.close()
+            raise
 
-    def threads(self) -> int:
-        """Of all workers that are well, at least one; workers that come and go are logged."""
-        present = threads_of(self._client)
+    def threads(self) -> list[str]:
+        """The worker of each thread, of workers that are well; who comes and goes is logged."""
+        present = ask(self._client, "nthreads")
         lost, joined = self._known - present.keys(), present.keys() - self._known
         if lost or joined:
             log.info("%d workers (%d joined, %d lost)", len(present), len(joined), len(lost))
@@ -152,7 +156,8 @@ class Crew:
             log.warning("lost %s", ", ".join(sorted(lost)))
         self._known = set(present)
         self._forgive()
-        return max(1, sum(n for one, n in present.items() if one not in self._suspects))
+        well = {one: n for one, n in present.items() if one not in self._suspects}
+        return [one for one, n in sorted(well.items()) for _ in range(n)]
 
     def run(self, calls: Sequence[Call], shared: Any = None) -> list[Answer]:
         """The answers to all calls, in order.
@@ -174,7 +179,7 @@ class Crew:
         if call.worker is not None and call.worker not in not_on:
             workers = [call.worker]
         elif not_on:
-            workers = [one for one in threads_of(self._client) if one not in not_on] or None
+            workers = sorted(ask(self._client, "nthreads").keys() - not_on) or None
         # What is repeated carries its arguments along, however large: it is to wait for nobody.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
             return self._client.submit(
@@ -190,7 +195,7 @@ class Crew:
             )
 
 
-@dataclass
+@dataclass(eq=False)
 class _Attempt:
     """One try at a call: `answer` completes when the result has come back."""
 
@@ -226,7 +231,8 @@ class _Run:
                     [one.answer for one in self._attempts], _TICK, return_when=FIRST_COMPLETED
                 )
                 for attempt in [one for one in self._attempts if one.answer in done]:
-                    self._take(attempt)
+                    if attempt.number not in self._answers:
+                        self._take(attempt)
                 check_alive(self._client)
                 if not done:
                     self._look()
@@ -249,8 +255,6 @@ class _Run:
         """An attempt has come to its end, well or not."""
         self._attempts.remove(attempt)
         number = attempt.number
-        if number in self._answers:
-            return
         try:
             self._answers[number] = attempt.answer.result()
         except _OF_THE_CLUSTER as error:
@@ -286,7 +290,7 @@ class _Run:
         ]
         if not slow:
             return
-        processing = within(ANSWER_SECONDS, self._client.processing)
+        processing = ask(self._client, "processing")
         where = {key: worker for worker, keys in processing.items() for key in keys}
         for attempt in slow:
             worker = where.get(attempt.future.key)
@@ -302,7 +306,7 @@ class _Run:
         if now - self._last_look < _CHECK_SECONDS:
             return
         self._last_look = now
-        if threads_of(self._client):
+        if ask(self._client, "nthreads"):
             self._last_worker = now
         elif now - self._last_worker > NO_WORKERS_SECONDS:
             raise ClusterError(f"no worker was there for {NO_WORKERS_SECONDS:g} s")
@@ -337,8 +341,13 @@ def _register(client: Client, name: str, holding: Holding) -> None:
 
 
 def _unregister(client: Client, name: str) -> None:
-    """Take it back; a worker that is stopped gives it back when it goes on."""
+    """Take it back; a worker that is stopped gives it back when it goes on.
+
+    Whatever goes wrong with that is no error of the fit, which may be about to raise its own.
+    """
     for unregister in (client.unregister_scheduler_plugin, client.unregister_worker_plugin):
         if client.status == "running":
-            with suppress(TimeoutError, OSError, ValueError, RuntimeError):
+            try:
                 within(ANSWER_SECONDS, unregister, name)
+            except Exception as error:
+                log.warning("%s could not be taken back everywhere: %r", name, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cached_property
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,10 @@ from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import blas_threads_for
 from bandfall.operators.tiles import LEAF_SIZE
 
-_CALLS_PER_THREAD = 3  # of one product: workers are not equally fast
+# Workers are not equally fast: long products are divided in more shares than there are threads.
+# A share costs scheduler and client some 2 ms.
+_SHARES_PER_THREAD = 2
+_LONG_PRODUCT = 1 << 30  # kernel entries
 _FEWEST_LEAVES = 32
 _SMALLEST_LEAF = 16  # rows
 _WORTH_SENDING = 1 << 30  # kernel entries of a prediction: below, it is done before it is sent
@@ -209,12 +212,14 @@ class DaskOperator:
 
     def _divided(self, bandwidth: float) -> list[Call]:
         """Leaves in as many shares as keep all threads busy; any division gives the same bits."""
-        n_leaves = len(self._leaves.slices)
-        n_shares = min(n_leaves, _CALLS_PER_THREAD * self._crew.threads())
+        threads, n_leaves = self._crew.threads(), len(self._leaves.slices)
+        per_thread = _SHARES_PER_THREAD if self.n_rows**2 > _LONG_PRODUCT else 1
+        n_shares = min(n_leaves, max(1, per_thread * len(threads)))
         borders = np.linspace(0, n_leaves, n_shares + 1).astype(int).tolist()
+        workers = cycle(threads or [None])
         return [
-            Call("product", (bandwidth, first, last))
-            for first, last in pairwise(borders)
+            Call("product", (bandwidth, first, last), worker)
+            for (first, last), worker in zip(pairwise(borders), workers, strict=False)
         ]
 
 

@@ -1,0 +1,328 @@
+"""A cluster of real processes: same model, whatever happens to its workers."""
+
+import logging
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("distributed")
+
+from distributed.utils import key_split
+
+from bandfall import KernelDescentRegressor
+from bandfall.backends import cluster as clusters_module
+from bandfall.backends import crew as crew_module
+from bandfall.backends.cluster import ClusterError, connect, is_cluster, within
+from bandfall.backends.crew import Crew
+from bandfall.backends.dask_backend import DaskBackend, DaskOperator
+from bandfall.descent import Flow
+from bandfall.kernels import get_kernel
+from clusters import Cluster, Faulty, slow_gaussian, task_prefixes, wait_until
+from problems import problem
+
+X, y, X_NEW = problem(n=200, n_new=50)
+# Some thirty products in six stages: what takes time here is the way to the workers.
+QUICK = {"min_speed": 1.0, "max_r2": 0.6, "solver": Flow(resolution=0.3, tolerance=1e-4)}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """One scheduler for all tests; they start and kill workers as they like."""
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def three(cluster):
+    """A cluster of three workers that are well; nothing may be left on it afterwards."""
+    cluster.grow_to(3)
+    yield cluster
+    assert cluster.held() == {}
+
+
+def regressor(cluster, **options):
+    return KernelDescentRegressor(device=cluster.address, **QUICK, **options)
+
+
+class At:
+    """A callback that does something after some stages, and counts them."""
+
+    def __init__(self, **actions):
+        self.actions = {int(name.removeprefix("stage_")): do for name, do in actions.items()}
+        self.n_stages = 0
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context): ...
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.n_stages += 1
+        self.actions.get(self.n_stages, lambda: None)()
+        return False
+
+
+@pytest.fixture(scope="module")
+def expected(cluster):
+    """What three workers make of the problem if nothing happens."""
+    cluster.grow_to(3)
+    return regressor(cluster).fit(X, y).path_
+
+
+def assert_same_bits(path, expected):
+    assert_array_equal(path.coefficients, expected.coefficients)
+    assert_array_equal(path.bandwidths, expected.bandwidths)
+    assert_array_equal(path.residual, expected.residual)
+
+
+def test_equal_to_the_local_fit_and_the_same_bits_for_any_number_of_workers(cluster):
+    local = KernelDescentRegressor(**QUICK).fit(X, y)
+    paths = []
+    for n_workers in (1, 2, 3):
+        cluster.grow_to(n_workers)
+        model = regressor(cluster).fit(X, y)
+        paths.append(model.path_)
+        assert_allclose(model.predict(X_NEW), local.predict(X_NEW), atol=1e-6)
+    for path in paths[1:]:
+        assert_same_bits(path, paths[0])
+    assert cluster.held() == {}
+
+
+def test_float32_several_targets_weights_and_repeated_rows(three):
+    rows = np.concatenate([X[:150], X[:50]]).astype(np.float32)
+    targets = np.column_stack([np.concatenate([y[:150], y[:50]])] * 2)
+    targets[:, 1] **= 2
+    weights = 1.0 + np.arange(200) % 3
+    local = KernelDescentRegressor(**QUICK).fit(rows, targets, sample_weight=weights)
+    found = regressor(three).fit(rows, targets, sample_weight=weights)
+    assert_allclose(found.predict(X_NEW), local.predict(X_NEW), atol=2e-4)
+
+
+def test_a_worker_is_killed_while_idle(three, expected):
+    victim = three.alive[0]
+    model = regressor(three).set_callbacks(At(stage_2=lambda: three.kill(victim)))
+    assert_same_bits(model.fit(X, y).path_, expected)
+
+
+def test_a_worker_is_killed_in_the_middle_of_a_product(three):
+    undisturbed = regressor(three, kernel=slow_gaussian).fit(X, y).path_
+    victim = three.alive[0]
+
+    def kill_while_busy():
+        wait_until(lambda: three.client.processing()[victim.address], "a busy worker")
+        victim.kill()
+
+    model = regressor(three, kernel=slow_gaussian)
+    killer = threading.Thread(target=kill_while_busy)
+    model.set_callbacks(At(stage_1=killer.start))
+    path = model.fit(X, y).path_
+    killer.join()
+    victim.wait()
+    assert_same_bits(path, undisturbed)
+
+
+def test_two_workers_are_killed_in_one_fit(three, expected):
+    first, second = three.alive[:2]
+    kills = At(stage_2=first.kill, stage_4=second.kill)
+    assert_same_bits(regressor(three).set_callbacks(kills).fit(X, y).path_, expected)
+
+
+def test_a_worker_that_joins_gets_work(three, expected, monkeypatch, caplog):
+    workers = []
+    run = Crew.run
+
+    def watched(self, calls, shared=None):
+        answers = run(self, calls, shared)
+        workers.extend(answer.worker for answer in answers)
+        return answers
+
+    monkeypatch.setattr(Crew, "run", watched)
+    joined = []
+
+    def join():
+        joined.append(three.start_worker())
+        wait_until(lambda: joined[0].address in three.held(), "rows on the new worker")
+
+    joins = At(stage_2=join)
+    with caplog.at_level(logging.INFO, "bandfall.cluster"):
+        path = regressor(three).set_callbacks(joins).fit(X, y).path_
+    assert_same_bits(path, expected)
+    assert joined[0].address in workers
+    assert "4 workers (1 joined, 0 lost)" in caplog.text
+    three.kill(joined[0])
+
+
+def test_a_worker_that_is_stopped_holds_nobody_up(three, expected, caplog):
+    stopped = three.alive[0]
+    stops = At(stage_2=lambda: os.kill(stopped.pid, signal.SIGSTOP))
+    start = time.monotonic()
+    try:
+        path = regressor(three).set_callbacks(stops).fit(X, y).path_
+        seconds = time.monotonic() - start
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+    assert_same_bits(path, expected)
+    assert f"{stopped.address} is late" in caplog.text
+    assert seconds < 60
+    wait_until(lambda: not three.held(), "rows given back by the one that was stopped")
+
+
+def test_a_lost_scheduler_is_an_error_in_bounded_time(tmp_path):
+    lost = Cluster(tmp_path)
+    try:
+        lost.grow_to(1)
+        model = regressor(lost).set_callbacks(At(stage_2=lost.scheduler.kill))
+        start = time.monotonic()
+        with pytest.raises(ClusterError, match=r"connection to the Dask scheduler .* was lost"):
+            model.fit(X, y)
+        assert time.monotonic() - start < 30
+        assert not hasattr(model, "path_")
+    finally:
+        lost.close()
+
+
+def test_two_fits_at_once(three, expected):
+    other = regressor(three, kernel="matern32").fit(X, y).path_
+    found = {}
+
+    def fit(kernel):
+        found[kernel] = regressor(three, kernel=kernel).fit(X, y).path_
+
+    threads = [threading.Thread(target=fit, args=(name,)) for name in ("gaussian", "matern32")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert_same_bits(found["gaussian"], expected)
+    assert_same_bits(found["matern32"], other)
+
+
+def test_rows_are_given_back_after_an_error(three):
+    model = regressor(three).set_callbacks(At(stage_2=lambda: 1 / 0))
+    with pytest.raises(ZeroDivisionError):
+        model.fit(X, y)
+    assert three.held() == {}
+
+
+def test_an_error_of_the_computation_is_raised_at_once(three):
+    crew = Crew(three.client, Faulty())
+    with pytest.raises(ZeroDivisionError):
+        crew.run([crew_module.Call("fail", ())])
+    crew.close()
+
+
+def test_a_worker_without_the_memory_is_refused_by_name(three):
+    small = three.start_worker(memory="1MB")
+    try:
+        rows = np.random.default_rng(0).normal(size=(20_000, 3))
+        with pytest.raises(MemoryError, match=f"GiB, for which {small.address}"):
+            regressor(three).fit(rows, rows[:, 0])
+    finally:
+        three.kill(small)
+
+
+WITHOUT_THE_PACKAGE = """
+import importlib.metadata, sys
+
+class Nothing(importlib.metadata.MetadataPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "bandfall":
+            raise ModuleNotFoundError(name)
+
+known = importlib.metadata.version
+
+def version(name):
+    if name == "bandfall":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return known(name)
+
+importlib.metadata.version = version
+sys.meta_path.insert(0, Nothing())
+"""
+
+
+def test_a_worker_without_the_package_is_refused_by_name(three, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_THE_PACKAGE)
+    bare = three.start_worker(python_path=[tmp_path])
+    try:
+        with pytest.raises(ClusterError, match=f"not installed on {bare.address}"):
+            regressor(three).fit(X, y)
+    finally:
+        three.kill(bare)
+
+
+def test_tasks_have_a_name_for_the_dashboard(three, expected):
+    prefixes = three.client.run_on_scheduler(task_prefixes)
+    assert "bandfall-product" in prefixes
+    assert key_split(("bandfall-product-0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", 1, 2, 1)) in prefixes
+
+
+def test_large_vectors_are_sent_once_and_survive_the_loss_of_their_holder(three, monkeypatch):
+    rows = np.random.default_rng(0).normal(size=(2000, 2))
+    vector = np.random.default_rng(1).normal(size=(2000, 1))
+    operator = DaskOperator(
+        three.client, rows, get_kernel("gaussian"), np.dtype(float), 2**20, 2**20
+    )
+    expected = operator.product(0.5, vector)
+    monkeypatch.setattr(crew_module, "_INLINE_BYTES", 100)
+    assert_array_equal(operator.product(0.5, vector), expected)
+    scatter = type(three.client).scatter
+
+    def scatter_and_lose(client, data, **options):
+        sent = scatter(client, data, **options)
+        (holder,) = next(iter(client.who_has([sent]).values()))
+        three.kill(next(one for one in three.alive if one.address == holder))
+        return sent
+
+    monkeypatch.setattr(type(three.client), "scatter", scatter_and_lose)
+    assert_array_equal(operator.product(0.5, vector), expected)
+    operator.close()
+
+
+def test_predictions_with_much_to_do_are_made_on_the_cluster(three, expected):
+    local = expected.evaluate(X_NEW)
+    backend = DaskBackend(three.address, worth_sending=0)
+    assert_allclose(expected.evaluate(X_NEW, backend=backend), local, atol=1e-12)
+    assert "bandfall-sum" in three.client.run_on_scheduler(task_prefixes)
+
+
+def test_no_client_and_no_scheduler_are_told(monkeypatch):
+    monkeypatch.setattr(clusters_module, "ANSWER_SECONDS", 0.5)
+    with pytest.raises(ClusterError, match="from distributed import Client"):
+        KernelDescentRegressor(device="dask").fit(X, y)
+    with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1"):
+        connect("tcp://127.0.0.1:1")
+    assert not is_cluster("cuda:1")
+
+
+def test_without_any_worker_there_is_an_error(cluster, monkeypatch):
+    empty = Cluster(cluster.directory / "empty")
+    monkeypatch.setattr(crew_module, "NO_WORKERS_SECONDS", 0.5)
+    monkeypatch.setattr(crew_module, "_CHECK_SECONDS", 0.2)
+    try:
+        with pytest.raises(ClusterError, match="no worker was there"):
+            regressor(empty).fit(X, y)
+    finally:
+        empty.close()
+
+
+def test_what_takes_too_long_is_not_waited_for():
+    assert within(10.0, sum, [1, 2]) == 3
+    with pytest.raises(TimeoutError, match=r"within 0\.05 s"):
+        within(0.05, time.sleep, 1.0)
+    with pytest.raises(ZeroDivisionError):
+        within(10.0, lambda: 1 / 0)
+
+
+def test_other_versions_are_told(three, monkeypatch):
+    monkeypatch.setattr(clusters_module, "_checked", {})
+    monkeypatch.setattr(clusters_module, "__version__", "0.0.0")
+    with pytest.raises(ClusterError, match=r"is 0\.0\.0 here, but not on scheduler"):
+        regressor(three).fit(X, y)

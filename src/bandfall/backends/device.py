@@ -58,7 +58,7 @@ def check_device(device: str | None) -> str | None:
 
 
 def for_any_machine(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Parameters of an estimator trained on a GPU or a cluster, which must load where there is none."""
+    """Parameters of an estimator trained on a GPU or cluster, which must load without one."""
     if parameters.get("device") is None:
         return parameters
     return {**parameters, "device": "auto"}

@@ -274,7 +274,7 @@ class FusedCross:
 
 
 def _kernels() -> Any:
-    from bandfall.operators import triton_kernels
+    from bandfall.backends import triton_kernels
 
     return triton_kernels
 

@@ -29,6 +29,7 @@ from bandfall.descent.solvers import (
 )
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
+from bandfall.estimators._checkpoint import Checkpoint
 from bandfall.estimators._constraints import (
     COUNT,
     DEVICE,
@@ -91,9 +92,10 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         `min_bandwidth`; equal to one longer fit. Other parameters apply from here on.
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
-    device : {None, "auto", "cpu", "cuda", "cuda:N"}, default=None
+    device : {None, "auto", "cpu", "cuda", "cuda:N", "dask"} or address, default=None
         Where to train and predict: None with NumPy, "cpu" or "cuda" with torch there, "auto" on
-        a GPU, if there is one, for more than 2,000 rows and with NumPy otherwise.
+        a GPU, if there is one, for more than 2,000 rows and with NumPy otherwise; "dask" on the
+        workers of the current Dask client, "tcp://host:8786" on those of the scheduler there.
 
     Attributes
     ----------
@@ -199,7 +201,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     @with_callbacks
     @validated
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y, sample_weight=None, *, checkpoint=None):
         """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
 
         Parameters
@@ -209,6 +211,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w equal rows; training time scales with the weights.
             Weights that sum to far less than the number of rows are warned of.
+        checkpoint : path, optional
+            File to which the path is written after every stage, whole or not at all. Where it
+            is there already, training goes on from it, equal to one run: what is lost with a
+            process, a machine or a cluster is one stage. It belongs to this run and not to the
+            estimator, whose copies (in cross-validation, say) must not share a file.
 
         Returns
         -------
@@ -217,11 +224,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
+        kept = None if checkpoint is None else Checkpoint(checkpoint)
         if self.validation_fraction is None:
-            path = self._train(data, reports.watcher)
+            path = self._train(data, reports.watcher, kept)
         else:
             data, held_out = self._hold_out(data)
-            path = self._best_stage(self._train(data, reports.watcher), held_out)
+            path = self._best_stage(self._train(data, reports.watcher, kept), held_out)
         self.path_ = path
         self.n_iter_ = max(1, len(path.log))
         reports.finish(path)
@@ -235,9 +243,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             )
         return self
 
-    def _train(self, data, watcher):
-        """A path for these rows, from the start or on from the one already fitted."""
-        solver = get_solver(self.solver)
+    def _train(self, data, watcher, checkpoint):
+        """A path for these rows, from the start or on from one that was begun before."""
+        solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = MinimumSpeed(
             float(self.min_speed), float(solver.shrink), float(self.min_bandwidth)
         )
@@ -245,30 +253,37 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         stopping = Stopping(float(self.max_r2), max_time)
         backend = self._backend(len(data.X))
         previous = self._continued(data) if self.warm_start else None
-        if previous is not None:
+        if checkpoint is not None:
+            watcher = checkpoint.before(watcher)
+            previous = checkpoint.load(data, kernel, solver, schedule, backend) or previous
+        if previous is None:
+            path = fit_path(
+                data.X,
+                data.y,
+                kernel,
+                solver=solver,
+                schedule=schedule,
+                stopping=stopping,
+                bandwidth=None if self.bandwidth is None else float(self.bandwidth),
+                weights=data.weights,
+                backend=backend,
+                watcher=watcher,
+            )
+        else:
             if previous.r2 > stopping.max_r2:
                 previous = previous.truncate(r2=stopping.max_r2, backend=backend)
             if previous.time > max_time:
                 previous = previous.truncate(time=max_time, backend=backend)
-            return resume_path(
+            path = resume_path(
                 previous.replace(solver=solver),
                 schedule=schedule,
                 stopping=stopping,
                 backend=backend,
                 watcher=watcher,
             )
-        return fit_path(
-            data.X,
-            data.y,
-            get_kernel(self.kernel),
-            solver=solver,
-            schedule=schedule,
-            stopping=stopping,
-            bandwidth=None if self.bandwidth is None else float(self.bandwidth),
-            weights=data.weights,
-            backend=backend,
-            watcher=watcher,
-        )
+        if checkpoint is not None:
+            checkpoint.save(path)
+        return path
 
     def _continued(self, data):
         """The fitted path, if there is one; refused where it was not trained on this."""

@@ -15,6 +15,19 @@ def check_same(
     path: Path, data: TrainingData, kernel: Kernel, solver: Solver, backend: Backend
 ) -> None:
     """Refuse to continue a path with other rows, targets or weights, or by other means."""
+    changed = differences(path, data, kernel, solver, backend)
+    if changed:
+        raise ValueError(
+            "warm_start=True continues the fitted path, which needs the same X, y, "
+            f"sample_weight, kernel and solver as before (changed: {', '.join(changed)}); use "
+            "warm_start=False to start anew"
+        )
+
+
+def differences(
+    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, backend: Backend
+) -> list[str]:
+    """Names of what a path was not trained on or with."""
     same = {
         "X": np.array_equal(path.X, data.X),
         "kernel": path.kernel == kernel,
@@ -22,13 +35,7 @@ def check_same(
         "sample_weight": _same_weights(path.weights, data.weights),
     }
     same["y"] = all(same.values()) and _same_targets(path, data.y, backend)
-    if not all(same.values()):
-        changed = ", ".join(name for name in same if not same[name])
-        raise ValueError(
-            "warm_start=True continues the fitted path, which needs the same X, y, "
-            f"sample_weight, kernel and solver as before (changed: {changed}); use "
-            "warm_start=False to start anew"
-        )
+    return [name for name in same if not same[name]]
 
 
 def _same_weights(before: np.ndarray | None, now: np.ndarray | None) -> bool:

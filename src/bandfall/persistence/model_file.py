@@ -110,12 +110,12 @@ def load_model(file: PathLike) -> Any:
 
 def read_model_file(file: PathLike) -> ModelFile:
     """The estimator of a model file, with notes and versions; see `load_model`."""
-    return _named(file, _read)
+    return read_named(file, _read)
 
 
 def read_model_document(file: PathLike) -> Document:
     """The checked JSON document of a model file; no array is read."""
-    return _named(file, read_document)
+    return read_named(file, read_document)
 
 
 def dump_bytes(estimator: BaseEstimator, *, notes: dict[str, Any] | None = None) -> bytes:
@@ -130,7 +130,7 @@ def dump_bytes(estimator: BaseEstimator, *, notes: dict[str, Any] | None = None)
     document = {
         "model": model,
         "notes": encode(dict(notes or {}), arrays, "notes"),
-        "versions": _versions(),
+        "versions": package_versions(),
     }
     data = pack(document, arrays)
     load_bytes(data)  # what cannot be read again is not written
@@ -142,7 +142,7 @@ def load_bytes(data: bytes) -> ModelFile:
     return _read(io.BytesIO(data), len(data))
 
 
-def _named(file: PathLike, read: Callable[[BinaryIO, int], T]) -> T:
+def read_named(file: PathLike, read: Callable[[BinaryIO, int], T]) -> T:
     """Call ``read(stream, size)``; its errors name the file."""
     with open(file, "rb", opener=_open_at_once) as stream:
         status = os.fstat(stream.fileno())
@@ -172,7 +172,8 @@ def _read(stream: BinaryIO, size: int) -> ModelFile:
     return ModelFile(estimator, notes, {str(k): str(v) for k, v in versions.items()})
 
 
-def _versions() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
+    """Of what writes a file."""
     return {
         "bandfall": __version__,
         "numpy": np.__version__,

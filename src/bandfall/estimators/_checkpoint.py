@@ -1,0 +1,66 @@
+"""Training that survives its process: the path so far in a file, after every stage."""
+
+from __future__ import annotations
+
+import os
+
+from bandfall.backends import Backend
+from bandfall.descent import Path
+from bandfall.descent.fit import Solver
+from bandfall.descent.recorder import Progress, Watcher
+from bandfall.estimators._base import TrainingData
+from bandfall.estimators._warm_start import differences
+from bandfall.kernels import Kernel
+from bandfall.persistence.atomic import check_writable
+from bandfall.persistence.checkpoint import load_path, save_path
+from bandfall.schedules import Schedule
+
+
+class Checkpoint:
+    """The file in which a fit keeps its path.
+
+    Parameters
+    ----------
+    file : path
+    """
+
+    def __init__(self, file: str | os.PathLike[str]):
+        check_writable(file)  # now, not after the first stage
+        self.file = file
+
+    def load(
+        self,
+        data: TrainingData,
+        kernel: Kernel,
+        solver: Solver,
+        schedule: Schedule,
+        backend: Backend,
+    ) -> Path | None:
+        """The path so far, None where there is no file; that of another fit is refused."""
+        if not os.path.exists(self.file):
+            return None
+        path = load_path(self.file)
+        changed = differences(path, data, kernel, solver, backend)
+        if not changed and path.solver != solver:
+            changed = ["settings of the solver"]
+        if not changed and path.schedule != schedule:
+            changed = ["min_speed or min_bandwidth"]
+        if changed:
+            raise ValueError(
+                f"checkpoint {os.fspath(self.file)!r} is of another fit (different: "
+                f"{', '.join(changed)}); remove it, or name another file"
+            )
+        return path
+
+    def save(self, path: Path) -> None:
+        """Replace the file."""
+        save_path(path, self.file)
+
+    def before(self, watcher: Watcher | None) -> Watcher:
+        """A watcher that saves, and then asks another one whether to stop."""
+
+        def watch(progress: Progress) -> bool:
+            self.save(progress.path())
+            return watcher is not None and watcher(progress)
+
+        return watch

@@ -37,7 +37,7 @@ class Cluster:
         options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show"]
         self.scheduler = self._run("scheduler", *options, "--scheduler-file", str(file))
         wait_until(file.exists, "a scheduler")
-        self.client = Client(scheduler_file=str(file), set_as_default=False)
+        self.client = Client(scheduler_file=str(file), set_as_default=False, timeout=10)
         self.address = self.client.scheduler.address
 
     def start_worker(self, *options, python_path=(), memory="1GB"):
@@ -84,19 +84,31 @@ class Cluster:
             process.wait()
 
     def _run(self, *command, python_path=()):
-        path = [*map(str, python_path), str(ROOT / "src"), str(ROOT / "tests")]
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(path),
-            "OMP_NUM_THREADS": "1",
-            "OPENBLAS_NUM_THREADS": "1",
-        }
         log = open(self.directory / f"{command[0]}.log", "ab")  # noqa: SIM115
         with log:
             return subprocess.Popen(
                 [sys.executable, "-m", "dask", *command],
-                env=environment, cwd=self.directory, stdout=log, stderr=log,
+                env=environment(python_path), cwd=self.directory, stdout=log, stderr=log,
             )  # fmt: skip
+
+
+def environment(python_path=()):
+    """Of a process that finds this package and these tests."""
+    path = [*map(str, python_path), str(ROOT / "src"), str(ROOT / "tests")]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }
+
+
+def run_python(code, *arguments):
+    """Run code in a process of its own."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=SECONDS, check=False
+    )
 
 
 def _plugins_of_worker(dask_worker):

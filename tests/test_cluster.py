@@ -22,7 +22,8 @@ from bandfall.backends.crew import Crew
 from bandfall.backends.dask_backend import DaskBackend, DaskOperator
 from bandfall.descent import Flow
 from bandfall.kernels import get_kernel
-from clusters import Cluster, Faulty, slow_gaussian, task_prefixes, wait_until
+from bandfall.persistence.checkpoint import load_path
+from clusters import Cluster, Faulty, run_python, slow_gaussian, task_prefixes, wait_until
 from problems import problem
 
 X, y, X_NEW = problem(n=200, n_new=50)
@@ -174,18 +175,47 @@ def test_a_worker_that_is_stopped_holds_nobody_up(three, expected, caplog):
     wait_until(lambda: not three.held(), "rows given back by the one that was stopped")
 
 
-def test_a_lost_scheduler_is_an_error_in_bounded_time(tmp_path):
-    lost = Cluster(tmp_path)
+def test_a_lost_scheduler_costs_one_stage(three, expected, tmp_path):
+    """An error in bounded time; on another cluster the fit goes on from its checkpoint."""
+    lost, file = Cluster(tmp_path), tmp_path / "checkpoint"
     try:
         lost.grow_to(1)
         model = regressor(lost).set_callbacks(At(stage_2=lost.scheduler.kill))
         start = time.monotonic()
         with pytest.raises(ClusterError, match=r"connection to the Dask scheduler .* was lost"):
-            model.fit(X, y)
+            model.fit(X, y, checkpoint=file)
         assert time.monotonic() - start < 30
         assert not hasattr(model, "path_")
     finally:
         lost.close()
+    assert len(load_path(file)) == 2
+    resumed = regressor(three).fit(X, y, checkpoint=file)
+    assert_allclose(resumed.predict(X_NEW), expected.evaluate(X_NEW)[:, 0], atol=1e-5)
+
+
+def test_a_killed_client_leaves_a_checkpoint_and_nothing_on_the_cluster(three, expected, tmp_path):
+    file = tmp_path / "checkpoint"
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    done = run_python(FIT_AND_DIE, three.address, file, tmp_path / "data.npz")
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    wait_until(lambda: not three.held(), "rows taken back from a client that is gone")
+    assert len(load_path(file)) == 2
+    resumed = regressor(three).fit(X, y, checkpoint=file)
+    assert_allclose(resumed.predict(X_NEW), expected.evaluate(X_NEW)[:, 0], atol=1e-5)
+
+
+FIT_AND_DIE = """
+import os, signal, sys
+import numpy as np
+from test_cluster import At, QUICK
+from bandfall import KernelDescentRegressor
+
+address, checkpoint, data = sys.argv[1:]
+arrays = np.load(data)
+model = KernelDescentRegressor(device=address, **QUICK)
+model.set_callbacks(At(stage_2=lambda: os.kill(os.getpid(), signal.SIGKILL)))
+model.fit(arrays["X"], arrays["y"], checkpoint=checkpoint)
+"""
 
 
 def test_two_fits_at_once(three, expected):

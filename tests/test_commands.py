@@ -11,10 +11,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.testing import assert_allclose
 
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
+from bandfall.persistence.checkpoint import load_path
 from bandfall.report import Rows
 from shell import Y, call, frame, one_line, quick_flagship
 
@@ -324,6 +326,51 @@ def test_device():
     for device, expected in ((training.Device.CPU, None), (training.Device.AUTO, "auto")):
         model = training.make_estimator(training.ModelChoice.KGDD, device)
         assert model[-1].device == expected
+
+
+def test_device_may_be_the_address_of_a_scheduler():
+    model = training.make_estimator(training.ModelChoice.KGDD, "tcp://10.0.0.1:8786")
+    assert model[-1].device == "tcp://10.0.0.1:8786"
+    with pytest.raises(terminal.InputError, match="--device tpu must be auto, cpu, cuda, or"):
+        training.make_estimator(training.ModelChoice.KGDD, "tpu")
+
+
+def test_a_scheduler_that_is_not_there_is_told_in_one_line(csv, tmp_path, monkeypatch):
+    from bandfall.backends import cluster
+
+    monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
+    address = "tcp://127.0.0.1:1"
+    done = call("fit", csv, *Y, "--device", address, "--out", tmp_path / "m")
+    assert f"no scheduler answers at {address}" in one_line(done)
+
+
+def test_checkpoint_and_resume(csv, tmp_path, monkeypatch):
+    """A run that is cut off goes on with --resume, and gives what one run gives."""
+    from bandfall.estimators._checkpoint import Checkpoint
+
+    save, n_saved = Checkpoint.save, 0
+
+    def save_or_die(self, path):
+        nonlocal n_saved
+        n_saved += 1
+        if n_saved > 3:
+            raise ZeroDivisionError
+        save(self, path)
+
+    kept, first, second = tmp_path / "kept", tmp_path / "first", tmp_path / "second"
+    options = ("fit", csv, *Y, "--checkpoint", kept)
+    assert "--resume needs the --checkpoint" in one_line(call("fit", csv, *Y, "--resume"))
+    refused = call(*options, "--model", "auto", "--out", first)
+    assert "--model auto has no single training" in one_line(refused)
+    with monkeypatch.context() as patched:
+        patched.setattr(Checkpoint, "save", save_or_die)
+        assert isinstance(call(*options, "--out", first).exception, ZeroDivisionError)
+    assert len(load_path(kept)) == 3
+    assert "is there already; --resume goes on" in one_line(call(*options, "--out", first))
+    assert call(*options, "--resume", "--out", first).exit_code == 0
+    assert call("fit", csv, *Y, "--out", second).exit_code == 0
+    paths = [load_model(file)[-1].path_ for file in (first, second)]
+    assert_allclose(paths[0].evaluate(paths[0].X), paths[1].evaluate(paths[0].X), atol=1e-5)
 
 
 def test_device_that_is_not_there(csv, tmp_path, monkeypatch):

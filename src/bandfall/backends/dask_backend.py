@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.backends.base import NumpyBackend, Sum
+from bandfall.backends.base import CrossProduct, NumpyBackend, Sum
 from bandfall.backends.cluster import Client, connect, log
 from bandfall.backends.crew import Call, Crew
 from bandfall.backends.held import HeldRows, HeldSum
@@ -98,6 +98,10 @@ class DaskBackend:
     def release(self, operator: Any) -> None:
         """See `Backend.release`."""
         getattr(operator, "operator", operator).close()
+
+    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
+        """See `Backend.cross`: in this process."""
+        return NumpyBackend(self.budget).cross(X_new, X, kernel)
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.evaluate`."""

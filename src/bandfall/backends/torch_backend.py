@@ -53,14 +53,12 @@ class TorchBackend:
         vectors = vector_share(self.budget, len(X), n_columns, dtype)
         return TorchOperator(X, kernel, dtype, self.device, self.budget - vectors, vectors)
 
-<<<<<<< HEAD
+    def release(self, operator: KernelOperator) -> None:
+        """See `Backend.release`: what is on the device goes with the operator."""
+
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         """See `Backend.cross`."""
         return TorchCross(X_new, X, kernel, self.device, self.budget)
-=======
-    def release(self, operator: KernelOperator) -> None:
-        """See `Backend.release`: what is on the device goes with the operator."""
->>>>>>> b6847a8 (A Dask cluster as a backend)
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.evaluate`."""

@@ -91,7 +91,7 @@ def compare(
             _show_classes(results, title) if rows.has_classes else _show(results, len(rows), title)
 
 
-def _scored(rows: Table, held_out: Table, seed: int, device: Device) -> list[Any]:
+def _scored(rows: Table, held_out: Table, seed: int, device: str) -> list[Any]:
     """All models, best first: by log-loss for classes, else by R²."""
     if rows.has_classes:
         ours = {"bandfall (self-tuning)": make_classifier(ModelChoice.AUTO, device)}
@@ -103,7 +103,7 @@ def _scored(rows: Table, held_out: Table, seed: int, device: Device) -> list[Any
     return sorted(scores, key=lambda one: -one.r2)
 
 
-def _ours(device: Device) -> dict[str, Any]:
+def _ours(device: str) -> dict[str, Any]:
     """This package's models by name."""
     return {
         "bandfall (KGD-D)": make_estimator(ModelChoice.KGDD, device),

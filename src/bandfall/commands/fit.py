@@ -32,6 +32,7 @@ from bandfall.commands.outputs import ForceOption, check_out, is_model
 from bandfall.commands.rows import Roles, Table, load_table, only_numbers, split_table
 from bandfall.commands.terminal import (
     INTERRUPTED,
+    InputError,
     JsonOption,
     note,
     one_line_errors,
@@ -74,6 +75,17 @@ def fit(
     max_seconds: SecondsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Keep the training of --model kgdd here after every stage.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from --checkpoint, if it is there.")
+    ] = False,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
@@ -89,6 +101,7 @@ def fit(
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
+        _check_checkpoint(checkpoint, resume, model)
         estimator = make_estimator(model, device, max_seconds)
         roles = Roles(target, drop or [], keep or [], weights, time_split, group)
         table = load_table(data, roles, Style(sep, decimal, encoding), task)
@@ -97,7 +110,7 @@ def fit(
         elif model is not ModelChoice.AUTO:
             table = only_numbers(table, model)
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS[model])
-        trained = train(estimator, rows)
+        trained = train(estimator, rows, checkpoint=checkpoint)
         result = _result(out, trained, rows, held_out)
         notes = model_notes(rows, held_out, trained.seconds)
         save_model(trained.estimator, out, notes=notes | {"seed": seed})
@@ -105,6 +118,18 @@ def fit(
         if trained.interrupted:
             note(f"interrupted: {out} holds the model as it was then")
             raise typer.Exit(INTERRUPTED)
+
+
+def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> None:
+    """Refuse to overwrite what a run that was cut off has left, unless it is to go on."""
+    if file is None:
+        if resume:
+            raise InputError("--resume needs the --checkpoint to go on from")
+        return
+    if model is not ModelChoice.KGDD:
+        raise InputError(f"--checkpoint: --model {model} has no single training; kgdd has")
+    if file.exists() and not resume:
+        raise InputError(f"{file} is there already; --resume goes on from it")
 
 
 def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from bandfall.commands.training import Device, ModelChoice
+from bandfall.commands.training import ModelChoice
 
 DataArgument = Annotated[
     str,
@@ -85,4 +85,11 @@ ModelOption = Annotated[
         help="auto: tunes itself; kgdd: the paper's method; krr-cv: kernel ridge by CV.",
     ),
 ]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Where to compute.")]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        metavar="auto|cpu|cuda|ADDRESS",
+        help="Where to compute; on a cluster, the address of its Dask scheduler.",
+    ),
+]

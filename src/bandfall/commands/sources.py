@@ -13,7 +13,6 @@ from bandfall.commands.rows import Roles, load_table, only_numbers, split_table
 from bandfall.commands.terminal import InputError
 from bandfall.commands.training import (
     MAX_ROWS,
-    Device,
     ModelChoice,
     make_classifier,
     make_estimator,
@@ -30,7 +29,7 @@ class Choices:
     """What model to train, for what task, where, and on which rows."""
 
     model: ModelChoice
-    device: Device
+    device: str
     test_fraction: float
     max_rows: int | None
     seed: int

@@ -109,12 +109,13 @@ def _without_nan(value: Any) -> Any:
 @contextmanager
 def one_line_errors() -> Iterator[None]:
     """Turn what users can cause into one line and an exit code; bugs keep their traceback."""
+    from bandfall.backends.cluster import ClusterError
     from bandfall.persistence import ModelFileError
 
     try:
         with _warnings_as_notes():
             yield
-    except (InputError, ModelFileError) as error:
+    except (InputError, ModelFileError, ClusterError) as error:
         fail(str(error))
     except BrokenPipeError:  # the reader has seen enough, as with `| head`
         sys.stderr.close()

@@ -46,7 +46,7 @@ class ModelChoice(StrEnum):
 
 
 class Device(StrEnum):
-    """What ``--device`` takes."""
+    """What ``--device`` takes, beside the addresses of Dask schedulers."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -54,7 +54,7 @@ class Device(StrEnum):
 
 
 def make_estimator(
-    choice: ModelChoice, device: Device = Device.AUTO, max_seconds: float | None = None
+    choice: ModelChoice, device: str = Device.AUTO, max_seconds: float | None = None
 ) -> BaseEstimator:
     """The estimator that ``--model`` stands for."""
     if max_seconds is not None and choice is not ModelChoice.AUTO:
@@ -71,7 +71,7 @@ def make_estimator(
 
 
 def make_classifier(
-    choice: ModelChoice, device: Device = Device.AUTO, max_seconds: float | None = None
+    choice: ModelChoice, device: str = Device.AUTO, max_seconds: float | None = None
 ) -> BaseEstimator:
     """The same where the target is a class."""
     if choice is not ModelChoice.AUTO:
@@ -79,19 +79,24 @@ def make_classifier(
     return _on_device(bandfall.BandfallClassifier(max_seconds=max_seconds), device)
 
 
-def _on_device(estimator: Any, device: Device) -> Any:
-    last = last_step(estimator)
+def _on_device(estimator: Any, device: str) -> Any:
+    last, here = last_step(estimator), device in (Device.AUTO, Device.CPU)
+    if "://" not in device and device not in list(Device):
+        raise InputError(
+            f"--device {device} must be auto, cpu, cuda, or the address of a Dask scheduler such "
+            "as tcp://host:8786"
+        )
     if "device" not in last.get_params():
-        if device is Device.CUDA:
-            raise InputError(f"--device cuda: {type(last).__name__} computes on the CPU only")
+        if not here:
+            raise InputError(f"--device {device}: {type(last).__name__} computes on the CPU only")
         return estimator
-    if device is Device.CUDA:
+    if not here:
         try:
-            check_device(device.value)
+            check_device(str(device))
         except (ValueError, ImportError) as error:
-            raise InputError(f"--device cuda: {error}") from None
+            raise InputError(f"--device {device}: {error}") from None
     # Without a GPU, NumPy is meant: torch on the CPU is not needed.
-    last.set_params(device=None if device is Device.CPU else device.value)
+    last.set_params(device=None if device == Device.CPU else str(device))
     return estimator
 
 
@@ -104,11 +109,16 @@ class Trained:
     interrupted: bool
 
 
-def train(estimator: Any, table: Table, progress: Callable[[float], None] | None = None) -> Trained:
+def train(
+    estimator: Any,
+    table: Table,
+    progress: Callable[[float], None] | None = None,
+    checkpoint: Path | None = None,
+) -> Trained:
     """Fit with a bar; Ctrl-C ends training after the current stage and keeps what is there.
 
     A model that tunes itself ends its search instead and fits the best it has found. `progress`
-    is told the share that is done, as the bar is.
+    is told the share that is done, as the bar is. `checkpoint` is for models that take one.
     """
     start = time.monotonic()
     model = last_step(estimator)
@@ -117,7 +127,7 @@ def train(estimator: Any, table: Table, progress: Callable[[float], None] | None
         if watched:
             model.set_callbacks(_Watch(bar, interrupt))
         try:
-            told = fit_arguments(estimator, table.weights, table.group)
+            told = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
             estimator.fit(table.X, table.y, **told)
         except ValueError as error:  # what is wrong with a table, by column
             raise InputError(f"{table.source}: {error}") from error
@@ -134,10 +144,17 @@ def train(estimator: Any, table: Table, progress: Callable[[float], None] | None
 
 
 def fit_arguments(
-    estimator: Any, weights: np.ndarray | None, groups: np.ndarray | None
-) -> dict[str, np.ndarray]:
-    """What `fit` is told about rows beside features and targets, of what the model takes."""
-    model, told = last_step(estimator), {}
+    estimator: Any,
+    weights: np.ndarray | None,
+    groups: np.ndarray | None,
+    *,
+    checkpoint: Path | None = None,
+) -> dict[str, Any]:
+    """What `fit` is told beside features and targets, of what the model takes."""
+    model = last_step(estimator)
+    told: dict[str, Any] = {}
+    if checkpoint is not None:
+        told["checkpoint"] = checkpoint
     if weights is not None and has_fit_parameter(model, "sample_weight"):
         told["sample_weight"] = weights
     if groups is not None and isinstance(model, BandfallRegressor | BandfallClassifier):

@@ -14,7 +14,7 @@ pytest.importorskip("distributed")
 
 from distributed.utils import key_split
 
-from bandfall import KernelDescentRegressor
+from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 from bandfall.backends import cluster as clusters_module
 from bandfall.backends import crew as crew_module
 from bandfall.backends.cluster import ClusterError, connect, is_cluster, within
@@ -208,7 +208,7 @@ FIT_AND_DIE = """
 import os, signal, sys
 import numpy as np
 from test_cluster import At, QUICK
-from bandfall import KernelDescentRegressor
+from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 
 address, checkpoint, data = sys.argv[1:]
 arrays = np.load(data)
@@ -323,6 +323,29 @@ def test_predictions_with_much_to_do_are_made_on_the_cluster(three, expected):
     assert "bandfall-sum" in three.client.run_on_scheduler(task_prefixes)
 
 
+@pytest.mark.parametrize("max_seconds", [None, 300.0])
+def test_a_search_on_a_cluster_finds_what_it_finds_without(three, max_seconds):
+    options = {"max_rounds": 1, "n_members": 3, "max_seconds": max_seconds}
+    local = BandfallRegressor(device=None, **options).fit(X, y)
+    found = BandfallRegressor(device=three.address, **options).fit(X, y)
+    assert "bandfall-search" in three.client.run_on_scheduler(task_prefixes)
+    assert local.selection_.keys() == found.selection_.keys()
+    assert_array_equal(found.selection_["encoding"], local.selection_["encoding"])
+    assert_allclose(found.selection_["loss"], local.selection_["loss"], rtol=1e-6)
+    assert [one.candidate for one in found.members_] == [one.candidate for one in local.members_]
+    assert_allclose(found.predict(X_NEW), local.predict(X_NEW), rtol=1e-6)
+
+
+def test_a_search_over_folds_survives_the_loss_of_a_worker_and_tells_callbacks(three):
+    classes = np.where(y > np.median(y), "high", "low")
+    local = BandfallClassifier(device=None, max_rounds=0).fit(X, classes)
+    victim, trials = three.alive[0], At(stage_2=lambda: three.kill(victim))
+    model = BandfallClassifier(device=three.address, max_rounds=0).set_callbacks(trials)
+    model.fit(X, classes)
+    assert trials.n_stages > 2
+    assert_allclose(model.predict_proba(X_NEW), local.predict_proba(X_NEW), atol=1e-6)
+
+
 def test_no_client_and_no_scheduler_are_told(monkeypatch):
     monkeypatch.setattr(clusters_module, "ANSWER_SECONDS", 0.5)
     with pytest.raises(ClusterError, match="from distributed import Client"):
@@ -353,6 +376,13 @@ def test_what_takes_too_long_is_not_waited_for():
 
 def test_other_versions_are_told(three, monkeypatch):
     monkeypatch.setattr(clusters_module, "_checked", {})
-    monkeypatch.setattr(clusters_module, "__version__", "0.0.0")
+    get_versions = type(three.client).get_versions
+
+    def of_long_ago(client, **options):
+        found = get_versions(client, **options)
+        found["client"]["packages"]["bandfall"] = "0.0.0"
+        return found
+
+    monkeypatch.setattr(type(three.client), "get_versions", of_long_ago)
     with pytest.raises(ClusterError, match=r"is 0\.0\.0 here, but not on scheduler"):
         regressor(three).fit(X, y)

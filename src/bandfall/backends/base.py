@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -51,6 +52,18 @@ class CrossProduct(Protocol):
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""
+        ...
+
+
+class Helpers(Protocol):
+    """Workers that hold something."""
+
+    def call(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """What methods return, in order: calls are names of methods and their arguments."""
+        ...
+
+    def close(self) -> None:
+        """Take back what they hold."""
         ...
 
 
@@ -107,6 +120,13 @@ class Backend(Protocol):
 
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
         """Holds threads to what work on so many rows can use."""
+        ...
+
+    def helpers(self, holding: Any) -> Helpers | None:
+        """Workers with a copy of `holding`, to call its methods side by side; None: there are none.
+
+        What they compute is for those who compute little at a time, such as a search.
+        """
         ...
 
 
@@ -169,6 +189,9 @@ class NumpyBackend:
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
         """See `Backend.threads`."""
         return blas_threads_for(n_rows)
+
+    def helpers(self, holding: Any) -> None:
+        """See `Backend.helpers`: there are none."""
 
     def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
         return cross_product(

@@ -10,7 +10,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from bandfall.operators.base import GIBIBYTE
-from bandfall.version import __version__
 
 Client = Any  # of distributed, which is imported where it is needed
 
@@ -143,17 +142,20 @@ def _check_versions(client: Client) -> None:
     except TimeoutError:
         log.warning("some worker does not answer: versions were not checked")
         return
-    own = {"scheduler": found["scheduler"], **found["workers"]}
-    versions = {name: one["packages"].get("bandfall") for name, one in own.items() if one}
+    here = found["client"]["packages"].get("bandfall")
+    if here is None:  # a source tree that is not installed: versions cannot be told
+        return
+    there = {"scheduler": found["scheduler"], **found["workers"]}
+    versions = {name: one["packages"].get("bandfall") for name, one in there.items() if one}
     without = [name for name, version in versions.items() if version is None]
     if without:
         raise ClusterError(
             f"bandfall is not installed on {_listed(without)}: pip install 'bandfall[dask]' there"
         )
-    other = {name: version for name, version in versions.items() if version != __version__}
+    other = {name: version for name, version in versions.items() if version != here}
     if other:
         listed = _listed(f"{name} ({version})" for name, version in other.items())
-        raise ClusterError(f"bandfall is {__version__} here, but not on {listed}")
+        raise ClusterError(f"bandfall is {here} here, but not on {listed}")
     _warn_of_other_numpy(found)
 
 

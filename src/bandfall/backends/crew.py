@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import count
 from statistics import median
 from typing import Any, Protocol
 from weakref import finalize
@@ -36,7 +37,6 @@ from bandfall.backends.cluster import (
 MAX_ATTEMPTS = 4  # of one call; a scheduler makes as many of its own before it gives one up
 NO_WORKERS_SECONDS = 60.0  # that a cluster may be without any worker
 _STRAGGLING = 4.0  # times the usual seconds of a call, after which it is run elsewhere as well
-_FEWEST_SECONDS = 1.0  # before that
 _TICK = 0.2  # seconds
 _CHECK_SECONDS = 5.0  # between looks at the cluster while nothing comes
 _BUDGET_SHARE = 0.4  # of a worker's memory limit, for kernel matrices
@@ -125,14 +125,23 @@ class Crew:
     holding : Holding
     name : str
         Of its tasks, as a dashboard shows them.
+    patience : float
+        Seconds that a call may take at least before it is run elsewhere as well.
     """
 
-    def __init__(self, client: Client, holding: Holding, name: str = "bandfall-product"):
+    def __init__(
+        self,
+        client: Client,
+        holding: Holding,
+        name: str = "bandfall-product",
+        patience: float = 1.0,
+    ):
         check_workers(client, holding.nbytes)
         self._client = client
         self._token = uuid.uuid4().hex
         self._tasks = f"{name}-{self._token}"
-        self._n_runs = 0
+        self._patience = patience
+        self._numbers = count()  # of runs, which may come from several threads
         self._usual: float | None = None  # seconds of a call
         self._suspects: dict[
             str, Any
@@ -166,8 +175,12 @@ class Crew:
         error that is the call's own is raised.
         """
         check_alive(self._client)
-        self._n_runs += 1
         return _Run(self, calls, shared).answers()
+
+    def call(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+        """See `Helpers.call`."""
+        answers = self.run([Call(method, arguments) for method, arguments in calls])
+        return [answer.value for answer in answers]
 
     def _forgive(self) -> None:
         """Workers that have answered after all are trusted again."""
@@ -188,7 +201,7 @@ class Crew:
                 call.method,
                 call.arguments,
                 shared,
-                key=(self._tasks, self._n_runs, *key),
+                key=(self._tasks, *key),
                 pure=False,
                 workers=workers,
                 allow_other_workers=workers is not None,
@@ -210,6 +223,7 @@ class _Run:
 
     def __init__(self, crew: Crew, calls: Sequence[Call], shared: Any):
         self._crew = crew
+        self._number = next(crew._numbers)
         self._client = crew._client
         self._calls = calls
         self._shared = shared
@@ -245,7 +259,7 @@ class _Run:
 
     def _start(self, number: int, shared: Any, not_on: set[str]) -> None:
         self._n_attempts[number] += 1
-        key = (number, self._n_attempts[number])
+        key = (self._number, number, self._n_attempts[number])
         future = self._crew._submit(key, self._calls[number], shared, not_on)
         loop = self._client.loop.asyncio_loop
         answer = asyncio.run_coroutine_threadsafe(_answer(future), loop)
@@ -279,7 +293,7 @@ class _Run:
         usual = median(self._seconds) if self._seconds else self._crew._usual
         if usual is None:
             return
-        late = time.monotonic() - max(_FEWEST_SECONDS, _STRAGGLING * usual)
+        late = time.monotonic() - max(self._crew._patience, _STRAGGLING * usual)
         under_way = [one.number for one in self._attempts]
         slow = [
             one

@@ -36,6 +36,7 @@ _FEWEST_LEAVES = 32
 _SMALLEST_LEAF = 16  # rows
 _WORTH_SENDING = 1 << 30  # kernel entries of a prediction: below, it is done before it is sent
 _SHARES = 64  # of the rows of a prediction
+_SEARCH_PATIENCE = 60.0  # seconds: what a search calls for is not equally long
 
 
 class DaskBackend:
@@ -118,6 +119,10 @@ class DaskBackend:
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
         """See `Backend.threads`: those of this process."""
         return blas_threads_for(n_rows)
+
+    def helpers(self, holding: Any) -> Crew:
+        """See `Backend.helpers`."""
+        return Crew(self.client, holding, "bandfall-search", patience=_SEARCH_PATIENCE)
 
     def _at_rows(self, method: str, model: Sum, X: np.ndarray, axis: int) -> np.ndarray:
         """A method of a model at new rows, in shares of them where there is much to do."""

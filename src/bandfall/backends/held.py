@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.backends.base import Backend, NumpyBackend, Sum
+from bandfall.backends.base import Backend, Sum
 from bandfall.kernels import Kernel
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import blas_threads_for, scratch
@@ -142,6 +142,13 @@ class _TileProducts:
         return tile, tile.size
 
 
+def own_backend(budget: int, n_rows: int) -> Backend:
+    """The best that a worker has itself."""
+    from bandfall.backends.resolve import resolve_backend
+
+    return resolve_backend("auto" if _has_gpu() else None, budget, n_rows)
+
+
 class HeldSum:
     """A fitted model: sums and gradients at new rows.
 
@@ -174,8 +181,4 @@ class HeldSum:
 
     @property
     def _backend(self) -> Backend:
-        if _has_gpu():
-            from bandfall.backends.resolve import resolve_backend
-
-            return resolve_backend("cuda", self.budget)
-        return NumpyBackend(self.budget)
+        return own_backend(self.budget, len(self.model.X))

@@ -89,6 +89,9 @@ class TorchBackend:
             finally:
                 torch.set_num_threads(before)
 
+    def helpers(self, holding: Any) -> None:
+        """See `Backend.helpers`: there are none."""
+
     def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
         train, coefficients = self._uploaded(model)
         return sums(

@@ -12,7 +12,7 @@ from bandfall.descent import Flow, Path, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.schedules import MinimumSpeed
-from bandfall.selection.candidates import MAX_R2, Candidate, Trial
+from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
 from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.parts import (
     MAX_DIMENSION,
@@ -22,9 +22,11 @@ from bandfall.selection.parts import (
     Rows,
     learn_metrics,
 )
+from bandfall.selection.trainers import HeldParts, Roots
 from bandfall.selection.tuning import Tuned
 
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
+_DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
 
 
@@ -77,13 +79,13 @@ def fit_members(
     deadline = deadline or Deadline()
     everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
     everything.roots.update(tuned.roots)
-    fitted: dict[Trial, tuple[np.ndarray, Path]] = {}
-    for trial, _ in tuned.members:
+    fitted = _fitted_elsewhere(rows, everything, tuned, deadline)
+    for trial, _ in tuned.members if not fitted else []:
         n_ladders = _n_ladders(trial, everything.roots)
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
             break
         with deadline.timed(len(everything), n_ladders):
-            fitted[trial] = _fit_member(rows, everything, trial, tuned)
+            fitted[trial] = _fit_member(rows, everything, trial, tuned.scouts)
     n_left = len(tuned.members) - len(fitted)
     if n_left and tuned.among is not None:
         deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
@@ -114,10 +116,48 @@ def _n_ladders(trial: Trial, roots: Mapping[tuple[str, int], np.ndarray]) -> flo
     return PATH * (1 + sum((candidate.encoding, number) not in roots for number in rounds))
 
 
-def _fit_member(rows: Rows, part: Part, trial: Trial, tuned: Tuned) -> tuple[np.ndarray, Path]:
+def _fitted_elsewhere(
+    rows: Rows, part: Part, tuned: Tuned, deadline: Deadline
+) -> dict[Trial, tuple[np.ndarray, Path]]:
+    """All members that there is time for, side by side on workers, each on one of them.
+
+    None where there are no workers, or so many rows that single products are worth dividing.
+    """
+    if len(part) > _DIVIDED_ROWS:
+        return {}
+    helpers = rows.backend.helpers(HeldMembers(rows, [part], PowerLoss(), rows.backend.budget))
+    if helpers is None:
+        return {}
+    trials = [
+        trial
+        for place, (trial, _) in enumerate(tuned.members)
+        if place == 0
+        or deadline.estimate(len(part), _n_ladders(trial, part.roots)) <= deadline.left
+    ]
+    try:
+        calls = [("member", (trial, dict(tuned.scouts), part.roots)) for trial in trials]
+        return dict(zip(trials, helpers.call(calls), strict=True))
+    finally:
+        helpers.close()
+
+
+class HeldMembers(HeldParts):
+    """What a worker holds to fit members: one part, of all rows to train on."""
+
+    def member(
+        self, trial: Trial, scouts: Mapping[tuple[str, int], Trial], roots: Roots, _: None
+    ) -> tuple[np.ndarray, Path]:
+        """Metric and path of a member."""
+        (part,) = self.parts([0], [roots])
+        return _fit_member(part.rows, part, trial, scouts)
+
+
+def _fit_member(
+    rows: Rows, part: Part, trial: Trial, scouts: Mapping[tuple[str, int], Trial]
+) -> tuple[np.ndarray, Path]:
     """Metric and path over the training rows of a part."""
     candidate = trial.candidate
-    learn_metrics([part], candidate.encoding, candidate.n_rounds, tuned.scouts)
+    learn_metrics([part], candidate.encoding, candidate.n_rounds, scouts)
     root = part.root(candidate.encoding, candidate.n_rounds)
     Z, _ = rows.views[candidate.encoding].columns(part.train, part.held_out)
     path = _fit(rows, part.train, scaled(Z, root), trial)

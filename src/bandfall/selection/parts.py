@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -102,6 +102,11 @@ class Part:
         return len(self.train)
 
     @property
+    def rows(self) -> Rows:
+        """All rows, of which these are some."""
+        return self._rows
+
+    @property
     def backend(self) -> Backend:
         """Where it is computed."""
         return self._rows.backend
@@ -192,18 +197,23 @@ def train_parts(
 
 
 def learn_metrics(
-    parts: Sequence[Part], encoding: str, n_rounds: int, scouts: Mapping[tuple[str, int], Trial]
+    parts: Sequence[Part],
+    encoding: str,
+    n_rounds: int,
+    scouts: Mapping[tuple[str, int], Trial],
+    train: Callable[..., list[Ladder]] = train_parts,
 ) -> None:
-    """Learn the metrics of all rounds up to this one, each with its scout, where not known."""
+    """Learn the metrics of all rounds up to this one, each with its scout, where not known.
+
+    `train` is called as `train_parts` is.
+    """
     for number in range(n_rounds):
         known = {(encoding, number + 1), (encoding, n_rounds)}  # the last alone is enough
         wanted = [part for part in parts if not known & part.roots.keys()]
         if wanted:
             scout = scouts[encoding, number]
             speeds = [scout.candidate.min_speed]
-            ladders = train_parts(
-                wanted, encoding, number, scout.candidate.kernel, speeds, scout.max_r2
-            )
+            ladders = train(wanted, encoding, number, scout.candidate.kernel, speeds, scout.max_r2)
             for part, ladder in zip(wanted, ladders, strict=True):
                 part.learn(scout, ladder, 0)
 

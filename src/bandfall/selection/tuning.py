@@ -9,9 +9,10 @@ few of them: models that differ in kind make a better average than the best few,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -27,9 +28,10 @@ from bandfall.selection.candidates import (
     Trial,
 )
 from bandfall.selection.deadline import PATH, Deadline
-from bandfall.selection.held_out import Outcome, run_parts
+from bandfall.selection.held_out import Outcome
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.parts import Part, Rows, learn_metrics, shuffled_rows, split_rows
+from bandfall.selection.trainers import LocalTrainer, Request, Trainer, trainer_for
 from bandfall.targets import column_means
 
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
@@ -135,35 +137,38 @@ def tune(
     reuse_roots = len(rows) >= budget.fold_rows
     n_paths = budget.n_members * (1 if reuse_roots else 1 + _USUAL_ROUNDS)
     deadline.reserve(len(rows), PATH * n_paths)
+    judge = judge or PowerLoss()
     first, second = _parts(rows, budget, random)
-    search = Search(first, judge or PowerLoss(), interrupted, deadline)
     found = Found()
-    explored = parallel_map(
-        lambda encoding: search.explore(encoding, kernels, budget),
-        list(rows.views),
-        n_rows=len(first[0]),
-        n_jobs=n_jobs,
-    )
+    with trainer_for(rows, first, judge) as trainer:
+        search = Search(first, judge, interrupted, deadline, trainer)
+        explored = parallel_map(
+            lambda encoding: search.explore(encoding, kernels, budget),
+            list(rows.views),
+            n_rows=len(first[0]),
+            n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
+        )
     for one in explored:
         found.add(one)
     if search.over:
         deadline.give_up(f"the search ended early, after {len(found.trials)} trials")
     elif second:
-        final = Search(second, search.judge, interrupted, deadline)
         decided = Found(found.trials, found.scouts)
         finalists = found.finalists
-        for several in parallel_map(
-            lambda encoding: [
-                final.decide(one, found.scouts)
-                for one in finalists
-                if one.candidate.encoding == encoding
-            ],
-            list(rows.views),  # what has an encoding in common learns its metrics once
-            n_rows=len(second[0]),
-            n_jobs=n_jobs,
-        ):
-            for one in several:
-                decided.add(one)
+        with trainer_for(rows, second, judge) as trainer:
+            final = Search(second, judge, interrupted, deadline, trainer)
+            several = parallel_map(
+                lambda encoding: [
+                    final.decide(one, found.scouts)
+                    for one in finalists
+                    if one.candidate.encoding == encoding
+                ],
+                list(rows.views),  # what has an encoding in common learns its metrics once
+                n_rows=len(second[0]),
+                n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
+            )
+        for one in chain.from_iterable(several):
+            decided.add(one)
         n_left = len(finalists) - len(decided.predictions)
         if n_left:
             deadline.give_up(f"{n_left} of {len(finalists)} finalists were not tried further")
@@ -181,6 +186,8 @@ class Search:
     judge : Judge
     interrupted : callable (Trial) -> bool
     deadline : Deadline, optional
+    trainer : Trainer, optional
+        Of the same parts; one that trains here by default.
     """
 
     def __init__(
@@ -189,9 +196,11 @@ class Search:
         judge: Judge,
         interrupted: Callable[[Trial], bool] = lambda trial: False,
         deadline: Deadline | None = None,
+        trainer: Trainer | None = None,
     ):
         self.parts = parts
         self.judge = judge
+        self._trainer = trainer or LocalTrainer(parts, judge)
         self.over = False
         self._interrupted = interrupted
         self._deadline = deadline or Deadline()
@@ -206,12 +215,15 @@ class Search:
         least, misses = math.inf, 0
         for n_rounds in range(budget.max_rounds + 1):
             rounds = []
-            for kernel in kernels:
+            requests = [
+                Request(encoding, n_rounds, kernel, speeds[kernel], limits[kernel])
+                for kernel in kernels
+            ]
+            coming = self._trainer.outcomes(requests)
+            for kernel, request in zip(kernels, requests, strict=True):
                 if self.over and found.trials:
                     return found
-                trial, outcomes = self.run(
-                    found, encoding, n_rounds, kernel, speeds[kernel], limits[kernel]
-                )
+                trial, outcomes = self._take(found, request, coming)
                 rounds.append((trial, outcomes, speeds[kernel].index(trial.candidate.min_speed)))
                 speeds[kernel] = _neighbours(trial.candidate.min_speed)
                 limits[kernel] = _beyond(trial)
@@ -231,32 +243,29 @@ class Search:
         found, candidate = Found(), finalist.candidate
         n_ladders = (1.0 + PATH * candidate.n_rounds) * len(self.parts)
         if not self.over and self._deadline.has_room(len(self.parts[0]), n_ladders):
-            learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts)
-            self.run(
-                found,
+            train = self._trainer.ladders
+            learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts, train)
+            request = Request(
                 candidate.encoding,
                 candidate.n_rounds,
                 candidate.kernel,
                 _neighbours(candidate.min_speed),
                 _beyond(finalist),
             )
+            self._take(found, request, self._trainer.outcomes([request]))
         return found
 
-    def run(
-        self,
-        found: Found,
-        encoding: str,
-        n_rounds: int,
-        kernel: str,
-        speeds: Sequence[float],
-        max_r2: float,
+    def _take(
+        self, found: Found, request: Request, coming: Iterator[list[Outcome]]
     ) -> tuple[Trial, list[Outcome]]:
-        """Try some speeds; the best trial, and what happened on each part."""
+        """Judge the next outcomes, of this request: its best trial, and what each part did."""
         with self._deadline.timed(len(self.parts[0]), len(self.parts)):
-            outcomes = run_parts(self.parts, encoding, n_rounds, kernel, speeds, max_r2, self.judge)
+            outcomes = next(coming)
         trials = [
-            self._judged(Candidate(encoding, n_rounds, kernel, speed), outcomes, i)
-            for i, speed in enumerate(speeds)
+            self._judged(
+                Candidate(request.encoding, request.n_rounds, request.kernel, speed), outcomes, i
+            )
+            for i, speed in enumerate(request.speeds)
         ]
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
         found.trials += trials

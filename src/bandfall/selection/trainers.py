@@ -1,0 +1,196 @@
+"""Who trains for a search: this process, or workers of a cluster, with the same result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from bandfall.backends import HOST
+from bandfall.backends.base import Helpers
+from bandfall.backends.held import own_backend
+from bandfall.selection.candidates import Judge
+from bandfall.selection.held_out import Outcome, run_parts
+from bandfall.selection.ladder import Ladder
+from bandfall.selection.parts import Part, Rows, train_parts
+
+Roots = dict[tuple[str, int], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Request:
+    """A ladder of speeds to train on all parts."""
+
+    encoding: str
+    n_rounds: int
+    kernel: str
+    speeds: Sequence[float]
+    max_r2: float
+
+
+class Trainer(Protocol):
+    """Trains on the parts of a search.
+
+    Attributes
+    ----------
+    elsewhere : bool
+        Whether it only waits, so that many may be asked at a time.
+    """
+
+    elsewhere: bool
+
+    def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
+        """See `run_parts`, for one request after the other."""
+        ...
+
+    def ladders(
+        self,
+        parts: Sequence[Part],
+        encoding: str,
+        n_rounds: int,
+        kernel: str,
+        speeds: Sequence[float],
+        max_r2: float,
+    ) -> list[Ladder]:
+        """See `train_parts`."""
+        ...
+
+
+class LocalTrainer:
+    """Trains here, and nothing before it is asked for.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+    judge : Judge
+    """
+
+    elsewhere = False
+    ladders = staticmethod(train_parts)
+
+    def __init__(self, parts: Sequence[Part], judge: Judge):
+        self._parts, self._judge = parts, judge
+
+    def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
+        """See `Trainer.outcomes`."""
+        for one in requests:
+            yield run_parts(
+                self._parts,
+                one.encoding,
+                one.n_rounds,
+                one.kernel,
+                one.speeds,
+                one.max_r2,
+                self._judge,
+            )
+
+
+class RemoteTrainer:
+    """Has all requests trained at once by workers that hold the rows.
+
+    Parameters
+    ----------
+    helpers : Helpers
+        With a `HeldParts` of the same parts.
+    parts : sequence of Part
+    """
+
+    elsewhere = True
+
+    def __init__(self, helpers: Helpers, parts: Sequence[Part]):
+        self._helpers, self._parts = helpers, parts
+
+    def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
+        """See `Trainer.outcomes`."""
+        everywhere = range(len(self._parts))
+        calls = [("outcomes", (one, self._roots(everywhere, one))) for one in requests]
+        yield from self._helpers.call(calls)
+
+    def ladders(
+        self,
+        parts: Sequence[Part],
+        encoding: str,
+        n_rounds: int,
+        kernel: str,
+        speeds: Sequence[float],
+        max_r2: float,
+    ) -> list[Ladder]:
+        """See `Trainer.ladders`."""
+        request = Request(encoding, n_rounds, kernel, speeds, max_r2)
+        numbers = [i for i, part in enumerate(self._parts) if any(part is one for one in parts)]
+        calls = [("ladders", (numbers, request, self._roots(numbers, request)))]
+        return self._helpers.call(calls)[0]
+
+    def _roots(self, numbers: Sequence[int], request: Request) -> list[Roots]:
+        """Metrics are learned here: those that a request needs go with it."""
+        key = (request.encoding, request.n_rounds)
+        return [{key: self._parts[number].root(*key)} for number in numbers]
+
+
+@contextmanager
+def trainer_for(rows: Rows, parts: Sequence[Part], judge: Judge) -> Iterator[Trainer]:
+    """Workers where the backend of the rows has any, else this process."""
+    helpers = rows.backend.helpers(HeldParts(rows, parts, judge, rows.backend.budget))
+    if helpers is None:
+        yield LocalTrainer(parts, judge)
+        return
+    try:
+        yield RemoteTrainer(helpers, parts)
+    finally:
+        helpers.close()
+
+
+class HeldParts:
+    """What a worker holds of a search.
+
+    Parameters
+    ----------
+    rows : Rows
+    parts : sequence of Part
+    judge : Judge
+    budget : int
+        Bytes for kernel matrices.
+    """
+
+    def __init__(self, rows: Rows, parts: Sequence[Part], judge: Judge, budget: int):
+        self.rows = replace(rows, backend=HOST)  # a client does not travel
+        self.splits = [(part.train, part.held_out) for part in parts]
+        self.judge = judge
+        self.budget = budget
+
+    @property
+    def nbytes(self) -> int:
+        """Columns under all encodings, and targets."""
+        n_rows = np.arange(1)
+        width = sum(one.columns(n_rows, n_rows)[0].nbytes for one in self.rows.views.values())
+        return len(self.rows) * width + self.rows.y.nbytes
+
+    def outcomes(self, request: Request, roots: Sequence[Roots], _: None) -> list[Outcome]:
+        """See `run_parts`."""
+        parts = self.parts(range(len(self.splits)), roots)
+        return next(LocalTrainer(parts, self.judge).outcomes([request]))
+
+    def ladders(
+        self, numbers: Sequence[int], request: Request, roots: Sequence[Roots], _: None
+    ) -> list[Ladder]:
+        """See `train_parts`."""
+        one = request
+        return train_parts(
+            self.parts(numbers, roots),
+            one.encoding,
+            one.n_rounds,
+            one.kernel,
+            one.speeds,
+            one.max_r2,
+        )
+
+    def parts(self, numbers: Sequence[int], roots: Sequence[Roots]) -> list[Part]:
+        """Parts with metrics of their own: calls may come at the same time."""
+        rows = replace(self.rows, backend=own_backend(self.budget, len(self.splits[0][0])))
+        parts = [Part(rows, *self.splits[number]) for number in numbers]
+        for part, known in zip(parts, roots, strict=True):
+            part.roots.update(known)
+        return parts

@@ -24,6 +24,7 @@ from bandfall import (
     KernelRidgeMML,
     floor_sweep,
 )
+from bandfall.descent import Euler, Flow
 from bandfall.paper.floors import DATASET_FLOORS, floor_grid
 from bandfall.selection import permutation_folds
 
@@ -122,15 +123,15 @@ def selection(X, y):
 def sweeps(X, y, n_floors, n_fits):
     floors = floor_grid(*DATASET_FLOORS["power"], n_floors)
     some = floors[:: max(1, n_floors // n_fits)]
-    for solver, wanted in (("euler", 100), ("flow", 1)):
-        options = {"solver": solver, "max_time": 1000.0, "step_size": 0.01}
+    for solver, wanted in ((Euler(step_size=0.01), 100), (Flow(), 1)):
+        options = {"solver": solver, "max_time": 1000.0}
 
         def fits(options=options):
             for floor in some:
                 KernelDescentRegressor(min_bandwidth=floor, **options).fit(X, y)
 
         report(
-            f"floor_sweep, {solver}, {n_floors} floors / fits ({len(some)} timed)",
+            f"floor_sweep, {type(solver).__name__}, {n_floors} floors / fits ({len(some)} timed)",
             seconds(partial(floor_sweep, X, y, X[:20] + 0.1, floors, **options), 3),
             seconds(fits, 1) * n_floors / len(some),
             wanted,

@@ -62,3 +62,12 @@ def test_manual_of_the_command_line_is_in_step():
     namespace = {"__name__": "make_cli_page", "__file__": str(ROOT / "docs" / "make_cli_page.py")}
     exec(compile(code, "make_cli_page.py", "exec"), namespace)
     assert (ROOT / "docs" / "cli.md").read_text(encoding="utf-8") == namespace["manual"]()
+
+
+def test_the_picture_of_the_layers_is_in_step():
+    """docs/images/layers.svg is what docs/make_layers_figure.py makes of pyproject.toml."""
+    script = ROOT / "docs" / "make_layers_figure.py"
+    namespace = {"__name__": "make_layers_figure", "__file__": str(script)}
+    exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), namespace)
+    picture = ROOT / "docs" / "images" / "layers.svg"
+    assert picture.read_text(encoding="utf-8") == namespace["svg"]()

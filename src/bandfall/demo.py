@@ -142,7 +142,7 @@ def draw(sine: tuple, fits: list[FloorFit]) -> Any:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    style = {
+    style: Any = {
         "font.size": 10,
         "axes.spines.top": False,
         "axes.spines.right": False,

@@ -41,11 +41,9 @@ from bandfall.estimators._constraints import (
 )
 from bandfall.estimators._reading import Story
 from bandfall.estimators._warm_start import check_same
+from bandfall.estimators._weights import wide_enough
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
-
-_MIN_MEAN_WEIGHT = 0.1
-_FLOAT32_WEIGHTS = 1e6  # largest over smallest weight: beyond, float32 loses the light rows
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
@@ -221,7 +219,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         -------
         self
         """
-        data = _wide_enough(self._training_data(X, y, sample_weight))
+        data = wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
         kept = None if checkpoint is None else Checkpoint(checkpoint)
@@ -382,26 +380,3 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "
                 f"bandwidth={self.bandwidth!r}"
             )
-
-
-class WeightWarning(UserWarning):
-    """Weights so small that training ends long before it has used the rows."""
-
-
-def _wide_enough(data):
-    """The training data in a dtype that resolves their weights, which are warned of if small."""
-    weights = data.weights
-    if weights is None:
-        return data
-    n, total = len(weights), float(weights.sum())
-    if total < _MIN_MEAN_WEIGHT * n:
-        warnings.warn(
-            f"sample_weight sums to {total:.3g} over {n} rows, and a row of weight w counts as w "
-            "rows: this trains as on so few. If the weights are meant relative to each other, "
-            "pass sample_weight * len(sample_weight) / sample_weight.sum()",
-            WeightWarning,
-            stacklevel=2,
-        )
-    if weights.max() > _FLOAT32_WEIGHTS * weights.min():
-        return data._replace(X=data.X.astype(np.float64, copy=False))
-    return data

@@ -19,13 +19,13 @@ import pandas as pd
 from sklearn import datasets
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bandfall import BandfallClassifier
+from bandfall.report.class_scores import score_classes
 from intervals import as_numbers, load
 
 BUNDLED = {
@@ -93,26 +93,9 @@ def problem(name, folder):
     table, y = load(folder / f"{name.split('/')[0]}.csv.gz")
     n_classes = int(name.split("/")[1])
     cuts = np.quantile(y, np.arange(1, n_classes) / n_classes)
-    return table, np.searchsorted(cuts, y, side="left")
-
-
-def calibration_error(probabilities, y, n_bins=10):
-    """Mean distance of confidence and accuracy, over bins of equal confidence."""
-    confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == y
-    bins = np.minimum((confidence * n_bins).astype(int), n_bins - 1)
-    gaps = [abs(confidence[bins == b].mean() - right[bins == b].mean()) for b in np.unique(bins)]
-    return float(np.average(gaps, weights=np.unique(bins, return_counts=True)[1]))
-
-
-def measures(probabilities, y):
-    labels = np.arange(probabilities.shape[1])
-    scores = probabilities[:, 1] if len(labels) == 2 else probabilities
-    return {
-        "log_loss": float(log_loss(y, probabilities, labels=labels)),
-        "auc": float(roc_auc_score(y, scores, multi_class="ovr", labels=labels)),
-        "accuracy": float(accuracy_score(y, probabilities.argmax(axis=1))),
-        "calibration_error": calibration_error(probabilities, y),
-    }
+    # Where many values equal a cut, they go to the side that leaves classes more alike in size.
+    sides = [np.searchsorted(cuts, y, side=side) for side in ("left", "right")]
+    return table, max(sides, key=lambda labels: np.bincount(labels, minlength=n_classes).min())
 
 
 def run(name, method, folder, n_rows, seed):
@@ -133,8 +116,12 @@ def run(name, method, folder, n_rows, seed):
         warnings.simplefilter("ignore")
         model = METHODS[method]().fit(X, y)
         probabilities = np.asarray(model.predict_proba(X_test), float)
-    figures = measures(probabilities / probabilities.sum(axis=1, keepdims=True), y_test)
-    return {"n_train": n_train, **figures, "seconds": round(time.perf_counter() - start, 1)}
+    scores = score_classes(probabilities / probabilities.sum(axis=1, keepdims=True), y_test)
+    return {
+        "n_train": n_train,
+        **scores._asdict(),
+        "seconds": round(time.perf_counter() - start, 1),
+    }
 
 
 def show(results):

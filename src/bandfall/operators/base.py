@@ -60,6 +60,24 @@ class KernelOperator(Protocol):
         ...
 
 
+class HostArraysMixin:
+    """The arrays of operators that compute with NumPy."""
+
+    dtype: np.dtype
+
+    def array(self, values: np.ndarray) -> np.ndarray:
+        """`values` in the operator's dtype."""
+        return np.array(values, dtype=self.dtype)
+
+    def numpy(self, array: np.ndarray) -> np.ndarray:
+        """`array` itself."""
+        return array
+
+    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Zeros in the operator's dtype."""
+        return np.zeros(shape, self.dtype)
+
+
 class WeightedOperator:
     """S K(σ) S with S = diag(√w): gradient flow on the weighted squared error.
 

@@ -8,14 +8,14 @@ from functools import cached_property
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_BUDGET, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall.operators.distances import largest_distance
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import for_each, n_threads, scratch
 from bandfall.operators.tiles import LEAF_SIZE, Tiles
 
 
-class BlockedOperator:
+class BlockedOperator(HostArraysMixin):
     """Products with K(σ) that never hold K(σ), for any number of rows.
 
     Rows are ordered by the leaves of a k-d tree. Each tile of the upper triangle is evaluated
@@ -60,18 +60,6 @@ class BlockedOperator:
         n_tiles = len(self._leaves.slices) * (len(self._leaves.slices) + 1) // 2
         self._kept = np.empty((min(n_kept, n_tiles), side * side), self.dtype)
         self._bandwidth = math.nan
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """`values` in the operator's dtype."""
-        return np.array(values, dtype=self.dtype)
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """`array` itself."""
-        return array
-
-    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Zeros in the operator's dtype."""
-        return np.zeros(shape, self.dtype)
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""

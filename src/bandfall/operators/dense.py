@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import DEFAULT_BUDGET, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, rows_within, scratch
 
@@ -26,7 +26,7 @@ def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
     return 2 * n_rows * n_rows * np.dtype(dtype).itemsize
 
 
-class DenseOperator:
+class DenseOperator(HostArraysMixin):
     """K(σ) as a matrix in memory.
 
     The last K(σ) is kept: products at an unchanged bandwidth evaluate no kernel.
@@ -61,18 +61,6 @@ class DenseOperator:
         self._matrix = np.empty_like(self._distances)
         self._bandwidth = math.nan
         self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """`values` in the operator's dtype."""
-        return np.array(values, dtype=self.dtype)
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """`array` itself."""
-        return array
-
-    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Zeros in the operator's dtype."""
-        return np.zeros(shape, self.dtype)
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""

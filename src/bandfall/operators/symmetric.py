@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import DEFAULT_BUDGET, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, FEW_ROWS, for_each, for_each_block, scratch
 
@@ -26,7 +26,7 @@ def symmetric_bytes(n_rows: int, dtype: np.dtype) -> int:
     return n_rows * (n_rows + _STRIP) * np.dtype(dtype).itemsize
 
 
-class SymmetricOperator:
+class SymmetricOperator(HostArraysMixin):
     """K(σ) as a triangle in memory.
 
     Each strip of rows goes from the diagonal to the right, and serves the part below as well:
@@ -67,18 +67,6 @@ class SymmetricOperator:
         self._entries = np.empty_like(self._distances)
         self._bandwidth = math.nan
         for_each(self._measure, range(len(sizes)), parallel=self.n_rows > _PARALLEL_ROWS)
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """`values` in the operator's dtype."""
-        return np.array(values, dtype=self.dtype)
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """`array` itself."""
-        return array
-
-    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Zeros in the operator's dtype."""
-        return np.zeros(shape, self.dtype)
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""

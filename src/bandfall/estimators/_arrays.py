@@ -2,7 +2,8 @@
 
 The rule, for every estimator: whatever the caller's arrays are, they are computed with as NumPy
 arrays, and what is computed at rows of X comes back as the kind of array that this X is, on its
-device. What a fit stores (`path_`, `coefficients_`, …) is always NumPy's.
+device. What a fit stores (`path_`, `coefficients_`, …) is always NumPy's. Rows of dask arrays and
+dataframes stay where they are, except in a fit: answers at them are dask arrays.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+
+from bandfall.estimators._dask_rows import gathered, is_dask, lazily
 
 
 class InKindMixin:
@@ -35,9 +38,14 @@ def _takes_rows(method: Callable[..., Any]) -> bool:
 
 
 def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+    at_once = "y" in inspect.signature(method).parameters  # a fit, a score: about all rows
+
     @wraps(method)
     def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
         rows = arguments[0] if arguments else named.get("X")
+        if is_dask(rows) and not at_once:
+            others = {name: value for name, value in named.items() if name != "X"}
+            return lazily(method, self, rows, *arguments[1:], **others)
         arrays = {name: as_numpy(value) for name, value in named.items()}
         return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
 
@@ -54,10 +62,12 @@ def _answer(result: Any, rows: Any) -> Any:
 def as_numpy(array: Any) -> Any:
     """`array` as NumPy sees it, if it is a tensor or follows the array API; else unchanged.
 
-    Tensors on a GPU are copied to the host.
+    Tensors on a GPU are copied to the host, blocks on a cluster to this process.
     """
     if _is_torch(array):
         return array.detach().cpu().numpy()
+    if is_dask(array):
+        return gathered(array)
     if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
         return array
     try:
@@ -72,7 +82,7 @@ def in_kind(result: np.ndarray, like: Any) -> Any:
         import torch
 
         return torch.from_numpy(np.ascontiguousarray(result)).to(like.device)
-    if isinstance(like, np.ndarray) or not hasattr(like, "__array_namespace__"):
+    if isinstance(like, np.ndarray) or is_dask(like) or not hasattr(like, "__array_namespace__"):
         return result
     return like.__array_namespace__().asarray(result, device=like.device)
 

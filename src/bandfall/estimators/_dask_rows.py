@@ -1,0 +1,121 @@
+"""Rows that live on a cluster: gathered block by block for a fit, left where they are else."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from bandfall.backends.cluster import is_cluster
+
+_GIBIBYTE = 2**30
+
+log = logging.getLogger("bandfall.cluster")
+
+
+def is_dask(rows: object) -> bool:
+    """Whether rows are a dask array, dataframe or series."""
+    return type(rows).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(
+        rows, "to_delayed"
+    )
+
+
+def gathered(rows: Any) -> Any:
+    """A NumPy array of a dask array, a pandas object of a dask dataframe or series.
+
+    A model rests on its training rows, which are needed here; blocks come one by one, so that
+    there is never a second copy of an array.
+    """
+    blocks, sizes = _blocks(rows)
+    if np.isnan(sizes).any():
+        log.info("gathering %d blocks of unknown size", len(blocks))
+    else:
+        log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / _GIBIBYTE)
+    if not hasattr(rows, "chunks"):
+        import pandas
+
+        return pandas.concat([block.compute() for block in blocks])
+    if np.isnan(sizes).any():
+        return np.concatenate([block.compute() for block in blocks])
+    result = np.empty(rows.shape, rows.dtype)
+    start = 0
+    for block, size in zip(blocks, sizes, strict=True):
+        result[start : start + size] = block.compute()
+        start += size
+    return result
+
+
+def lazily(method: Callable[..., Any], estimator: Any, rows: Any, *more: Any, **named: Any) -> Any:
+    """What a method answers at rows, as dask arrays that compute block by block.
+
+    An iterator becomes a list, a tuple a tuple; their arrays share the work.
+    """
+    import dask
+    import dask.array
+
+    model = copy.copy(estimator)
+    if is_cluster(getattr(model, "device", None)):
+        model.device = None  # a worker computes its blocks itself
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # placeholders may look odd
+        template = method(model, _placeholder(rows), *more, **named)
+        several = not isinstance(template, np.ndarray)
+        kind = tuple if isinstance(template, tuple) else list
+        like = _joined(template)
+    blocks, sizes = _blocks(rows)
+    at_block = dask.delayed(_at_block, name="bandfall-predict", pure=False)
+    shared = dask.delayed(model, traverse=False)
+    answer = dask.array.concatenate(
+        [
+            dask.array.from_delayed(
+                at_block(shared, method.__name__, block, like[:0], more, named),
+                (size, *like.shape[1:]),
+                like.dtype,
+            )
+            for block, size in zip(blocks, sizes, strict=True)
+        ],
+        allow_unknown_chunksizes=True,
+    )
+    return kind(answer[:, i] for i in range(like.shape[1])) if several else answer
+
+
+def _at_block(
+    model: Any,
+    method: str,
+    block: Any,
+    nothing: np.ndarray,
+    more: tuple[Any, ...],
+    named: dict[str, Any],
+) -> np.ndarray:
+    if not len(block):  # partitions may be empty, and estimators take no empty tables
+        return nothing
+    return _joined(getattr(model, method)(block, *more, **named)).astype(nothing.dtype, copy=False)
+
+
+def _joined(answer: Any) -> np.ndarray:
+    """One array with the rows first: of several, the second axis counts them."""
+    if isinstance(answer, Iterator | tuple | list):
+        return np.stack(list(answer), axis=1)
+    return answer
+
+
+def _blocks(rows: Any) -> tuple[list[Any], np.ndarray]:
+    """Blocks of whole rows, delayed, and how many rows each has, NaN where that is not known."""
+    if not hasattr(rows, "chunks"):  # a dataframe or series
+        blocks = rows.to_delayed()
+        return list(blocks), np.full(len(blocks), np.nan)
+    if rows.ndim > 1:
+        rows = rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1))
+    sizes = np.array(rows.chunks[0])
+    return list(rows.to_delayed().reshape(-1)), sizes
+
+
+def _placeholder(rows: Any) -> Any:
+    """A few rows of the same columns, to see what an answer looks like."""
+    if not hasattr(rows, "chunks"):
+        return rows._meta_nonempty
+    return np.zeros((1, *rows.shape[1:]), rows.dtype)

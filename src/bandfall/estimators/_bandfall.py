@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +100,7 @@ class BandfallRegressor(IntervalRegressor):
 
     _target_checks = MappingProxyType({"multi_output": True, "y_numeric": True})
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -111,7 +113,7 @@ class BandfallRegressor(IntervalRegressor):
         """
         return self._in_units(self._average(self._encoded(self._new_table(X))))
 
-    def staged_predict(self, X):
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions along training, from simple to final.
 
         The member with the most stages sets the pace; the others keep step.
@@ -119,7 +121,7 @@ class BandfallRegressor(IntervalRegressor):
         for total in self._staged(X):
             yield self._in_units(total)
 
-    def gradient(self, X):
+    def gradient(self, X: Any) -> np.ndarray:
         """∂f̂/∂x at rows of X, in the units of the features.
 
         NaN for columns that are not numbers or times.
@@ -144,17 +146,17 @@ class BandfallRegressor(IntervalRegressor):
         total *= self._y_scale
         return total[..., 0] if self._y_ndim == 1 else total
 
-    def _read_by(self, reader):
+    def _read_by(self, reader: Any) -> Any:
         """See `bandfall.estimators._reading.Reader`."""
         return reader.average(self)
 
-    def _read_target(self, y) -> np.ndarray:
+    def _read_target(self, y: Any) -> np.ndarray:
         """Columns of numbers, (n, k) in float64."""
         y = _checked_target(y)
         self._y_ndim = y.ndim
         return y.reshape(len(y), -1)
 
-    def _codes(self, y, weights) -> np.ndarray:
+    def _codes(self, y: Any, weights: Any) -> np.ndarray:
         """Targets of zero mean and unit variance."""
         self._prediction_dtype = prediction_dtype(y, self._dtype)
         self._y_offset, self._y_scale = _standard_units(y, weights)
@@ -167,7 +169,7 @@ class BandfallRegressor(IntervalRegressor):
         self._calibrate(rows)
 
 
-def _standard_units(y, weights) -> tuple[np.ndarray, np.ndarray]:
+def _standard_units(y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of every target, 1 for constant ones, safe for huge values."""
     largest = np.abs(y).max(axis=0)
     unit = np.where(largest > 0, largest, 1.0)
@@ -178,7 +180,7 @@ def _standard_units(y, weights) -> tuple[np.ndarray, np.ndarray]:
     return mean * unit, np.where(constant, 1.0, deviation) * np.where(constant, 1.0, unit)
 
 
-def _checked_target(y) -> np.ndarray:
+def _checked_target(y: Any) -> np.ndarray:
     y = np.asarray(y)
     if y.dtype.kind not in "biuf":
         try:

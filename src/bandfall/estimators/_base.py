@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -39,7 +39,7 @@ class TrainingData(NamedTuple):
 class SaveMixin:
     """Writes itself, or a page about itself, to a file."""
 
-    def save(self, file) -> None:
+    def save(self, file: Any) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
 
         Parameters
@@ -48,7 +48,16 @@ class SaveMixin:
         """
         save_model(self, file)
 
-    def report(self, X, y, file=None, *, X_test=None, y_test=None, target="y"):
+    def report(
+        self,
+        X: Any,
+        y: Any,
+        file: Any = None,
+        *,
+        X_test: Any = None,
+        y_test: Any = None,
+        target: str = "y",
+    ) -> Any:
         """Make one HTML page about the fitted model: score, path, slices, features, errors.
 
         Parameters
@@ -80,7 +89,7 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
 
     _prediction_dtype = None  # of new rows, as in model files of old
 
-    def _training_data(self, X, y, sample_weight=None) -> TrainingData:
+    def _training_data(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
         check_magnitudes(X, y)
         self._y_ndim = y.ndim
@@ -95,13 +104,13 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
         X, y, weights = X[used], y[used], weights[used]
         return TrainingData(X, y, None if np.all(weights == 1.0) else weights)
 
-    def _new_rows(self, X) -> np.ndarray:
+    def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self)
         X = self._validated(X, reset=False, dtype=self._dtype)
         check_distances(X)
         return X
 
-    def _validated(self, X, *y, **how):
+    def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
         """scikit-learn's validation; values that are no numbers are told by their columns."""
         try:
             return validate_data(self, X, *y, **how)
@@ -120,7 +129,7 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
         shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
         return shaped.astype(dtype, copy=False)
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -129,7 +138,7 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
 class KernelRegressor(ValidatedRegressor):
     """Base of the estimators that predict by their ``kernel_sum_``."""
 
-    def _read_by(self, reader):
+    def _read_by(self, reader: Any) -> Any:
         """See `bandfall.estimators._reading.Reader`."""
         return reader.kernel_sum(self)
 
@@ -147,7 +156,7 @@ def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
 
 
-def columns_without_numbers(X) -> str:
+def columns_without_numbers(X: Any) -> str:
     """Names and dtypes of a table's columns that hold no numbers, for an error message."""
     if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
         return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn < 1.9
@@ -20,7 +22,7 @@ class Reports:
         Training data, passed on to callbacks that ask for them.
     """
 
-    def __init__(self, estimator, X, y):
+    def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self._estimator = estimator
         self._data = {"X": X, "y": y}
         self._context = estimator._init_callback_context(max_subtasks=None)
@@ -31,7 +33,7 @@ class Reports:
         """Whether there is any callback."""
         return bool(getattr(self._estimator, "_skl_callbacks", None))
 
-    def task(self, name: str, state=None) -> bool:
+    def task(self, name: str, state: Any = None) -> bool:
         """A task has ended; whether a callback wants the fit to end.
 
         `state` is a callable that gives the fitted attributes reached so far, or None.
@@ -44,7 +46,7 @@ class Reports:
             estimator=self._estimator, reconstruction_attributes=state, **self._data
         )
 
-    def finish(self, state) -> None:
+    def finish(self, state: Any) -> None:
         """The fit has ended; `state` is a callable that gives its fitted attributes."""
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=state, **self._data
@@ -62,18 +64,18 @@ class StageReports:
         Fitted attributes that make a copy of the estimator predict with that path.
     """
 
-    def __init__(self, estimator, X, y, fitted_state):
+    def __init__(self, estimator: Any, X: Any, y: Any, fitted_state: Any) -> None:
         self._reports = Reports(estimator, X, y)
         self._fitted_state = fitted_state
 
     @property
-    def watcher(self):
+    def watcher(self) -> Any:
         """For `fit_path`; None where nobody watches."""
         return self._report if self._reports.watched else None
 
-    def _report(self, progress) -> bool:
+    def _report(self, progress: Any) -> bool:
         return self._reports.task("stage", lambda: self._fitted_state(progress.path()))
 
-    def finish(self, path) -> None:
+    def finish(self, path: Any) -> None:
         """The fit has ended with this path."""
         self._reports.finish(lambda: self._fitted_state(path))

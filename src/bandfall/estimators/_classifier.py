@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
@@ -72,18 +75,18 @@ n_jobs, verbose
     def __init__(
         self,
         *,
-        kernels=None,
-        max_rounds=10,
-        n_members=4,
-        search_rows=5000,
-        max_seconds=None,
-        random_state=0,
-        memory_budget=2**30,
-        device="auto",
-        n_jobs=None,
-        verbose=0,
-        class_weight=None,
-    ):
+        kernels: Any = None,
+        max_rounds: int = 10,
+        n_members: int = 4,
+        search_rows: int = 5000,
+        max_seconds: float | None = None,
+        random_state: Any = 0,
+        memory_budget: int = 2**30,
+        device: str | None = "auto",
+        n_jobs: int | None = None,
+        verbose: Any = 0,
+        class_weight: Any = None,
+    ) -> None:
         super().__init__(
             kernels=kernels,
             max_rounds=max_rounds,
@@ -98,7 +101,7 @@ n_jobs, verbose
         )
         self.class_weight = class_weight
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """The most probable class of each row.
 
         Parameters
@@ -112,7 +115,7 @@ n_jobs, verbose
         best = self._log_probabilities(X).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, in the order of `classes_`.
 
         Parameters
@@ -125,11 +128,11 @@ n_jobs, verbose
         """
         return self._probabilities(self._log_probabilities(X))
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities."""
         return self._log_probabilities(X).astype(self._dtype, copy=False)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Log-odds of the second of two classes; of more, logarithms of all probabilities.
 
         Parameters
@@ -144,7 +147,7 @@ n_jobs, verbose
         values = logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
         return values.astype(self._dtype, copy=False)
 
-    def staged_predict_proba(self, X):
+    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
         """Probabilities along training, from simple to final.
 
         The member with the most stages sets the pace; the others keep step.
@@ -152,7 +155,7 @@ n_jobs, verbose
         for total in self._staged(X):
             yield self._probabilities(self._linked(total))
 
-    def score(self, X, y, sample_weight=None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is predicted.
 
         Parameters
@@ -163,29 +166,29 @@ n_jobs, verbose
         """
         return super().score(X, y, sample_weight)
 
-    def _read_by(self, reader):
+    def _read_by(self, reader: Any) -> Any:
         """See `bandfall.estimators._reading.Reader`."""
         return reader.classes(self)
 
-    def _read_target(self, y) -> np.ndarray:
+    def _read_target(self, y: Any) -> np.ndarray:
         """Numbers of the classes, shape (n,)."""
         y = column_or_1d(as_numpy(y), warn=True)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         return labels
 
-    def _row_weights(self, sample_weight, labels):
+    def _row_weights(self, sample_weight: Any, labels: Any) -> Any:
         if self.class_weight is None:
             return super()._row_weights(sample_weight, labels)
         weights = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
         return weights * compute_sample_weight(self.class_weight, self.classes_[labels])
 
-    def _codes(self, labels, weights) -> np.ndarray:
+    def _codes(self, labels: Any, weights: Any) -> np.ndarray:
         counts = np.bincount(labels, weights=weights, minlength=len(self.classes_))
         self.prior_ = counts / counts.sum()
         return class_codes(labels, self.prior_)
 
-    def _strata(self, labels) -> np.ndarray:
+    def _strata(self, labels: Any) -> np.ndarray:
         return labels
 
     def _judge(self) -> LogLoss:
@@ -207,7 +210,7 @@ n_jobs, verbose
         self.held_out_probabilities_ = self._probabilities(self._linked(outputs))
         self._held_out_novelty()
 
-    def _log_probabilities(self, X) -> np.ndarray:
+    def _log_probabilities(self, X: Any) -> np.ndarray:
         return self._linked(self._average(self._encoded(self._new_table(X))))
 
     def _linked(self, outputs: np.ndarray) -> np.ndarray:

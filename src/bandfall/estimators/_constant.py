@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.backends import check_dense_budget, resolve_backend
+from bandfall.backends import Backend, check_dense_budget, resolve_backend
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
@@ -28,7 +28,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
     }
 
     @validated
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit.
 
         Parameters
@@ -57,21 +57,21 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         return self
 
     @property
-    def X_fit_(self):
+    def X_fit_(self) -> Any:
         """Training rows, shape (n_samples, n_features)."""
         return self.kernel_sum_.X
 
     @property
-    def coefficients_(self):
+    def coefficients_(self) -> Any:
         """c, shape (n_samples, n_outputs)."""
         return self.kernel_sum_.coefficients[0]
 
     @property
-    def offset_(self):
+    def offset_(self) -> Any:
         """ȳ, shape (n_outputs,)."""
         return self.kernel_sum_.offset
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -86,7 +86,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         backend = resolve_backend(memory_budget=self.memory_budget)
         return self._shaped(self.kernel_sum_.evaluate(rows, backend=backend))
 
-    def _trace(self, function, setting, backend):
+    def _trace(self, function: Any, setting: Any, backend: Backend) -> float:
         """A function of theory at the rows, kernel and bandwidth that were fitted."""
         check_is_fitted(self)
         model = self.kernel_sum_
@@ -97,7 +97,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
             )
         )
 
-    def _validate_params(self):
+    def _validate_params(self) -> None:
         super()._validate_params()
         get_kernel(self.kernel)
 
@@ -145,23 +145,23 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel: Any = "gaussian",
         *,
-        bandwidth=1.0,
-        penalty=1e-3,
-        fit_intercept=True,
-        memory_budget=2**30,
-    ):
+        bandwidth: float = 1.0,
+        penalty: float = 1e-3,
+        fit_intercept: bool = True,
+        memory_budget: int = 2**30,
+    ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.penalty = penalty
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
-    def _solve(self, K, y):
+    def _solve(self, K: Any, y: Any) -> Any:
         return ridge_coefficients(K, y, float(self.penalty))
 
-    def _degrees_of_freedom(self, backend):
+    def _degrees_of_freedom(self, backend: Backend) -> float:
         """See `bandfall.theory.degrees_of_freedom`."""
         from bandfall.theory import ridge_degrees_of_freedom
 
@@ -213,24 +213,24 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel: Any = "gaussian",
         *,
-        bandwidth=1.0,
-        time=1000.0,
-        fit_intercept=True,
-        memory_budget=2**30,
-    ):
+        bandwidth: float = 1.0,
+        time: float = 1000.0,
+        fit_intercept: bool = True,
+        memory_budget: int = 2**30,
+    ) -> None:
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.time = time
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
-    def _solve(self, K, y):
+    def _solve(self, K: Any, y: Any) -> Any:
         spectrum = Spectrum(K)
         return spectrum.coefficients(y, flow_filter(spectrum.eigenvalues, float(self.time)))
 
-    def _degrees_of_freedom(self, backend):
+    def _degrees_of_freedom(self, backend: Backend) -> float:
         """See `bandfall.theory.degrees_of_freedom`."""
         from bandfall.theory import flow_degrees_of_freedom
 

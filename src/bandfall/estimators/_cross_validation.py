@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
@@ -32,7 +32,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
     }
 
     @validated
-    def fit(self, X, y, groups=None):
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Choose bandwidth and penalty (or time) by cross-validation, then fit all rows.
 
         Parameters
@@ -76,7 +76,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
         )
         return self._refit(regressor, X, y)
 
-    def _splits(self, X, y, groups):
+    def _splits(self, X: Any, y: Any, groups: Any) -> Any:
         rows = np.arange(len(X))
         if isinstance(self.cv, str):
             if len(X) < 2:
@@ -154,15 +154,15 @@ class KernelRidgeCV(_CrossValidatedRegressor):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel: Any = "gaussian",
         *,
-        bandwidths=None,
-        penalties=None,
-        cv=10,
-        fit_intercept=True,
-        n_jobs=None,
-        memory_budget=2**30,
-    ):
+        bandwidths: Any = None,
+        penalties: Any = None,
+        cv: Any = 10,
+        fit_intercept: bool = True,
+        n_jobs: int | None = None,
+        memory_budget: int = 2**30,
+    ) -> None:
         self.kernel = kernel
         self.bandwidths = bandwidths
         self.penalties = penalties
@@ -171,7 +171,7 @@ class KernelRidgeCV(_CrossValidatedRegressor):
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
 
-    def _values(self):
+    def _values(self) -> Any:
         return _grid("penalties", self.penalties, PENALTY_RANGE)
 
 
@@ -232,15 +232,15 @@ class KernelFlowCV(_CrossValidatedRegressor):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel: Any = "gaussian",
         *,
-        bandwidths=None,
-        times=None,
-        cv=10,
-        fit_intercept=True,
-        n_jobs=None,
-        memory_budget=2**30,
-    ):
+        bandwidths: Any = None,
+        times: Any = None,
+        cv: Any = 10,
+        fit_intercept: bool = True,
+        n_jobs: int | None = None,
+        memory_budget: int = 2**30,
+    ) -> None:
         self.kernel = kernel
         self.bandwidths = bandwidths
         self.times = times
@@ -249,7 +249,7 @@ class KernelFlowCV(_CrossValidatedRegressor):
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
 
-    def _values(self):
+    def _values(self) -> Any:
         if self.times is None:
             return 1.0 / _grid("penalties", None, PENALTY_RANGE)
         return _grid("times", self.times, PENALTY_RANGE)
@@ -270,7 +270,7 @@ def _grid(name: str, values: Any, ends: tuple[float, float]) -> np.ndarray:
     return grid
 
 
-def _results(mse, bandwidths, parameter, values) -> dict:
+def _results(mse: Any, bandwidths: Any, parameter: Any, values: Any) -> dict:
     """`GridSearchCV`'s table, rows in order of bandwidth, then penalty or time."""
     scores = -mse.reshape(len(mse), -1)
     grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from bandfall.backends import check_device, resolve_backend
+from bandfall.backends import Backend, check_device, resolve_backend
 from bandfall.descent import (
+    Path,
     Status,
     Stopping,
     fit_path,
@@ -27,7 +29,7 @@ from bandfall.descent.solvers import (
     with_settings,
     without_old_settings,
 )
-from bandfall.estimators._base import KernelRegressor
+from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.estimators._checkpoint import Checkpoint
 from bandfall.estimators._constraints import (
@@ -43,6 +45,7 @@ from bandfall.estimators._reading import Story
 from bandfall.estimators._warm_start import check_same
 from bandfall.estimators._weights import wide_enough
 from bandfall.kernels import get_kernel
+from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
 
 
@@ -141,21 +144,21 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     @without_old_settings
     def __init__(
         self,
-        kernel="gaussian",
+        kernel: Any = "gaussian",
         *,
-        min_speed=0.1,
-        bandwidth=None,
-        min_bandwidth=0.0,
-        max_r2=0.999,
-        max_time=None,
-        solver="flow",
-        validation_fraction=None,
-        random_state=None,
-        warm_start=False,
-        memory_budget=2**30,
-        device=None,
-        **old_settings,
-    ):
+        min_speed: float = 0.1,
+        bandwidth: Any = None,
+        min_bandwidth: float = 0.0,
+        max_r2: float = 0.999,
+        max_time: float | None = None,
+        solver: Any = "flow",
+        validation_fraction: float | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        memory_budget: int = 2**30,
+        device: str | None = None,
+        **old_settings: Any,
+    ) -> None:
         self.kernel = kernel
         self.min_speed = min_speed
         self.bandwidth = bandwidth
@@ -169,7 +172,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.memory_budget = memory_budget
         self.device = device
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters; `resolution`, `step_size` and `max_iter` warn and become the solver's.
 
         Parameters
@@ -186,7 +189,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         return self
 
     @staticmethod
-    def _todays_parameters(stored):
+    def _todays_parameters(stored: Any) -> Any:
         """Parameters, or all attributes, as they are called now, from those of any age."""
         old_settings = {name: stored[name] for name in OLD_SETTINGS if name in stored}
         if not old_settings:
@@ -194,12 +197,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         kept = {name: value for name, value in stored.items() if name not in old_settings}
         return {**kept, "solver": with_settings(kept["solver"], old_settings)}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         super().__setstate__(self._todays_parameters(state))
 
     @with_callbacks
     @validated
-    def fit(self, X, y, sample_weight=None, *, checkpoint=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
         """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
 
         Parameters
@@ -226,22 +229,23 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         if self.validation_fraction is None:
             path = self._train(data, reports.watcher, kept)
         else:
-            data, held_out = self._hold_out(data)
+            data, held_out = self._hold_out(data, self.validation_fraction)
             path = self._best_stage(self._train(data, reports.watcher, kept), held_out)
         self.path_ = path
         self.n_iter_ = max(1, len(path.log))
         reports.finish(path)
         if path.status is Status.ITERATION_LIMIT:
+            solver = get_solver(self.solver)
             warnings.warn(
-                f"training stopped at R² = {path.r2:.4f} after max_iter={path.solver.max_iter} "
-                f"iterations; give solver={type(path.solver).__name__}(max_iter=...) more of "
+                f"training stopped at R² = {path.r2:.4f} after max_iter={solver.max_iter} "
+                f"iterations; give solver={type(solver).__name__}(max_iter=...) more of "
                 "them, or lower max_r2",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
-    def _train(self, data, watcher, checkpoint):
+    def _train(self, data: TrainingData, watcher: Any, checkpoint: Any) -> Path:
         """A path for these rows, from the start or on from one that was begun before."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = MinimumSpeed(
@@ -283,7 +287,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             checkpoint.save(path)
         return path
 
-    def _continued(self, data):
+    def _continued(self, data: TrainingData) -> Path | None:
         """The fitted path, if there is one; refused where it was not trained on this."""
         path = getattr(self, "path_", None)
         if path is not None:
@@ -291,20 +295,19 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             check_same(path, data, get_kernel(self.kernel), get_solver(self.solver), backend)
         return path
 
-    def _hold_out(self, data):
+    def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
         """Split rows into those that train and those that choose where to stop."""
         n = len(data.X)
-        n_held_out = int(np.ceil(self.validation_fraction * n))
+        n_held_out = int(np.ceil(fraction * n))
         if not 0 < n_held_out < n:
             raise ValueError(
-                f"validation_fraction={self.validation_fraction!r} of {n} rows leaves no rows "
-                "to train on"
+                f"validation_fraction={fraction!r} of {n} rows leaves no rows to train on"
             )
         order = check_random_state(self.random_state).permutation(n)
         held_out, train = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
         return data.take(train), data.take(held_out)
 
-    def _best_stage(self, path, held_out):
+    def _best_stage(self, path: Path, held_out: TrainingData) -> Path:
         """The path up to the stage that predicts the held-out rows best."""
         if not len(path):
             return path
@@ -318,11 +321,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, backend)
 
     @property
-    def kernel_sum_(self):
+    def kernel_sum_(self) -> KernelSum:
         """The fitted model, a `KernelSum`: that of ``path_``."""
         return self.path_.model
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -336,7 +339,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         rows = self._new_rows(X)
         return self._shaped(self.path_.evaluate(rows, backend=self._backend(len(self.path_.X))))
 
-    def staged_predict(self, X):
+    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions after each stage of training, from simple to interpolating.
 
         Parameters
@@ -352,25 +355,25 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         for predictions in self.path_.evaluate_staged(rows, backend=backend):
             yield self._shaped(predictions)
 
-    def _story(self):
+    def _story(self) -> Story:
         """See `story_of`."""
         return Story(path=self.path_, cuttable=True)
 
-    def _compressed(self, tolerance):
+    def _compressed(self, tolerance: float) -> Self:
         """A copy with as few bandwidths as `tolerance` allows."""
         light = copy.copy(self)
         light.path_ = self.path_.compress(tolerance)
         return light
 
-    def _model_rows(self, X):
+    def _model_rows(self, X: Any) -> np.ndarray:
         """Rows of features as rows of the path, for theory and displays: the same."""
         return self._new_rows(X)
 
-    def _backend(self, n_rows):
+    def _backend(self, n_rows: int) -> Backend:
         """Where to compute on a model of so many rows."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
-    def _validate_params(self):
+    def _validate_params(self) -> None:
         super()._validate_params()
         get_kernel(self.kernel)
         get_solver(self.solver)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import Any
 
 from bandfall.selection.members import Member
 
@@ -37,7 +38,7 @@ class MembersHTMLMixin:
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._members_html  # type: ignore[misc]
 
-    def _repr_mimebundle_(self, **kwargs) -> dict[str, str]:
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
             bundle["text/html"] += self._members_html

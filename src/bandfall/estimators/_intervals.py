@@ -32,7 +32,7 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
     _y_offset: np.ndarray
     _y_scale: np.ndarray
 
-    def predict_interval(self, X, coverage=0.9):
+    def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """Intervals that contain the target of a new row with a promised probability.
 
         Conformal prediction from errors at held-out rows (see `interval_`): the promise needs new
@@ -55,7 +55,7 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
         ends = ends.reshape(*ends.shape[:-1], 2, len(coverages))
         return ends[..., 0] if np.ndim(coverage) == 0 else ends
 
-    def predict_quantiles(self, X, levels):
+    def predict_quantiles(self, X: Any, levels: Any) -> np.ndarray:
         """Quantiles of the target at new rows, each erring to the outside.
 
         Parameters
@@ -168,7 +168,7 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
         return (values - self._y_offset) / self._y_scale
 
 
-def _checked_levels(name: str, levels) -> np.ndarray:
+def _checked_levels(name: str, levels: Any) -> np.ndarray:
     values = np.asarray(levels, dtype=float).reshape(-1)
     if np.ndim(levels) > 1 or not len(values) or not np.all((values > 0) & (values < 1)):
         raise ValueError(f"{name}={levels!r} must lie between 0 and 1, or be a sequence of such")

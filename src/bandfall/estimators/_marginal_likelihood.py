@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -79,16 +79,16 @@ class KernelRidgeMML(SelectedRegressor):
 
     def __init__(
         self,
-        kernel="gaussian",
+        kernel: Any = "gaussian",
         *,
-        fit_amplitude=False,
-        bandwidth_bounds=BANDWIDTH_RANGE,
-        penalty_bounds=PENALTY_RANGE,
-        n_starts=5,
-        fit_intercept=True,
-        random_state=0,
-        memory_budget=2**30,
-    ):
+        fit_amplitude: bool = False,
+        bandwidth_bounds: Any = BANDWIDTH_RANGE,
+        penalty_bounds: Any = PENALTY_RANGE,
+        n_starts: int = 5,
+        fit_intercept: bool = True,
+        random_state: Any = 0,
+        memory_budget: int = 2**30,
+    ) -> None:
         self.kernel = kernel
         self.fit_amplitude = fit_amplitude
         self.bandwidth_bounds = bandwidth_bounds
@@ -99,7 +99,7 @@ class KernelRidgeMML(SelectedRegressor):
         self.memory_budget = memory_budget
 
     @validated
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Choose bandwidth and penalty by marginal likelihood, then fit.
 
         Parameters
@@ -136,13 +136,13 @@ class KernelRidgeMML(SelectedRegressor):
         )
         return self._refit(regressor, X, y)
 
-    def _validate_params(self):
+    def _validate_params(self) -> None:
         super()._validate_params()
         for name in ("bandwidth_bounds", "penalty_bounds"):
             _check_bounds(name, getattr(self, name))
 
 
-def _check_bounds(name, bounds):
+def _check_bounds(name: Any, bounds: Any) -> None:
     try:
         low, high = (float(value) for value in bounds)
     except (TypeError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -68,12 +68,12 @@ class PaperMLPRegressor(ValidatedRegressor):
     def __init__(
         self,
         *,
-        hidden_size=100,
-        learning_rate=0.01,
-        max_epochs=10_000,
-        validation_fraction=0.1,
-        random_state=0,
-    ):
+        hidden_size: int = 100,
+        learning_rate: float = 0.01,
+        max_epochs: int = 10_000,
+        validation_fraction: float = 0.1,
+        random_state: Any = 0,
+    ) -> None:
         self.hidden_size = hidden_size
         self.learning_rate = learning_rate
         self.max_epochs = max_epochs
@@ -81,7 +81,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         self.random_state = random_state
 
     @validated
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Train until the validation rows say stop.
 
         Parameters
@@ -111,7 +111,7 @@ class PaperMLPRegressor(ValidatedRegressor):
             )
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -125,20 +125,20 @@ class PaperMLPRegressor(ValidatedRegressor):
         output = self._layers(self._new_rows(X).astype(np.float64, copy=False))[-1]
         return self._shaped(output)
 
-    def _start(self, n_inputs, n_outputs):
+    def _start(self, n_inputs: Any, n_outputs: Any) -> Any:
         random = check_random_state(self.random_state)
         sizes = [n_inputs, int(self.hidden_size), int(self.hidden_size), n_outputs]
         hidden = [random.standard_normal((a, b)) / np.sqrt(a) for a, b in pairwise(sizes[:3])]
         return [*hidden, np.zeros(sizes[2:])], [np.zeros(size) for size in sizes[1:]]
 
-    def _layers(self, X):
+    def _layers(self, X: Any) -> Any:
         """Both hidden layers and the output."""
         (W1, W2, W3), (b1, b2, b3) = self.weights_, self.biases_
         first = np.tanh(X @ W1 + b1)
         second = np.tanh(first @ W2 + b2)
         return first, second, second @ W3 + b3
 
-    def _train(self, X, y, X_held_out, y_held_out):
+    def _train(self, X: Any, y: Any, X_held_out: Any, y_held_out: Any) -> None:
         errors, best, n_worse = [], np.inf, 0
         for epoch in range(int(self.max_epochs)):
             self._epoch(X, y)
@@ -152,7 +152,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         self.n_iter_ = epoch + 1
         self.validation_errors_ = np.array(errors)
 
-    def _epoch(self, X, y):
+    def _epoch(self, X: Any, y: Any) -> None:
         """One step down the gradient of Σ (f − y)² / 2n."""
         first, second, output = self._layers(X)
         delta3 = (output - y) / len(X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
-from typing import ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -97,19 +97,19 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
 
     def __init__(
         self,
-        hidden=(50,),
+        hidden: Any = (50,),
         *,
-        tangent_control=True,
-        min_speed=0.1,
-        lr=0.2,
-        momentum=0.95,
-        anchors=100,
-        anchor_sampling="uniform",
-        damping=1e-4,
-        max_r2=0.999,
-        max_iter=5000,
-        random_state=None,
-    ):
+        tangent_control: bool = True,
+        min_speed: float = 0.1,
+        lr: float = 0.2,
+        momentum: float = 0.95,
+        anchors: Any = 100,
+        anchor_sampling: str = "uniform",
+        damping: float = 1e-4,
+        max_r2: float = 0.999,
+        max_iter: int = 5000,
+        random_state: Any = None,
+    ) -> None:
         self.hidden = hidden
         self.tangent_control = tangent_control
         self.min_speed = min_speed
@@ -123,7 +123,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
         self.random_state = random_state
 
     @validated
-    def fit(self, X, y):
+    def fit(self, X: Any, y: Any) -> Self:
         """Train; see ``status_`` for how it ended.
 
         Parameters
@@ -179,7 +179,7 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
             )
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -201,13 +201,13 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
             outputs[:, varying] += neural.predict_arrays(self.module_, X) * self._scale[varying]
         return outputs[:, 0] if self._y_ndim == 1 else outputs
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # interpolates noise, and max_iter may end it
         return tags
 
-    def _anchor_rows(self, X):
+    def _anchor_rows(self, X: Any) -> Any:
         """The number of anchors to draw, or the validated anchors themselves."""
         if isinstance(self.anchors, numbers.Integral):
             return int(self.anchors)
@@ -218,13 +218,13 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
             )
         return anchors
 
-    def _validate_params(self):
+    def _validate_params(self) -> None:
         super()._validate_params()
         for width in self.hidden:
             check_number("hidden", width, low=1, integer=True)
 
 
-def _standardisation(y):
+def _standardisation(y: Any) -> Any:
     """Mean and standard deviation of each target; zero where centring left only rounding."""
     offset = y.mean(axis=0)
     centred = y - offset

@@ -8,12 +8,13 @@ fit ends and keeps what it has reached.
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 
 class CallbackSupportMixin:
     """An estimator whose fits can be watched."""
 
-    def set_callbacks(self, *callbacks):
+    def set_callbacks(self, *callbacks: Any) -> Any:
         """Watch the next fits by these; by nobody where there are none."""
         if callbacks:
             self._skl_callbacks = list(callbacks)
@@ -21,26 +22,28 @@ class CallbackSupportMixin:
             del self._skl_callbacks
         return self
 
-    def _init_callback_context(self, max_subtasks=None):
+    def _init_callback_context(self, max_subtasks: Any = None) -> Any:
         return Context(getattr(self, "_skl_callbacks", ()))
 
 
 class Context:
     """A task of a fit, and those who watch it."""
 
-    def __init__(self, callbacks):
+    def __init__(self, callbacks: Any) -> None:
         self._callbacks = callbacks
 
-    def subcontext(self, **_):
+    def subcontext(self, **_: Any) -> Any:
         """A part of the task."""
         return Context(self._callbacks)
 
-    def call_on_fit_task_begin(self, estimator, **_):
+    def call_on_fit_task_begin(self, estimator: Any, **_: Any) -> None:
         """Tell all that the task begins."""
         for callback in self._callbacks:
             callback.on_fit_task_begin(estimator, self)
 
-    def call_on_fit_task_end(self, estimator, reconstruction_attributes=None, **_) -> bool:
+    def call_on_fit_task_end(
+        self, estimator: Any, reconstruction_attributes: Any = None, **_: Any
+    ) -> bool:
         """Tell all that the task has ended; whether anyone wants the fit to end."""
         if not self._callbacks:
             return False
@@ -55,6 +58,6 @@ class Context:
         return any(answers)
 
 
-def with_callbacks(method):
+def with_callbacks(method: Any) -> Any:
     """The method itself: its reports find the callbacks on the estimator."""
     return method

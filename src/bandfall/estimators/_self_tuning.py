@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -83,17 +84,17 @@ class SelfTuning(
     def __init__(
         self,
         *,
-        kernels=None,
-        max_rounds=10,
-        n_members=4,
-        search_rows=5000,
-        max_seconds=None,
-        random_state=0,
-        memory_budget=2**30,
-        device="auto",
-        n_jobs=None,
-        verbose=0,
-    ):
+        kernels: Any = None,
+        max_rounds: int = 10,
+        n_members: int = 4,
+        search_rows: int = 5000,
+        max_seconds: float | None = None,
+        random_state: Any = 0,
+        memory_budget: int = 2**30,
+        device: str | None = "auto",
+        n_jobs: int | None = None,
+        verbose: Any = 0,
+    ) -> None:
         self.kernels = kernels
         self.max_rounds = max_rounds
         self.n_members = n_members
@@ -106,7 +107,7 @@ class SelfTuning(
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose what to average and fit it to all rows.
 
         Parameters
@@ -174,7 +175,7 @@ class SelfTuning(
         best = self.members_[0]
         return {**asdict(best.candidate), "max_r2": best.max_r2}
 
-    def _story(self):
+    def _story(self) -> Story:
         """See `story_of`."""
         return Story(
             path=self.path_,
@@ -184,7 +185,7 @@ class SelfTuning(
             encoders=self.encoders_,
         )
 
-    def _compressed(self, tolerance):
+    def _compressed(self, tolerance: float) -> Self:
         """A copy whose members have as few bandwidths as `tolerance` allows."""
         light = copy.copy(self)
         light.members_ = [
@@ -192,7 +193,7 @@ class SelfTuning(
         ]
         return light
 
-    def novelty(self, X):
+    def novelty(self, X: Any) -> np.ndarray:
         """How far rows are from those trained on, in a metric that the model has learned.
 
         It is that of the heaviest member with plain ("standard") columns, or of the heaviest of
@@ -210,7 +211,7 @@ class SelfTuning(
         """
         return self._novelty(self._encoded(self._new_table(X)))
 
-    def _rows(self, table: Table, y, weights, groups) -> Rows:
+    def _rows(self, table: Table, y: Any, weights: Any, groups: Any) -> Rows:
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         codes, table = self._codes(y, weights), prepare_table(table)
@@ -233,7 +234,7 @@ class SelfTuning(
         """What candidates are judged by; None for the search's own."""
         return None
 
-    def _strata(self, y) -> np.ndarray | None:
+    def _strata(self, y: Any) -> np.ndarray | None:
         """Classes that held-out rows are to hold in equal shares; None where there are none."""
         return None
 
@@ -245,16 +246,16 @@ class SelfTuning(
             for number, (name, encoder) in enumerate(encoders)
         }
 
-    def _model_rows(self, X) -> np.ndarray:
+    def _model_rows(self, X: Any) -> np.ndarray:
         """Rows of features as rows of `path_`."""
         encoder = self.encoders_[self.members_[0].candidate.encoding]
         return scaled(encoder.transform(self._new_table(X)), self.metric_)
 
-    def _coordinates(self, columns) -> np.ndarray:
+    def _coordinates(self, columns: Any) -> np.ndarray:
         """Encoded columns as rows of `path_`."""
         return scaled(columns[self.members_[0].candidate.encoding], self.metric_)
 
-    def _average(self, columns) -> np.ndarray:
+    def _average(self, columns: Any) -> np.ndarray:
         """Of all members, in the columns that they were trained on, shape (m, k)."""
         outputs = [
             member.weight * self._evaluate(member, columns).astype(np.float64)
@@ -262,7 +263,7 @@ class SelfTuning(
         ]
         return np.sum(outputs, axis=0)
 
-    def _staged(self, X):
+    def _staged(self, X: Any) -> Iterator[Any]:
         """The same after every stage; the member with the most stages sets the pace."""
         columns = self._encoded(self._new_table(X))
         staged = [
@@ -279,7 +280,7 @@ class SelfTuning(
                 for member, stages in zip(self.members_, staged, strict=True)
             )
 
-    def _evaluate(self, member: Member, columns) -> np.ndarray:
+    def _evaluate(self, member: Member, columns: Any) -> np.ndarray:
         rows = scaled(columns[member.candidate.encoding], member.root)
         return member.path.evaluate(rows, backend=self._backend(len(member.path.X)))
 
@@ -306,7 +307,7 @@ class SelfTuning(
         nearest = nearest_distances(X[rows], X, own=rows, backend=backend)
         return nearest / self._novelty_scale
 
-    def _novelty(self, columns, enough: float | None = None) -> np.ndarray:
+    def _novelty(self, columns: Any, enough: float | None = None) -> np.ndarray:
         """Of rows; where it is at most `enough`, anything up to that may come out."""
         member, scale = self._plainest, self._novelty_scale
         rows = scaled(columns[member.candidate.encoding], member.root)
@@ -354,12 +355,12 @@ class SelfTuning(
         """Where to compute on a model of so many rows, and in how much memory."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
-    def _fitted_state(self):
+    def _fitted_state(self) -> Any:
         """What makes a copy of the estimator predict, for callbacks."""
         kept = {*self.get_params(), "_skl_callbacks"}
         return {name: value for name, value in vars(self).items() if name not in kept}
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

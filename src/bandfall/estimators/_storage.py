@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from bandfall.descent import Path
@@ -22,7 +24,7 @@ _CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_para
 _MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 
 
-def check_common(model, n_features: int, n_outputs: int) -> None:
+def check_common(model: Any, n_features: int, n_outputs: int) -> None:
     """Raise unless dtype and shapes fit a model of so many features and targets."""
     check_instance("_dtype", model._dtype, np.dtype)
     check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -19,11 +20,11 @@ class TableInputMixin:
     _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
     _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
 
-    def _read_target(self, y) -> np.ndarray:
+    def _read_target(self, y: Any) -> np.ndarray:
         """The target as the estimator takes it, shape (n,) or (n, k)."""
         raise NotImplementedError
 
-    def _training_table(self, X, y, sample_weight, groups):
+    def _training_table(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Validated rows: a Table, the target as read, weights of mean one and groups or None."""
         if is_frame(X):
             table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
@@ -52,20 +53,20 @@ class TableInputMixin:
         weights = None if np.ptp(weights) == 0 else weights
         return table.take(used), y[used], weights, group_numbers(groups)
 
-    def _row_weights(self, sample_weight, y):
+    def _row_weights(self, sample_weight: Any, y: Any) -> Any:
         """How much rows count, shape (n,), or None where all count alike."""
         if sample_weight is None:
             return None
         return _check_sample_weight(sample_weight, y, ensure_non_negative=True)
 
-    def _new_table(self, X) -> Table:
+    def _new_table(self, X: Any) -> Table:
         check_is_fitted(self)
         if is_frame(X):
             return self._named(X, reset=False)
         X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
         return read_table(X)
 
-    def _named(self, X, *, reset) -> Table:
+    def _named(self, X: Any, *, reset: bool) -> Table:
         """The table of a frame; names are kept, and told where they differ."""
         table = read_table(X)
         if hasattr(X, "__dataframe__"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from bandfall.plotting._style import (
@@ -56,7 +58,9 @@ class BoundDisplay:
     'training time t'
     """
 
-    def __init__(self, *, bound, error_time=None, error=None, residual="bound"):
+    def __init__(
+        self, *, bound: Any, error_time: Any = None, error: Any = None, residual: str = "bound"
+    ) -> None:
         self.bound = bound
         self.residual = residual
         self.error_time = error_time
@@ -64,8 +68,15 @@ class BoundDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X_new, y_new=None, *, ax=None, time_scale="linear", **settings
-    ):
+        cls,
+        estimator: Any,
+        X_new: Any,
+        y_new: Any = None,
+        *,
+        ax: Any = None,
+        time_scale: str = "linear",
+        **settings: Any,
+    ) -> Self:
         """Draw the bound of a fitted `KernelDescentRegressor`, or a pipeline ending in one.
 
         Parameters
@@ -89,7 +100,16 @@ class BoundDisplay:
         return cls.from_path(path, rows, y_new, ax=ax, time_scale=time_scale, **settings)
 
     @classmethod
-    def from_path(cls, path, X_new, y_new=None, *, ax=None, time_scale="linear", **settings):
+    def from_path(
+        cls,
+        path: Any,
+        X_new: Any,
+        y_new: Any = None,
+        *,
+        ax: Any = None,
+        time_scale: str = "linear",
+        **settings: Any,
+    ) -> Self:
         """Draw the bound of a `Path`; parameters as for `from_estimator`."""
         bound = generalization_bound(path, X_new, **settings)
         residual = settings.get("residual", "bound")
@@ -108,7 +128,7 @@ class BoundDisplay:
         display = cls(bound=bound, error_time=times, error=np.array(error), residual=residual)
         return display.plot(ax=ax, time_scale=time_scale)
 
-    def plot(self, *, ax=None, time_scale="linear"):
+    def plot(self, *, ax: Any = None, time_scale: str = "linear") -> Self:
         """Draw.
 
         Parameters
@@ -140,14 +160,14 @@ class BoundDisplay:
         self.ax_.legend(frameon=False, fontsize="small")
         return self
 
-    def _band(self, time, values, colour, label):
+    def _band(self, time: float, values: Any, colour: Any, label: str | None) -> None:
         """Median over points, and 90 % of them."""
         low, median, high = np.quantile(values, [0.05, 0.5, 0.95], axis=1)
         self.ax_.plot(time, median, color=colour, linewidth=1.8, label=label)
         if values.shape[1] > 1:
             self.ax_.fill_between(time, low, high, color=colour, alpha=0.15, linewidth=0)
 
-    def _limit(self):
+    def _limit(self) -> None:
         """Leave out the climb of the second term from zero."""
         top = np.nanmax([self.bound.training.max(), self.bound.shift.max(), self.bound.scale])
         self.ax_.set_ylim(1e-3 * max(self.bound.scale, np.finfo(float).tiny), 3.0 * top)

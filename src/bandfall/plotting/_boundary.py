@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any, Self
+
 import numpy as np
 
 from bandfall.plotting._style import (
@@ -61,16 +64,16 @@ class BoundaryDisplay:
     def __init__(
         self,
         *,
-        grid,
-        probabilities,
-        stages,
-        bandwidths,
-        n_stages,
-        classes,
-        names,
-        points=None,
-        labels=None,
-    ):
+        grid: Any,
+        probabilities: Any,
+        stages: Any,
+        bandwidths: Any,
+        n_stages: Any,
+        classes: Any,
+        names: Any,
+        points: Any = None,
+        labels: Any = None,
+    ) -> None:
         self.grid = grid
         self.probabilities = probabilities
         self.stages = stages
@@ -83,8 +86,16 @@ class BoundaryDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y=None, *, features=(0, 1), n_panels=4, resolution=80, axes=None
-    ):
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        features: Any = (0, 1),
+        n_panels: int = 4,
+        resolution: int = 80,
+        axes: Any = None,
+    ) -> Self:
         """From a fitted `BandfallClassifier`, or a pipeline that ends in one.
 
         Parameters
@@ -136,7 +147,7 @@ class BoundaryDisplay:
         )
         return display.plot(axes=axes)
 
-    def plot(self, *, axes=None):
+    def plot(self, *, axes: Any = None) -> Self:
         """Draw, on axes of the caller's, one a panel, or on new ones."""
         n_panels = len(self.stages)
         if axes is None:
@@ -153,7 +164,7 @@ class BoundaryDisplay:
         self.axes_[0].set_ylabel(self.names[1])
         return self
 
-    def _draw_panel(self, ax, number):
+    def _draw_panel(self, ax: Any, number: Any) -> None:
         from matplotlib.colors import to_rgb
 
         x, y = self.grid
@@ -176,7 +187,7 @@ class BoundaryDisplay:
         )
         ax.title.set_fontsize(9)
 
-    def _draw_points(self, ax):
+    def _draw_points(self, ax: Any) -> None:
         step = max(1, -(-len(self.points) // _MAX_POINTS))
         points, labels = self.points[::step], self.labels[::step]
         for j, label in enumerate(self.classes):
@@ -191,11 +202,11 @@ class BoundaryDisplay:
             )
 
     @staticmethod
-    def _colour(number):
+    def _colour(number: Any) -> Any:
         return _COLOURS[number % len(_COLOURS)]
 
 
-def _checked_features(features, n_features):
+def _checked_features(features: Any, n_features: Any) -> Any:
     pair = tuple(features)
     valid = len(pair) == 2 and all(isinstance(j, int | np.integer) for j in pair)
     if not valid or pair[0] == pair[1] or not all(0 <= j < n_features for j in pair):
@@ -203,13 +214,13 @@ def _checked_features(features, n_features):
     return pair
 
 
-def _values_along(column, resolution):
+def _values_along(column: Any, resolution: Any) -> Any:
     low, high = np.nanmin(column), np.nanmax(column)
     room = _MARGIN * (high - low) or 0.5
     return np.linspace(low - room, high + room, resolution)
 
 
-def _margins(probabilities):
+def _margins(probabilities: Any) -> Iterator[Any]:
     """By how much each class is ahead of all others; of two classes one says it all."""
     n_classes = probabilities.shape[-1]
     for j in range(1, 2) if n_classes == 2 else range(n_classes if n_classes > 2 else 0):

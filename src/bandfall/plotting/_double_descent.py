@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 from sklearn.base import clone
 
@@ -48,7 +50,9 @@ class DoubleDescentDisplay:
 
     constant_: DoubleDescentDisplay
 
-    def __init__(self, *, bandwidths, train_error, test_error, degrees_of_freedom=None):
+    def __init__(
+        self, *, bandwidths: Any, train_error: Any, test_error: Any, degrees_of_freedom: Any = None
+    ) -> None:
         self.bandwidths = bandwidths
         self.train_error = train_error
         self.test_error = test_error
@@ -57,18 +61,18 @@ class DoubleDescentDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
-        X_test,
-        y_test,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        X_test: Any,
+        y_test: Any,
         *,
-        bandwidths=None,
-        x="bandwidth",
-        ax=None,
-        label=None,
-        color=BLUE,
-    ):
+        bandwidths: Any = None,
+        x: str = "bandwidth",
+        ax: Any = None,
+        label: str | None = None,
+        color: Any = BLUE,
+    ) -> Self:
         """Fit a clone at each bandwidth and draw both errors.
 
         Parameters
@@ -112,7 +116,17 @@ class DoubleDescentDisplay:
         return display.plot(ax=ax, x=x, label=label, color=color)
 
     @classmethod
-    def from_data(cls, X, y, X_test, y_test, *, bandwidths=None, ax=None, **settings):
+    def from_data(
+        cls,
+        X: Any,
+        y: Any,
+        X_test: Any,
+        y_test: Any,
+        *,
+        bandwidths: Any = None,
+        ax: Any = None,
+        **settings: Any,
+    ) -> Self:
         """Sweep the floor and draw KGD-D beside ridge regression at the same bandwidths.
 
         All floors come from one shared trajectory (`bandfall.floor_sweep`), at about the
@@ -156,7 +170,15 @@ class DoubleDescentDisplay:
         falling.constant_ = constant.plot(ax=falling.ax_, label="constant σ", color=ORANGE)
         return falling
 
-    def plot(self, *, ax=None, x="bandwidth", label="", color=BLUE, ceiling=None):
+    def plot(
+        self,
+        *,
+        ax: Any = None,
+        x: str = "bandwidth",
+        label: str | None = "",
+        color: Any = BLUE,
+        ceiling: Any = None,
+    ) -> Self:
         """Draw.
 
         Parameters
@@ -211,11 +233,11 @@ class DoubleDescentDisplay:
         return self
 
 
-def _unexplained(predictions, y):
+def _unexplained(predictions: Any, y: Any) -> Any:
     """1 − R² of each row of predictions."""
     return np.mean((predictions - y) ** 2, axis=1) / np.var(y)
 
 
-def _default_bandwidths(X):
+def _default_bandwidths(X: Any) -> Any:
     spread = float(np.linalg.norm(np.ptp(np.asarray(X, dtype=float), axis=0)))
     return np.geomspace(spread, 1e-3 * spread, _N_BANDWIDTHS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from bandfall.plotting._style import BLUE, GREY, VERMILION, drawn_model, finish, pyplot
@@ -47,7 +49,16 @@ class IntervalDisplay:
     'promised coverage'
     """
 
-    def __init__(self, *, coverages, shares, half_widths, errors, coverage, n_held_out):
+    def __init__(
+        self,
+        *,
+        coverages: Any,
+        shares: Any,
+        half_widths: Any,
+        errors: Any,
+        coverage: Any,
+        n_held_out: Any,
+    ) -> None:
         self.coverages = coverages
         self.shares = shares
         self.half_widths = half_widths
@@ -56,7 +67,9 @@ class IntervalDisplay:
         self.n_held_out = n_held_out
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, coverage=0.9, axes=None):
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, coverage: Any = 0.9, axes: Any = None
+    ) -> Self:
         """From a fitted `BandfallRegressor`, and rows that it has not seen.
 
         A pipeline that ends with one will do; rows of several targets count one by one.
@@ -78,7 +91,7 @@ class IntervalDisplay:
         )
         return display.plot(axes=axes)
 
-    def plot(self, *, axes=None):
+    def plot(self, *, axes: Any = None) -> Self:
         """Draw, on two axes of the caller's or on new ones."""
         if axes is None:
             _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.6), layout="constrained")
@@ -92,7 +105,7 @@ class IntervalDisplay:
             finish(ax)
         return self
 
-    def _draw_coverage(self, ax):
+    def _draw_coverage(self, ax: Any) -> None:
         promised = self.coverages
         chance = 1.0 / len(self.errors) + 1.0 / max(1, self.n_held_out)
         slack = 2.0 * np.sqrt(promised * (1.0 - promised) * chance)
@@ -101,7 +114,7 @@ class IntervalDisplay:
         ax.plot(promised, self.shares, "o-", color=BLUE, markersize=4)
         ax.set(xlabel="promised coverage", ylabel="share of rows inside", xlim=(0, 1), ylim=(0, 1))
 
-    def _draw_widths(self, ax):
+    def _draw_widths(self, ax: Any) -> None:
         known = np.isfinite(self.half_widths)
         half, errors = self.half_widths[known], self.errors[known]
         step = max(1, -(-len(half) // _MAX_POINTS))

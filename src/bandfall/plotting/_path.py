@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from bandfall.plotting._style import (
@@ -49,7 +51,9 @@ class PathDisplay:
     ['bandwidth σ', 'training $R^2$', '$R^2$ speed']
     """
 
-    def __init__(self, *, time, bandwidth, r2, speed, min_speed=None):
+    def __init__(
+        self, *, time: Any, bandwidth: Any, r2: Any, speed: Any, min_speed: float | None = None
+    ) -> None:
         self.time = time
         self.bandwidth = bandwidth
         self.r2 = r2
@@ -57,7 +61,7 @@ class PathDisplay:
         self.min_speed = min_speed
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None, time_scale="linear"):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, time_scale: str = "linear") -> Self:
         """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one.
 
         Parameters
@@ -75,7 +79,14 @@ class PathDisplay:
         return cls.from_path(as_path(model), min_speed=min_speed, ax=ax, time_scale=time_scale)
 
     @classmethod
-    def from_path(cls, path, *, min_speed=None, ax=None, time_scale="linear"):
+    def from_path(
+        cls,
+        path: Any,
+        *,
+        min_speed: float | None = None,
+        ax: Any = None,
+        time_scale: str = "linear",
+    ) -> Self:
         """Draw a `Path`.
 
         Parameters
@@ -102,7 +113,7 @@ class PathDisplay:
         )
         return display.plot(ax=ax, time_scale=time_scale)
 
-    def plot(self, *, ax=None, time_scale="linear"):
+    def plot(self, *, ax: Any = None, time_scale: str = "linear") -> Self:
         """Draw.
 
         Parameters
@@ -151,7 +162,7 @@ class PathDisplay:
             bottom.set_xlim(left=float(self.time[1]))
         return self
 
-    def _mark_zero_bandwidth(self):
+    def _mark_zero_bandwidth(self) -> None:
         """Shade the time at bandwidth zero, which a logarithmic axis cannot show."""
         start = float(self.time[np.argmax(self.bandwidth == 0)])
         for axes in self.axes_:

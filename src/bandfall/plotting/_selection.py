@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from bandfall.plotting._style import (
@@ -52,17 +54,17 @@ class SelectionDisplay:
     'R² on held-out rows'
     """
 
-    def __init__(self, *, selection, members=()):
+    def __init__(self, *, selection: Any, members: Any = ()) -> None:
         self.selection = selection
         self.members = members
 
     @classmethod
-    def from_estimator(cls, estimator, *, axes=None):
+    def from_estimator(cls, estimator: Any, *, axes: Any = None) -> Self:
         """From a fitted `BandfallRegressor`, or a pipeline that ends with one."""
         model, _ = drawn_model(estimator)
         return cls(selection=model.selection_, members=model.members_).plot(axes=axes)
 
-    def plot(self, *, axes=None):
+    def plot(self, *, axes: Any = None) -> Self:
         """Draw, on two axes of the caller's or on new ones."""
         if axes is None:
             _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.4), sharey=True, layout="constrained")
@@ -87,7 +89,7 @@ class SelectionDisplay:
             ax.spines[["top", "right"]].set_visible(False)
         return self
 
-    def _draw_speeds(self, ax, table):
+    def _draw_speeds(self, ax: Any, table: Any) -> None:
         taken = {
             (member.candidate.encoding, member.candidate.kernel): member.candidate.n_rounds
             for member in reversed(self.members)
@@ -109,7 +111,7 @@ class SelectionDisplay:
             )
         ax.set_xscale("log")
 
-    def _mark_members(self, table):
+    def _mark_members(self, table: Any) -> None:
         keys = list(zip(*(table[name].tolist() for name in _CANDIDATE), strict=True))
         scores = dict(zip(keys, table["score"], strict=True))
         marks = []
@@ -130,14 +132,14 @@ class SelectionDisplay:
             )
 
 
-def _latest(table):
+def _latest(table: Any) -> Any:
     """The last trial of every candidate, which saw the most rows."""
     keys = zip(*(table[name].tolist() for name in _CANDIDATE), strict=True)
     rows = sorted({key: row for row, key in enumerate(keys)}.values())
     return {name: column[rows] for name, column in table.items()}
 
 
-def _draw_rounds(ax, table):
+def _draw_rounds(ax: Any, table: Any) -> None:
     for encoding in dict.fromkeys(table["encoding"]):
         ours = table["encoding"] == encoding
         rounds = np.unique(table["n_rounds"][ours])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import numpy as np
 
 from bandfall.kernels import get_kernel
@@ -57,8 +59,14 @@ class KernelShiftDisplay:
     """
 
     def __init__(
-        self, *, bandwidths, shift, expected=None, path_bandwidths=None, path_weights=None
-    ):
+        self,
+        *,
+        bandwidths: Any,
+        shift: Any,
+        expected: Any = None,
+        path_bandwidths: Any = None,
+        path_weights: Any = None,
+    ) -> None:
         self.bandwidths = bandwidths
         self.shift = shift
         self.expected = expected
@@ -66,7 +74,9 @@ class KernelShiftDisplay:
         self.path_weights = path_weights
 
     @classmethod
-    def from_estimator(cls, estimator, X_new, *, bandwidths=None, ax=None):
+    def from_estimator(
+        cls, estimator: Any, X_new: Any, *, bandwidths: Any = None, ax: Any = None
+    ) -> Self:
         """Draw Δk₂ between the training rows of a fitted path and new points.
 
         Every stage of the path is a dot on the median curve; its area is the stage's share
@@ -96,7 +106,9 @@ class KernelShiftDisplay:
         return display.plot(ax=ax)
 
     @classmethod
-    def from_data(cls, X, X_new, *, kernel="gaussian", bandwidths=None, ax=None):
+    def from_data(
+        cls, X: Any, X_new: Any, *, kernel: Any = "gaussian", bandwidths: Any = None, ax: Any = None
+    ) -> Self:
         """Draw Δk₂ between rows and new points.
 
         Parameters
@@ -114,7 +126,7 @@ class KernelShiftDisplay:
         return cls._from_rows(X, X_new, kernel, bandwidths, None).plot(ax=ax)
 
     @classmethod
-    def _from_rows(cls, X, X_new, kernel, bandwidths, weights):
+    def _from_rows(cls, X: Any, X_new: Any, kernel: Any, bandwidths: Any, weights: Any) -> Any:
         X, kernel = rows(X, "X"), get_kernel(kernel)
         if bandwidths is None:
             bandwidths = _default_bandwidths(X)
@@ -125,7 +137,7 @@ class KernelShiftDisplay:
         shift = kernel_shift(X, rows(X_new, "X_new"), kernel, bandwidths, weights=weights)
         return cls(bandwidths=bandwidths, shift=shift, expected=expected)
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax: Any = None) -> Self:
         """Draw.
 
         Parameters
@@ -165,7 +177,7 @@ class KernelShiftDisplay:
         self.ax_.legend(frameon=False, fontsize="small", loc="upper left")
         return self
 
-    def _shade(self):
+    def _shade(self) -> None:
         one_below, zero_above = self.regions_
         left, right = self.bandwidths[0], self.bandwidths[-1]
         spans = (
@@ -191,7 +203,7 @@ class KernelShiftDisplay:
             )
 
 
-def _default_bandwidths(X):
+def _default_bandwidths(X: Any) -> Any:
     """A grid from well below the typical gap between rows to well above their spread."""
     spread = float(np.linalg.norm(X.std(axis=0)))
     spread = spread if spread > 0 else 1.0

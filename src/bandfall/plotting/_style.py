@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -12,7 +14,7 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E
 GREY = "#666666"
 
 
-def pyplot():
+def pyplot() -> Any:
     """matplotlib.pyplot, imported when a display is drawn and not before."""
     try:
         from matplotlib import pyplot as plt
@@ -21,7 +23,7 @@ def pyplot():
     return plt
 
 
-def single_axes(ax, figsize=(6.0, 3.8)):
+def single_axes(ax: Any, figsize: Any = (6.0, 3.8)) -> Any:
     """(figure, axes) to draw on: the caller's, or new ones."""
     if ax is not None:
         return ax.figure, ax
@@ -29,7 +31,7 @@ def single_axes(ax, figsize=(6.0, 3.8)):
     return figure, ax
 
 
-def stacked_axes(ax, n_axes, figsize):
+def stacked_axes(ax: Any, n_axes: Any, figsize: Any) -> Any:
     """(figure, array of axes over each other): new, the caller's, or in the place of one."""
     if ax is None:
         return pyplot().subplots(
@@ -51,7 +53,7 @@ def stacked_axes(ax, n_axes, figsize):
     )
 
 
-def drawn_model(estimator, X=None):
+def drawn_model(estimator: Any, X: Any = None) -> Any:
     """A pipeline's last step, and X as that step sees it; other estimators as they are."""
     before = steps_before(estimator)
     if before is not None:
@@ -60,13 +62,13 @@ def drawn_model(estimator, X=None):
     return last_step(estimator), X
 
 
-def check_time_scale(time_scale):
+def check_time_scale(time_scale: str) -> None:
     """Refuse what is not a scale of the time axis."""
     if time_scale not in ("linear", "log"):
         raise ValueError(f"time_scale={time_scale!r} is unknown; allowed: 'linear', 'log'")
 
 
-def finish(ax):
+def finish(ax: Any) -> None:
     """Fewer frames, a light grid behind."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(True, color="#dddddd", linewidth=0.6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 from bandfall.plotting._style import BLUE, GREEN, VERMILION, drawn_model, finish, stacked_axes
 
 _PANELS = (
@@ -27,11 +29,11 @@ class TangentLogDisplay:
     lines_ : list of matplotlib artists
     """
 
-    def __init__(self, *, log):
+    def __init__(self, *, log: Any) -> None:
         self.log = log
 
     @classmethod
-    def from_estimator(cls, estimator, *, ax=None):
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
         """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one.
 
         Parameters
@@ -46,7 +48,7 @@ class TangentLogDisplay:
         return cls.from_log(drawn_model(estimator)[0].log_, ax=ax)
 
     @classmethod
-    def from_log(cls, log, *, ax=None):
+    def from_log(cls, log: Any, *, ax: Any = None) -> Self:
         """Draw the log of a `TangentDescent`.
 
         Parameters
@@ -60,7 +62,7 @@ class TangentLogDisplay:
         """
         return cls(log=log).plot(ax=ax)
 
-    def plot(self, *, ax=None):
+    def plot(self, *, ax: Any = None) -> Self:
         """Draw.
 
         Parameters

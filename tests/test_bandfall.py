@@ -453,6 +453,14 @@ def test_metric_of_very_many_features_scales_each_alone():
     assert scaled(X, root).dtype == np.float32
 
 
+def test_metric_of_more_features_than_rows_can_tell_of_scales_each_alone():
+    product = np.full((17, 17), 0.5) + np.diag(np.linspace(0.0, 1.0, 17))
+    assert metric_root(product, np.ones(17)).shape == (17, 17)
+    assert metric_root(product, np.ones(17), n_rows=3).shape == (17, 17)
+    scales = metric_root(product, np.ones(17), n_rows=2)
+    assert_allclose(scales, np.sqrt(np.diag(product) / np.diag(product).max()))
+
+
 def test_members_show_themselves_in_consoles_and_notebooks():
     X, y = make_friedman1(60, random_state=0)
     model = BandfallRegressor(max_rounds=1)

@@ -18,6 +18,7 @@ __all__ = ["gradient_outer_product", "mean_outer_product", "metric_root", "scale
 
 _MAX_ROWS = 2000
 _WIDE = 1000  # features: beyond, each is scaled on its own
+_SCARCE = 8  # features a row: beyond, rows say nothing about pairs of them
 _FLOOR = 1e-3  # no direction fades further, so that it can come back
 _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
@@ -58,23 +59,31 @@ def slopes(product: np.ndarray, root: np.ndarray) -> np.ndarray:
 
 
 def metric_root(
-    product: np.ndarray, root: np.ndarray, *, shrinkage: float = _SHRINKAGE, floor: float = _FLOOR
+    product: np.ndarray,
+    root: np.ndarray,
+    *,
+    n_rows: int | None = None,
+    shrinkage: float = _SHRINKAGE,
+    floor: float = _FLOOR,
 ) -> np.ndarray:
     """The next root, from G in coordinates scaled by the one before.
 
     The metric is G in the features' own coordinates, its off-diagonal part shrunk. Its root's
-    largest eigenvalue becomes 1, and none falls below `floor`. A vector beyond 1,000 features.
+    largest eigenvalue becomes 1, and none falls below `floor`. A vector beyond 1,000 features,
+    or eight a training row.
 
     Parameters
     ----------
     product : ndarray of shape (d, d)
     root : ndarray of shape (d, d) or (d,)
+    n_rows : int, optional
+        That the function was trained on; many if not given.
     shrinkage : float in [0, 1]
         1 scales features one by one.
     floor : float
     """
     metric = _in_features(product, root)
-    if len(metric) > _WIDE:
+    if len(metric) > _WIDE or (n_rows is not None and len(metric) > _SCARCE * n_rows):
         return _normalised(np.sqrt(np.maximum(np.diag(metric), 0.0)), floor)
     diagonal = np.diag(np.diag(metric))
     eigenvalues, vectors = np.linalg.eigh(diagonal + (1.0 - shrinkage) * (metric - diagonal))

@@ -28,6 +28,7 @@ from bandfall.estimators._tables import TableInputMixin
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
 from bandfall.operators.base import group_rows
+from bandfall.operators.rows import blas_threads_for
 from bandfall.selection.candidates import Budget, Judge, trial_table
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.members import Member, default_choice, fit_members
@@ -132,9 +133,25 @@ class SelfTuning(
         reports = Reports(self, X, y)
         progress = Progress(reports, self.verbose, self._measure)
         table, y, weights, groups = self._training_table(X, y, sample_weight, groups)
-        rows = self._rows(table, y, weights, groups)
+        with blas_threads_for(len(y)):  # throughout: threads that have nothing to do spin
+            rows = self._rows(table, y, weights, groups)
+            fewest = _FEWEST if groups is None else 2
+            self._choose_and_fit(rows, kernels, fewest, deadline, progress)
+        progress.ended(self.given_up_)
+        reports.finish(self._fitted_state)
+        return self
+
+    def _choose_and_fit(
+        self,
+        rows: Rows,
+        kernels: tuple[str, ...],
+        fewest: int,
+        deadline: Deadline,
+        progress: Progress,
+    ) -> None:
+        """Search where there are so many different rows at least, and fit what was chosen."""
         tuned = default_choice(len(rows))
-        if rows.groups.max() + 1 >= (_FEWEST if groups is None else 2) and np.any(rows.y):
+        if rows.groups.max() + 1 >= fewest and np.any(rows.y):
             tuned = tune(
                 rows,
                 budget=self._budget,
@@ -155,9 +172,6 @@ class SelfTuning(
         self.selection_ = trial_table(tuned.trials)
         self._keep_evidence(rows, tuned)
         self.feature_importances_ = self._importances(rows)
-        progress.ended(self.given_up_)
-        reports.finish(self._fitted_state)
-        return self
 
     @property
     def path_(self) -> Path:

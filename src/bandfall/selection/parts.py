@@ -141,7 +141,8 @@ class Part:
             gradient = path.gradient(some, backend=self.backend)
         product = mean_outer_product(gradient, self.scale)
         before = self.root(candidate.encoding, candidate.n_rounds)
-        self.roots[candidate.encoding, candidate.n_rounds + 1] = metric_root(product, before)
+        root = metric_root(product, before, n_rows=len(X))
+        self.roots[candidate.encoding, candidate.n_rounds + 1] = root
 
     def root(self, encoding: str, n_rounds: int) -> np.ndarray:
         """The metric after some rounds, which have been learned."""

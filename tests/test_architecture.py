@@ -35,6 +35,24 @@ def test_where_to_compute_is_a_backend_below_the_edge(path):
         assert "device" not in names(tree)
 
 
+READERS = [
+    path
+    for room in ("report", "theory", "plotting", "onnx_export", "explore")
+    for path in sorted((SOURCE / room).rglob("*.py"))
+]
+
+
+@pytest.mark.parametrize("path", READERS, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_readers_never_ask_for_the_type_of_a_model(path):
+    """Estimators, paths and operators tell their formula; see estimators/_reading.py."""
+    asked = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
+            asked |= set(names(ast.Tuple(node.args[1:], ast.Load())))
+    kinds = ("Regressor", "Classifier", "CV", "MML", "Path", "Operator", "KernelSum", "Pipeline")
+    assert not [name for name in asked if name.endswith(kinds)]
+
+
 @pytest.mark.parametrize(
     "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
 )

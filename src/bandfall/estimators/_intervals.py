@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.estimators._base import ValidatedRegressor
+from bandfall.estimators._reading import Story
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall.selection.parts import Rows
@@ -31,6 +33,10 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
     interval_: dict[str, Any]
     _y_offset: np.ndarray
     _y_scale: np.ndarray
+
+    def _story(self) -> Story:
+        """See `story_of`."""
+        return replace(super()._story(), interval=self.interval_)
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """Intervals that contain the target of a new row with a promised probability.

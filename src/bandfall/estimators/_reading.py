@@ -60,6 +60,8 @@ class Story:
         What there was no time for.
     encoders : dict of TableEncoder
         By the name of the encoding.
+    interval : dict or None
+        How intervals were learned, where there are any.
     """
 
     path: Path | None = None
@@ -68,6 +70,7 @@ class Story:
     selection: dict[str, np.ndarray] | None = None
     given_up: Sequence[str] = ()
     encoders: Mapping[str, TableEncoder] = field(default_factory=dict)
+    interval: dict[str, Any] | None = None
 
     @property
     def paths(self) -> list[Path]:

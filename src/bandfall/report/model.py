@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
-from bandfall.estimators import BandfallRegressor
 from bandfall.estimators._reading import last_step, steps_before, story_of
 
 MAX_MOMENTS = 30
@@ -70,7 +69,7 @@ class Model:
     @property
     def interval_facts(self) -> dict[str, Any] | None:
         """How intervals were learned; None for models without them."""
-        return self.last.interval_ if isinstance(self.last, BandfallRegressor) else None
+        return self.story.interval
 
     def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
         """Both ends for every coverage, (m, 2, c); infinite where rows were too few for one."""

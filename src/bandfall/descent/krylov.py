@@ -115,6 +115,12 @@ class KrylovSpace:
             self._vectors[:, -1, :] * self._vectors[:, 0, :]
         )
 
+    def lowest(self) -> tuple[float, float]:
+        """The smallest Ritz value of the first column, and how far an eigenvalue may be from it."""
+        self.diagonalise()
+        residual = self._beta[-1][0] * abs(self._vectors[0, -1, 0])
+        return float(self._eigenvalues[0, 0]), float(residual)
+
     @property
     def squared_norm(self) -> Decay:
         """‖r(t)‖² summed over columns."""

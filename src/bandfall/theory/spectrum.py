@@ -12,6 +12,7 @@ import numpy as np
 from scipy import linalg
 
 from bandfall.backends import HOST, Backend
+from bandfall.descent.krylov import KrylovSpace
 from bandfall.kernels import get_kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import as_matrix, group_rows
@@ -192,27 +193,15 @@ class _Bottom:
         return max(0.0, float(lowest[0]))
 
     def _lanczos(self, bandwidth: float) -> float:
-        """Smallest Ritz value less its residual, with full reorthogonalisation."""
-        n = len(self._X)
-        steps = min(n, LANCZOS_PRODUCTS)
-        basis = np.zeros((n, steps))
-        start = np.random.default_rng(0).standard_normal(n)
-        basis[:, 0] = start / np.linalg.norm(start)
-        alpha, beta = np.zeros((2, steps))
-        estimate = 0.0
-        for j in range(steps):
-            vector = self.operator.array(basis[:, j : j + 1])
-            image = self.operator.numpy(self.operator.product(bandwidth, vector))[:, 0].copy()
-            alpha[j] = basis[:, j] @ image
-            for _ in range(2):  # twice is enough
-                image -= basis[:, : j + 1] @ (basis[:, : j + 1].T @ image)
-            beta[j] = np.linalg.norm(image)
-            last = j + 1 == steps or beta[j] <= 1e-12 * max(1.0, alpha[0])
-            if last or j % 10 == 9:
-                ritz, vectors = linalg.eigh_tridiagonal(alpha[: j + 1], beta[:j])
-                residual = beta[j] * abs(vectors[-1, 0])
-                estimate = max(0.0, ritz[0] - residual)
-                if last or residual <= max(self.tolerance, 1e-6 * ritz[0]):
-                    break
-            basis[:, j + 1] = image / beta[j]
-        return estimate
+        """Smallest Ritz value less its residual."""
+        start = np.random.default_rng(0).standard_normal((len(self._X), 1))
+        vector = self.operator.array(start)
+        image = self.operator.product(bandwidth, vector)
+        space = KrylovSpace(self.operator, bandwidth, vector, image, LANCZOS_PRODUCTS)
+        while True:
+            last = space.exhausted or space.dimension >= space.max_dimension
+            if last or space.dimension % 10 == 0:
+                value, residual = space.lowest()
+                if last or residual <= max(self.tolerance, 1e-6 * value):
+                    return max(0.0, value - residual)
+            space.expand()

@@ -143,6 +143,8 @@ def test_what_cannot_be_is_one_line(csv, tmp_path):
     assert "--model auto" in done.stderr.splitlines()[-1]
     done = call(*fit, "--target", "width", "--task", "classification")
     assert "one --target" in one_line(done)
+    done = call("fit", csv, "--target", "width", "--task", "classification")
+    assert "80 different values in 80 rows" in one_line(done)
     call(*fit)
     explore = ("explore", "--no-open", "--out", tmp_path / "e.html")
     assert "bandfall report" in one_line(call(*explore, tmp_path / "m"))

@@ -47,10 +47,15 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
             raise InputError("--task classification takes one --target")
         return False
     (target,) = targets
-    if task is Task.CLASSIFICATION:
-        return True
     known = target.dropna()
     n_levels = int(known.nunique())
+    if task is Task.CLASSIFICATION:
+        if n_levels > max(_MOST_CLASSES, len(known) // 2):  # training would take for ever
+            raise InputError(
+                f"--task classification: {target.name!r} has {n_levels:,} different values in "
+                f"{len(known):,} rows, too many to be classes"
+            )
+        return True
     if kind_of(target) == "text":
         levels = pd.Series(known.unique()).map(str)
         numbers = pd.to_numeric(levels, errors="coerce").notna().any()

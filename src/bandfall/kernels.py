@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["KERNELS", "Kernel", "get_kernel", "kernel_matrix", "vanishing_bandwidth"]
+__all__ = ["KERNELS", "Kernel", "get_kernel", "kernel_matrix"]
 
 # NumPy array or torch tensor; formulas below use only what both offer.
 Array = Any

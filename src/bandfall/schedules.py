@@ -19,8 +19,6 @@ __all__ = [
     "Geometric",
     "MinimumSpeed",
     "Schedule",
-    "asked_bandwidth",
-    "asked_span",
 ]
 
 MIN_SHRINK = 1e-8  # a relative shrink below this would search all but forever

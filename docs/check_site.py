@@ -38,6 +38,8 @@ def problems(site: Path):
         for path in site.rglob("*.html")
         if "_static" not in path.parts  # the theme's own templates
     }
+    if not pages:
+        yield f"{site} has no pages"
     for path, page in pages.items():
         place = path.relative_to(site)
         for link, fetched in page.links:

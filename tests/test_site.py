@@ -4,6 +4,7 @@ import ast
 import importlib
 import pathlib
 import re
+import runpy
 
 import pytest
 
@@ -51,3 +52,11 @@ def test_every_page_is_in_a_table_of_contents():
     )
     for page in pages:
         assert page.stem == "index" or re.search(rf"^{page.stem}$", contents, re.M), page.name
+
+
+def test_a_site_without_pages_does_not_pass_the_check(tmp_path, capsys):
+    check = runpy.run_path(str(ROOT / "docs" / "check_site.py"))
+    assert check["main"](str(tmp_path / "nowhere"))
+    assert "has no pages" in capsys.readouterr().out
+    (tmp_path / "index.html").write_text('<a href="#here" id="here">here</a>', encoding="utf-8")
+    assert not check["main"](str(tmp_path))

@@ -55,6 +55,10 @@ def test_types_are_announced():
 def test_version_is_the_one_to_cite():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {bandfall.__version__}\n" in citation
+    questions = (ROOT / "docs" / "faq.md").read_text(encoding="utf-8")
+    assert f"Version {bandfall.__version__}." in questions
+    switcher = (ROOT / "docs" / "_static" / "switcher.json").read_text(encoding="utf-8")
+    assert f'"version": "{bandfall.__version__}"' in switcher
 
 
 def test_readme_is_readable_at_the_package_index():

@@ -4,9 +4,9 @@
 
 Every fit has a process of its own, which imports the library from this checkout or from the other
 one; they take turns. Seconds are those of `fit` alone, after an import and a tiny search that
-warms it up. Products count columns (one product with seven columns is seven), evaluations whole
-kernel matrices, both with the rows of their operator. CPU time is what to compare on a busy
-machine, with OMP_NUM_THREADS=1.
+warms it up; memory is by how much the process grew at most. Products count columns (one product
+with seven columns is seven), evaluations whole kernel matrices, both with the rows of their
+operator. CPU time is what to compare on a busy machine, with OMP_NUM_THREADS=1.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -65,11 +66,18 @@ def one_fit(name, data, n_rows, n_jobs):
     for name_of_operator in ("DenseOperator", "SymmetricOperator"):
         if hasattr(operators, name_of_operator):  # earlier versions have the first alone
             count_work(getattr(operators, name_of_operator), counts)
+    memory = peak_memory()
     wall, cpu = time.perf_counter(), time.process_time()
     model = BandfallRegressor(n_jobs=n_jobs).fit(X, y)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     scores = {"held_out": float(model.best_score_), "test": float(model.score(X_test, y_test))}
-    return {"n": len(y), "cpu": cpu, "wall": wall, **scores, **counts}
+    memory = peak_memory() - memory
+    return {"n": len(y), "cpu": cpu, "wall": wall, "memory": memory, **scores, **counts}
+
+
+def peak_memory():
+    """The most that this process has held so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def measured(source, name, options, n_rows):
@@ -85,7 +93,8 @@ def measured(source, name, options, n_rows):
 def show(label, one):
     print(
         f"{label:<34} {one['n']:6} {one['cpu']:8.2f} {one['wall']:8.2f} {one['held_out']:9.4f} "
-        f"{one['test']:9.4f} {one['evaluations']:12,} {one['products']:10,}",
+        f"{one['test']:9.4f} {one['evaluations']:12,} {one['products']:10,} "
+        f"{one['memory']:8.0f}",
         flush=True,
     )
 
@@ -103,7 +112,7 @@ def main():
         return
     print(
         f"{'':<34} {'rows':>6} {'CPU s':>8} {'wall s':>8} {'held-out':>9} {'test R²':>9} "
-        f"{'evaluations':>12} {'products':>10}"
+        f"{'evaluations':>12} {'products':>10} {'MiB':>8}"
     )
     for name in ("friedman", *(REAL if options.data else ())):
         for n_rows in options.rows:

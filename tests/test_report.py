@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import (
+    BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeRegressor,
@@ -382,6 +383,31 @@ class TestCommand:
         assert not (tmp_path / "r.html").exists()
 
 
+def page_about_classes():
+    X, y = rows().X, np.where(rows().y > 0.5, "high", "low")
+    return BandfallClassifier(kernels=("gaussian",), max_rounds=0).fit(X, y).report(X, y).html
+
+
+# Labels of charts that lie on each other or leave their chart.
+OVERLAPS = """
+const bad = [];
+for (const svg of document.querySelectorAll("figure svg")) {
+  const frame = svg.getBoundingClientRect();
+  const boxes = [...svg.querySelectorAll("text")].map(
+    (text) => [text.textContent, text.getBoundingClientRect()]);
+  boxes.forEach(([name, a], i) => {
+    if (a.width === 0) return;
+    if (a.left < frame.left - 1 || a.right > frame.right + 1) bad.push(`clipped: ${name}`);
+    for (const [other, b] of boxes.slice(i + 1)) {
+      const apart = a.right <= b.left || b.right <= a.left
+        || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
+      if (!apart && b.width > 0) bad.push(`${name} on ${other}`);
+    }
+  });
+}
+return bad;"""
+
+
 @pytest.mark.browser
 class TestBrowser:
     @pytest.fixture
@@ -439,25 +465,20 @@ class TestBrowser:
         assert browser.serious_issues() == []
 
     @pytest.mark.parametrize("width", [390, 1280])
+    def test_pages_with_intervals_and_about_classes_fit(self, visit, width, sure):
+        for text in (page_of(sure[1]), page_about_classes()):
+            browser = visit(text, width=width)
+            assert browser.too_wide() <= 0
+            assert browser.run(OVERLAPS) == []
+
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_pages_with_intervals_and_about_classes_are_accessible(self, visit, dark, sure):
+        for text in (page_of(sure[1]), page_about_classes()):
+            assert visit(text, dark=dark).serious_issues() == []
+
+    @pytest.mark.parametrize("width", [390, 1280])
     def test_labels_neither_touch_nor_leave_their_chart(self, visit, width):
-        script = """
-        const bad = [];
-        for (const svg of document.querySelectorAll("figure svg")) {
-          const frame = svg.getBoundingClientRect();
-          const boxes = [...svg.querySelectorAll("text")].map(
-            (text) => [text.textContent, text.getBoundingClientRect()]);
-          boxes.forEach(([name, a], i) => {
-            if (a.width === 0) return;
-            if (a.left < frame.left - 1 || a.right > frame.right + 1) bad.push(`clipped: ${name}`);
-            for (const [other, b] of boxes.slice(i + 1)) {
-              const apart = a.right <= b.left || b.right <= a.left
-                || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
-              if (!apart && b.width > 0) bad.push(`${name} on ${other}`);
-            }
-          });
-        }
-        return bad;"""
-        assert visit(width=width).run(script) == []
+        assert visit(width=width).run(OVERLAPS) == []
 
     def test_prints_in_colour(self, visit):
         browser = visit()

@@ -111,7 +111,8 @@ class Sizes:
         In standard deviations of the target.
     weights : ndarray of shape (m,)
     rows : ndarray of int, shape (m,)
-        Their numbers: a row that was held out twice does not judge itself.
+        Their numbers, the same for equal rows: a row that was held out twice does not judge
+        itself, and copies of it do not either.
     """
 
     coordinates: np.ndarray

@@ -333,3 +333,37 @@ def test_torch_gets_one_thread_for_few_rows_and_its_own_back_after_an_error():
     assert torch.get_num_threads() == before
     with TorchBackend("cpu").threads(1_000_000):
         assert torch.get_num_threads() == before
+
+
+def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
+    """On a worker: tiles that are kept, evaluated again, or overwritten in the middle of a call."""
+    from bandfall.backends import held as held_module
+    from bandfall.operators.leaves import Leaves
+
+    X, _ = table(n=200)
+    leaves, V = Leaves(X, 16), np.random.default_rng(2).normal(size=(200, 2))
+    everything = range(len(leaves.slices))
+
+    def products(budget):
+        rows = held_module.HeldRows(X, leaves, get_kernel("gaussian"), np.dtype(float), budget)
+        return held_module._TileProducts(rows)
+
+    expected, n_evaluated = products(0).product(0.7, everything, V)
+    assert n_evaluated == 200**2
+    engine = products(2**20)
+    assert_array_equal(engine.product(0.7, everything, V)[0], expected)
+    again, n_evaluated = engine.product(0.7, everything, V)
+    assert_array_equal(again, expected)
+    assert n_evaluated == 0
+    parts = [engine.product(0.7, range(i, i + 1), V)[0] for i in everything]
+    assert_array_equal(np.concatenate(parts), expected)
+    distances_from, asked = leaves.distances_from, []
+
+    def overtaken(i):
+        asked.append(i)
+        if len(asked) == 5:
+            engine.product(0.1, everything, V)
+        return distances_from(i)
+
+    leaves.distances_from = overtaken
+    assert_array_equal(engine.product(0.7, everything, V)[0], expected)

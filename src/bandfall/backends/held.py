@@ -90,16 +90,22 @@ def _has_gpu() -> bool:
 
 
 class _TileProducts:
-    """Tile by tile with NumPy; what the budget can hold of a K(σ) is kept."""
+    """Tile by tile with NumPy; what the budget can hold of a K(σ) is kept.
+
+    Memory for kept tiles is taken once, because fresh memory is slow to touch: tiles of the next
+    bandwidth overwrite those of the last. A call that is overtaken so, which is one that nobody
+    waits for any more, computes again without them.
+    """
 
     def __init__(self, held: HeldRows):
         rows = np.asarray(held.X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = held.leaves
         self._tiles = Tiles(rows[held.leaves.order], held.leaves.slices, held.kernel, held.dtype)
-        self._budget = held.budget
+        n_entries = min(held.budget // held.dtype.itemsize, len(rows) ** 2)
+        self._memory = np.empty(n_entries, held.dtype)
         self._kept: dict[tuple[int, int], np.ndarray] = {}
-        self._n_bytes = 0
+        self._n_used = 0
         self._bandwidth = np.nan
         self._lock = threading.Lock()
 
@@ -107,6 +113,22 @@ class _TileProducts:
         self, bandwidth: float, leaves: range, vector: np.ndarray
     ) -> tuple[np.ndarray, int]:
         """See `HeldRows.product`."""
+        with self._lock:
+            if bandwidth != self._bandwidth:
+                self._kept, self._n_used, self._bandwidth = {}, 0, bandwidth
+            kept: dict[tuple[int, int], np.ndarray] | None = self._kept
+        found = self._product(bandwidth, leaves, vector, kept)
+        if self._kept is not kept:
+            found = self._product(bandwidth, leaves, vector, None)
+        return found
+
+    def _product(
+        self,
+        bandwidth: float,
+        leaves: range,
+        vector: np.ndarray,
+        kept: dict[tuple[int, int], np.ndarray] | None,
+    ) -> tuple[np.ndarray, int]:
         slices, reach = self._leaves.slices, self._tiles.reach(bandwidth)
         first, n_evaluated = slices[leaves.start].start, 0
         n_rows = slices[leaves.stop - 1].stop - first
@@ -116,30 +138,36 @@ class _TileProducts:
             for i in leaves:
                 rows = slice(slices[i].start - first, slices[i].stop - first)
                 for j in np.flatnonzero(self._leaves.distances_from(i) <= reach):
-                    K, evaluated = self._tile(bandwidth, i, int(j))
+                    K, evaluated = self._tile(bandwidth, i, int(j), kept)
                     total[rows] += K @ vector[slices[j]]
                     n_evaluated += evaluated
         return total.astype(vector.dtype), n_evaluated
 
-    def _tile(self, bandwidth: float, i: int, j: int) -> tuple[np.ndarray, int]:
+    def _tile(
+        self, bandwidth: float, i: int, j: int, kept: dict[tuple[int, int], np.ndarray] | None
+    ) -> tuple[np.ndarray, int]:
         """The tile between two leaves, and how many of its entries had to be evaluated."""
+        if kept is not None and (i, j) in kept:
+            return kept[i, j], 0
         shape = self._tiles.shape(i, j)
-        with self._lock:
-            if bandwidth != self._bandwidth:
-                self._kept, self._n_bytes, self._bandwidth = {}, 0, bandwidth
-            kept = self._kept
-            if (i, j) in kept:
-                return kept[i, j], 0
-            n_bytes = shape[0] * shape[1] * self._tiles.dtype.itemsize
-            keep = self._n_bytes + n_bytes <= self._budget
-            self._n_bytes += n_bytes if keep else 0
-        out = np.empty(shape, self._tiles.dtype) if keep else None
-        if out is None:
-            out = scratch("tile", shape, self._tiles.dtype)
+        room = self._room(shape, kept)
+        out = scratch("tile", shape, self._tiles.dtype) if room is None else room
         tile = self._tiles.evaluate(i, j, bandwidth, out)
-        if keep:
-            kept[i, j] = tile  # of this bandwidth, whatever came in between
+        if room is not None and kept is not None:
+            kept[i, j] = tile
         return tile, tile.size
+
+    def _room(
+        self, shape: tuple[int, int], kept: dict[tuple[int, int], np.ndarray] | None
+    ) -> np.ndarray | None:
+        """Memory to keep a tile in, if there is any left and the bandwidth is still the same."""
+        size = shape[0] * shape[1]
+        with self._lock:
+            start, end = self._n_used, self._n_used + size
+            if kept is not self._kept or end > len(self._memory):
+                return None
+            self._n_used = end
+        return self._memory[start:end].reshape(shape)
 
 
 def own_backend(budget: int, n_rows: int) -> Backend:

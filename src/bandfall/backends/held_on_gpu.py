@@ -6,8 +6,11 @@ import threading
 
 import numpy as np
 
+from bandfall.backends.fused import FusedCross, fused_available
 from bandfall.backends.held import HeldRows
 from bandfall.backends.torch_operator import sums, upload
+
+_FUSED_ROWS = 8192  # beyond, a fused product is the quicker, even if it is to be compiled first
 
 
 class DeviceProducts:
@@ -16,6 +19,13 @@ class DeviceProducts:
     Parameters
     ----------
     held : HeldRows
+    device : str
+        What torch calls it.
+
+    Raises
+    ------
+    ValueError
+        If the kernel cannot be evaluated there.
     """
 
     def __init__(self, held: HeldRows, device: str = "cuda"):
@@ -25,15 +35,8 @@ class DeviceProducts:
         self._device, self._held = device, held
         self._rows = upload(rows, device, held.dtype)
         self._lock = threading.Lock()
-        sums(
-            self._rows[:1],
-            self._rows[:1],
-            held.kernel,
-            [1.0],
-            self._rows.new_ones((1, 1, 1)),
-            held.budget,
-            cumulative=False,
-        )
+        self._fused = len(rows) > _FUSED_ROWS and fused_available(held.kernel, self._rows.device)
+        self._sums(slice(0, 1), 1.0, np.ones((len(rows), 1)))  # whether it can
 
     def product(
         self, bandwidth: float, leaves: range, vector: np.ndarray
@@ -42,15 +45,13 @@ class DeviceProducts:
         slices = self._held.leaves.slices
         rows = slice(slices[leaves.start].start, slices[leaves.stop - 1].stop)
         with self._lock:  # one device, one call at a time
-            block = upload(vector, self._device, self._held.dtype)
-            part = self._rows[rows]
-            found = sums(
-                part,
-                self._rows,
-                self._held.kernel,
-                [bandwidth],
-                block[None],
-                self._held.budget,
-                cumulative=False,
-            )
+            found = self._sums(rows, bandwidth, vector)
         return found, len(found) * len(self._rows)
+
+    def _sums(self, rows: slice, bandwidth: float, vector: np.ndarray) -> np.ndarray:
+        part, kernel, budget = self._rows[rows], self._held.kernel, self._held.budget
+        block = upload(vector, self._device, self._held.dtype)[None]
+        if self._fused:
+            fused = FusedCross(part, self._rows, kernel, budget)
+            return fused.product([bandwidth], block).cpu().numpy()
+        return sums(part, self._rows, kernel, [bandwidth], block, budget, cumulative=False)

@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def start(n_workers: int) -> Client:
-    return Client(LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None))
+    return Client(LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"))
 
 
 def overhead(client: Client, n_rows: int, n_products: int = 30) -> float:

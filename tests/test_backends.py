@@ -40,7 +40,7 @@ def cluster():
     """Two workers as threads of this process, with their client as the current one."""
     distributed = pytest.importorskip("distributed")
     workers = distributed.LocalCluster(
-        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None
+        processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0"
     )
     with workers, distributed.Client(workers) as client:
         yield client
@@ -367,3 +367,35 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
 
     leaves.distances_from = overtaken
     assert_array_equal(engine.product(0.7, everything, V)[0], expected)
+
+
+@pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
+def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
+    from bandfall.backends.held import HeldRows, _TileProducts
+    from bandfall.backends.held_on_gpu import DeviceProducts
+    from bandfall.operators.leaves import Leaves
+
+    X, _ = table(dtype, n=200)
+    leaves = Leaves(X.astype(float), 16)
+    V = np.random.default_rng(2).normal(size=(200, 2)).astype(dtype)
+    held = HeldRows(X, leaves, get_kernel("matern32"), np.dtype(dtype), 2**20)
+    for bandwidth in (np.inf, 2.0, 1e-3):
+        found, _ = DeviceProducts(held, device).product(bandwidth, range(3, 9), V)
+        expected, _ = _TileProducts(held).product(bandwidth, range(3, 9), V)
+        assert_allclose(found, expected, atol=rounding(dtype, 1e3) * 200)
+
+
+def test_a_kernel_that_knows_numpy_only_is_computed_on_the_host_of_a_worker(monkeypatch):
+    from bandfall.backends import held as held_module
+    from bandfall.backends import held_on_gpu
+    from bandfall.operators.leaves import Leaves
+
+    on_device = held_on_gpu.DeviceProducts
+    monkeypatch.setattr(held_on_gpu, "DeviceProducts", lambda held: on_device(held, "cpu"))
+    monkeypatch.setattr(held_module, "_has_gpu", lambda: True)
+    X, _ = table(n=60)
+    kernel = get_kernel(lambda u: np.exp(-np.asarray(u)))
+    held = held_module.HeldRows(X, Leaves(X, 16), kernel, np.dtype(float), 2**20)
+    found, _ = held.product(1.0, 0, 4, np.ones((60, 1)))
+    assert isinstance(held._engine, held_module._TileProducts)
+    assert len(found) == 60

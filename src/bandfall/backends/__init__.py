@@ -4,17 +4,21 @@ from bandfall.backends.base import (
     HOST,
     Backend,
     CrossProduct,
+    Helpers,
     NumpyBackend,
     Sum,
     check_dense_budget,
 )
+from bandfall.backends.cluster import ClusterError
 from bandfall.backends.device import check_device
 from bandfall.backends.resolve import resolve_backend
 
 __all__ = [
     "HOST",
     "Backend",
+    "ClusterError",
     "CrossProduct",
+    "Helpers",
     "NumpyBackend",
     "Sum",
     "check_dense_budget",

@@ -46,9 +46,10 @@ class BandfallRegressor(IntervalRegressor):
         Chooses the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30
         Bytes for kernel matrices.
-    device : {"auto", None, "cpu", "cuda", "cuda:N"}, default="auto"
+    device : {"auto", None, "cpu", "cuda", "cuda:N", "dask"} or address, default="auto"
         Where to compute: None for NumPy, else torch there. "auto" takes a GPU, if there is one,
-        for more than 2,000 rows.
+        for more than 2,000 rows. "dask" takes the workers of the current Dask client,
+        "tcp://host:8786" those of the scheduler there.
     n_jobs : int, optional
         Encodings to work on at a time; by default as many as there are cores where that pays.
         The model does not depend on it.

@@ -26,6 +26,9 @@ from bandfall.persistence.checkpoint import load_path
 from clusters import Cluster, Faulty, run_python, slow_gaussian, task_prefixes, wait_until
 from problems import problem
 
+pytestmark = pytest.mark.skipif(
+    not hasattr(signal, "SIGSTOP"), reason="processes are killed and stopped by signals"
+)
 X, y, X_NEW = problem(n=200, n_new=50)
 # Some thirty products in six stages: what takes time here is the way to the workers.
 QUICK = {"min_speed": 1.0, "max_r2": 0.6, "solver": Flow(resolution=0.3, tolerance=1e-4)}
@@ -323,9 +326,8 @@ def test_predictions_with_much_to_do_are_made_on_the_cluster(three, expected):
     assert "bandfall-sum" in three.client.run_on_scheduler(task_prefixes)
 
 
-@pytest.mark.parametrize("max_seconds", [None, 300.0])
-def test_a_search_on_a_cluster_finds_what_it_finds_without(three, max_seconds):
-    options = {"max_rounds": 1, "n_members": 3, "max_seconds": max_seconds}
+def test_a_search_on_a_cluster_finds_what_it_finds_without(three):
+    options = {"max_rounds": 1, "n_members": 3, "max_seconds": 3000.0}
     local = BandfallRegressor(device=None, **options).fit(X, y)
     found = BandfallRegressor(device=three.address, **options).fit(X, y)
     assert "bandfall-search" in three.client.run_on_scheduler(task_prefixes)

@@ -71,5 +71,6 @@ def _phase(seconds: np.ndarray, period: str) -> np.ndarray:
     if period == "week":
         return (np.floor(seconds / DAY) + 3) % 7 / 7  # 1970 began on a Thursday; Monday is 0
     years = np.floor(seconds).astype("datetime64[s]").astype("datetime64[Y]")
-    start, end = ((years + i).astype("datetime64[s]").astype(np.float64) for i in (0, 1))
+    bounds = years, years + np.timedelta64(1, "Y")
+    start, end = (bound.astype("datetime64[s]").astype(np.float64) for bound in bounds)
     return (seconds - start) / (end - start)

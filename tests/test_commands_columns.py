@@ -146,7 +146,7 @@ class TestRoles:
                 return super().fit(X, y, sample_weight, groups)
 
         watched = Watched(kernels=("gaussian",), max_rounds=0)
-        monkeypatch.setattr(training.bandfall, "BandfallRegressor", lambda: watched)
+        monkeypatch.setattr(training.bandfall, "BandfallRegressor", lambda **_: watched)
         table = with_column(np.repeat(np.arange(12), 10), "patient")
         table.to_csv(tmp_path / "d.csv", index=False)
         done = call("compare", tmp_path / "d.csv", "--target", "y", "--group", "patient")

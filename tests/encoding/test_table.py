@@ -44,7 +44,7 @@ def test_objects_of_time():
         {
             "date": [datetime.date(1970, 1, 2), None],
             "time": [datetime.time(0, 1), None],
-            "numpy": [np.datetime64("1970-01-01T00:00:02"), np.datetime64("NaT")],
+            "numpy": [np.datetime64("1970-01-01T00:00:02"), np.datetime64("NaT", "s")],
             "far": [np.datetime64("12024-01-01"), None],
             "lasts": [np.timedelta64(3, "m"), np.timedelta64("NaT", "s")],
             "zone": [datetime.datetime(1970, 1, 1, 1, tzinfo=datetime.UTC), None],

@@ -9,6 +9,7 @@ from sklearn.datasets import make_friedman1
 
 import bandfall.selection.deadline as deadline_module
 from bandfall import BandfallRegressor
+from bandfall.selection import members as members_module
 from bandfall.selection.deadline import Deadline
 
 
@@ -154,6 +155,21 @@ def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch
     assert len(model.path_.X) == 96  # those of a part of the search
     assert "trained on 96 of 120 rows" in model.given_up_
     assert np.all(np.isfinite(model.predict(rows[0])))
+
+
+@pytest.mark.parametrize("memory_budget", [2**30, 2**16])
+def test_what_all_rows_take_is_measured_before_they_are_trained_on(
+    rows, monkeypatch, memory_budget
+):
+    """A search does not tell: its paths end early, and its matrices fit the memory."""
+    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
+    monkeypatch.setattr(members_module, "_LONG_PATH", (10**9, 10**9))
+    slow = search(rows, max_seconds=1e3, memory_budget=memory_budget)
+    assert len(slow.path_.X) == 100
+    assert "trained on 100 of 120 rows" in slow.given_up_
+    monkeypatch.setattr(members_module, "_LONG_PATH", (60, 800))
+    assert len(search(rows, max_seconds=1e3, memory_budget=memory_budget).path_.X) == 120
 
 
 def test_few_rows_are_all_trained_on(rows):

@@ -46,6 +46,11 @@ class Deadline:
         self._reserved = 0.0  # entries
 
     @property
+    def bounded(self) -> bool:
+        """Whether there is an end at all."""
+        return self._seconds < math.inf
+
+    @property
     def left(self) -> float:
         """Seconds; negative when too late."""
         return self._start + self._seconds - clock()
@@ -61,14 +66,18 @@ class Deadline:
 
     def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
         """Whether there is time to try something before the final fits."""
-        return self._seconds == math.inf or self.estimate(n_rows, n_ladders) <= self._search_left
+        return not self.bounded or self.estimate(n_rows, n_ladders) <= self._search_left
 
     @contextmanager
     def timed(self, n_rows: int, n_ladders: float = 1.0) -> Iterator[None]:
         """Learn the pace from what is done inside, over about so many rows."""
         start = clock()
         yield
-        self._spent.append((n_rows, n_ladders * n_rows**2, clock() - start))
+        self.learn(n_rows, n_ladders, clock() - start)
+
+    def learn(self, n_rows: int, n_ladders: float, seconds: float) -> None:
+        """Learn the pace from what is known otherwise."""
+        self._spent.append((n_rows, n_ladders * n_rows**2, seconds))
 
     def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
         """Seconds, 0 where nothing is known yet."""
@@ -90,7 +99,7 @@ class Deadline:
 
     @property
     def _search_left(self) -> float:
-        if self._seconds == math.inf:
+        if not self.bounded:
             return math.inf
         kept = min(self._pace * self._reserved, _LARGEST_SHARE * self._seconds)
         return self.left - kept

@@ -11,9 +11,10 @@ import numpy as np
 from bandfall.descent import Flow, Path, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
+from bandfall.operators.symmetric import symmetric_bytes
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
-from bandfall.selection.deadline import PATH, Deadline
+from bandfall.selection.deadline import PATH, Deadline, clock
 from bandfall.selection.parts import (
     MAX_DIMENSION,
     SHRINK,
@@ -27,6 +28,8 @@ from bandfall.selection.tuning import Tuned
 
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
+_PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
+_LONG_PATH = (60, 800)  # bandwidths and products of a path that nothing ends early
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
 
 
@@ -100,11 +103,39 @@ def fit_members(
 def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
     """Numbers of the rows that the heaviest member is in time with."""
     n_ladders = _n_ladders(tuned.members[0][0], tuned.roots)
+    if deadline.bounded and len(rows) > _PROBED_ROWS:
+        seconds = _seconds_of_a_path(rows, tuned.members[0][0].candidate, _PROBED_ROWS)
+        deadline.learn(_PROBED_ROWS, PATH, seconds)
     n = deadline.affordable_rows(len(rows), n_ladders)
     if n == len(rows):
         return np.arange(n)
     deadline.give_up(f"trained on {n:,} of {len(rows):,} rows")
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
+
+
+def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
+    """What a long path over some rows would take at the pace of all: two products tell.
+
+    A search is no measure of it. Its paths end where they get worse, and its matrices are kept,
+    where those of all rows may have to be evaluated anew for every product.
+    """
+    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
+    X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
+    operator = rows.backend.operator(X, get_kernel(candidate.kernel))
+    bandwidth, column = operator.max_distance(), operator.array(rows.y[some, :1])
+    try:
+        with rows.backend.threads(n_rows):
+            operator.numpy(operator.product(bandwidth, column))  # whatever is done only once
+            start = clock()
+            operator.numpy(operator.product(0.5 * bandwidth, column))
+            evaluated = clock() - start
+            operator.numpy(operator.product(0.5 * bandwidth, column))
+            repeated = clock() - start - evaluated
+    finally:
+        rows.backend.release(operator)
+    kept = symmetric_bytes(len(rows), X.dtype) <= rows.backend.budget
+    n_bandwidths, n_products = _LONG_PATH
+    return n_bandwidths * evaluated + n_products * (repeated if kept else evaluated)
 
 
 def _n_ladders(trial: Trial, roots: Mapping[tuple[str, int], np.ndarray]) -> float:

@@ -122,8 +122,8 @@ def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
     operator = rows.backend.operator(X, get_kernel(candidate.kernel))
-    bandwidth, column = operator.max_distance(), operator.array(rows.y[some, :1])
     try:
+        bandwidth, column = operator.max_distance(), operator.array(rows.y[some, :1])
         with rows.backend.threads(n_rows):
             operator.numpy(operator.product(bandwidth, column))  # whatever is done only once
             start = clock()

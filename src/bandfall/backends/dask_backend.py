@@ -18,6 +18,7 @@ from bandfall.operators import KernelOperator
 from bandfall.operators.base import (
     DEFAULT_BUDGET,
     GIBIBYTE,
+    HostArraysMixin,
     RepeatedRowsOperator,
     group_rows,
     group_sums,
@@ -138,7 +139,7 @@ class DaskBackend:
         return np.concatenate([answer.value for answer in answers], axis=axis)
 
 
-class DaskOperator:
+class DaskOperator(HostArraysMixin):
     """Products with K(σ) on a cluster, for rows that are all different.
 
     Parameters
@@ -163,12 +164,7 @@ class DaskOperator:
         budget: int,
         vector_bytes: int,
     ):
-        self.kernel = kernel
-        self.dtype = dtype
-        self.n_rows = len(X)
-        self.trace = float(self.n_rows)
-        self.vector_bytes = vector_bytes
-        self.n_evaluations = 0
+        super().__init__(len(X), kernel, dtype, vector_bytes)
         self._X = X
         self._leaves = Leaves(np.asarray(X, dtype=np.float64), _leaf_size(len(X)))
         held = HeldRows(X, self._leaves, kernel, dtype, budget)
@@ -185,18 +181,6 @@ class DaskOperator:
     def close(self) -> None:
         """Take the rows back from the workers."""
         self._crew.close()
-
-    def array(self, values: np.ndarray) -> np.ndarray:
-        """`values` in the operator's dtype."""
-        return np.array(values, dtype=self.dtype)
-
-    def numpy(self, array: np.ndarray) -> np.ndarray:
-        """`array` itself."""
-        return array
-
-    def zeros(self, shape: tuple[int, ...]) -> np.ndarray:
-        """Zeros in the operator's dtype."""
-        return np.zeros(shape, self.dtype)
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""

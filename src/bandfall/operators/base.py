@@ -61,9 +61,24 @@ class KernelOperator(Protocol):
 
 
 class HostArraysMixin:
-    """The arrays of operators that compute with NumPy."""
+    """What operators with NumPy's arrays have in common.
 
-    dtype: np.dtype
+    Parameters
+    ----------
+    n_rows : int
+    kernel : Kernel
+    dtype : dtype
+    vector_bytes : int
+        For a solver's own arrays.
+    """
+
+    def __init__(self, n_rows: int, kernel: Kernel, dtype: np.dtype | type, vector_bytes: int):
+        self.kernel = kernel
+        self.dtype = np.dtype(dtype)
+        self.n_rows = n_rows
+        self.trace = float(n_rows)
+        self.n_evaluations = 0
+        self.vector_bytes = vector_bytes
 
     def array(self, values: np.ndarray) -> np.ndarray:
         """`values` in the operator's dtype."""

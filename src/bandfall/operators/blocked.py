@@ -43,12 +43,7 @@ class BlockedOperator(HostArraysMixin):
         budget: int = DEFAULT_BUDGET,
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
-        self.kernel = kernel
-        self.dtype = np.dtype(dtype)
-        self.n_rows = len(X)
-        self.trace = float(self.n_rows)
-        self.vector_bytes = vector_bytes
-        self.n_evaluations = 0
+        super().__init__(len(X), kernel, dtype, vector_bytes)
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(budget))

@@ -48,12 +48,7 @@ class DenseOperator(HostArraysMixin):
         dtype: np.dtype | type = np.float64,
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
-        self.kernel = kernel
-        self.dtype = np.dtype(dtype)
-        self.n_rows = len(X)
-        self.trace = float(self.n_rows)
-        self.n_evaluations = 0
-        self.vector_bytes = vector_bytes
+        super().__init__(len(X), kernel, dtype, vector_bytes)
         centred = np.asarray(X, dtype=np.float64)
         self._rows = centred - centred.mean(axis=0)
         self._distances = np.empty((self.n_rows, self.n_rows), self.dtype)

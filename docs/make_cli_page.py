@@ -21,8 +21,8 @@ _INTRODUCTION = """\
 
 <!-- Made by docs/make_cli_page.py from the commands' help; do not edit. -->
 
-`pip install "bandfall[cli]"` brings the command `bandfall`. From a table to predictions and a
-report in three commands:
+Install the command `bandfall` with `pip install "bandfall[cli]"`. Three commands take you from a
+table to predictions and a report:
 
 ```sh
 bandfall fit houses.csv --target price --out houses.bandfall
@@ -30,34 +30,37 @@ bandfall predict houses.bandfall new.csv --out prices.csv
 bandfall report houses.bandfall --out houses.html
 ```
 
-**Tables** are CSV, gzip-compressed CSV, Parquet or Excel files (`.xlsx`, first sheet, with
-`pip install "bandfall[excel]"`), recognised by their content; `-` reads standard input. Separator,
-decimal sign and encoding of a CSV file are guessed, and said where they are not comma, point and
-UTF-8; `--sep`, `--decimal` and `--encoding` overrule the guess. The first row names the columns;
-names must differ. A first column without a name is taken for labels of the rows and left out.
+**Tables** can be CSV, gzip-compressed CSV, Parquet or Excel files (`.xlsx`, first sheet, with
+`pip install "bandfall[excel]"`). They are recognised by their content, and `-` reads standard
+input. The separator, decimal sign and encoding of a CSV file are guessed. If they are not comma,
+point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` override the guess. The
+first row holds the names of the columns, which must differ. If the first column has no name, it is
+taken for row labels and left out.
 
-**Columns.** All columns without another part are features: numbers, text, dates, truth values. An
-empty field is a missing value, in columns of numbers also NA, NaN, null and the like; in columns of
-text such words are text. Missing features are fine; rows without a target are set aside and
-counted. `--model kgdd` and `krr-cv` are for numbers only and leave incomplete rows out.
-`--drop` leaves a column out; `--keep` does too, but carries it into predictions, such as a row's
-name; `--weights` names the column that says how much each row counts. Several `--target` options
-train one model for several columns.
+**Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, truth values.
+An empty field is a missing value. In columns of numbers, so are NA, NaN, null and the like; in
+columns of text these words are text. Missing features are fine. Rows without a target are set aside
+and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
 
-**Held-out rows** are chosen at random. Where new rows will be later ones, `--time-split COLUMN`
-holds out the last by that column (numbers or dates); where they will be of new patients, shops or
-sites, `--group COLUMN` holds out whole groups. Both give lower and more honest scores. With
-`--model auto` the search keeps groups together too when it holds out rows among those it trains on;
-by time it does not: there it holds out random rows before the last.
+- `--drop` leaves a column out.
+- `--keep` does too, but copies it into the predictions. Use it for a row's name.
+- `--weights` names the column that says how much each row counts.
+- Several `--target` options train one model for several columns.
+
+**Held-out rows** are chosen at random. If your new rows will be later ones, use
+`--time-split COLUMN`, which holds out the last rows by that column (numbers or dates). If they will
+come from new patients, shops or sites, use `--group COLUMN`, which holds out whole groups. Both
+give lower and more honest scores. With `--model auto`, the search inside the training rows keeps
+groups together as well. It does not split by time: there it holds out random rows.
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
-JSON object instead. Bars with the time left appear in a terminal when something takes more than two
-seconds. Files are written whole or not at all; a file that a command did not write itself is not
-replaced without `--force`, and an input never is.
+JSON object instead. In a terminal, a progress bar with the remaining time appears when something
+takes more than two seconds. Files are written whole or not at all. A file that was not written by
+the same command is replaced only with `--force`, and an input file never is.
 
-**Exit codes.** 0: done. 1: the work failed, such as for want of memory. 2: the input or the call
-cannot be used; one line on standard error says why, and nothing was written. 130: interrupted by
-Ctrl-C; `fit` keeps the model it had reached, everything else writes nothing.
+**Exit codes.** 0: done. 1: the work failed, for example because there was not enough memory. 2: the
+input or the call cannot be used; one line on standard error says why, and nothing was written. 130:
+interrupted by Ctrl-C; `fit` keeps the model it had reached, all other commands write nothing.
 """
 
 

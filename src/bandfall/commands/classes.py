@@ -33,7 +33,7 @@ TaskOption = Annotated[
     Task,
     typer.Option(
         "--task",
-        help="Predict numbers or classes; auto: classes where the target is text or a truth value.",
+        help="Predict numbers or classes; auto: classes if the target is text or truth values.",
     ),
 ]
 

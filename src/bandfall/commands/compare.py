@@ -63,10 +63,10 @@ def compare(
 ) -> None:
     """Score bandfall and its rivals on the same held-out rows.
 
-    Every model is trained with its usual settings on the same rows; cross-validated kernel
-    ridge regression, whose cost grows with the cube of the rows, on at most 1,000 of them. The
-    rivals get text, dates and missing values as numbers, encoded in the usual way. Classes are
-    compared by log-loss, AUC, accuracy and calibration error.
+    Every model is trained with its usual settings on the same rows. Only cross-validated kernel
+    ridge regression, whose cost grows with the cube of the rows, gets at most 1,000 of them. For
+    the rivals, text, dates and missing values are encoded as numbers in the usual way. Classes
+    are compared by log-loss, AUC, accuracy and calibration error.
     """
     with one_line_errors():
         if test_fraction <= 0:

@@ -43,7 +43,7 @@ from bandfall.persistence.atomic import write_atomically
 from bandfall.report import Rows, study
 
 OpenOption = Annotated[
-    bool, typer.Option("--open/--no-open", help="Show the page in the usual browser.")
+    bool, typer.Option("--open/--no-open", help="Open the page in the default browser.")
 ]
 PLAYGROUND = Path("playground.html")
 SHARE_OF_TRAINING = 0.9  # of the wait for a page; the rest is looking at the model
@@ -53,16 +53,19 @@ def explore(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MODEL|DATA]", help="Model file made by fit, or a table; none: a playground."
+            metavar="[MODEL|DATA]",
+            help="Model file made by fit, or a table; without it, a playground.",
         ),
     ] = None,
     data: Annotated[
         str | None,
-        typer.Argument(metavar="[DATA]", help="Table to look at a model with, target included."),
+        typer.Argument(
+            metavar="[DATA]", help="Table to explore the model with; it must contain the target."
+        ),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="HTML page to write; without it the page is served here."),
+        typer.Option("--out", help="HTML page to write; without it, the page is served locally."),
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", help="Column to predict; for a table only.")
@@ -82,11 +85,11 @@ def explore(
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 
-    Without arguments, a page to play with, which holds its own exact solver. Given a table, a
-    model is trained while the page shows how far it is; given a model file, its training is
-    played. The page is served to this machine alone until Ctrl-C; --out writes it into one file
-    instead, which needs no server and no network. Targets must be numbers; of classes, report
-    tells.
+    Without arguments, you get a page to play with, which has its own exact solver. Given a table,
+    a model is trained while the page shows its progress. Given a model file, the page replays its
+    training. The page is served to this machine only, until you press Ctrl-C; --out writes it into
+    one file instead, which needs no server and no network. Targets must be numbers; for classes,
+    use report.
     """
     with one_line_errors():
         style = Style(sep, decimal, encoding)

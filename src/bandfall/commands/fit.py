@@ -80,11 +80,11 @@ def fit(
         typer.Option(
             "--checkpoint",
             metavar="FILE",
-            help="Keep the training of --model kgdd here after every stage.",
+            help="Save the progress of --model kgdd here after every stage.",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from --checkpoint, if it is there.")
+        bool, typer.Option("--resume", help="Continue from --checkpoint, if that file exists.")
     ] = False,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
@@ -94,10 +94,10 @@ def fit(
 ) -> None:
     """Train a model on a table and write it to a file.
 
-    All columns without another part are features: numbers, text, dates, truth values, with or
-    without missing values (for --model kgdd and krr-cv, numbers and complete rows only). Rows
-    without a target are set aside; a target of text or truth values is a class. Ctrl-C ends
-    training early and keeps the model reached so far.
+    Every column is a feature unless you say otherwise: numbers, text, dates, truth values, with or
+    without missing values (with --model kgdd and krr-cv, only numbers in complete rows). Rows
+    without a target are set aside. A target of text or truth values is taken for classes. Ctrl-C
+    ends training early and keeps the model reached so far.
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))

@@ -18,7 +18,7 @@ IntervalOption = Annotated[
     typer.Option(
         "--interval",
         metavar="SHARE",
-        help="Add columns between which the target lies for that share of rows, such as 0.9.",
+        help="Add two columns between which the target lies for this share of rows, such as 0.9.",
     ),
 ]
 
@@ -26,7 +26,7 @@ NoveltyOption = Annotated[
     bool,
     typer.Option(
         "--novelty",
-        help="Add how far rows are from the training rows: above 1, farther than usual.",
+        help="Add how far each row is from the training rows; above 1 is farther than usual.",
     ),
 ]
 MANY_NOVEL = 0.1  # of the rows: worth a word

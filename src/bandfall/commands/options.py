@@ -25,18 +25,19 @@ KeepOption = Annotated[
     typer.Option(
         "--keep",
         metavar="COL",
-        help="Column that is no feature, but is carried into predictions; repeatable.",
+        help="Column that is not a feature, but is copied into the predictions; repeatable.",
     ),
 ]
 WeightsOption = Annotated[
-    str | None, typer.Option("--weights", metavar="COL", help="Column of weights of the rows.")
+    str | None,
+    typer.Option("--weights", metavar="COL", help="Column that says how much each row counts."),
 ]
 TimeOption = Annotated[
     str | None,
     typer.Option(
         "--time-split",
         metavar="COL",
-        help="Hold out the last rows by this column, not random ones.",
+        help="Hold out the last rows by this column instead of random ones.",
     ),
 ]
 GroupOption = Annotated[
@@ -44,7 +45,7 @@ GroupOption = Annotated[
     typer.Option(
         "--group",
         metavar="COL",
-        help="Hold out whole groups: rows with the same value here, which is then no feature.",
+        help="Hold out whole groups: rows with the same value here. Not a feature then.",
     ),
 ]
 SeparatorOption = Annotated[
@@ -57,17 +58,17 @@ DecimalOption = Annotated[
 ]
 EncodingOption = Annotated[
     str | None,
-    typer.Option("--encoding", metavar="NAME", help="Of a CSV file [default: guessed]."),
+    typer.Option("--encoding", metavar="NAME", help="Encoding of a CSV file [default: guessed]."),
 ]
 FractionOption = Annotated[
     float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of the random choice of rows.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed for choosing rows at random.")]
 RowsOption = Annotated[
     int | None,
     typer.Option(
         "--max-rows",
-        help="Train on a random sample of so many rows [default: 10000; krr-cv: 2000].",
+        help="Train on at most this many rows, chosen at random [default: 10000; krr-cv: 2000].",
     ),
 ]
 SecondsOption = Annotated[
@@ -75,7 +76,7 @@ SecondsOption = Annotated[
     typer.Option(
         "--max-seconds",
         metavar="S",
-        help="Time for --model auto to choose and train in [default: as long as it takes].",
+        help="Time limit for --model auto [default: none].",
     ),
 ]
 ModelOption = Annotated[

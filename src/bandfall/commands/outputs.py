@@ -12,7 +12,9 @@ from bandfall.commands.terminal import InputError
 from bandfall.persistence import ModelFileError, read_model_document
 from bandfall.persistence.atomic import check_writable
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace whatever --out names.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Replace the file that --out names, whatever it is.")
+]
 
 PREDICTION = "prediction"
 PAGE_MARK = '<meta name="generator" content="bandfall'

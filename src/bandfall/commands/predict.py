@@ -71,10 +71,10 @@ def predict(
 ) -> None:
     """Predict the rows of a table, in their order.
 
-    Columns are found by name: their order does not matter and further ones are ignored. Those
-    that --keep names, here or when the model was trained, stand beside the predictions. Models of
-    complete rows (--model kgdd and krr-cv) leave predictions of other rows empty. Where the table
-    has the target too, the score is told on standard error.
+    Columns are found by name: their order does not matter, and other columns are ignored. Columns
+    named with --keep, here or when the model was trained, are copied next to the predictions.
+    Models made with --model kgdd or krr-cv leave the predictions of incomplete rows empty. If the
+    table also has the target, the score is printed on standard error.
     """
     with one_line_errors():
         if out is not None:

@@ -80,9 +80,10 @@ def report(
 ) -> None:
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 
-    About classes it tells log-loss, AUC, calibration and confusion.
-    Given a model file, the rows it was trained and scored on are taken from it. Given a table,
-    a model is trained first, as by fit, and not kept. The page needs no network and no server.
+    For classes it shows log-loss, AUC, calibration and confusion.
+    Given a model file, it uses the rows that the model was trained and scored on, which the file
+    contains. Given a table, it trains a model first, as fit does, and does not keep it. The page
+    needs no network and no server.
     """
     with one_line_errors():
         check_out(out, is_page, force=force, inputs=(source,))

@@ -21,7 +21,7 @@ from rich.text import Text
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 PROGRESS_AFTER = 2.0  # seconds: shorter work needs no bar
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
 
 class InputError(ValueError):

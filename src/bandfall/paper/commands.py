@@ -93,7 +93,7 @@ def report(
         typer.Option("--markdown", help="Also write Markdown, its images in a folder beside it."),
     ] = None,
 ) -> None:
-    """Put everything that was run on one page: published against ours, claims, run time."""
+    """Put all results on one page: published numbers beside ours, claims, run times."""
     console = _stdout()
     page = html or out / "report.html"
     with _one_line_errors(out):

@@ -158,3 +158,47 @@ def test_a_slip_of_the_pen_makes_no_classes(tmp_path):
     table.to_csv(tmp_path / "d.csv", index=False)
     done = call("fit", tmp_path / "d.csv", "--target", "y", "--out", tmp_path / "m")
     assert "3.x" in one_line(done)
+
+
+class TestClassesWithoutTrainingRows:
+    """The last rows in time may be of a class that nobody had met before: that is said."""
+
+    @pytest.fixture(params=[3, 12], ids=["some", "all"])
+    def late(self, request, tmp_path):
+        """A table of 60 rows, as options, and how many of the last twelve are of a new class."""
+        table = frame(60).assign(day=range(60))
+        table["y"] = np.where(table["width"] > 0, "high", "low")
+        table.loc[60 - request.param :, "y"] = "new"
+        table.to_csv(tmp_path / "d.csv", index=False)
+        return (tmp_path / "d.csv", "--target", "y", "--time-split", "day"), request.param
+
+    @pytest.mark.parametrize("command", ["fit", "compare", "report"])
+    def test_one_line_explains_the_scores(self, late, tmp_path, command):
+        options, n_unseen = late
+        out = () if command == "compare" else ("--out", tmp_path / "out", "--force")
+        done = call(command, *options, *out)
+        assert done.exit_code == 0, done.output
+        line = f"{n_unseen} of 12 held-out rows are of a class without training rows ('new')"
+        assert sum(line in one for one in done.stderr.splitlines()) == 1
+        assert "nan" not in done.output
+        told = json.loads(call(command, *options, *out, "--json").stdout)
+        assert told.get("test", told)["n_unseen"] == n_unseen
+
+    def test_the_table_says_what_is_not_defined(self, late):
+        options, n_unseen = late
+        assert ("not defined" in call("compare", *options).stdout) == (n_unseen == 12)
+
+    def test_a_file_tells_it_later(self, late, tmp_path):
+        options, n_unseen = late
+        shown = call("fit", *options, "--out", tmp_path / "m").stdout
+        words = f"on 12 rows, {n_unseen} of them of classes without training rows"
+        for text in (shown, call("inspect", tmp_path / "m").stdout):
+            assert words in " ".join(text.split())
+        done = call("predict", tmp_path / "m", tmp_path / "d.csv")
+        assert f"{n_unseen} of 60 rows are of a class without training rows" in done.stderr
+        done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
+        assert done.exit_code == 0, done.output
+        page = (tmp_path / "r.html").read_text(encoding="utf-8").partition("<script")[0]
+        assert f"{n_unseen} of 12 held-out rows are of a class without training rows" in page
+        assert "nan" not in page
+        assert ("linear (logistic)" in page) == (n_unseen < 12)

@@ -78,6 +78,25 @@ def test_classes_that_the_model_does_not_know_count_as_wrong():
     assert np.isnan([nothing.log_loss, nothing.auc, nothing.calibration_error]).all()
 
 
+def test_rows_without_weight_do_not_count():
+    probabilities = np.array([[0.9, 0.1], [0.3, 0.7], [0.2, 0.8]])
+    labels, weights = np.array([0, 1, -1]), np.array([0.0, 0.0, 1.0])
+    nothing = score_classes(probabilities, labels, weights)
+    assert nothing.accuracy == 0
+    assert np.isnan([nothing.log_loss, nothing.auc, nothing.calibration_error]).all()
+    assert score_classes(probabilities, labels, 1 - weights) == score_classes(
+        probabilities[:2], labels[:2]
+    )._replace(accuracy=1.0)
+
+
+def test_a_score_that_is_not_defined_is_called_so(rows):
+    train, test = rows
+    model = BandfallClassifier(**FAST).fit(*train)
+    report = report_on(model, *train, X_test=test.X[:9], y_test=np.full(9, "unheard of"))
+    assert repr(report) == "<Report: log-loss not defined on 9 held-out rows>"
+    assert "9 of 9 held-out rows are of a class without training rows" in report.html
+
+
 def test_a_single_class_has_no_auc():
     assert np.isnan(score_classes(np.array([[0.9, 0.1], [0.7, 0.3]]), np.zeros(2, int)).auc)
 

@@ -94,8 +94,13 @@ def target_labels(column: pd.Series) -> np.ndarray:
 def class_scores(
     model: Any, probabilities: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
 ) -> dict[str, float]:
-    """Accuracy, log-loss, AUC and calibration error against the classes of rows."""
-    return score_classes(probabilities, positions(y, model.classes_), weights)._asdict()
+    """Accuracy, log-loss, AUC and calibration error against the classes of rows.
+
+    `n_unseen` is the number of rows whose class the model was not trained on.
+    """
+    labels = positions(y, model.classes_)
+    measures = score_classes(probabilities, labels, weights)._asdict()
+    return {**measures, "n_unseen": int(np.sum(labels < 0))}
 
 
 def accuracy_words(test: dict[str, float], n_rows: int) -> str:
@@ -104,13 +109,18 @@ def accuracy_words(test: dict[str, float], n_rows: int) -> str:
     Examples
     --------
     >>> scores = {"accuracy": 0.9, "log_loss": 0.25, "auc": float("nan"), "calibration_error": 0.1}
-    >>> accuracy_words(scores, 1200)
+    >>> accuracy_words({**scores, "n_unseen": 0}, 1200)
     '90.0% on 1,200 rows (log-loss 0.2500, calibration error 0.1000)'
+    >>> accuracy_words({"accuracy": 0.0, "log_loss": float("nan"), "auc": float("nan"),
+    ...     "calibration_error": float("nan"), "n_unseen": 9}, 9)
+    '0.0% on 9 rows, 9 of them of classes without training rows'
     """
     names = {"log_loss": "log-loss", "auc": "AUC", "calibration_error": "calibration error"}
     known = [f"{name} {test[key]:.4f}" for key, name in names.items() if test[key] == test[key]]
     rest = f" ({', '.join(known)})" if known else ""
-    return f"{test['accuracy']:.1%} on {n_rows:,} rows{rest}"
+    n_unseen = int(test["n_unseen"])
+    strange = f", {n_unseen:,} of them of classes without training rows" if n_unseen else ""
+    return f"{test['accuracy']:.1%} on {n_rows:,} rows{strange}{rest}"
 
 
 def predicted_classes(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from rich.text import Text
 
 from bandfall.commands.class_rivals import ClassRivalScore, class_rivals, score_class_rivals
@@ -82,6 +83,7 @@ def compare(
                     "target": table.target,
                     "n_train": len(rows),
                     "n_test": len(held_out),
+                    **_unseen(rows, held_out),
                     "models": [one.as_numbers() for one in results],
                 }
             )
@@ -89,6 +91,11 @@ def compare(
             held = f"{len(held_out):,} ({split_words(roles)})"
             title = f"trained on {len(rows):,} rows, scored on {held}"
             _show_classes(results, title) if rows.has_classes else _show(results, len(rows), title)
+
+
+def _unseen(rows: Table, held_out: Table) -> dict[str, int]:
+    """How many held-out rows are of classes without training rows."""
+    return {"n_unseen": int(np.sum(~np.isin(held_out.y, rows.y)))} if rows.has_classes else {}
 
 
 def _scored(rows: Table, held_out: Table, seed: int, device: str) -> list[Any]:

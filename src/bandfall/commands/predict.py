@@ -49,6 +49,7 @@ from bandfall.commands.training import score_words, scores
 from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.persistence.atomic import write_atomically
+from bandfall.report.class_scores import unseen_words
 
 BATCH_ROWS = 50_000
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
@@ -132,6 +133,9 @@ def _classes(
             result["scores"] = class_scores(model, probabilities[known], y[known].astype(str))
             share = result["scores"]["accuracy"]
             note(f"against the target in {source}: {share:.1%} of {known.sum():,} rows are right")
+            strange = unseen_words(y[known], model.classes_)
+            if strange:
+                note(strange)
     return labels, columns
 
 

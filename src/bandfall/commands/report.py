@@ -104,6 +104,7 @@ def report(
             found, lines = _look_at_classes(stored, seed, with_rivals)
             page = render_class_page(found, rivals=lines, **facts)
             told: dict[str, Any] = {**found.scores._asdict(), "held_out": found.held_out}
+            told["n_unseen"] = int(np.sum(found.labels < 0))
         else:
             findings, results = _look(stored, seed, with_rivals)
             page = render_page(findings, rivals=results, **facts)

@@ -12,6 +12,7 @@ from bandfall.commands.columns import feature_numbers, target_numbers, times, we
 from bandfall.commands.csv_files import Style
 from bandfall.commands.tables import check_finite, name_of, read_table, require_columns
 from bandfall.commands.terminal import InputError, note
+from bandfall.report.class_scores import unseen_words
 
 MIN_ROWS = 4
 
@@ -219,7 +220,12 @@ def split_table(
             "takes all of them"
         )
         train = train[:max_rows]
-    return table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
+    rows, scored = table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
+    if scored is not None and table.has_classes:
+        strange = unseen_words(scored.y, np.unique(rows.y), "held-out rows")
+        if strange:
+            note(strange)
+    return rows, scored
 
 
 def _held_out(table: Table, order: np.ndarray, n_test: int) -> np.ndarray:

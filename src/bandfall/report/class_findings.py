@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 
 from bandfall.estimators._reading import last_step, steps_before
-from bandfall.report.class_scores import ClassScores, positions, row_losses, score_classes
+from bandfall.report.class_scores import (
+    ClassScores,
+    positions,
+    row_losses,
+    score_classes,
+    unseen_words,
+)
 from bandfall.report.findings import (
     MAX_ROWS,
     N_REPEATS,
@@ -58,6 +64,8 @@ class ClassFindings:
         Classes of the scored rows, as positions; −1 for one that is not among them.
     probabilities : ndarray of shape (m, c)
     scores : ClassScores
+    unseen : str
+        What they make of held-out rows whose class the model does not know; "" without such rows.
     importances : ndarray of shape (d, 2)
         Mean and standard deviation of the rise of log-loss when a feature is shuffled.
     stages : ClassStages or None
@@ -73,6 +81,7 @@ class ClassFindings:
     labels: np.ndarray
     probabilities: np.ndarray
     scores: ClassScores
+    unseen: str
     importances: np.ndarray
     stages: ClassStages | None = None
     slices: list[ClassSlice] = field(default_factory=list)
@@ -133,6 +142,7 @@ def study_classes(
         labels=labels,
         probabilities=probabilities,
         scores=score_classes(probabilities, labels),
+        unseen=unseen_words(scored.y, model.last.classes_, "held-out rows"),
         importances=importances,
         stages=_stages(model, train.sample(MAX_ROWS, seed), scored.sample(MAX_ROWS, seed)),
         slices=[_slice(model, train.X, int(j), features[int(j)]) for j in order],
@@ -157,6 +167,8 @@ def _importances(model: _Classifier, rows: Rows, seed: int) -> np.ndarray:
 
 def _stages(model: _Classifier, train: Rows, scored: Rows) -> ClassStages | None:
     """Along training, as far as there is any; members keep step."""
+    if not np.any(positions(scored.y, model.last.classes_) >= 0):
+        return None
     path = model.last.path_
     losses = [model.losses(rows) for rows in (train, scored)]
     n = len(losses[0])

@@ -91,7 +91,9 @@ def score_section(findings: ClassFindings, rivals: Sequence[Any], name: str) -> 
             "<code>--test-fraction 0.2</code>."
         )
         return section("score", "Score", text, "")
-    if not rivals:
+    if findings.unseen:
+        meaning = f"{escape(findings.unseen)}. {meaning}"
+    if not rivals or np.isnan(findings.scores.log_loss):
         return section("score", "Score", meaning, "")
     ordered = sorted(rivals, key=lambda one: one.log_loss)
     ours = next((one for one in rivals if one.name == name), None)
@@ -299,7 +301,9 @@ def _slice_tip(one: ClassSlice, label: str, x: float, probability: float) -> str
 
 
 def importance_section(findings: ClassFindings) -> str:
-    """Rise of log-loss when a feature is shuffled."""
+    """Rise of log-loss when a feature is shuffled, where that can be told."""
+    if np.isnan(findings.scores.log_loss):
+        return ""
     order = np.argsort(-findings.importances[:, 0])[:MAX_IMPORTANCES]
     means, deviations = findings.importances[order].T
     names = [findings.features[j] for j in order]

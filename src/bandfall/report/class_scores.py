@@ -9,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 
 LEAST = 1e-15  # probability: a finite loss even of a model that was certain and wrong
 N_BINS = 10
+MAX_NAMED = 5  # classes in one message
 
 
 class ClassScores(NamedTuple):
@@ -47,6 +48,29 @@ def positions(y: Any, classes: np.ndarray) -> np.ndarray:
     return np.where(classes[places] == y, places, -1)
 
 
+def unseen_words(y: Any, classes: np.ndarray, rows: str = "rows") -> str:
+    """What scores make of `rows` whose class was not among those trained on; "" for none.
+
+    Examples
+    --------
+    >>> print(unseen_words(["a", "c"], np.array(["a", "b"])).partition(":")[0])
+    1 of 2 rows is of a class without training rows ('c')
+    """
+    y = np.asarray(y)
+    strange = y[positions(y, classes) < 0]
+    if not len(strange):
+        return ""
+    names = sorted({str(one) for one in strange})
+    listed = ", ".join(map(repr, names[:MAX_NAMED])) + (", …" if len(names) > MAX_NAMED else "")
+    verb = "is" if len(strange) == 1 else "are"
+    which = "a class" if len(names) == 1 else "classes"
+    share = f"{len(strange):,} of {len(y):,} {rows}"
+    few = f"{share} {verb} of {which} without training rows ({listed})"
+    if len(strange) == len(y):
+        return f"{few}: the accuracy is 0, and the other scores are not defined"
+    return f"{few}: wrong in the accuracy, and left out of the other scores"
+
+
 def row_losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """−log of the probability of the true class, shape (m,); labels are positions."""
     given = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
@@ -66,7 +90,7 @@ def score_classes(
     weights = np.ones(len(labels)) if weights is None else weights
     right = probabilities.argmax(axis=1) == labels
     accuracy = float(np.average(right, weights=weights))
-    known = labels >= 0
+    known = (labels >= 0) & (weights > 0)
     if not known.any():
         return ClassScores(np.nan, np.nan, accuracy, np.nan)
     probabilities, labels, weights = probabilities[known], labels[known], weights[known]

@@ -44,10 +44,11 @@ class Report:
         found = self.findings
         rows = "held-out" if found.held_out else "training"
         if isinstance(found, ClassFindings):
-            score = f"log-loss {found.scores.log_loss:.4f}"
+            measure, score = "log-loss", found.scores.log_loss
         else:
-            score = f"R² {found.r2:.4f}"
-        return f"<Report: {score} on {len(found.scored.y):,} {rows} rows>"
+            measure, score = "R²", found.r2
+        shown = "not defined" if np.isnan(score) else f"{score:.4f}"
+        return f"<Report: {measure} {shown} on {len(found.scored.y):,} {rows} rows>"
 
     def _repr_html_(self) -> str:
         return (

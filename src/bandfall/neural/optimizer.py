@@ -66,7 +66,7 @@ class TangentDescent(torch.optim.Optimizer):
         is Appendix D to the letter; with "mean" a good lr does not depend on n.
     engine : {"auto", "gram", "products"}, default="auto"
         Solve with the Gram matrix ΦΦᵀ, or matrix-free by conjugate gradients. "auto" takes
-        the Gram matrix while a Jacobian row fits the budget and n + n* is at most 4000.
+        the Gram matrix while the Jacobian takes at most twice the budget and n + n* is at most 4000.
     budget : int, default=2**30
         Bytes for Jacobian blocks of the Gram engine.
     generator : torch.Generator, optional

@@ -2,8 +2,8 @@
 First real problem
 ==================
 
-A table, a number to predict, ten minutes: from reading the data to a model that can be trusted
-and kept.
+You have a table and want to predict one of its columns. This example goes from reading the data to
+a model that you can trust and keep, in about ten minutes.
 
 The data are scikit-learn's diabetes study: 442 patients, ten measurements each, and how far the
 disease had progressed a year later.
@@ -12,7 +12,7 @@ disease had progressed a year later.
 # %%
 # Look at the data
 # ----------------
-# A DataFrame goes in as it is. Nothing has to be scaled.
+# You can use a DataFrame as it is. Nothing has to be scaled.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes
@@ -27,8 +27,8 @@ X.describe().round(1)
 # %%
 # Hold rows out, fit
 # ------------------
-# Rows that the model never sees are the only honest judges. We allow the search a few seconds;
-# without `max_seconds` it takes as long as it needs.
+# Only rows that the model has never seen can tell how good it is. We give the search a few
+# seconds; without `max_seconds` it takes as long as it needs.
 
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 model = BandfallRegressor(kernels=("gaussian", "matern12"), max_rounds=2, max_seconds=10)
@@ -39,7 +39,7 @@ print(f"R² on {len(X_test)} new patients: {model.score(X_test, y_test):.2f}")
 # How good is that?
 # -----------------
 # R² is the share of the variance that is predicted: 0 is no better than the mean. These data are
-# famously noisy, and linear regression, random forests and boosters all end between 0.3 and 0.5.
+# famously noisy: linear regression, random forests and boosters all get between 0.3 and 0.5.
 # The picture shows why: patients with the same prediction differ a great deal.
 
 predicted = model.predict(X_test)
@@ -51,14 +51,14 @@ ax.set(xlabel="predicted progression", ylabel="progression a year later")
 # %%
 # What it chose, and what it looks at
 # -----------------------------------
-# Because of the noise, training was ended long before the training data were interpolated
-# (`max_r2`).
+# `max_r2` is the training R² at which training was stopped. Because of the noise, that is long
+# before the model fits all training rows.
 
 print(model.best_params_)
 
 # %%
-# `feature_importances_` are slopes of the model; permutation importance asks instead what is lost
-# when a column is shuffled. They need not agree in detail, only in the main.
+# `feature_importances_` are slopes of the model. Permutation importance asks instead how much is
+# lost when a column is shuffled. The two should agree roughly, but not in every detail.
 
 shuffled = permutation_importance(model, X_test, y_test, n_repeats=3, random_state=0)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
@@ -70,7 +70,7 @@ axes[1].set_title("loss of R² when shuffled")
 # %%
 # Keep it
 # -------
-# One file, safe to open, that predicts the same tomorrow.
+# A model file is safe to open and predicts the same tomorrow.
 
 save_model(model, "diabetes.bandfall")
 again = load_model("diabetes.bandfall")

@@ -2,9 +2,9 @@
 Double descent
 ==============
 
-Let the bandwidth fall to a floor, and no further. A high floor underfits; a lower one fits well;
-still lower, the model swings wildly between the points. But let it fall almost to zero, and the
-error comes down again.
+What happens if the bandwidth may only fall to a certain floor? With a high floor the model
+underfits. With a lower one it fits well. Lower still, it swings wildly between the points. But if
+the bandwidth may fall almost to zero, the error comes down again: this is double descent.
 """
 
 import matplotlib.pyplot as plt
@@ -18,8 +18,9 @@ order = np.argsort(X_new[:, 0])  # to draw curves
 X_new, y_new = X_new[order], y_new[order]
 
 # %%
-# `floor_sweep` trains with many floors for about the price of a few fits, because all runs share
-# their beginning. Beside it: kernel ridge regression with the floor as its constant bandwidth.
+# `floor_sweep` trains with many floors for about the cost of a few fits, because all runs begin
+# in the same way. For comparison it also computes kernel ridge regression with the floor as its
+# constant bandwidth.
 
 floors = np.geomspace(0.01, 2, 60)
 sweep = floor_sweep(X, y, X_new, floors, max_time=1000.0)
@@ -35,7 +36,7 @@ ax.invert_xaxis()
 ax.legend()
 
 # %%
-# Four models of that curve, from simple to complex:
+# Four of these models, from simple to complex:
 
 fig, axes = plt.subplots(1, 4, figsize=(11, 2.8), sharey=True, layout="constrained")
 for ax, floor in zip(axes, (1.0, 0.5, 0.1, 0.01), strict=True):

@@ -2,7 +2,8 @@
 How the search chooses
 ======================
 
-`BandfallRegressor` tries things and remembers all of them. Here is how to read its notes.
+`BandfallRegressor` tries many models and keeps a record of all of them. This example shows how to
+read that record.
 """
 
 import pandas as pd
@@ -22,18 +23,18 @@ print(f"test R² {model.score(X_test, y_test):.3f}")
 print(model.best_params_)
 
 # %%
-# Everything it tried, best first. `score` is R² on held-out rows; what decides is `loss`, which
-# minds single large errors less.
+# Everything it tried, best first. `score` is R² on held-out rows. The search decides by `loss`,
+# which single large errors affect less.
 
 table = pd.DataFrame(model.selection_)
 table.sort_values("loss").head(8).round(4)
 
 # %%
-# The same as a picture: what rounds of the metric brought, and what the speed did.
+# The same as a picture: the effect of the metric's rounds on the left, of the speed on the right.
 
 SelectionDisplay.from_estimator(model)
 
 # %%
-# The learned metric has found the noise.
+# The learned metric has found out which five features are noise.
 
 print(model.feature_importances_.round(3))

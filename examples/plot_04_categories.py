@@ -2,7 +2,8 @@
 Categories, dates and gaps
 ==========================
 
-A table as it comes: numbers, words, dates and holes. `BandfallRegressor` takes it as it is.
+Real tables contain numbers, words, dates and missing values. `BandfallRegressor` takes them as they
+are.
 """
 
 import warnings
@@ -13,8 +14,8 @@ import pandas as pd
 from bandfall import BandfallRegressor
 
 # %%
-# Rents, made up: they rise with area and over the years, fall with distance, and each town has
-# its level. A tenth of the areas are unknown.
+# These rents are made up. They rise with the area and over the years, fall with the distance, and
+# each town has its own level. A tenth of the areas are unknown.
 
 rng = np.random.default_rng(0)
 n = 360
@@ -35,24 +36,24 @@ table.loc[rng.random(n) < 0.1, "area"] = np.nan
 table.head()
 
 # %%
-# Missing numbers become the median, and a column of their own says that they were missing. Words
-# become one column for each category, dates a number and, where the data span them, the time of
-# year and the day of the week.
+# Missing numbers are replaced by the median, and an extra column marks them. Words become one
+# column per category. Dates become a number and, if the data cover enough time, the time of year
+# and the day of the week.
 
 train, test = table[:240], table[240:]
 model = BandfallRegressor(kernels=("gaussian",), max_rounds=2).fit(train, rent[:240])
 print(f"test R² {model.score(test, rent[240:]):.3f}")
 
 # %%
-# What holes cost: the same rows, scored apart.
+# What do missing values cost? Compare the errors of rows with and without an area.
 
 holes = test["area"].isna()
 error = (model.predict(test) - rent[240:]).abs()
 print(f"mean error {error[~holes].mean():.0f}, where the area is missing {error[holes].mean():.0f}")
 
 # %%
-# A town that training never saw is no error. The model says so, and predicts as for a place about
-# which nothing is known.
+# A town that was not in the training data is no problem. The model warns, and predicts as for a
+# place about which nothing is known.
 
 new = table[:1].assign(area=60.0, distance=3.0, town="Oslo")
 with warnings.catch_warnings(record=True) as caught:

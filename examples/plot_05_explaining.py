@@ -17,20 +17,20 @@ X, y = make_friedman1(n_samples=300, n_features=6, noise=0.3, random_state=0)
 model = BandfallRegressor(kernels=("gaussian",), max_rounds=3).fit(X[:200], y[:200])
 
 # %%
-# On the whole: the root mean square slope along each feature. The sixth has no influence.
+# Overall: the root mean square slope along each feature. The sixth has no influence.
 
 print(model.feature_importances_.round(2))
 
 # %%
-# Feature by feature: what happens on average as one of them changes.
+# Feature by feature: how the prediction changes on average as one of them changes.
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
 PartialDependenceDisplay.from_estimator(model, X[200:], [2, 3, 5], ax=axes, grid_resolution=25)
 
 # %%
-# Row by row: the gradient of a path. Here of `KernelDescentRegressor`, whose path lives in the
-# features themselves. The third feature enters as (x − 0.5)², so that its slope changes sign in
-# the middle.
+# Row by row: the gradient at each row. We use `KernelDescentRegressor` here, whose path works
+# directly on the features. The third feature enters the true function as (x − 0.5)², so the slope
+# changes its sign in the middle.
 
 descent = KernelDescentRegressor(kernel="matern52", min_speed=0.02).fit(X[:200], y[:200])
 slopes = descent.path_.gradient(X[200:])[:, 2, 0]

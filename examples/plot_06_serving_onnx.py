@@ -2,8 +2,8 @@
 Serving with ONNX
 =================
 
-A fitted model, scaling included, as one file that runs wherever ONNX runs: without Python,
-scikit-learn or Bandfall.
+This example writes a fitted model, scaling included, to one file that runs wherever ONNX runs,
+without Python, scikit-learn or Bandfall.
 """
 
 import time
@@ -20,8 +20,8 @@ X, y = make_friedman1(n_samples=400, n_features=5, noise=0.3, random_state=0)
 model = BandfallRegressor(kernels=("gaussian",), max_rounds=2).fit(X[:300], y[:300])
 
 # %%
-# First make it small: neighbouring stages of the path are merged, and the error that this makes
-# is reported.
+# First make the model small. Compression merges neighbouring stages of the path; the relative
+# error stays below the tolerance.
 
 before = sum(len(member.path) for member in model.members_)
 model.members_ = [
@@ -31,7 +31,7 @@ after = sum(len(member.path) for member in model.members_)
 print(f"{before} stages in {len(model.members_)} models, now {after}")
 
 # %%
-# Then export, and ask the runtime.
+# Then export it, and compare the runtime's predictions with Python's.
 
 onnx.save(to_onnx(model), "friedman.onnx")
 session = onnxruntime.InferenceSession("friedman.onnx", providers=["CPUExecutionProvider"])
@@ -40,7 +40,7 @@ difference = np.abs(answers.ravel() - model.predict(X[300:])).max()
 print(f"largest difference to Python: {difference:.1e}")
 
 # %%
-# One row at a time, as a service would.
+# How long does one row take? A service often predicts one row at a time.
 
 
 def milliseconds(predict, repeats=200):

@@ -2,8 +2,8 @@
 Large data, and a GPU
 =====================
 
-The kernel matrix of 40,000 rows would take 13 GB. It is never stored: products with it are
-computed tile by tile within a budget of memory, on all cores or on a GPU.
+The kernel matrix of 40,000 rows would take 13 GB. It is never stored. Products with it are
+computed tile by tile within a memory budget, on all cores or on a GPU.
 """
 
 import time
@@ -13,7 +13,7 @@ import numpy as np
 from bandfall import KernelDescentRegressor
 
 # %%
-# 3,000 rows here, so that this page builds on one core. Give float32: it halves memory and time.
+# We use 3,000 rows here, so that this page builds on one core. float32 halves memory and time.
 
 rng = np.random.default_rng(0)
 X = rng.normal(size=(4000, 3)).astype(np.float32)
@@ -28,11 +28,11 @@ for budget in (2**30, 2**24):
     print(f"budget {budget / 2**20:4.0f} MiB: {seconds:.1f} s, test R² {score:.4f}")
 
 # %%
-# The budget changes the time and nothing else.
+# The budget affects the time, but not the model.
 #
-# On a machine with a CUDA device, the same with one more word::
+# On a machine with a CUDA device, just name the device::
 #
 #     model = KernelDescentRegressor(device="cuda").fit(X_train, y_train)
 #
-# There 42,000 rows take 1.3 s and 500,000 rows 83 s (one H200). `device="auto"` takes a GPU where
-# there is one, and `BandfallRegressor` does so by itself for more than 2,000 rows.
+# On one H200, 42,000 rows take 1.3 s and 500,000 rows 87 s. `device="auto"` uses a GPU if there is
+# one, and `BandfallRegressor` does so by default for more than 2,000 rows.

@@ -2,8 +2,8 @@
 The theory on your data
 =======================
 
-Why does a falling bandwidth help? The paper's quantities are functions of a fitted model, so that
-you can see them at work on your own problem.
+Why does a falling bandwidth help? The quantities that the paper uses to explain it can be computed
+for any fitted model, so you can look at them on your own problem.
 """
 
 import matplotlib.pyplot as plt
@@ -20,20 +20,20 @@ X_train, X_new, y_train, y_new = X[:150], X[150:200], y[:150], y[150:200]
 model = KernelDescentRegressor().fit(X_train, y_train)
 
 # %%
-# Training: the bandwidth falls so that R² keeps rising at the threshold speed, until it
-# collapses.
+# During training, the bandwidth falls in such a way that R² keeps rising at the threshold speed.
+# At the end it collapses to zero.
 
 PathDisplay.from_estimator(model)
 
 # %%
 # The kernel shift says how differently the kernel sees a new point and the training rows. It is
-# large at middling bandwidths. Dots show where training took place.
+# large at medium bandwidths. The dots show at which bandwidths the model was trained.
 
 KernelShiftDisplay.from_estimator(model, X_new)
 
 # %%
-# How complex is the model after each stage? Degrees of freedom go from one to the number of rows;
-# on these noisy targets the best model is an early one.
+# How complex is the model after each stage? The degrees of freedom rise towards the number of
+# rows. Because these targets are noisy, the best model is an early one.
 
 staged = theory.staged_degrees_of_freedom(model)
 errors = [np.mean((p - y_new) ** 2) / np.var(y_new) for p in model.staged_predict(X_new)]

@@ -2,7 +2,8 @@
 A kernel of your own
 ====================
 
-A kernel is a function of the distance in bandwidths: 1 at zero, never rising, 0 far away.
+A kernel is a function of the distance divided by the bandwidth. It is 1 at zero, never rises, and
+falls to 0 far away. You can write your own.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +17,8 @@ order = np.argsort(X_new[:, 0])  # to draw curves
 X_new, y_new = X_new[order], y_new[order]
 
 # %%
-# A rational quadratic, between the Gaussian and the Cauchy kernel, is one line.
+# A rational quadratic kernel, which lies between the Gaussian and the Cauchy kernel, takes one
+# line.
 
 
 def rational(u):
@@ -33,8 +35,8 @@ for kernel in ("gaussian", "cauchy", rational):
 ax.legend()
 
 # %%
-# Not every such function is a kernel: it must be positive definite. That cannot be read off the
-# function, but training notices and says so.
+# Not every such function is a kernel: it must be positive definite. You cannot see that from the
+# function, but training notices and raises an error.
 
 
 def box(u):

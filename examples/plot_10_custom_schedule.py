@@ -2,8 +2,8 @@
 A schedule of your own
 ======================
 
-The paper shrinks the bandwidth when R² rises too slowly. Any other rule is an object with four
-members.
+The paper shrinks the bandwidth when R² rises too slowly. To use another rule, write an object with
+four members.
 """
 
 import math
@@ -49,7 +49,7 @@ class Halving:
 
 
 # %%
-# Three schedules, the same kernel, solver and end.
+# Compare three schedules with the same kernel, solver and stopping rule.
 
 schedules = {
     "the paper's": MinimumSpeed(min_speed=0.1, shrink=0.1),

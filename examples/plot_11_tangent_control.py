@@ -3,8 +3,8 @@ A network under control
 =======================
 
 A network trained by gradient descent acts like kernel regression with its own tangent kernel.
-`NeuralDescentRegressor` takes that kernel to the identity while the network trains, as if a
-bandwidth fell to zero, and reaches in hundreds of epochs what plain descent needs many thousands
+`NeuralDescentRegressor` moves that kernel to the identity while the network trains, as if a
+bandwidth fell to zero. It reaches in hundreds of epochs what plain descent needs many thousands
 for.
 """
 
@@ -20,7 +20,7 @@ order = np.argsort(X_new[:, 0])  # to draw curves
 X_new, y_new = X_new[order], y_new[order]
 
 # %%
-# Both networks get the same 400 epochs.
+# Both networks are trained for the same 400 epochs.
 
 controlled = NeuralDescentRegressor(hidden=(50,), max_iter=400, random_state=0).fit(X, y)
 plain = NeuralDescentRegressor(
@@ -38,10 +38,11 @@ ax.set(ylim=(-2, 2.6))
 ax.legend(fontsize="small")
 
 # %%
-# What the controlled one did: `blend` is 1 for plain descent, 0 for the identity.
+# What happened during training of the controlled one: `blend` is 1 for plain descent and 0 for
+# the identity.
 
 TangentLogDisplay.from_estimator(controlled)
 
 # %%
-# On a line this works well. On tables of many features it does not beat kernel descent; the page
-# on networks has the figures.
+# With a single feature this works well. On tables with many features it does not beat kernel
+# descent; :doc:`the page on networks </neural>` has the figures.

@@ -2,7 +2,7 @@
 Against boosted trees, losses included
 ======================================
 
-Smooth relations favour kernels, steps favour trees. Three problems with the same number of rows
+Kernels do well on smooth relations, trees on steps. Three problems with the same number of rows
 show both.
 """
 
@@ -45,9 +45,9 @@ for title, (features, target) in problems.items():
         print(f"{title:8} {name:22} R² {scores[name][-1]:.3f}")
 
 # %%
-# The falling bandwidth wins where the function is smooth, by a wide margin where it is smooth
-# along slanted directions. On the staircase it finds a fitting encoding and comes close, but
-# trees are better, and far quicker. If your data look like that, take trees.
+# Bandfall wins if the function is smooth, and by a wide margin if it is smooth along slanted
+# directions. On the staircase it finds a suitable encoding and comes close, but trees are better,
+# and far faster. If your data look like that, use trees.
 
 fig, ax = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 places = np.arange(len(problems))

@@ -2,7 +2,8 @@
 Noisy targets
 =============
 
-Trained to the end, the model interpolates: it fits the noise. Rows held out say when to stop.
+If you train the model to the end, it interpolates and fits the noise. Rows held out from training
+tell when to stop.
 """
 
 import matplotlib.pyplot as plt
@@ -33,7 +34,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     ax.set_title(f"{name}: R² {model.score(X_new, truth):.2f}")
 
 # %%
-# How it decided: the error on the rows held out, stage by stage.
+# How it decided where to stop: the error on the held-out rows after each stage.
 
 stopped = models["stopped by a fifth of the rows"]
 fig, ax = plt.subplots(figsize=(5.5, 3), layout="constrained")

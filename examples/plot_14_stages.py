@@ -3,7 +3,7 @@ From simple to exact, stage by stage
 ====================================
 
 A fitted model is a sum over bandwidths. Its partial sums are models too, from the simplest to the
-one that interpolates, and cost nothing extra.
+one that interpolates. You get them at no extra cost.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,7 @@ model = KernelDescentRegressor().fit(X, y)
 print(model.path_)
 
 # %%
-# The target has broad and fine structure. The broad one is learned first.
+# The target has broad and fine structure. The broad structure is learned first.
 
 predictions = list(model.staged_predict(X_new))
 r2 = [1 - np.mean((p - y_new) ** 2) / np.var(y_new) for p in predictions]

@@ -2,8 +2,9 @@
 The rivals: a constant bandwidth, well chosen
 =============================================
 
-One untuned fit with a falling bandwidth against a grid search over bandwidth and penalty. All
-estimators of the paper's comparison are here, fast enough to run beside every fit.
+How does one untuned fit with a falling bandwidth compare with a search over bandwidth and penalty?
+Bandfall contains all kernel methods of the paper's comparison, fast enough to run next to every
+fit.
 """
 
 import time
@@ -26,7 +27,7 @@ problems = {
 }
 
 # %%
-# Eighty rows to train on, the others to test.
+# We train on eighty rows and test on the others.
 
 rows = []
 for problem, (X, y) in problems.items():
@@ -40,7 +41,8 @@ table = pd.DataFrame(rows, columns=["problem", "model", "test R²", "millisecond
 table.pivot(index="model", columns="problem", values="test R²").round(3)
 
 # %%
-# On noisy data such as the last, interpolating is the wrong thing to do, and the searches win.
-# `BandfallRegressor`, which stops where held-out rows say so, does not have that weakness.
+# On noisy data such as diabetes, interpolating is the wrong thing to do, and the searches win.
+# `BandfallRegressor` does not have that weakness, because it stops where held-out rows are
+# predicted best.
 
 table.groupby("model")["milliseconds"].mean().round().astype(int).to_frame()

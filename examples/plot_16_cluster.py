@@ -2,7 +2,8 @@
 A cluster
 =========
 
-A fit on the workers of a Dask cluster gives the same model, to the bit, however many there are.
+A fit can run on the workers of a Dask cluster. It gives exactly the same model, however many
+workers there are.
 """
 
 import numpy as np
@@ -11,8 +12,8 @@ from distributed import Client, LocalCluster
 from bandfall import KernelDescentRegressor
 
 # %%
-# Two workers as threads of this process, so that this page builds anywhere. On a real cluster
-# ``Client("tcp://scheduler:8786")`` is all that changes.
+# We start two workers as threads of this process, so that this page builds anywhere. On a real
+# cluster, only this changes: ``Client("tcp://scheduler:8786")``.
 
 cluster = LocalCluster(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0")
 client = Client(cluster)
@@ -26,14 +27,14 @@ model = KernelDescentRegressor(device="dask", max_r2=0.9).fit(X_train, y_train)
 print(f"test R² {model.score(X_test, y_test):.4f} after {model.path_.n_products} products")
 
 # %%
-# One worker goes, and the rest is as before.
+# Now one worker leaves. The result is the same, bit by bit.
 
 cluster.scale(1)
 again = KernelDescentRegressor(device="dask", max_r2=0.9).fit(X_train, y_train)
 print(np.array_equal(model.path_.coefficients, again.path_.coefficients))
 
 # %%
-# Rows of a dask array are predicted where they are, when they are asked for.
+# Rows of a dask array are predicted on the workers, when you ask for the result.
 
 import dask.array as da
 
@@ -43,8 +44,8 @@ print(predictions)
 print(np.allclose(predictions.compute(), model.predict(X_test)))
 
 # %%
-# So small a problem is no work for a cluster: a product of 500 rows takes a millisecond here and
-# ten to get there and back. :doc:`The page on clusters </cluster>` says when it pays.
+# This problem is far too small for a cluster: a product of 500 rows takes a millisecond, and ten
+# more to travel there and back. :doc:`The page on clusters </cluster>` says when one is worth it.
 
 client.close()
 cluster.close()

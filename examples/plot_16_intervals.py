@@ -1,9 +1,9 @@
 """
-How sure is it
-==============
+How sure is it?
+===============
 
-A prediction is one number; an interval says how far off it may be. The errors at rows that the
-search held out anyway tell how wide it has to be, and where.
+A prediction is one number; an interval says how far off it may be. The search holds rows out
+anyway. The errors on these rows show how wide the interval has to be, and where.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ model = BandfallRegressor(kernels=("gaussian",), max_rounds=0, n_jobs=1)
 model.fit(X_train, y_train)
 
 # %%
-# Intervals that are to hold the target of nine new rows in ten, and how many of them do.
+# We ask for intervals that contain the targets of nine new rows in ten, and count how many do.
 
 lower, upper = model.predict_interval(X_test, coverage=0.9).T
 inside = (lower <= y_test) & (y_test <= upper)
@@ -44,12 +44,12 @@ ax.set(xlabel="x", ylabel="y", ylim=(-4, 4))
 ax.legend(loc="lower left")
 
 # %%
-# Which rows are unlike all that was seen? Above 1, a row is farther out than 99 of 100 rows like
-# those in training are.
+# Which rows are unlike the training data? A value above 1 means that a row is farther out than 99
+# of 100 rows like those in training.
 
 print(model.novelty(np.array([[-0.5], [0.25], [1.2]])).round(1))
 
 # %%
-# Does it hold for every coverage, and for large and small predictions alike?
+# Does this hold for every coverage, and for narrow and wide intervals alike?
 
 IntervalDisplay.from_estimator(model, X_test, y_test)

@@ -2,8 +2,8 @@
 Classes and their probabilities
 ===============================
 
-`BandfallClassifier` is the same search with another judge: log-loss at held-out rows. That asks
-for probabilities that mean what they say, not for the right class alone.
+`BandfallClassifier` uses the same search as `BandfallRegressor`, but judges candidates by log-loss
+on held-out rows. That rewards probabilities you can rely on, and not just the right class.
 """
 
 import matplotlib.pyplot as plt
@@ -15,8 +15,8 @@ from sklearn.metrics import log_loss
 from bandfall import BandfallClassifier
 
 # %%
-# Two classes that overlap. What held-out rows promise is a little too good with so few rows, as
-# they have also chosen the model.
+# The two classes overlap. With so few rows, the log-loss on held-out rows is a little too good,
+# because the same rows also chose the model.
 
 X, y = make_moons(1200, noise=0.3, random_state=0)
 X_train, y_train, X_test, y_test = X[:200], y[:200], X[200:], y[200:]
@@ -26,13 +26,15 @@ print(f"right: {model.score(X_test, y_test):.1%}, log-loss {log_loss(y_test, pro
 print(f"log-loss expected from held-out rows: {-model.best_score_:.3f}")
 
 # %%
-# Of rows that get a probability of about 0.7, about seven in ten should be of that class.
+# Of the rows with a predicted probability of about 0.7, about seven in ten should be of that
+# class.
 
 fig, ax = plt.subplots(figsize=(4.5, 4), layout="constrained")
 CalibrationDisplay.from_estimator(model, X_test, y_test, n_bins=8, strategy="quantile", ax=ax)
 
 # %%
-# Training goes from a simple boundary to a bent one, and stops where held-out rows say.
+# Training goes from a simple boundary to a bent one, and stops where held-out rows are predicted
+# best.
 
 side = np.linspace(-2.5, 3.5, 60)
 grid = np.stack(np.meshgrid(side, side), axis=-1)
@@ -48,7 +50,7 @@ for ax, stage in zip(axes[0], shown, strict=True):
     ax.set_title(f"stage {stage + 1} of {len(stages)}")
 
 # %%
-# Classes may have names, and there may be more than two. Where one is rare,
+# Classes may have names, and there may be more than two. If one is rare,
 # ``class_weight="balanced"`` lets it count as much as the others.
 
 names = np.array(["left", "right"])[y_train]

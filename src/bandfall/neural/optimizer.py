@@ -65,8 +65,8 @@ class TangentDescent(torch.optim.Optimizer):
         α = 1 is gradient descent on half the mean, or half the sum, of squared errors. "sum"
         is Appendix D to the letter; with "mean" a good lr does not depend on n.
     engine : {"auto", "gram", "products"}, default="auto"
-        Solve with the Gram matrix ΦΦᵀ, or matrix-free by conjugate gradients. "auto" takes
-        the Gram matrix while the Jacobian takes at most twice the budget and n + n* is at most 4000.
+        Solve with the Gram matrix ΦΦᵀ, or matrix-free by conjugate gradients. "auto" uses the
+        Gram matrix while the Jacobian is at most twice the budget and n + n* at most 4000.
     budget : int, default=2**30
         Bytes for Jacobian blocks of the Gram engine.
     generator : torch.Generator, optional

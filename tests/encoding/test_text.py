@@ -15,6 +15,7 @@ from bandfall.encoding.text import (
     is_ambiguous_date,
     number_style,
     numbers,
+    slips,
 )
 
 
@@ -32,6 +33,9 @@ from bandfall.encoding.text import (
         (["−4", "0"], "point", [-4.0, 0.0]),
         (["0,123", "1,234"], "comma", [0.123, 1.234]),
         (["1", "n/a", "?", "NaN"], "point", [1.0, np.nan, np.nan, np.nan]),
+        (["1", "#DIV/0!", "#N/A", "#VALUE!"], "point", [1.0, np.nan, np.nan, np.nan]),
+        (["$1,000.50", "-$3", "$ 7", "$-8"], "point", [1000.5, -3.0, 7.0, -8.0]),
+        (["1.000,50 €", "−3€"], "comma", [1000.5, -3.0]),
     ],
 )
 def test_numbers(levels, style, values):
@@ -52,11 +56,26 @@ def test_numbers(levels, style, values):
             ["12 %", "13"],
             ["1e999"],
         ),
+        *(["$5", "7"], ["$5", "€7"], ["$5", "7 %"], ["$"], ["$5€"], ["$%"]),
         *(["1_000"], ["0x10"], ["inf"], ["1.2.3"], ["12:30"], ["٣"], ["1,5", "1.5"]),
     ],
 )
 def test_no_numbers(levels):
     assert number_style(levels) is None
+
+
+@pytest.mark.parametrize(
+    ("levels", "wrong"),
+    [
+        (["total"], ["total"]),
+        (["total", "n/a"], ["total"]),
+        (["01"], []),
+        (["a", "b", "c", "d"], []),
+        ([], []),
+    ],
+)
+def test_a_few_slips_of_the_pen_are_found(levels, wrong):
+    assert slips([*map(str, range(30)), *levels]) == wrong
 
 
 def test_a_level_that_is_no_number_is_named():
@@ -125,7 +144,13 @@ def test_day_and_month_in_doubt():
 def test_clocks():
     assert are_clocks(["7:30", "23:59:59"])
     assert clocks(["7:30", " 23:59:59"]).tolist() == [27000.0, 86399.0]
+    days = ["2 days", "1 day, 2:00:00", "0 days 01:00:00.500000", "-1 days +23:00:00", "100:00"]
+    assert are_clocks(days)
+    assert clocks(days).tolist() == [172800.0, 93600.0, 3600.5, -3600.0, 360000.0]
     assert not are_clocks(["7:30", "7:60"])
+    assert not any(
+        are_clocks([text]) for text in ("days", "1 days 3:7", "3", "1 days 2", "1 days x")
+    )
     with pytest.raises(ValueError, match=r"'late' is no time \(12:30\)"):
         clocks(["late"])
 

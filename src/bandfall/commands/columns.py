@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bandfall.commands.tables import kind_of, quoted
+from bandfall.commands.tables import check_plain, kind_of, quoted
 from bandfall.commands.terminal import InputError
 from bandfall.encoding import text
 from bandfall.encoding.table import LARGEST
@@ -96,6 +96,7 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
     kind = kind_of(column)
     if kind in ("number", "boolean"):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    check_plain(column.to_frame(), name)
     levels = [str(level) for level in column.dropna().unique()]
     style = text.number_style(levels) if kind == "text" else None
     if style is None:

@@ -19,13 +19,16 @@ import numpy as np
 import pandas as pd
 
 from bandfall.commands.terminal import InputError
+from bandfall.encoding.text import NOT_AVAILABLE
 
 CHUNK_ROWS = 50_000
 SEPARATORS = (",", ";", "\t", "|")
 _NAMES = {"\t": "tab"}
 _SAMPLE_LINES = 200
 _MAX_LINE = 1 << 20
-_NOT_AVAILABLE = {"na", "n/a", "#n/a", "nan", "null", "none"}
+_OTHER_TEXT = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{]|<(!|\?xml|html|table))", re.IGNORECASE)
+_HEADER = "the first line must be the header, with all names"
+_TOO_LONG = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _NUMBER = re.compile(r"\s*[+-]?\d*[.,]?\d+([eE][+-]?\d+)?\s*")
 _POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
@@ -79,6 +82,9 @@ def read_csv(
             return table, found.remarked(f"read with {unusual}" if unusual else "")
         except UnicodeDecodeError:
             continue
+    stream.seek(0)
+    if b"\0" in stream.read(_MAX_LINE):
+        raise _no_table(name)
     known = f"{encodings[0]} text" if style.encoding else "text in a known encoding"
     raise InputError(f"{name} is not {known}; name its --encoding, or save it as UTF-8")
 
@@ -113,7 +119,9 @@ def _read(
 ) -> tuple[pd.DataFrame, Style]:
     sample = _sample(stream, style)
     if "\0" in sample:
-        raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
+        raise _no_table(name)
+    if _OTHER_TEXT.match(sample):
+        raise InputError(f"{name} holds JSON, HTML or XML; save it as CSV or Parquet")
     try:
         style, header = _guess(sample, style)
     except csv.Error as error:
@@ -131,6 +139,10 @@ def _read(
         table[column] = settled(table[column])
     table.columns = header
     return table, style
+
+
+def _no_table(name: str) -> InputError:
+    return InputError(f"{name} is neither CSV nor Parquet nor Excel")
 
 
 def _as_text(stream: BinaryIO, style: Style) -> io.TextIOWrapper:
@@ -274,7 +286,7 @@ def settled(column: pd.Series) -> pd.Series:
     levels = pd.Series(column.dropna().unique(), dtype=object)
     if pd.api.types.infer_dtype(levels) == "integer":  # beyond 64 bits
         return pd.to_numeric(column.map(str, na_action="ignore")).astype(np.float64)
-    available = levels[~levels.str.strip().str.lower().isin(_NOT_AVAILABLE)]
+    available = levels[~levels.str.strip().str.lower().isin(NOT_AVAILABLE)]
     numbers = pd.to_numeric(available, errors="coerce")
     if not len(available) or numbers.isna().any():
         return column
@@ -285,7 +297,11 @@ def _reason(error: Exception) -> str:
     """pandas' complaint in words that fit in one line."""
     text = str(error).splitlines()[0]
     if text.startswith("Error tokenizing data. C error: "):
-        return text.removeprefix("Error tokenizing data. C error: ")
+        text = text.removeprefix("Error tokenizing data. C error: ")
+        found = _TOO_LONG.match(text)
+        if found:
+            return f"line {found[2]} has {found[3]} fields and the header {found[1]}; {_HEADER}"
+        return text
     if text.startswith("Length of header"):
-        return "rows have more fields than the header"
+        return f"rows have more fields than the header; {_HEADER}"
     return text

@@ -10,7 +10,13 @@ import pandas as pd
 from bandfall.commands.classes import Task, are_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers, times, weight_numbers
 from bandfall.commands.csv_files import Style
-from bandfall.commands.tables import check_finite, name_of, read_table, require_columns
+from bandfall.commands.tables import (
+    check_finite,
+    check_plain,
+    name_of,
+    read_table,
+    require_columns,
+)
 from bandfall.commands.terminal import InputError, note
 from bandfall.report.class_scores import unseen_words
 
@@ -40,8 +46,13 @@ class Roles:
     @property
     def named(self) -> list[str]:
         """All columns that are spoken of."""
+        return [*self.decisive, *self.drop, *self.keep]
+
+    @property
+    def decisive(self) -> list[str]:
+        """Those whose values are looked at: targets, weights, time and group."""
         single = [one for one in (self.weights, self.time, self.group) if one is not None]
-        return [*self.targets, *self.drop, *self.keep, *single]
+        return [*self.targets, *single]
 
     @property
     def no_features(self) -> set[str]:
@@ -131,6 +142,8 @@ def load_table(
     features = [column for column in table.columns if column not in roles.no_features]
     if not features:
         raise InputError(f"{name} has no column beside the target {', '.join(roles.targets)!r}")
+    check_plain(table[features], name, features=True)
+    check_plain(table[list(dict.fromkeys(roles.decisive))], name)
     targets = _targets([table[one] for one in roles.targets], name, task)
     known = ~pd.isna(targets).any(axis=1)
     n_without = int(np.sum(~known))
@@ -221,11 +234,21 @@ def split_table(
         )
         train = train[:max_rows]
     rows, scored = table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
+    _check_weights(rows, "training")
+    _check_weights(scored, "held-out")
     if scored is not None and table.has_classes:
         strange = unseen_words(scored.y, np.unique(rows.y), "held-out rows")
         if strange:
             note(strange)
     return rows, scored
+
+
+def _check_weights(part: Table | None, which: str) -> None:
+    if part is not None and part.weights is not None and not part.weights.any():
+        raise InputError(
+            f"column {part.roles.weights!r} of {part.source} gives all {len(part):,} {which} rows "
+            "the weight 0; hold out others, with another --seed or without --time-split"
+        )
 
 
 def _held_out(table: Table, order: np.ndarray, n_test: int) -> np.ndarray:

@@ -90,12 +90,19 @@ def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
     if not missing:
         return
     listed = ", ".join(repr(column) for column in missing)
-    close = difflib.get_close_matches(missing[0], map(str, table.columns), 1)
+    close = _alike(missing[0], list(map(str, table.columns)))
     hint = f"; did you mean {close[0]!r}?" if close and len(missing) == 1 else ""
     there = ", ".join(map(str, list(table.columns)[:10]))
     more = ", …" if len(table.columns) > 10 else ""
     plural = "columns" if len(missing) > 1 else "column"
     raise InputError(f"{name} has no {plural} {listed}{hint} (it has: {there}{more})")
+
+
+def _alike(name: str, columns: list[str]) -> list[str]:
+    """The column that was perhaps meant."""
+    plain = name.strip().casefold()
+    same = [column for column in columns if column.casefold() == plain]
+    return same[:1] or difflib.get_close_matches(name, columns, 1)
 
 
 def _read_text(
@@ -142,7 +149,10 @@ def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
     unnamed = [j for j, column in enumerate(names) if not column]
     for j in unnamed:
         if j > 0 and table.iloc[:, j].notna().any():
-            raise InputError(f"column {j + 1} of {name} has no name; name it in the header")
+            raise InputError(
+                f"column {j + 1} of {name} has no name; name it in the header, which is the first "
+                "line: no title above it, no merged cells"
+            )
     remark = ""
     if 0 in unnamed and table.iloc[:, 0].notna().any():
         remark = "column 1 has no name, is taken for labels of the rows and left out"
@@ -207,6 +217,19 @@ def kind_of(column: pd.Series) -> str:
     if pd.api.types.is_datetime64_any_dtype(dtype):
         return "datetime"
     return "duration" if pd.api.types.is_timedelta64_dtype(dtype) else "text"
+
+
+def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> None:
+    """Raise, by column, where values are lists or other things with parts."""
+    for column in table.columns:
+        if pd.api.types.is_object_dtype(table[column].dtype):
+            parts = table[column].map(lambda value: isinstance(value, list | dict | np.ndarray))
+            if parts.any():
+                drop = f", or leave it out with --drop {quoted(column)}" if features else ""
+                raise InputError(
+                    f"column {column!r} of {name} holds lists or other values with parts; make "
+                    f"columns of these{drop}"
+                )
 
 
 def check_finite(table: pd.DataFrame, name: str) -> None:

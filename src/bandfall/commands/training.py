@@ -225,8 +225,10 @@ def scores(
 ) -> dict[str, float]:
     """R², mean absolute and root mean squared error, over several targets their mean.
 
-    R² is NaN where the target does not vary, for then it is not defined.
+    R² is NaN where the target does not vary, for then it is not defined. Rows of weight 0 are none.
     """
+    if weights is not None:
+        y, predictions, weights = (part[weights > 0] for part in (y, predictions, weights))
     varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
     # Squares of huge or tiny values leave the range of numbers; those of their shares do not.
     unit = max(float(np.abs(y).max()), float(np.abs(predictions).max())) or 1.0

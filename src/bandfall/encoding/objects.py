@@ -108,16 +108,23 @@ def _kind_of(value: Any, where: str) -> str | None:
         return "boolean"
     if isinstance(value, datetime.timedelta | np.timedelta64 | datetime.time):
         return "duration"  # before numbers, among which NumPy counts timedelta64
-    if isinstance(value, numbers.Real | np.number | Decimal):
-        return "number"
-    if isinstance(value, datetime.date | np.datetime64):
-        return "datetime"
-    if isinstance(value, bytes | list | tuple | set | dict | np.ndarray):
+    if isinstance(
+        value, bytes | list | tuple | set | dict | np.ndarray | complex | np.complexfloating
+    ):
         raise ValueError(
             f"{where} holds values of type {type(value).__name__}; "
-            "numbers, text, truth values and times are taken"
+            "numbers, text, truth values and times are taken: convert it, or leave it out"
         )
+    if isinstance(value, numbers.Real | np.number | Decimal):
+        return "number"
+    if isinstance(value, datetime.date | np.datetime64) or _is_period(value):
+        return "datetime"
     return "category"
+
+
+def _is_period(value: Any) -> bool:
+    """Whether a value is a month or another span of time, as pandas has them."""
+    return type(value).__name__ == "Period" and hasattr(value, "start_time")
 
 
 def _number(value: Any) -> float:
@@ -128,7 +135,9 @@ def _number(value: Any) -> float:
 
 
 def _seconds(value: Any) -> float:
-    """Seconds since 1970 on the value's own clock."""
+    """Seconds since 1970 on the value's own clock; of a period, to its start."""
+    if _is_period(value):
+        value = value.start_time
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
     if not isinstance(value, datetime.datetime):

@@ -15,6 +15,7 @@ from bandfall.encoding.table import Column, Reading, Table, label
 
 _ID_ROWS = 20  # fewer rows may differ by chance
 _ID_SHARE = 0.9  # of values that differ
+_NAMED, _LONGEST = 3, 30  # levels in a message, and their characters
 CONSTANT = "constant"
 _ID = "nearly all values differ, as those of an id"
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
@@ -35,7 +36,7 @@ def prepare_table(table: Table, *, warn: bool = True) -> Table:
         return table
     readings = [learn_reading(column) for column in table.columns]
     if warn:
-        _warn_of(readings, table.names)
+        _warn_of(readings, table)
     if table.matrix is not None:
         return replace(table, readings=readings)
     parts = [
@@ -45,17 +46,23 @@ def prepare_table(table: Table, *, warn: bool = True) -> Table:
     return Table(table.names, None, parts, readings)
 
 
-def _warn_of(readings: list[Reading], names: list[str] | None) -> None:
-    read, dropped = [], []
-    for j, reading in enumerate(readings):
+def _warn_of(readings: list[Reading], table: Table) -> None:
+    read, dropped, categories = [], [], []
+    for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
+        where = label(table.names, j)
         if reading.style:
-            read.append(f"{label(names, j)} as {reading.kind}s ({reading.style})")
+            read.append(f"{where} as {reading.kind}s ({reading.style})")
         if reading.dropped not in ("", CONSTANT):
-            dropped.append(f"{label(names, j)} ({reading.dropped})")
+            dropped.append(f"{where} ({reading.dropped})")
+        elif reading.kind == "category" and (why := _nearly_numbers(column, _known_levels(column))):
+            categories.append(f"{where} ({why})")
     if read:
         warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=4)
     if dropped:
         warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=4)
+    if categories:
+        message = f"columns are taken as categories: {', '.join(categories)}"
+        warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def learn_reading(column: Column) -> Reading:
@@ -66,8 +73,7 @@ def learn_reading(column: Column) -> Reading:
     if column.kind != "category":
         constant = known.all() and is_constant(column.values)
         return Reading(column.kind, dropped=CONSTANT if constant else "")
-    codes = np.unique(column.values[known])
-    levels = [column.levels[code] for code in codes]
+    levels = _known_levels(column)
     if len(levels) == 1 and known.all():
         return Reading("category", dropped=CONSTANT)
     if not column.declared:
@@ -80,9 +86,24 @@ def learn_reading(column: Column) -> Reading:
     n_known = int(known.sum())
     if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
         ambiguous = not column.declared and text.is_ambiguous_date(levels)
-        why = "dates with day and month in doubt; write 2024-03-31" if ambiguous else _ID
-        return Reading("category", dropped=why)
+        doubt = "dates with day and month in doubt; write 2024-03-31" if ambiguous else ""
+        return Reading("category", dropped=doubt or _nearly_numbers(column, levels) or _ID)
     return Reading("category")
+
+
+def _known_levels(column: Column) -> list[str]:
+    """Levels of a category that some row has."""
+    return [column.levels[code] for code in np.unique(column.values[~column.missing])]
+
+
+def _nearly_numbers(column: Column, levels: list[str]) -> str:
+    """What keeps text from being numbers, where it is little; else empty."""
+    if column.declared or len(levels) < _ID_ROWS:
+        return ""
+    wrong = text.slips(levels)
+    listed = ", ".join(repr(one[:_LONGEST]) for one in wrong[:_NAMED])
+    more = ", …" if len(wrong) > _NAMED else ""
+    return f"numbers but for {listed}{more}; correct or empty these" if wrong else ""
 
 
 def looks_like_id(values: np.ndarray) -> bool:

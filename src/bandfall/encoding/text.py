@@ -1,8 +1,9 @@
 """Numbers and dates that come as text.
 
 A style is how all values of a column are written: "point" (1,234.5), "comma" (1.234,5), "iso"
-(2024-03-31 12:00), "day first" (31.3.2024), "month first" (3/31/2024), "clock" (12:30). It is
-learned from the training rows, where every value must agree with it, and used for later ones.
+(2024-03-31 12:00), "day first" (31.3.2024), "month first" (3/31/2024), "clock" (12:30, or
+1 days 12:30:00). It is learned from the training rows, where every value must agree with it, and
+used for later ones.
 """
 
 from __future__ import annotations
@@ -17,8 +18,12 @@ import numpy as np
 NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
 CLOCK = "clock"
+# Words for a value that is not there, and what spreadsheets leave where a formula failed.
+_FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
+NOT_AVAILABLE = frozenset(("na", "n/a", "nan", "null", "none", *_FAILED))
 # What people write where there is no number.
-_NO_NUMBER = {"na", "n/a", "nan", "null", "none", "?", "-", "."}
+_NO_NUMBER = NOT_AVAILABLE | {"?", "-", "."}
+_FEW = 0.1  # share of levels that are slips of the pen
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 _SPACES = " '’\u00a0\u2009\u202f"
@@ -30,6 +35,8 @@ _NUMBERS = {
     )
     for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
 }
+_UNITS = "%$€£¥"
+_UNIT = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$")
 _CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # digits that are no quantity: 01234
 
 _CLOCK = (
@@ -41,7 +48,11 @@ _DATES = {
     "day first": re.compile(rf"(\d{{1,2}})([-/.])(\d{{1,2}})\2(\d{{4}}){_CLOCK}", re.ASCII),
 }
 _PLAIN_ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?", re.ASCII)
-_HOURS = re.compile(r"(\d{1,2}):([0-5]\d)(?::([0-5]\d))?", re.ASCII)
+_HOURS = re.compile(
+    r"(?=.)(?:(-?\d{1,6}) days?(?:$|,? \+?(?=\d)))?"
+    r"(?:(\d{1,3}):([0-5]\d)(?::([0-5]\d)(?:\.(\d{1,9}))?)?)?",
+    re.ASCII,
+)
 _DATES["month first"] = _DATES["day first"]
 _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
 
@@ -49,7 +60,8 @@ _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
 def number_style(levels: Iterable[str]) -> str | None:
     """The style in which all of these are numbers, None where there is none.
 
-    Digits with leading zeros are codes, and per cent stand with all values or with none.
+    Digits with leading zeros are codes. Per cent stand with all values or with none, and so does
+    the sign of a currency.
 
     Examples
     --------
@@ -61,12 +73,28 @@ def number_style(levels: Iterable[str]) -> str | None:
     known = [text.strip() for text in levels if text.strip().lower() not in _NO_NUMBER]
     if not known or any(_CODE.fullmatch(text) for text in known):
         return None
-    if len({text.endswith("%") for text in known}) > 1:
-        return None
     for style in NUMBER_STYLES:
         if all(_number(text, style) is not None for text in known):
-            return style
+            return style if len({_unit(text) for text in known}) == 1 else None
     return None
+
+
+def slips(levels: Iterable[str]) -> list[str]:
+    """The few of many levels that keep a column from being numbers; empty where there are none.
+
+    Examples
+    --------
+    >>> slips([*map(str, range(30)), "unknown"]), slips(["1", "2", "three"])
+    (['unknown'], [])
+    """
+    known = [text.strip() for text in levels if text.strip().lower() not in _NO_NUMBER]
+    if any(_CODE.fullmatch(text) for text in known):
+        return []
+    wrong = min(
+        ([text for text in known if _number(text, style) is None] for style in NUMBER_STYLES),
+        key=len,
+    )
+    return wrong if len(wrong) < _FEW * len(known) else []
 
 
 def numbers(levels: Sequence[str], style: str) -> np.ndarray:
@@ -87,8 +115,13 @@ def numbers(levels: Sequence[str], style: str) -> np.ndarray:
     return found
 
 
+def _unit(text: str) -> str:
+    """The sign of per cent or of a currency beside a number, if any."""
+    return next((sign for sign in text if sign in _UNITS), "")
+
+
 def _number(text: str, style: str) -> float | None:
-    text = text.removesuffix("%").rstrip().replace("−", "-")
+    text = _UNIT.sub(r"\1", text.replace("−", "-"), count=1)
     if not _NUMBERS[style].fullmatch(text):
         return None
     group, decimal = (",", ".") if style == "point" else (".", ",")
@@ -151,18 +184,18 @@ def _seconds(levels: Sequence[str], style: str) -> np.ndarray:
 
 
 def are_clocks(levels: Sequence[str]) -> bool:
-    """Whether all of these are hours and minutes.
+    """Whether all of these are hours and minutes, or days with or without them.
 
     Examples
     --------
-    >>> are_clocks(["7:30", "12:05:59"]), are_clocks(["7:30", "late"])
+    >>> are_clocks(["7:30", "12:05:59", "1 days 02:00:00"]), are_clocks(["7:30", "late"])
     (True, False)
     """
     return all(_HOURS.fullmatch(text.strip()) for text in levels)
 
 
 def clocks(levels: Sequence[str]) -> np.ndarray:
-    """Seconds of hours, minutes and seconds.
+    """Seconds of days, hours, minutes and seconds.
 
     Raises
     ------
@@ -174,7 +207,9 @@ def clocks(levels: Sequence[str]) -> np.ndarray:
         match = _HOURS.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} is no time (12:30)")
-        found[i] = int(match[1]) * 3600 + int(match[2]) * 60 + int(match[3] or 0)
+        days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
+        whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+        found[i] = whole + float(f"0.{match[5] or 0}")
     return found
 
 

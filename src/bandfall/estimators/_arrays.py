@@ -62,8 +62,12 @@ def _answer(result: Any, rows: Any) -> Any:
 def as_numpy(array: Any) -> Any:
     """`array` as NumPy sees it, if it is a tensor or follows the array API; else unchanged.
 
-    Tensors on a GPU are copied to the host, blocks on a cluster to this process.
+    Tensors on a GPU are copied to the host, blocks on a cluster to this process. What a masked
+    array hides is missing.
     """
+    if isinstance(array, np.ma.MaskedArray) and array.dtype.kind in "biuf":
+        dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+        return np.ma.filled(array.astype(dtype), np.nan) if np.any(array.mask) else array.data
     if _is_torch(array):
         return array.detach().cpu().numpy()
     if is_dask(array):

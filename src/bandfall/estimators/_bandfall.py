@@ -183,6 +183,10 @@ def _standard_units(y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _checked_target(y: Any) -> np.ndarray:
     y = np.asarray(y)
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            "y holds dates or durations, and a target must be a number, such as that of days"
+        )
     if y.dtype.kind not in "biuf":
         try:
             y = y.astype(np.float64)

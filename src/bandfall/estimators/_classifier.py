@@ -12,6 +12,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from bandfall.encoding.objects import is_missing
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.selection.classes import Link, LogLoss, all_columns, class_codes
@@ -173,6 +174,11 @@ n_jobs, verbose
     def _read_target(self, y: Any) -> np.ndarray:
         """Numbers of the classes, shape (n,)."""
         y = column_or_1d(as_numpy(y), warn=True)
+        missing = [i for i, label in enumerate(y.tolist()) if is_missing(label)]
+        if missing:
+            raise ValueError(
+                f"Input y contains NaN: row {missing[0]} has no class; leave out such rows"
+            )
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         return labels

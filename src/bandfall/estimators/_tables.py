@@ -26,6 +26,7 @@ class TableInputMixin:
 
     def _training_table(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Validated rows: a Table, the target as read, weights of mean one and groups or None."""
+        _refuse_records(X)
         if is_frame(X):
             table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
             y = self._read_target(y)
@@ -61,6 +62,7 @@ class TableInputMixin:
 
     def _new_table(self, X: Any) -> Table:
         check_is_fitted(self)
+        _refuse_records(X)
         if is_frame(X):
             return self._named(X, reset=False)
         X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
@@ -75,3 +77,10 @@ class TableInputMixin:
             self.n_features_in_ = table.width
             self.feature_names_in_ = np.asarray(table.names, dtype=object)
         return table
+
+
+def _refuse_records(X: Any) -> None:
+    """Say what to do with rows that name their values one by one."""
+    dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
+    if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
+        raise TypeError("rows as dicts or records are not taken; use pandas.DataFrame(X)")

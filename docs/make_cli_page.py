@@ -38,9 +38,9 @@ first row holds the names of the columns, which must differ. If the first column
 taken for row labels and left out.
 
 **Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, truth values.
-An empty field is a missing value. In columns of numbers, so are NA, NaN, null and the like; in
-columns of text these words are text. Missing features are fine. Rows without a target are set aside
-and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
+An empty field is a missing value. In columns of numbers, so are NA, NaN, null, #DIV/0! and the
+like; in columns of text these words are text. Missing features are fine. Rows without a target are
+set aside and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
 
 - `--drop` leaves a column out.
 - `--keep` does too, but copies it into the predictions. Use it for a row's name.

@@ -96,6 +96,16 @@ class TestFit:
         assert done.exit_code == 0
         assert len(load_model(tmp_path / "m")[-1].path_.X) == 60
 
+    def test_all_rows_train_however_many(self, tmp_path, monkeypatch):
+        """From the shell as from Python: a sample that nobody asked for is another model."""
+        monkeypatch.setattr("bandfall.commands.training.MAX_ROWS", {"auto": 20, "kgdd": 20})
+        monkeypatch.setattr("bandfall.commands.fit.MAX_ROWS", {"auto": 20, "kgdd": 20})
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        for model in ("auto", "kgdd"):
+            done = call("fit", tmp_path / "d.csv", *Y, "--out", tmp_path / model, "--model", model)
+            assert done.stderr == ""
+            assert "48 rows" in done.stdout
+
     def test_sample_is_announced(self, csv, tmp_path):
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--max-rows", 20)
         assert "training on a random 20 of 48 rows" in one_line(done, 0)

@@ -16,11 +16,11 @@ from bandfall.commands.options import (
     DeviceOption,
     DropOption,
     EncodingOption,
+    FitRowsOption,
     FractionOption,
     GroupOption,
     KeepOption,
     ModelOption,
-    RowsOption,
     SecondsOption,
     SeedOption,
     SeparatorOption,
@@ -71,7 +71,7 @@ def fit(
     weights: WeightsOption = None,
     time_split: TimeOption = None,
     group: GroupOption = None,
-    max_rows: RowsOption = None,
+    max_rows: FitRowsOption = None,
     max_seconds: SecondsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
@@ -109,7 +109,8 @@ def fit(
             estimator = make_classifier(model, device, max_seconds)
         elif model is not ModelChoice.AUTO:
             table = only_numbers(table, model)
-        rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS[model])
+        most = max_rows or (MAX_ROWS[model] if model is ModelChoice.KRR_CV else None)
+        rows, held_out = split_table(table, test_fraction, seed, most)
         trained = train(estimator, rows, checkpoint=checkpoint)
         result = _result(out, trained, rows, held_out)
         notes = model_notes(rows, held_out, trained.seconds)

@@ -71,6 +71,13 @@ RowsOption = Annotated[
         help="Train on at most this many rows, chosen at random [default: 10000; krr-cv: 2000].",
     ),
 ]
+FitRowsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--max-rows",
+        help="Train on at most this many rows, chosen at random [default: all; krr-cv: 2000].",
+    ),
+]
 SecondsOption = Annotated[
     float | None,
     typer.Option(

@@ -209,12 +209,15 @@ def only_numbers(table: Table, choice: str) -> Table:
 
 
 def split_table(
-    table: Table, test_fraction: float, seed: int, max_rows: int
+    table: Table, test_fraction: float, seed: int, max_rows: int | None
 ) -> tuple[Table, Table | None]:
-    """Training rows and held-out rows: at random, by group, or the last ones in time."""
+    """Training rows and held-out rows: at random, by group, or the last ones in time.
+
+    Without `max_rows`, all that are not held out train.
+    """
     if not 0 <= test_fraction < 1:
         raise InputError(f"--test-fraction must be at least 0 and below 1; got {test_fraction}")
-    if max_rows < MIN_ROWS:
+    if max_rows is not None and max_rows < MIN_ROWS:
         raise InputError(f"--max-rows must be at least {MIN_ROWS}; got {max_rows}")
     n_test = round(test_fraction * len(table))
     if test_fraction > 0:
@@ -227,7 +230,7 @@ def split_table(
     order = np.random.default_rng(seed).permutation(len(table))
     held_out = _held_out(table, order, n_test)
     train, test = order[~held_out[order]], order[held_out[order]]
-    if len(train) > max_rows:
+    if max_rows is not None and len(train) > max_rows:
         note(
             f"training on a random {max_rows:,} of {len(train):,} rows; --max-rows {len(train)} "
             "takes all of them"

@@ -30,7 +30,8 @@ from bandfall.estimators import (
 )
 from bandfall.estimators._reading import last_step, last_step_prefix
 
-# Rows beyond which training is on a random sample unless --max-rows says otherwise.
+# Rows beyond which training is on a random sample unless --max-rows says otherwise: what is
+# quick enough to look at. `fit` takes all rows, but for decompositions of n³ operations.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
 # Steps that a search reports; they take about equally long. More come rarely.
 USUAL_STEPS = 28

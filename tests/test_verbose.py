@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
+from bandfall.estimators import _self_tuning
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -51,6 +52,22 @@ def test_classes_are_told_of_by_their_log_loss(capsys):
 def test_what_was_given_up_is_told(capsys):
     lines = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=1e-6), Y, capsys)
     assert any("given up: the search ended early" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(40, "40 seconds"), (1200, "20 minutes"), (9000, "2 hours")]
+)
+def test_long_final_fits_are_told_of_before_the_search(seconds, words, capsys, monkeypatch):
+    monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: seconds)
+    first, *_ = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=100), Y, capsys)
+    assert first.endswith(f"fitting all 60 rows takes about {words} here")
+
+
+def test_a_fit_that_nobody_may_want_to_wait_for_warns(monkeypatch):
+    monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: 9000)
+    with pytest.warns(UserWarning, match=r"60 rows takes about 2 hours here; max_seconds"):
+        BandfallRegressor(**FAST).fit(X, Y)
+    BandfallRegressor(**FAST, max_seconds=100).fit(X, Y)  # bounded: no warning
 
 
 def test_it_changes_no_model(capsys):

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall.metric import scaled
+from bandfall.selection import members as members_module
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.members import default_choice, fit_members
 from bandfall.selection.parts import TOLERANCE, Part, Rows, learn_metrics
@@ -23,8 +24,8 @@ def rows_of(n=40, weighted=False, dtype=np.float64):
     return Rows({"standard": Encoded(X.astype(dtype))}, y, np.arange(n), weights)
 
 
-def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9):
-    return Trial(Candidate("standard", n_rounds, kernel, speed), 0.1, 0.0, 0.8, max_r2, 30)
+def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9, score=1.0 - 1e-9):
+    return Trial(Candidate("standard", n_rounds, kernel, speed), 0.1, 0.0, score, max_r2, 30)
 
 
 def choice(members, scouts=None, roots=None):
@@ -69,6 +70,26 @@ def test_stops_at_the_ends_are_kept_in_reach():
     assert low.max_r2 == 1e-3
     assert high.max_r2 == MAX_R2
     assert high.path.r2 >= MAX_R2 - 1e-7
+
+
+@pytest.mark.parametrize("score", [-0.5, 0.0, 0.9, np.nan])
+def test_targets_are_not_met_closer_than_the_held_out_error_is_worth(score):
+    rows = rows_of(n=20)
+    (member,), _ = fit_members(rows, choice([(trial_of(max_r2=1.0, score=score), 1.0)]))
+    enough = MAX_R2 if np.isnan(score) else 1.0 - 0.03**2 * (1.0 - score)
+    assert_allclose(member.max_r2, enough, rtol=1e-12)
+    assert member.path.r2 >= enough - 1e-4 * (1.0 - enough) - 1e-7
+
+
+def test_what_final_fits_will_take_is_measured_where_it_may_be_long(monkeypatch):
+    rows = rows_of(n=60)
+    assert members_module.expected_seconds(rows, 4) == 0.0
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 30)
+    ticks = iter(range(100))
+    monkeypatch.setattr(members_module, "clock", lambda: next(ticks))  # a second a product
+    n_bandwidths, n_products = members_module._USUAL_PATH
+    expected = 4 * 2**2 * (n_bandwidths + n_products)
+    assert members_module.expected_seconds(rows, 4) == expected
 
 
 def test_metrics_are_learned_from_all_rows():

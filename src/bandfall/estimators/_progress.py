@@ -6,10 +6,13 @@ import math
 import sys
 import threading
 import time
+import warnings
 
 from bandfall.estimators._callbacks import Reports
 from bandfall.selection.candidates import Trial
 from bandfall.selection.tuning import Tuned
+
+_LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a word, and a warning
 
 
 class Progress:
@@ -31,6 +34,20 @@ class Progress:
         self._start = time.monotonic()
         self._least = math.inf
         self._lock = threading.Lock()  # encodings are searched side by side
+
+    def begins(self, n_rows: int, seconds: float, bounded: bool) -> None:
+        """The search begins; to fit all rows after it will take about so long."""
+        if seconds < _LONG:
+            return
+        about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
+        self._say(about)
+        if not bounded and seconds >= _TOO_LONG:
+            warnings.warn(
+                f"{about}; max_seconds (in the shell --max-seconds) bounds it, and a GPU takes "
+                "seconds",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def tried(self, trial: Trial) -> bool:
         """One more ladder of speeds, of which this is the best; whether the search is to end."""
@@ -64,3 +81,11 @@ class Progress:
         if self._verbose:
             seconds = time.monotonic() - self._start
             sys.stderr.write(f"[bandfall] {seconds:7.1f} s  {message}\n")
+
+
+def _minutes(seconds: float) -> str:
+    """As people say it: an estimate has one digit that counts, or two."""
+    if seconds < 90:
+        return f"{seconds:.0f} seconds"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.0f} hours"

@@ -31,7 +31,7 @@ from bandfall.operators.base import group_rows
 from bandfall.operators.rows import blas_threads_for
 from bandfall.selection.candidates import Budget, Judge, trial_table
 from bandfall.selection.deadline import Deadline
-from bandfall.selection.members import Member, default_choice, fit_members
+from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import tune
 from bandfall.selection.views import Encoded, TargetEncoded
@@ -152,6 +152,8 @@ class SelfTuning(
         """Search where there are so many different rows at least, and fit what was chosen."""
         tuned = default_choice(len(rows))
         if rows.groups.max() + 1 >= fewest and np.any(rows.y):
+            seconds = expected_seconds(rows, self._budget.n_members)
+            progress.begins(len(rows), seconds, deadline.bounded)
             tuned = tune(
                 rows,
                 budget=self._budget,

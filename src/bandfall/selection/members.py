@@ -30,7 +30,11 @@ _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
 _PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
 _LONG_PATH = (60, 800)  # bandwidths and products of a path that nothing ends early
+_USUAL_PATH = (15, 600)  # the same of one in the middle
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
+# Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
+_LEFT = 0.03
+_TOLERATED = 0.01
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,24 @@ def fit_members(
     return members, tuned
 
 
+def expected_seconds(rows: Rows, n_members: int) -> float:
+    """About what it will take to fit so many members to all rows; 0 where that is not long."""
+    if len(rows) <= _PROBED_ROWS:
+        return 0.0
+    growth = (len(rows) / _PROBED_ROWS) ** 2
+    paths = [
+        _seconds_of_a_path(rows, Candidate(encoding), _PROBED_ROWS, _USUAL_PATH)
+        for encoding in rows.views
+    ]
+    return n_members * growth * float(np.mean(paths))
+
+
 def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
     """Numbers of the rows that the heaviest member is in time with."""
     n_ladders = _n_ladders(tuned.members[0][0], tuned.roots)
     if deadline.bounded and len(rows) > _PROBED_ROWS:
-        seconds = _seconds_of_a_path(rows, tuned.members[0][0].candidate, _PROBED_ROWS)
+        heaviest = tuned.members[0][0].candidate
+        seconds = _seconds_of_a_path(rows, heaviest, _PROBED_ROWS, _LONG_PATH)
         deadline.learn(_PROBED_ROWS, PATH, seconds)
     n = deadline.affordable_rows(len(rows), n_ladders)
     if n == len(rows):
@@ -113,8 +130,12 @@ def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
 
 
-def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
-    """What a long path over some rows would take at the pace of all: two products tell.
+def _seconds_of_a_path(
+    rows: Rows, candidate: Candidate, n_rows: int, counts: tuple[int, int]
+) -> float:
+    """What a path over some rows would take at the pace of all: two products tell.
+
+    `counts` are its bandwidths and products.
 
     A search is no measure of it. Its paths end where they get worse, and its matrices are kept,
     where those of all rows may have to be evaluated anew for every product.
@@ -134,7 +155,7 @@ def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
     finally:
         rows.backend.release(operator)
     kept = symmetric_bytes(len(rows), X.dtype) <= rows.backend.budget
-    n_bandwidths, n_products = _LONG_PATH
+    n_bandwidths, n_products = counts
     return n_bandwidths * evaluated + n_products * (repeated if kept else evaluated)
 
 
@@ -198,19 +219,26 @@ def _fit_member(
 
 
 def _stop(trial: Trial) -> float:
+    """The training R² of the search's stop, or where little is left beside its held-out error.
+
+    The last per mille of the targets takes a slow path half of its products and most of its
+    bandwidths, which every later prediction pays for, and changes no prediction by a percent of
+    its error.
+    """
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
-    return min(max(r2, 1e-3), MAX_R2)
+    enough = 1.0 - (_LEFT * _error(trial)) ** 2
+    return min(max(r2, 1e-3), enough, MAX_R2)
 
 
 def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial) -> Path:
     """The path of a trial over training rows X, stopped where its search said."""
     max_r2 = _stop(trial)
-    tolerance = min(TOLERANCE, 0.1 * math.sqrt(1.0 - max_r2))
+    tolerance = max(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial))
     return fit_path(
         X,
         rows.y[train].astype(X.dtype),
         get_kernel(trial.candidate.kernel),
-        solver=Flow(tolerance=tolerance, max_dimension=MAX_DIMENSION),
+        solver=Flow(tolerance=min(TOLERANCE, tolerance), max_dimension=MAX_DIMENSION),
         schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
         stopping=Stopping(max_r2=max_r2, max_iter=2000),
         weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
@@ -224,5 +252,5 @@ def _rounding(path: Path) -> float:
 
 
 def _error(trial: Trial) -> float:
-    """Root mean square of the errors on held-out rows."""
-    return math.sqrt(max(1.0 - trial.score, 1e-12))
+    """Root mean square of the errors on held-out rows; none are known where there were none."""
+    return 0.0 if math.isnan(trial.score) else math.sqrt(max(1.0 - trial.score, 1e-12))

@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib",),
     "capture_repr": ("_repr_html_",),
     "backreferences_dir": None,
+    "default_thumb_file": str(HERE / "images" / "demo.png"),  # of examples without a picture
 }
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True

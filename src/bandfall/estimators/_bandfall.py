@@ -20,48 +20,48 @@ _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies 
 class BandfallRegressor(IntervalRegressor):
     """Kernel regression with nothing to tune.
 
-    Trains with a falling bandwidth (`KernelDescentRegressor`) and chooses by held-out rows what
-    the paper's rule leaves open: how columns are encoded, how much each direction counts (a
-    metric learned from the gradients of the fit itself), the kernel, how fast the bandwidth
-    falls and when to stop. The model is a weighted average of the few best. Everything tried is
-    in `selection_`.
+    Trains with a falling bandwidth, as `KernelDescentRegressor` does, and uses held-out rows to
+    choose everything else: how columns are encoded, how much each direction counts (a metric
+    learned from the gradients of the fit itself), the kernel, how fast the bandwidth falls and
+    when to stop. The model is a weighted average of the best few. `selection_` lists everything
+    that was tried.
 
-    Takes tables as they are: categories, dates, missing values; see the guide.
+    Takes tables as they are, with categories, dates and missing values; see the guide.
 
     Parameters
     ----------
     kernels : sequence of str, optional
         Kernels to choose from; by default "gaussian" and "matern12".
     max_rounds : int >= 0, default=10
-        Most rounds of learning the metric; 0 counts all columns alike.
+        Maximum number of rounds of learning the metric; with 0 all columns count alike.
     n_members : int >= 1, default=4
-        Most models to average; 1 for a single one.
+        Maximum number of models to average; 1 keeps a single one.
     search_rows : int, default=5000
-        Most rows that candidates are trained on; the chosen ones are trained on all.
+        Maximum number of rows that candidates are trained on. The chosen ones get all rows.
     max_seconds : float > 0, optional
-        Time for the whole fit: the search ends while there is time for the final fits. Where it
-        does not suffice for all of them, `given_up_` says what was left out. The first trials
-        and a final fit of 2,000 rows take as long as they take.
+        Time limit for the whole fit: the search ends while there is time for the final fits. If
+        there is not enough for all of them, `given_up_` says what was left out. The first trials
+        and a final fit of 2,000 rows are always made, however long they take.
     random_state : int, RandomState or None, default=0
-        Chooses the held-out rows. The same seed gives the same model.
+        Seed for choosing the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30
         Bytes for kernel matrices.
     device : {"auto", None, "cpu", "cuda", "cuda:N", "dask"} or address, default="auto"
-        Where to compute: None for NumPy, else torch there. "auto" takes a GPU, if there is one,
-        for more than 2,000 rows. "dask" takes the workers of the current Dask client,
-        "tcp://host:8786" those of the scheduler there.
+        Where to compute: None for NumPy, otherwise torch on that device. "auto" uses a GPU, if
+        there is one, for more than 2,000 rows. "dask" uses the workers of the current Dask
+        client, "tcp://host:8786" those of the scheduler there.
     n_jobs : int, optional
-        Encodings to work on at a time; by default as many as there are cores where that pays.
+        Number of encodings to work on at a time; by default one per core if that is faster.
         The model does not depend on it.
     verbose : int or bool, default=0
-        1 tells on standard error whenever something better is found, 2 of everything tried.
+        1 prints to standard error whenever something better is found, 2 prints all trials.
 
     Attributes
     ----------
     members_ : list of Member
         The models that are averaged, heaviest first: candidate, root, path, weight.
     encoders_ : dict of str to TableEncoder
-        How columns are encoded for the members.
+        How the columns are encoded for the members.
     path_, metric_ : Path, ndarray
         Of the heaviest member: a path over its encoded, scaled columns, for the target in
         standard deviations.
@@ -70,20 +70,20 @@ class BandfallRegressor(IntervalRegressor):
     best_score_ : float
         R² of the average on held-out rows.
     held_out_rows_, held_out_predictions_, held_out_residuals_ : ndarray
-        Numbers of the rows of X that are the evidence (a row may be among them twice), what
-        models that had not seen them predicted, and how much more y is, in the units of y.
+        Row numbers of the held-out rows in X (a row may occur twice), what models that had not
+        seen them predicted, and y minus these predictions, in the units of y.
     interval_ : dict
         How `predict_interval` works: method ("constant", or what the size of errors depends on:
         "prediction", "metric"), the smoother's bandwidth, its gain (share by which the interval
         score on held-out rows is below that of constant widths), n_rows (held out).
     selection_ : dict of str to ndarray
-        Everything tried, one entry a trial: encoding, n_rounds, kernel, min_speed; loss (mean
+        Everything tried, one entry per trial: encoding, n_rounds, kernel, min_speed; loss (mean
         of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
         (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
         over folds). ``pandas.DataFrame(selection_)`` makes a table.
     given_up_ : list of str
-        What was left out to be in time (`max_seconds`) or because a callback ended the search:
-        trials, members, rows. Empty otherwise.
+        What was left out because of `max_seconds` or because a callback ended the search:
+        trials, members, rows. Otherwise empty.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each feature, in standard deviations
         of its encoded columns; sums to 1.

@@ -23,12 +23,12 @@ from bandfall.selection.tuning import Tuned
 class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
     """Kernel classification with nothing to tune.
 
-    The search of `BandfallRegressor`, judged by log-loss: paths with a falling bandwidth train on
-    a column for every class, whose zero is the class's share in the training rows. Far from all
-    data these shares come out. Probabilities follow from the outputs by clipping or by a softmax
-    with a temperature, whichever suits held-out rows.
+    Uses the search of `BandfallRegressor`, judged by log-loss. Paths with a falling bandwidth train
+    on one column for every class, whose zero is the class's share of the training rows. Far from
+    all data these shares are the prediction. The outputs become probabilities by clipping or by a
+    softmax with a temperature, whichever suits the held-out rows better.
 
-    Takes tables as they are: categories, dates, missing values; see the guide.
+    Takes tables as they are, with categories, dates and missing values; see the guide.
 
     Parameters
     ----------
@@ -36,25 +36,25 @@ class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
 n_jobs, verbose
         As in `BandfallRegressor`.
     class_weight : dict, "balanced" or None, default=None
-        How much the rows of a class count, times `sample_weight`; "balanced" lets all classes
-        count alike. Probabilities then are those under these weights.
+        How much the rows of a class count, times `sample_weight`; with "balanced" all classes
+        count alike. The probabilities are then those under these weights.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     prior_ : ndarray of shape (n_classes,)
-        Weighted shares of the classes in the training rows: what comes out far from them.
+        Weighted shares of the classes in the training rows, predicted far from them.
     members_, encoders_, path_, metric_, best_params_, feature_importances_
         As in `BandfallRegressor`.
     link_ : Link
-        From outputs to probabilities: its kind ("clip" or "softmax") and parameter.
+        How outputs become probabilities: its kind ("clip" or "softmax") and parameter.
     best_score_ : float
         Minus the log-loss of the average on held-out rows.
     held_out_rows_, held_out_probabilities_ : ndarray
-        Numbers of the rows of X that are the evidence, and the probabilities that models gave
-        that had not seen them.
+        Row numbers of the held-out rows in X, and the probabilities given by models that had
+        not seen them.
     selection_ : dict of str to ndarray
-        Everything tried, one entry a trial: as in `BandfallRegressor`, with the log-loss as loss.
+        Everything tried, one entry per trial, as in `BandfallRegressor`; the loss is the log-loss.
     n_features_in_, feature_names_in_
 
     Examples
@@ -134,7 +134,7 @@ n_jobs, verbose
         return self._log_probabilities(X).astype(self._dtype, copy=False)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Log-odds of the second of two classes; of more, logarithms of all probabilities.
+        """Log-odds of the second of two classes; with more, logarithms of all probabilities.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ n_jobs, verbose
         return values.astype(self._dtype, copy=False)
 
     def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
-        """Probabilities along training, from simple to final.
+        """Probabilities during training, from the simplest model to the final one.
 
         The member with the most stages sets the pace; the others keep step.
         """

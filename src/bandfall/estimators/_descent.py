@@ -52,13 +52,13 @@ from bandfall.schedules import MinimumSpeed
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     """Kernel regression whose bandwidth falls to zero while it trains (KGD-D, Algorithm 1).
 
-    Starts as wide as the data and follows the gradient of the squared error; whenever R² on
-    training data rises slower than `min_speed`, the bandwidth shrinks until it rises fast
-    enough. Simple structure is learned first, fine structure later; at the end the model
-    interpolates its training data and, as a rule, still generalises.
+    Training starts with a bandwidth as wide as the data and follows the gradient of the squared
+    error. Whenever R² on the training data rises more slowly than `min_speed`, the bandwidth
+    shrinks until R² rises fast enough. Simple structure is learned first, fine structure later.
+    At the end the model interpolates its training data and usually still generalises.
 
-    Features should be on comparable scales (``StandardScaler``). With several targets every
-    column is centred and scaled to unit norm inside, so that the R² that steers training is
+    Features should be on comparable scales (``StandardScaler``). With several targets, every
+    column is centred and scaled to unit norm internally, so the R² that steers training is
     the mean of the columns' R².
 
     Parameters
@@ -68,12 +68,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         k(u) of u = distance/bandwidth.
     min_speed : float > 0, default=0.1
         v, the slowest rise of training R² per unit of training time that is accepted before
-        the bandwidth shrinks. Smaller values stay longer with wide bandwidths.
+        the bandwidth shrinks. Smaller values keep the bandwidth wide for longer.
     bandwidth : float >= 0, optional
-        Start bandwidth σ₀; by default the largest distance between two training rows, raised
-        to `min_bandwidth` where that is larger.
+        Start bandwidth σ₀; by default the largest distance between two training rows, or
+        `min_bandwidth` if that is larger.
     min_bandwidth : float >= 0, default=0.0
-        Floor σ_m.
+        Floor σ_m: the bandwidth falls no further.
     max_r2 : float in (0, 1], default=0.999
         Training ends when R² on training data reaches this.
     max_time : float > 0, optional
@@ -86,7 +86,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     validation_fraction : float in (0, 1), optional
         Share of rows held out; the path is cut after the stage that predicts them best.
     random_state : int, RandomState or None, default=None
-        Chooses the held-out rows.
+        Seed for choosing the held-out rows.
     warm_start : bool, default=False
         Continue the path of an earlier fit on the same rows (X, y, weights) with the same
         kernel and kind of solver, after raising `max_r2` or `max_time` or lowering
@@ -94,9 +94,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
     device : {None, "auto", "cpu", "cuda", "cuda:N", "dask"} or address, default=None
-        Where to train and predict: None with NumPy, "cpu" or "cuda" with torch there, "auto" on
-        a GPU, if there is one, for more than 2,000 rows and with NumPy otherwise; "dask" on the
-        workers of the current Dask client, "tcp://host:8786" on those of the scheduler there.
+        Where to train and predict. None uses NumPy, "cpu" or "cuda" torch on that device. "auto"
+        uses a GPU, if there is one, for more than 2,000 rows and NumPy otherwise. "dask" uses the
+        workers of the current Dask client, "tcp://host:8786" those of the scheduler there.
 
     Attributes
     ----------

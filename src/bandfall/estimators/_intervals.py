@@ -42,8 +42,8 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """Intervals that contain the target of a new row with a promised probability.
 
-        Conformal prediction from errors at held-out rows (see `interval_`): the promise needs new
-        rows that are drawn like the training rows, and holds on average over them.
+        This is conformal prediction from the errors on held-out rows (see `interval_`). The promise
+        holds on average over new rows that come from the same source as the training rows.
 
         Parameters
         ----------
@@ -53,8 +53,8 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
         Returns
         -------
         ndarray of shape (n_samples, 2), or (n_samples, 2, c) for a sequence
-            Lower and upper ends; with several targets (n_samples, n_outputs, 2[, c]). Infinite,
-            with a warning, where held-out rows are too few for a coverage.
+            Lower and upper ends; with several targets (n_samples, n_outputs, 2[, c]). If there
+            are too few held-out rows for a coverage, they are infinite, with a warning.
         """
         coverages = _checked_levels("coverage", coverage)
         tails = 0.5 - 0.5 * coverages
@@ -63,7 +63,7 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
         return ends[..., 0] if np.ndim(coverage) == 0 else ends
 
     def predict_quantiles(self, X: Any, levels: Any) -> np.ndarray:
-        """Quantiles of the target at new rows, each erring to the outside.
+        """Quantiles of the target at new rows, each erring away from the median.
 
         Parameters
         ----------

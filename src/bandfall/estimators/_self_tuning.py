@@ -117,11 +117,11 @@ class SelfTuning(
             May hold missing values; a frame may hold categories, text, dates and booleans.
         y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            How much rows count, relative to each other.
+            How much each row counts, relative to the others.
         groups : array-like of shape (n_samples,), optional
-            What rows belong to: those of a group (a patient, a site) are held out together, so
-            that everything is judged, and intervals are measured, at groups that models have
-            not seen. Without groups, equal rows are held out together.
+            The group (a patient, a site) that each row belongs to. Rows of a group are held out
+            together, so that models are judged, and intervals are measured, on groups that they
+            have not seen. Without groups, equal rows are held out together.
 
         Returns
         -------
@@ -210,10 +210,11 @@ class SelfTuning(
         return light
 
     def novelty(self, X: Any) -> np.ndarray:
-        """How far rows are from those trained on, in a metric that the model has learned.
+        """How far rows are from the training rows, in a metric that the model has learned.
 
-        It is that of the heaviest member with plain ("standard") columns, or of the heaviest of
-        all where there is none: other encodings take values beyond those seen for the nearest.
+        The metric is that of the heaviest member with plain ("standard") columns, or of the
+        heaviest of all if there is none. Other encodings treat values beyond the range seen in
+        training like the nearest one inside it.
 
         Parameters
         ----------

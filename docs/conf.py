@@ -33,7 +33,7 @@ default_role = "literal"
 toc_object_entries_show_parents = "hide"
 
 myst_heading_anchors = 3
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 
 autosummary_generate = True
 autodoc_typehints = "none"

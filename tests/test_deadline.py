@@ -9,6 +9,7 @@ from sklearn.datasets import make_friedman1
 
 import bandfall.selection.deadline as deadline_module
 from bandfall import BandfallRegressor
+from bandfall.descent import Status
 from bandfall.selection import members as members_module
 from bandfall.selection.deadline import Deadline
 
@@ -170,6 +171,27 @@ def test_what_all_rows_take_is_measured_before_they_are_trained_on(
     assert "trained on 100 of 120 rows" in slow.given_up_
     monkeypatch.setattr(members_module, "_LONG_PATH", (60, 800))
     assert len(search(rows, max_seconds=1e3, memory_budget=memory_budget).path_.X) == 120
+
+
+def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypatch):
+    """Whatever was expected of it: a path that is cut off is a model all the same."""
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
+    monkeypatch.setattr(members_module, "_LONG_PATH", (0, 0))
+    fit_member = members_module._fit_member
+
+    def late(*arguments):
+        clock.now = 1e6
+        return fit_member(*arguments)
+
+    monkeypatch.setattr(members_module, "_fit_member", late)
+    clock.step = 1e-6
+    model = search(rows, max_seconds=1e3)
+    assert model.path_.status is Status.INTERRUPTED
+    assert len(model.path_.bandwidths) == 1
+    goal = unlimited.members_[0].max_r2
+    told = f"a model was trained to R² {model.path_.r2:.4f} in place of {goal:.4f}"
+    assert told in model.given_up_
+    assert np.all(np.isfinite(model.predict(rows[0])))
 
 
 def test_few_rows_are_all_trained_on(rows):

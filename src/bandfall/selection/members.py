@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandfall.descent import Flow, Path, Stopping, fit_path
+from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.operators.symmetric import symmetric_bytes
@@ -29,7 +29,7 @@ from bandfall.selection.tuning import Tuned
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
 _PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
-_LONG_PATH = (60, 800)  # bandwidths and products of a path that nothing ends early
+_LONG_PATH = (25, 700)  # bandwidths and products of a path that takes its time
 _USUAL_PATH = (15, 600)  # the same of one in the middle
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
 # Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
@@ -92,7 +92,7 @@ def fit_members(
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
             break
         with deadline.timed(len(everything), n_ladders):
-            fitted[trial] = _fit_member(rows, everything, trial, tuned.scouts)
+            fitted[trial] = _fit_member(rows, everything, trial, tuned.scouts, deadline)
     n_left = len(tuned.members) - len(fitted)
     if n_left and tuned.among is not None:
         deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
@@ -201,20 +201,24 @@ class HeldMembers(HeldParts):
     ) -> tuple[np.ndarray, Path]:
         """Metric and path of a member."""
         (part,) = self.parts([0], [roots])
-        return _fit_member(part.rows, part, trial, scouts)
+        return _fit_member(part.rows, part, trial, scouts, Deadline())
 
 
 def _fit_member(
-    rows: Rows, part: Part, trial: Trial, scouts: Mapping[tuple[str, int], Trial]
+    rows: Rows,
+    part: Part,
+    trial: Trial,
+    scouts: Mapping[tuple[str, int], Trial],
+    deadline: Deadline,
 ) -> tuple[np.ndarray, Path]:
     """Metric and path over the training rows of a part."""
     candidate = trial.candidate
     learn_metrics([part], candidate.encoding, candidate.n_rounds, scouts)
     root = part.root(candidate.encoding, candidate.n_rounds)
     Z, _ = rows.views[candidate.encoding].columns(part.train, part.held_out)
-    path = _fit(rows, part.train, scaled(Z, root), trial)
+    path = _fit(rows, part.train, scaled(Z, root), trial, deadline)
     if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
-        path = _fit(rows, part.train, scaled(Z.astype(np.float64), root), trial)
+        path = _fit(rows, part.train, scaled(Z.astype(np.float64), root), trial, deadline)
     return root, path
 
 
@@ -230,11 +234,13 @@ def _stop(trial: Trial) -> float:
     return min(max(r2, 1e-3), enough, MAX_R2)
 
 
-def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial) -> Path:
-    """The path of a trial over training rows X, stopped where its search said."""
+def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, deadline: Deadline) -> Path:
+    """The path of a trial over training rows X, stopped where its search said, or in time."""
     max_r2 = _stop(trial)
     tolerance = max(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial))
-    return fit_path(
+    # Few rows are never long; a path that is cut off at once would be no model at all.
+    long = deadline.bounded and len(train) > _PROBED_ROWS
+    path = fit_path(
         X,
         rows.y[train].astype(X.dtype),
         get_kernel(trial.candidate.kernel),
@@ -243,7 +249,11 @@ def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial) -> Path:
         stopping=Stopping(max_r2=max_r2, max_iter=2000),
         weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
         backend=rows.backend,
+        watcher=(lambda progress: deadline.left <= 0.0) if long else None,
     )
+    if path.status is Status.INTERRUPTED:
+        deadline.give_up(f"a model was trained to R² {path.r2:.4f} in place of {max_r2:.4f}")
+    return path
 
 
 def _rounding(path: Path) -> float:

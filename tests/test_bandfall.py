@@ -161,6 +161,31 @@ def test_order_of_columns_does_not_matter(friedman, fitted):
     assert_allclose(permuted.feature_importances_, fitted.feature_importances_[order], rtol=1e-5)
 
 
+def test_training_rows_are_known_by_their_bits(friedman, fitted):
+    """Stages of bandwidth zero act on rows that equal a training row."""
+    X, *_ = friedman
+    assert_array_equal(fitted._model_rows(X), fitted.path_.X)
+
+
+def test_order_of_columns_tips_no_choice_in_float32():
+    """Rounding of sums over columns would, where many rows are searched in single precision."""
+    X, y = make_friedman1(560, noise=1.0, random_state=0)
+    table = {f"x{j}": column for j, column in enumerate(X.T)}
+    table["colour"] = np.array(["red", "green", "blue", "grey"])[(4 * X[:, 5]).astype(int)]
+    search = BandfallRegressor(kernels=("gaussian",), max_rounds=2)
+    first = clone(search).fit(table, y)
+    other = clone(search).fit(dict(reversed(table.items())), y)
+    assert first.path_.X.dtype == np.float32
+    for name, values in first.selection_.items():
+        assert_array_equal(other.selection_[name], values)
+    rows = {name: values[:50] for name, values in table.items()}
+    turned = dict(reversed(rows.items()))
+    assert_allclose(other.predict(turned), first.predict(rows), atol=1e-4)
+    assert_allclose(other.feature_importances_[::-1], first.feature_importances_, rtol=1e-4)
+    expected = first.predict_interval(rows)
+    assert_allclose(other.predict_interval(turned), expected, atol=1e-3)
+
+
 def test_repetition_of_columns_hardly_matters(friedman, fitted):
     X, y, X_test, y_test = friedman
     base = fitted.score(X_test, y_test)

@@ -34,7 +34,7 @@ from bandfall.selection.deadline import Deadline
 from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import tune
-from bandfall.selection.views import Encoded, TargetEncoded
+from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
 
 # "target" where there is a category that a mean target can stand for.
 ENCODINGS: dict[str, dict[str, Any]] = {
@@ -237,10 +237,13 @@ class SelfTuning(
         for name, settings in ENCODINGS.items():
             encoder = TableEncoder(**settings)
             Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
+            order = order_by_content(Z)
             if encoder.uses_target:
-                views[name] = TargetEncoded(encoder, table, codes, weights, Z)
-            elif not any(np.array_equal(Z, other.Z) for other in views.values()):
-                views[name] = Encoded(Z)
+                views[name] = TargetEncoded(encoder, table, codes, weights, Z, order)
+            elif not any(
+                np.array_equal(np.take(Z, order, axis=1), other.Z) for other in views.values()
+            ):
+                views[name] = Encoded(Z, order)
             if name in views:
                 self.encoders_[name] = encoder
         if groups is None:
@@ -306,8 +309,10 @@ class SelfTuning(
         for member in self.members_:
             encoding = member.candidate.encoding
             product = gradient_outer_product(member.path, backend=rows.backend)
-            Z, _ = rows.views[encoding].columns(np.arange(len(rows)), np.arange(0))
-            squares = slopes(product, member.root) ** 2 * Z.var(axis=0, dtype=np.float64)
+            view = rows.views[encoding]
+            Z, _ = view.columns(np.arange(len(rows)), np.arange(0))
+            variances = Z.var(axis=0, dtype=np.float64)[view.places]
+            squares = slopes(product, member.root) ** 2 * variances
             shares += member.weight * np.bincount(
                 self.encoders_[encoding].sources, weights=squares, minlength=self.n_features_in_
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -211,15 +211,28 @@ def _fit_member(
     scouts: Mapping[tuple[str, int], Trial],
     deadline: Deadline,
 ) -> tuple[np.ndarray, Path]:
-    """Metric and path over the training rows of a part."""
+    """Metric and path over the training rows of a part, for columns as the encoder gives them."""
     candidate = trial.candidate
     learn_metrics([part], candidate.encoding, candidate.n_rounds, scouts)
     root = part.root(candidate.encoding, candidate.n_rounds)
-    Z, _ = rows.views[candidate.encoding].columns(part.train, part.held_out)
+    view = rows.views[candidate.encoding]
+    Z, _ = view.columns(part.train, part.held_out)
     path = _fit(rows, part.train, scaled(Z, root), trial, deadline)
     if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
         path = _fit(rows, part.train, scaled(Z.astype(np.float64), root), trial, deadline)
-    return root, path
+    return _as_encoded(root, path, Z, view.places)
+
+
+def _as_encoded(
+    root: np.ndarray, path: Path, Z: np.ndarray, places: np.ndarray
+) -> tuple[np.ndarray, Path]:
+    """Metric and path for columns that stand at `places` of Z.
+
+    Rows are scaled anew: stages of bandwidth zero know them by the bits that `predict` finds.
+    """
+    root = root[places] if root.ndim == 1 else root[np.ix_(places, places)]
+    X = scaled(np.take(Z, places, axis=1).astype(path.X.dtype, copy=False), root)
+    return root, replace(path, model=replace(path.model, X=X))
 
 
 def _stop(trial: Trial) -> float:

@@ -9,12 +9,19 @@ import numpy as np
 from bandfall.encoding import Table, TableEncoder
 from bandfall.encoding.target_mean import TargetMean
 
+_COMPARED_ROWS = 2000
+
 
 class View(Protocol):
     """A table under one encoding."""
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Encoded training rows and new rows, learned from the training rows where it matters."""
+        ...
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where in the view each column of the encoder is, shape (width,)."""
         ...
 
 
@@ -24,10 +31,19 @@ class Encoded:
     Parameters
     ----------
     Z : ndarray of shape (n, width)
+        As the encoder gives them.
+    order : ndarray of int, shape (width,), optional
+        Where in Z each column of the view is; the same place by default.
     """
 
-    def __init__(self, Z: np.ndarray):
-        self.Z = Z
+    def __init__(self, Z: np.ndarray, order: np.ndarray | None = None):
+        self._order = np.arange(Z.shape[1]) if order is None else order
+        self.Z = Z if order is None else np.take(Z, order, axis=1)
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where in the view each column of the encoder is, shape (width,)."""
+        return np.argsort(self._order)
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows of Z."""
@@ -46,6 +62,8 @@ class TargetEncoded(Encoded):
     weights : ndarray of shape (n,) or None
     Z : ndarray of shape (n, width)
         All rows as the encoder gave them when it learned.
+    order : ndarray of int, shape (width,), optional
+        Where in Z each column of the view is; the same place by default.
     """
 
     def __init__(
@@ -55,11 +73,12 @@ class TargetEncoded(Encoded):
         y: np.ndarray,
         weights: np.ndarray | None,
         Z: np.ndarray,
+        order: np.ndarray | None = None,
     ):
-        super().__init__(Z)
+        super().__init__(Z, order)
         self._columns = encoder.schema.check(table, warn=False).columns
         self._places = {
-            one.position: np.flatnonzero(encoder.sources == one.position)
+            one.position: self.places[encoder.sources == one.position]
             for one in encoder.categories_
             if isinstance(one, TargetMean)
         }
@@ -86,3 +105,19 @@ class TargetEncoded(Encoded):
                 Z[:, places] = encoded
                 Z_new[:, places] = mean.transform(column.take(new))[0]
         return Z, Z_new
+
+
+def order_by_content(Z: np.ndarray) -> np.ndarray:
+    """Columns of Z in an order that follows from their values, not from where they stand.
+
+    Sums over columns round differently in another order, and rounding tips choices between
+    models that are all but equal.
+
+    Examples
+    --------
+    >>> Z = np.array([[3.0, 1.0, 2.0]])
+    >>> np.array_equal(Z[:, order_by_content(Z)], Z[:, ::-1][:, order_by_content(Z[:, ::-1])])
+    True
+    """
+    keys = [column.tobytes() for column in Z[:_COMPARED_ROWS].T]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=int)

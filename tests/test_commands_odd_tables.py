@@ -85,6 +85,28 @@ def test_a_name_that_differs_in_blanks_or_capitals_is_suggested(target, tmp_path
     assert f"no column {target!r}; did you mean 'y'?" in line
 
 
+@pytest.mark.parametrize("seed", [-1, 2**32])
+@pytest.mark.parametrize("command", ["fit", "compare", "report"])
+def test_seeds_are_checked_first(command, seed, tmp_path):
+    done = call(command, tmp_path / "d.csv", "--target", "y", "--seed", seed)
+    assert done.exit_code == 2
+    assert "--seed" in done.stderr
+
+
+@pytest.mark.parametrize("word", ["NA", "#DIV/0!", "nan"])
+def test_one_row_without_a_number(word, tmp_path):
+    """Nothing else in the column says that it is one of numbers; the model does."""
+    table = numbers()
+    table.loc[::5, "a"] = np.nan
+    assert fit(csv_of(table), tmp_path).exit_code == 0
+    words, empty = (
+        call("predict", tmp_path / "m", "-", stdin=f"a,b\n{value},1\n".encode())
+        for value in (word, "")
+    )
+    assert words.exit_code == 0, words.output
+    assert words.stdout == empty.stdout
+
+
 class TestWeights:
     @pytest.mark.parametrize(("n_zero", "which"), [(24, "24 held-out"), (96, "96 training")])
     @pytest.mark.parametrize("command", ["fit", "compare"])

@@ -100,8 +100,10 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
     levels = [str(level) for level in column.dropna().unique()]
     style = text.number_style(levels) if kind == "text" else None
     if style is None:
-        parsed = pd.to_numeric(column.map(str, na_action="ignore"), errors="coerce")
-        wrong = (parsed.isna() & column.notna()).to_numpy()
+        words = column.map(str, na_action="ignore")
+        parsed = pd.to_numeric(words, errors="coerce")
+        missing = column.isna() | words.map(lambda word: str(word).lower() in text.NOT_AVAILABLE)
+        wrong = (parsed.isna() & ~missing).to_numpy(dtype=bool)
         if wrong.any():
             raise InputError(
                 f"column {column.name!r} of {name} has {_first(column, wrong)}, where a number "

@@ -63,7 +63,10 @@ EncodingOption = Annotated[
 FractionOption = Annotated[
     float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
 ]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed for choosing rows at random.")]
+SeedOption = Annotated[
+    int,
+    typer.Option("--seed", min=0, max=2**32 - 1, help="Seed for choosing rows at random."),
+]
 RowsOption = Annotated[
     int | None,
     typer.Option(

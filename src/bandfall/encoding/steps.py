@@ -12,6 +12,11 @@ from bandfall.encoding.standard import FARTHEST, TINIEST
 _ROUNDING = 1e-13  # of the largest knot: gaps this small are rounding
 _ROWS = 512  # at a time, so that their ramps stay in the processor's cache
 
+# Many rows show finer steps, and few features leave room for them.
+_FEWEST, _MOST = 12, 32
+_ROWS_PER_STEP = 200
+_WIDTH = 128
+
 
 @dataclass(frozen=True, eq=False)
 class Steps:
@@ -105,6 +110,19 @@ class Steps:
     def last(self) -> np.ndarray:
         """The last ramp of each feature."""
         return np.flatnonzero(np.diff(self.columns, append=-1))
+
+
+def steps_for(n_rows: int, n_features: int) -> int:
+    """Steps of a feature that so many rows tell apart, in a code that does not get wide.
+
+    Examples
+    --------
+    >>> from bandfall.encoding.steps import steps_for
+    >>> steps_for(1000, 4), steps_for(5000, 4), steps_for(50_000, 4), steps_for(50_000, 80)
+    (12, 25, 32, 12)
+    """
+    finest = min(_MOST, n_rows // _ROWS_PER_STEP, _WIDTH // max(1, n_features))
+    return max(_FEWEST, finest)
 
 
 def _knots(values: np.ndarray, n_steps: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from sklearn.utils import check_random_state
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
 from bandfall.encoding import Table, TableEncoder, prepare_table
+from bandfall.encoding.steps import steps_for
 from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
@@ -232,10 +233,11 @@ class SelfTuning(
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         codes, table = self._codes(y, weights), prepare_table(table)
+        n_steps = steps_for(len(y), self.n_features_in_)
         self.encoders_ = {}
         views: dict[str, Encoded] = {}
         for name, settings in ENCODINGS.items():
-            encoder = TableEncoder(**settings)
+            encoder = TableEncoder(**settings, n_steps=n_steps)
             Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
             order = order_by_content(Z)
             if encoder.uses_target:

@@ -15,7 +15,7 @@ _ROWS = 512  # at a time, so that their ramps stay in the processor's cache
 # Many rows show finer steps, and few features leave room for them.
 _FEWEST, _MOST = 12, 32
 _ROWS_PER_STEP = 200
-_WIDTH = 128
+_WIDTH = 160
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +118,11 @@ def steps_for(n_rows: int, n_features: int) -> int:
     Examples
     --------
     >>> from bandfall.encoding.steps import steps_for
-    >>> steps_for(1000, 4), steps_for(5000, 4), steps_for(50_000, 4), steps_for(50_000, 80)
+    >>> steps_for(1000, 4), steps_for(5000, 4), steps_for(50_000, 4), steps_for(50_000, 8)
     (12, 25, 32, 12)
     """
-    finest = min(_MOST, n_rows // _ROWS_PER_STEP, _WIDTH // max(1, n_features))
-    return max(_FEWEST, finest)
+    finest = _MOST if _MOST * n_features <= _WIDTH else _FEWEST
+    return max(_FEWEST, min(finest, n_rows // _ROWS_PER_STEP))
 
 
 def _knots(values: np.ndarray, n_steps: int) -> np.ndarray:

@@ -165,18 +165,18 @@ def test_what_all_rows_take_is_measured_before_they_are_trained_on(
     """A search does not tell: its paths end early, and its matrices fit the memory."""
     monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
-    monkeypatch.setattr(members_module, "_LONG_PATH", (10**9, 10**9))
+    monkeypatch.setattr(members_module, "_USUAL_PATH", (10**9, 10**9))
     slow = search(rows, max_seconds=1e3, memory_budget=memory_budget)
     assert len(slow.path_.X) == 100
     assert "trained on 100 of 120 rows" in slow.given_up_
-    monkeypatch.setattr(members_module, "_LONG_PATH", (60, 800))
+    monkeypatch.setattr(members_module, "_USUAL_PATH", (60, 800))
     assert len(search(rows, max_seconds=1e3, memory_budget=memory_budget).path_.X) == 120
 
 
 def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypatch):
     """Whatever was expected of it: a path that is cut off is a model all the same."""
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
-    monkeypatch.setattr(members_module, "_LONG_PATH", (0, 0))
+    monkeypatch.setattr(members_module, "_USUAL_PATH", (0, 0))
     fit_member = members_module._fit_member
 
     def late(*arguments):

@@ -29,8 +29,7 @@ from bandfall.selection.tuning import Tuned
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
 _PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
-_LONG_PATH = (25, 700)  # bandwidths and products of a path that takes its time
-_USUAL_PATH = (15, 600)  # the same of one in the middle
+_USUAL_PATH = (15, 550)  # bandwidths and products
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
 # Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
 _LEFT = 0.03
@@ -109,10 +108,7 @@ def expected_seconds(rows: Rows, n_members: int) -> float:
     if len(rows) <= _PROBED_ROWS:
         return 0.0
     growth = (len(rows) / _PROBED_ROWS) ** 2
-    paths = [
-        _seconds_of_a_path(rows, Candidate(encoding), _PROBED_ROWS, _USUAL_PATH)
-        for encoding in rows.views
-    ]
+    paths = [_seconds_of_a_path(rows, Candidate(encoding), _PROBED_ROWS) for encoding in rows.views]
     return n_members * growth * float(np.mean(paths))
 
 
@@ -121,7 +117,7 @@ def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray
     n_ladders = _n_ladders(tuned.members[0][0], tuned.roots)
     if deadline.bounded and len(rows) > _PROBED_ROWS:
         heaviest = tuned.members[0][0].candidate
-        seconds = _seconds_of_a_path(rows, heaviest, _PROBED_ROWS, _LONG_PATH)
+        seconds = _seconds_of_a_path(rows, heaviest, _PROBED_ROWS)
         deadline.learn(_PROBED_ROWS, PATH, seconds)
     n = deadline.affordable_rows(len(rows), n_ladders)
     if n == len(rows):
@@ -130,12 +126,8 @@ def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
 
 
-def _seconds_of_a_path(
-    rows: Rows, candidate: Candidate, n_rows: int, counts: tuple[int, int]
-) -> float:
+def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
     """What a path over some rows would take at the pace of all: two products tell.
-
-    `counts` are its bandwidths and products.
 
     A search is no measure of it. Its paths end where they get worse, and its matrices are kept,
     where those of all rows may have to be evaluated anew for every product.
@@ -155,7 +147,7 @@ def _seconds_of_a_path(
     finally:
         rows.backend.release(operator)
     kept = symmetric_bytes(len(rows), X.dtype) <= rows.backend.budget
-    n_bandwidths, n_products = counts
+    n_bandwidths, n_products = _USUAL_PATH
     return n_bandwidths * evaluated + n_products * (repeated if kept else evaluated)
 
 

@@ -194,6 +194,58 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypat
     assert np.all(np.isfinite(model.predict(rows[0])))
 
 
+class Enough:
+    """A callback that wants the fit to end after some tasks, as Ctrl-C does."""
+
+    def __init__(self, n_tasks):
+        self.n_left = n_tasks
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context, **_): ...
+
+    def on_fit_task_end(self, estimator, context, **_):
+        self.n_left -= 1
+        return self.n_left == 0
+
+
+def interrupted_after(rows, n_tasks, monkeypatch):
+    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
+    model = BandfallRegressor(max_rounds=1, n_jobs=1)
+    model.set_callbacks(Enough(n_tasks))
+    return model.fit(*rows)
+
+
+def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypatch):
+    """Whether in the search or in the first of the final fits, which may take an hour."""
+    whole = interrupted_after(rows, 10**9, monkeypatch)
+    assert len(whole.path_.X) == 120
+    n_trials = (
+        10**9
+        - whole._skl_callbacks[0].n_left
+        - sum(len(member.path.bandwidths) for member in whole.members_)
+    )
+    for n_tasks in (2, n_trials // 2):
+        model = interrupted_after(rows, n_tasks, monkeypatch)
+        assert len(model.members_) == 1
+        assert len(model.path_.X) == 100
+        assert model.path_.status is not Status.INTERRUPTED
+        assert any("trained on 100 of 120 rows" in what for what in model.given_up_)
+
+
+def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(rows, monkeypatch):
+    whole = interrupted_after(rows, 10**9, monkeypatch)
+    n_tasks = 10**9 - whole._skl_callbacks[0].n_left
+    model = interrupted_after(rows, n_tasks - 3, monkeypatch)
+    assert 0 < len(model.members_) < len(whole.members_)
+    assert len(model.path_.X) == 120
+    assert model.path_.status is not Status.INTERRUPTED
+    assert any("left out of the average" in what for what in model.given_up_)
+
+
 def test_few_rows_are_all_trained_on(rows):
     model = search(rows, max_seconds=1e-9)
     assert len(model.path_.X) == 120

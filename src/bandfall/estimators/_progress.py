@@ -33,6 +33,7 @@ class Progress:
         self._measure = measure
         self._start = time.monotonic()
         self._least = math.inf
+        self._over = False
         self._lock = threading.Lock()  # encodings are searched side by side
 
     def begins(self, n_rows: int, seconds: float, bounded: bool) -> None:
@@ -55,7 +56,11 @@ class Progress:
             better, self._least = trial.loss < self._least, min(trial.loss, self._least)
             if self._verbose > 1 or better:
                 self._say(f"{self._words(trial)}{', the best so far' if better else ''}")
-        return self._reports.task("trial")
+        return self._asked("trial")
+
+    def interrupted(self) -> bool:
+        """Whether the fit is to end; asked where it takes long, after every stage."""
+        return self._asked("stage")
 
     def chosen(self, tuned: Tuned, n_rows: int) -> None:
         """The search is over; what it chose is fitted to all rows."""
@@ -68,6 +73,11 @@ class Progress:
         for what in given_up:
             self._say(f"given up: {what}")
         self._say("done")
+
+    def _asked(self, task: str) -> bool:
+        """Report a task; whether a callback wants the fit to end, or has ever wanted it."""
+        self._over = self._reports.task(task) or self._over
+        return self._over
 
     def _words(self, trial: Trial) -> str:
         one = trial.candidate

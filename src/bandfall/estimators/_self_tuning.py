@@ -166,7 +166,7 @@ class SelfTuning(
                 n_jobs=self.n_jobs,
             )
         progress.chosen(tuned, len(rows))
-        self.members_, tuned = fit_members(rows, tuned, deadline)
+        self.members_, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
         self.given_up_ = deadline.given_up
         used = {member.candidate.encoding for member in self.members_}
         self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}

@@ -60,6 +60,10 @@ class Deadline:
         """Whether only what the final fits will take is left."""
         return self._search_left <= 0.0
 
+    def end(self) -> None:
+        """Let it be now: somebody does not want to wait."""
+        self._seconds = min(self._seconds, clock() - self._start)
+
     def reserve(self, n_rows: int, n_ladders: float) -> None:
         """Announce final fits."""
         self._reserved = n_ladders * n_rows**2

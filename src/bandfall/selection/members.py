@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
+from bandfall.descent.recorder import Watcher
 from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.operators.symmetric import symmetric_bytes
@@ -74,15 +75,22 @@ def default_choice(n_rows: int) -> Tuned:
 
 
 def fit_members(
-    rows: Rows, tuned: Tuned, deadline: Deadline | None = None
+    rows: Rows,
+    tuned: Tuned,
+    deadline: Deadline | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Member], Tuned]:
     """Fit what was chosen to all rows, and tell what was chosen in the end.
 
     Metrics are learned on all rows, or taken over. Members that there is no time for, the
     lightest, are left out of the average; where the heaviest alone takes too long, it is fitted
-    to fewer rows.
+    to fewer rows. `interrupted` is asked after every stage of a long fit. Once it says yes, the
+    members that are there make the model, or, if there is none, the heaviest on as few rows as
+    take seconds.
     """
     deadline = deadline or Deadline()
+    if len(rows) > _PROBED_ROWS and interrupted():
+        deadline.end()
     everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
     everything.roots.update(tuned.roots)
     fitted = _fitted_elsewhere(rows, everything, tuned, deadline)
@@ -91,7 +99,16 @@ def fit_members(
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
             break
         with deadline.timed(len(everything), n_ladders):
-            fitted[trial] = _fit_member(rows, everything, trial, tuned.scouts, deadline)
+            root, path = _fit_member(rows, everything, trial, tuned.scouts, deadline, interrupted)
+        if path.status is Status.INTERRUPTED and interrupted():
+            deadline.end()
+            if fitted:
+                break
+            return fit_members(rows, tuned, deadline)
+        if path.status is Status.INTERRUPTED:
+            goal = _stop(trial)
+            deadline.give_up(f"a model was trained to R² {path.r2:.4f} in place of {goal:.4f}")
+        fitted[trial] = root, path
     n_left = len(tuned.members) - len(fitted)
     if n_left and tuned.among is not None:
         deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
@@ -193,7 +210,7 @@ class HeldMembers(HeldParts):
     ) -> tuple[np.ndarray, Path]:
         """Metric and path of a member."""
         (part,) = self.parts([0], [roots])
-        return _fit_member(part.rows, part, trial, scouts, Deadline())
+        return _fit_member(part.rows, part, trial, scouts, Deadline(), lambda: False)
 
 
 def _fit_member(
@@ -202,16 +219,24 @@ def _fit_member(
     trial: Trial,
     scouts: Mapping[tuple[str, int], Trial],
     deadline: Deadline,
+    interrupted: Callable[[], bool],
 ) -> tuple[np.ndarray, Path]:
     """Metric and path over the training rows of a part, for columns as the encoder gives them."""
+    # Few rows are never long; a path that is cut off at once would be no model at all.
+    watched = len(part) > _PROBED_ROWS
+
+    def fit(X: np.ndarray) -> Path:
+        watcher = (lambda _: deadline.left <= 0.0 or interrupted()) if watched else None
+        return _fit(rows, part.train, X, trial, watcher)
+
     candidate = trial.candidate
     learn_metrics([part], candidate.encoding, candidate.n_rounds, scouts)
     root = part.root(candidate.encoding, candidate.n_rounds)
     view = rows.views[candidate.encoding]
     Z, _ = view.columns(part.train, part.held_out)
-    path = _fit(rows, part.train, scaled(Z, root), trial, deadline)
+    path = fit(scaled(Z, root))
     if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
-        path = _fit(rows, part.train, scaled(Z.astype(np.float64), root), trial, deadline)
+        path = fit(scaled(Z.astype(np.float64), root))
     return _as_encoded(root, path, Z, view.places)
 
 
@@ -239,13 +264,13 @@ def _stop(trial: Trial) -> float:
     return min(max(r2, 1e-3), enough, MAX_R2)
 
 
-def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, deadline: Deadline) -> Path:
-    """The path of a trial over training rows X, stopped where its search said, or in time."""
+def _fit(
+    rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None
+) -> Path:
+    """The path of a trial over training rows X, stopped where its search said."""
     max_r2 = _stop(trial)
     tolerance = max(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial))
-    # Few rows are never long; a path that is cut off at once would be no model at all.
-    long = deadline.bounded and len(train) > _PROBED_ROWS
-    path = fit_path(
+    return fit_path(
         X,
         rows.y[train].astype(X.dtype),
         get_kernel(trial.candidate.kernel),
@@ -254,11 +279,8 @@ def _fit(rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, deadline: D
         stopping=Stopping(max_r2=max_r2, max_iter=2000),
         weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
         backend=rows.backend,
-        watcher=(lambda progress: deadline.left <= 0.0) if long else None,
+        watcher=watcher,
     )
-    if path.status is Status.INTERRUPTED:
-        deadline.give_up(f"a model was trained to R² {path.r2:.4f} in place of {max_r2:.4f}")
-    return path
 
 
 def _rounding(path: Path) -> float:

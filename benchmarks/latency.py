@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 from sklearn.datasets import make_friedman1
@@ -34,11 +35,18 @@ def latencies(predict, row, n_calls):
 
 
 def compressed(model, tolerance):
-    """The same estimator with a compressed path."""
+    """Compress the paths of an estimator; what that did."""
     last = model[-1] if hasattr(model, "steps") else model
-    before = len(last.path_)
-    last.path_ = last.path_.compress(tolerance)
-    return f"{before} → {len(last.path_)} stages, error {last.path_.compression_error:.1e}"
+    if isinstance(last, BandfallRegressor):
+        before = [member.path for member in last.members_]
+        after = [path.compress(tolerance) for path in before]
+        pairs = zip(last.members_, after, strict=True)
+        last.members_ = [replace(member, path=path) for member, path in pairs]
+    else:
+        before, after = [last.path_], [last.path_.compress(tolerance)]
+        (last.path_,) = after
+    error = max(path.compression_error for path in after)
+    return f"{sum(map(len, before))} → {sum(map(len, after))} stages, error {error:.1e}"
 
 
 def show(name, times, reference):

@@ -138,3 +138,11 @@ def test_curves_of_any_number_of_runs(r2):
 def test_bad_scores_are_named(summary, r2):
     with pytest.raises(ValueError, match="r2 must be"):
         summary(r2)
+
+
+def test_pairs_that_are_equal_do_not_count():
+    """Sixty pairs of which one differs are one pair: too few for a normal approximation."""
+    scores, rival = np.zeros(60), np.zeros(60)
+    scores[7] = 1.0
+    assert superiority_p_value(scores, rival) == 0.5
+    assert superiority_p_value(rival, scores) == 1.0

@@ -8,8 +8,11 @@ bandwidth fell to zero. It reaches in hundreds of epochs what plain descent need
 for.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from bandfall import KernelDescentRegressor, NeuralDescentRegressor
 from bandfall.datasets import make_sine
@@ -20,8 +23,9 @@ order = np.argsort(X_new[:, 0])  # to draw curves
 X_new, y_new = X_new[order], y_new[order]
 
 # %%
-# Both networks are trained for the same 400 epochs.
+# Both networks are trained for the same 400 epochs, which is not the end for either.
 
+warnings.simplefilter("ignore", ConvergenceWarning)
 controlled = NeuralDescentRegressor(hidden=(50,), max_iter=400, random_state=0).fit(X, y)
 plain = NeuralDescentRegressor(
     hidden=(50,), max_iter=400, tangent_control=False, random_state=0

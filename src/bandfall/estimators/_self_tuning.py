@@ -240,12 +240,11 @@ class SelfTuning(
             encoder = TableEncoder(**settings, n_steps=n_steps)
             Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
             order = order_by_content(Z)
+            view = Encoded(Z, order)
             if encoder.uses_target:
                 views[name] = TargetEncoded(encoder, table, codes, weights, Z, order)
-            elif not any(
-                np.array_equal(np.take(Z, order, axis=1), other.Z) for other in views.values()
-            ):
-                views[name] = Encoded(Z, order)
+            elif not any(np.array_equal(view.Z, other.Z) for other in views.values()):
+                views[name] = view
             if name in views:
                 self.encoders_[name] = encoder
         if groups is None:

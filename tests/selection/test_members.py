@@ -81,6 +81,12 @@ def test_targets_are_not_met_closer_than_the_held_out_error_is_worth(score):
     assert member.path.r2 >= enough - 1e-4 * (1.0 - enough) - 1e-7
 
 
+def test_without_held_out_rows_there_is_no_error_that_float32_could_exceed():
+    rows = rows_of(n=20, dtype=np.float32)
+    (member,), _ = fit_members(rows, choice([(trial_of(score=np.nan), 1.0)]))
+    assert member.path.X.dtype == np.float32
+
+
 def test_what_final_fits_will_take_is_measured_where_it_may_be_long(monkeypatch):
     rows = rows_of(n=60)
     assert members_module.expected_seconds(rows, 4) == 0.0

@@ -260,7 +260,8 @@ def _stop(trial: Trial) -> float:
     its error.
     """
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
-    enough = 1.0 - (_LEFT * _error(trial)) ** 2
+    error = _error(trial)
+    enough = MAX_R2 if math.isnan(error) else 1.0 - (_LEFT * error) ** 2
     return min(max(r2, 1e-3), enough, MAX_R2)
 
 
@@ -269,7 +270,7 @@ def _fit(
 ) -> Path:
     """The path of a trial over training rows X, stopped where its search said."""
     max_r2 = _stop(trial)
-    tolerance = max(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial))
+    tolerance = float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial)))
     return fit_path(
         X,
         rows.y[train].astype(X.dtype),
@@ -289,5 +290,5 @@ def _rounding(path: Path) -> float:
 
 
 def _error(trial: Trial) -> float:
-    """Root mean square of the errors on held-out rows; none are known where there were none."""
-    return 0.0 if math.isnan(trial.score) else math.sqrt(max(1.0 - trial.score, 1e-12))
+    """Root mean square of the errors on held-out rows; NaN where there were none to tell."""
+    return math.nan if math.isnan(trial.score) else math.sqrt(max(1.0 - trial.score, 1e-12))

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Callable
 
 from bandfall.estimators._callbacks import Reports
 from bandfall.selection.candidates import Trial
@@ -36,8 +37,14 @@ class Progress:
         self._over = False
         self._lock = threading.Lock()  # encodings are searched side by side
 
-    def begins(self, n_rows: int, seconds: float, bounded: bool) -> None:
-        """The search begins; to fit all rows after it will take about so long."""
+    def begins(self, n_rows: int, expected: Callable[[], float], bounded: bool) -> None:
+        """The search begins; to fit all rows after it will take about the expected seconds.
+
+        They are measured, and asked for only where somebody may be told.
+        """
+        if bounded and not self._verbose:
+            return
+        seconds = expected()
         if seconds < _LONG:
             return
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -153,7 +154,7 @@ class SelfTuning(
         """Search where there are so many different rows at least, and fit what was chosen."""
         tuned = default_choice(len(rows))
         if rows.groups.max() + 1 >= fewest and np.any(rows.y):
-            seconds = expected_seconds(rows, self._budget.n_members)
+            seconds = partial(expected_seconds, rows, self._budget.n_members)
             progress.begins(len(rows), seconds, deadline.bounded)
             tuned = tune(
                 rows,

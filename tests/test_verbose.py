@@ -67,7 +67,13 @@ def test_a_fit_that_nobody_may_want_to_wait_for_warns(monkeypatch):
     monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: 9000)
     with pytest.warns(UserWarning, match=r"60 rows takes about 2 hours here; max_seconds"):
         BandfallRegressor(**FAST).fit(X, Y)
-    monkeypatch.setattr(_self_tuning, "expected_seconds", None)  # bounded: nobody is told
+
+
+def test_what_nobody_is_told_is_not_measured(monkeypatch):
+    def measured(rows, n_members):
+        raise AssertionError
+
+    monkeypatch.setattr(_self_tuning, "expected_seconds", measured)
     BandfallRegressor(**FAST, max_seconds=100).fit(X, Y)
 
 

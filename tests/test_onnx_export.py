@@ -169,7 +169,14 @@ def skewed_table(n, missing=False, seed=0):
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize(
     "encodings",
-    [("standard",), ("quantile",), ("steps",), ("robust",), ("steps", "standard", "quantile")],
+    [
+        ("standard",),
+        ("quantile",),
+        ("rank",),
+        ("steps",),
+        ("robust",),
+        ("steps", "standard", "quantile"),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:values far outside:UserWarning")
 def test_self_tuning_regressor(encodings, missing):

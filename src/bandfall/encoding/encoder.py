@@ -13,6 +13,7 @@ from bandfall.encoding.fitted import CategoryEncoding, FittedEncoding, Scaling
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
+from bandfall.encoding.ranks import Ranks
 from bandfall.encoding.reading import looks_like_id, prepare_table
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.schema import Schema
@@ -21,7 +22,7 @@ from bandfall.encoding.steps import Steps
 from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import TargetMean
 
-NUMBERS = ("standard", "quantile", "steps", "robust")
+NUMBERS = ("standard", "quantile", "rank", "steps", "robust")
 CATEGORIES = ("onehot", "target")
 _TARGET_LEVELS = 3  # two levels are one contrast, which one-hot columns say as well
 _NAMED = 5  # unknown levels that a warning names
@@ -39,9 +40,9 @@ class TableEncoder:
 
     Parameters
     ----------
-    numbers : {"standard", "quantile", "steps", "robust"}
-        Zero mean and unit variance; normal quantiles; ramps between quantiles, a unary code; or
-        robust scale with smooth clipping.
+    numbers : {"standard", "quantile", "rank", "steps", "robust"}
+        Zero mean and unit variance; normal quantiles; uniform ranks; ramps between
+        quantiles, a unary code; or robust scale with smooth clipping.
     categories : {"onehot", "target"}
         One column a level, the rarest sharing one; or the smoothed mean target of a level, for
         categories of three levels and more.
@@ -126,9 +127,9 @@ class TableEncoder:
         """Encode rows, shape (m, width).
 
         Values far outside the range of the training rows are taken as they are up to a million
-        standard deviations ("standard"), end at the last quantile ("quantile"), level off after
-        one more step ("steps") or at three robust standard deviations ("robust"). Levels never
-        seen are with the rare ones where there are such, else neutral: zeros.
+        standard deviations ("standard"), end at the last quantile or rank ("quantile", "rank"),
+        level off after one more step ("steps") or at three robust standard deviations ("robust").
+        Levels never seen are with the rare ones where there are such, else neutral: zeros.
 
         Raises
         ------
@@ -267,6 +268,8 @@ def _learn_scaling(encoder: TableEncoder, values: np.ndarray, known: np.ndarray)
         return Standard.learn(values)
     if encoder.numbers == "quantile":
         return Quantiles.learn(values)
+    if encoder.numbers == "rank":
+        return Ranks.learn(values, known)
     if encoder.numbers == "steps":
         return Steps.learn(values, known, encoder.n_steps)
     return Robust.learn(values, known)

@@ -11,6 +11,7 @@ from bandfall.encoding.cycles import Cycles
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
+from bandfall.encoding.ranks import Ranks
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.standard import Standard
@@ -18,7 +19,7 @@ from bandfall.encoding.steps import Steps
 from bandfall.encoding.table import Table
 from bandfall.encoding.target_mean import TargetMean
 
-Scaling = Standard | Quantiles | Steps | Robust
+Scaling = Standard | Quantiles | Ranks | Steps | Robust
 CategoryEncoding = OneHot | TargetMean
 
 
@@ -47,7 +48,7 @@ class FittedEncoding:
         Positions of numbers, datetimes and durations, and of booleans.
     missing : MissingValues
         Of the numeric columns, followed by the boolean ones.
-    scaling : Standard, Quantiles, Steps or Robust
+    scaling : Standard, Quantiles, Ranks, Steps or Robust
         Of the numeric columns, followed by the marks.
     cycles : list of Cycles
     categories : list of OneHot or TargetMean

@@ -14,6 +14,7 @@ from onnx import TensorProto
 from bandfall.encoding import FittedEncoding, TableEncoder
 from bandfall.encoding.quantiles import FARTHEST as FARTHEST_QUANTILE
 from bandfall.encoding.quantiles import Quantiles
+from bandfall.encoding.ranks import Ranks
 from bandfall.encoding.robust import LIMIT, Robust
 from bandfall.encoding.standard import FARTHEST, Standard
 from bandfall.encoding.steps import Steps
@@ -149,6 +150,40 @@ def _column_scores(graph: Graph, x: str, knots: str, n: int) -> str:
     return _clipped(graph, score, -FARTHEST_QUANTILE, FARTHEST_QUANTILE)
 
 
+def _add_ranks(graph: Graph, columns: str, scaling: Ranks) -> str:
+    """Linear between knots, column by column."""
+    n = len(scaling.knots)
+    knots, heights = (
+        graph.constant(part.T, np.float64) for part in (scaling.knots, scaling.heights)
+    )
+    features = graph.op("Transpose", columns, perm=[1, 0])
+    ranked = graph.scan(
+        "column",
+        lambda inner, x, k, h: _column_ranks(inner, x, k, h, n),
+        [],
+        [(features, (None,)), (knots, (n,)), (heights, (n,))],
+        stacked=(None,),
+    )
+    return graph.op("Transpose", ranked, perm=[1, 0])
+
+
+def _column_ranks(graph: Graph, x: str, knots: str, heights: str, n: int) -> str:
+    wide = graph.op("Unsqueeze", x, graph.constant([1], np.int64))
+    one = graph.constant(1, np.int64)
+    left = graph.op("Sub", _count(graph, graph.op("LessOrEqual", knots, wide)), one)
+    left = graph.op("Max", left, graph.constant(0, np.int64))
+    left = graph.op("Min", left, graph.constant(n - 2, np.int64))
+    right = graph.op("Add", left, one)
+    (a, b), (low, high) = (
+        (graph.op("Gather", part, left), graph.op("Gather", part, right))
+        for part in (knots, heights)
+    )
+    tiny = graph.constant(np.finfo(np.float64).tiny, np.float64)
+    share = graph.op("Div", graph.op("Sub", x, a), graph.op("Max", graph.op("Sub", b, a), tiny))
+    share = _clipped(graph, share, 0.0, 1.0)
+    return graph.op("Add", low, graph.op("Mul", share, graph.op("Sub", high, low)))
+
+
 def _count(graph: Graph, condition: str) -> str:
     ones = graph.op("Cast", condition, to=TensorProto.INT64)
     return graph.op("ReduceSum", ones, graph.constant([1], np.int64), keepdims=0)
@@ -173,6 +208,7 @@ def _between(graph: Graph, x: str, knots: str, left: str, n: int) -> str:
 _SCALINGS: dict[type, Callable[[Graph, str, Any], str]] = {
     Standard: _add_standard,
     Quantiles: _add_quantiles,
+    Ranks: _add_ranks,
     Steps: _add_steps,
     Robust: _add_robust,
 }

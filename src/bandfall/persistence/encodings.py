@@ -14,6 +14,7 @@ from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.objects import level
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.quantiles import Quantiles
+from bandfall.encoding.ranks import Ranks
 from bandfall.encoding.robust import Robust
 from bandfall.encoding.standard import Standard
 from bandfall.encoding.steps import Steps
@@ -27,6 +28,7 @@ from bandfall.persistence.paths import field_values
 _SCALINGS: dict[str, type] = {
     "standard": Standard,
     "quantile": Quantiles,
+    "rank": Ranks,
     "steps": Steps,
     "robust": Robust,
 }
@@ -175,6 +177,13 @@ def _scaling(name: str, state: Any, n_columns: int) -> Scaling:
         shapes("knots", state["knots"], "q p")
         if len(state["knots"]) < 1 or np.any(np.diff(state["knots"], axis=0) < 0):
             raise ValueError("knots must rise")
+    elif name == "rank":
+        shapes("knots", state["knots"], "q p")
+        shapes("heights", state["heights"], "q p")
+        if len(state["knots"]) < 2 or any(
+            np.any(np.diff(one, axis=0) < 0) for one in state.values()
+        ):
+            raise ValueError("knots and heights must rise")
     elif name == "steps":
         _check_integers("columns", state["columns"], n_columns)
         shapes = ShapeChecker(w=len(state["columns"]))

@@ -241,7 +241,7 @@ def test_tables_with_categories_and_gaps():
 @pytest.mark.parametrize("n", [40, 1600])
 @pytest.mark.parametrize("n_different", [2, 5])
 def test_few_different_rows(n, n_different):
-    """Equal rows are held out together; nearly all of these are."""
+    """Nearly all rows are equal, on both sides of every split."""
     X = np.zeros((n, 2))
     X[:n_different, 0] = np.arange(n_different)
     y = X[:, 0] + np.random.default_rng(0).normal(size=n)

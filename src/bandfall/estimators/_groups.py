@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
+
+from bandfall.operators.base import distinct_rows
+
+_MANY_COPIES = 0.5  # of all rows
 
 
 def group_values(groups: Any, y: np.ndarray) -> np.ndarray:
@@ -35,16 +40,18 @@ def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
     return np.array(found)
 
 
-def in_order_of_appearance(labels: np.ndarray) -> np.ndarray:
-    """The same groups, numbered as they come: not by values, nor by the order of columns.
-
-    Examples
-    --------
-    >>> in_order_of_appearance(np.array([2, 0, 2, 1])).tolist()
-    [0, 1, 0, 2]
-    """
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
+def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
+    """Warn if most rows are copies of earlier rows in features and target alike."""
+    n_distinct = len(distinct_rows(np.column_stack([columns, targets]))[0])
+    n_copies = len(columns) - n_distinct
+    if n_copies > _MANY_COPIES * len(columns):
+        warnings.warn(
+            f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
+            "they are copies (an up-sampled table), the held-out score is too good: pass groups= "
+            "to fit, with one value for all copies of a row",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _is_missing(value: Any) -> bool:

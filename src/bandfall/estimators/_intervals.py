@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from bandfall.estimators._base import ValidatedRegressor
 from bandfall.estimators._reading import Story
 from bandfall.estimators._self_tuning import SelfTuning
-from bandfall.operators.base import group_rows
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall.selection.parts import Rows
 
@@ -117,13 +116,10 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
             "n_rows": len(np.unique(evidence.rows)),
         }
         if len(errors):
-            # Copies of a row were held out together and share their error: if they judged each
-            # other, sizes would seem to tell errors apart that they do not at other rows.
-            columns, _ = rows.views["standard"].columns(self._held_out, np.arange(0))
-            equal, _ = group_rows(columns)
+            # Rows of a group share what is special about it: they do not judge each other.
+            groups = rows.groups[self._held_out]
             candidates = self._candidates(evidence).items()
-            apart = {name: replace(sizes, rows=equal) for name, sizes in candidates}
-            chosen = calibrate(apart, novelty)
+            chosen = calibrate({name: replace(s, rows=groups) for name, s in candidates}, novelty)
             self._scores = errors / chosen.sizes
             self.interval_ |= {
                 "method": chosen.method,

@@ -20,16 +20,13 @@ from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
-from bandfall.estimators._groups import (
-    in_order_of_appearance,
-)
+from bandfall.estimators._groups import warn_of_copies
 from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
 from bandfall.estimators._reading import Story
 from bandfall.estimators._tables import TableInputMixin
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
-from bandfall.operators.base import group_rows
 from bandfall.operators.rows import blas_threads_for
 from bandfall.selection.candidates import Budget, Judge, trial_table
 from bandfall.selection.deadline import Deadline
@@ -47,7 +44,7 @@ ENCODINGS: dict[str, dict[str, Any]] = {
 }
 # From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
-_FEWEST = 4  # different rows to choose by
+_FEWEST = 4  # rows to choose by
 
 
 class SelfTuning(
@@ -123,7 +120,7 @@ class SelfTuning(
         groups : array-like of shape (n_samples,), optional
             The group (a patient, a site) that each row belongs to. Rows of a group are held out
             together, so that models are judged, and intervals are measured, on groups that they
-            have not seen. Without groups, equal rows are held out together.
+            have not seen. Without groups, rows are held out one by one, equal ones too.
 
         Returns
         -------
@@ -151,7 +148,7 @@ class SelfTuning(
         deadline: Deadline,
         progress: Progress,
     ) -> None:
-        """Search where there are so many different rows at least, and fit what was chosen."""
+        """Search if there are at least `fewest` groups, and fit what was chosen to all rows."""
         tuned = default_choice(len(rows))
         if rows.groups.max() + 1 >= fewest and np.any(rows.y):
             seconds = partial(expected_seconds, rows, self._budget.n_members)
@@ -249,7 +246,9 @@ class SelfTuning(
             if name in views:
                 self.encoders_[name] = encoder
         if groups is None:
-            groups = in_order_of_appearance(group_rows(views["standard"].Z)[0])
+            # New rows repeat old ones as often as old ones repeat each other.
+            groups = np.arange(len(y))
+            warn_of_copies(views["standard"].Z, codes)
         return Rows(views, codes, groups, weights, self._backend(len(y)), self._strata(y))
 
     def _judge(self) -> Judge | None:

@@ -111,8 +111,7 @@ class Sizes:
         In standard deviations of the target.
     weights : ndarray of shape (m,)
     rows : ndarray of int, shape (m,)
-        Their numbers, the same for equal rows: a row that was held out twice does not judge
-        itself, and copies of it do not either.
+        Their numbers, or those of their groups: rows with one number do not judge each other.
     """
 
     coordinates: np.ndarray

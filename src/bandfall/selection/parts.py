@@ -37,8 +37,7 @@ class Rows:
     weights : ndarray of shape (n,) or None
         Of mean one.
     groups : ndarray of shape (n,)
-        Numbers of rows that belong together: equal ones, which must not be held out and
-        trained on at a time.
+        The group of each row, 0, 1, …: rows of a group are held out together.
     backend : Backend
     strata : ndarray of int, shape (n,), or None
         Classes of rows: every part gets its share of each, as far as groups allow.

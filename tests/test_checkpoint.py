@@ -90,6 +90,7 @@ def test_a_finished_fit_is_not_repeated_and_can_be_prolonged(tmp_path):
         ({"solver": Euler(0.001)}, X, "solver"),
         ({"solver": Flow(resolution=0.2)}, X, "settings of the solver"),
         ({"min_speed": 0.5}, X, "min_speed"),
+        ({"bandwidth": 0.3}, X, "bandwidth"),
     ],
 )
 def test_a_file_of_another_fit_is_refused(tmp_path, options, rows, what):
@@ -101,6 +102,25 @@ def test_a_file_of_another_fit_is_refused(tmp_path, options, rows, what):
     with pytest.raises(ValueError, match=r"of another fit .*y"):
         KernelDescentRegressor(max_r2=0.5).fit(X, 2 * y, checkpoint=file)
     assert file.read_bytes() == before
+
+
+def test_a_file_of_another_start_bandwidth_is_refused(tmp_path):
+    file = tmp_path / "fit.checkpoint"
+    KernelDescentRegressor(bandwidth=0.3, max_r2=0.5).fit(X, y, checkpoint=file)
+    for bandwidth in (None, 3.0):
+        with pytest.raises(ValueError, match=r"of another fit .*bandwidth"):
+            KernelDescentRegressor(bandwidth=bandwidth, max_r2=0.5).fit(X, y, checkpoint=file)
+    again = KernelDescentRegressor(bandwidth=0.3, max_r2=0.9).fit(X, y, checkpoint=file)
+    whole = KernelDescentRegressor(bandwidth=0.3, max_r2=0.9).fit(X, y)
+    assert_allclose(again.predict(X_NEW), whole.predict(X_NEW), atol=1e-5)
+
+
+def test_a_path_without_stages_is_continued(tmp_path):
+    """An empty path is a path: its fit is as much another one as that of any other."""
+    file = tmp_path / "fit.checkpoint"
+    KernelDescentRegressor().fit(X, np.ones_like(y), checkpoint=file)
+    with pytest.raises(ValueError, match=r"of another fit .*y"):
+        KernelDescentRegressor().fit(X, y, checkpoint=file)
 
 
 def test_what_cannot_be_written_is_told_before_training(tmp_path):

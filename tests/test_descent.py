@@ -54,17 +54,35 @@ def test_a_warm_start_equals_one_longer_fit(solver, kernel):
         ({"weights": None}, "sample_weight"),
         ({"kernel": "cauchy"}, "kernel"),
         ({"solver": "euler"}, "solver"),
+        ({"bandwidth": 0.3}, "bandwidth"),
     ],
 )
 def test_a_warm_start_refuses_what_it_cannot_continue(change, name):
     X, y, _ = problem()
     weights = np.linspace(0.5, 2.0, len(y))
     model = KernelDescentRegressor(max_r2=0.5, warm_start=True).fit(X, y, sample_weight=weights)
-    parameters = {key: change[key] for key in change.keys() & {"kernel", "solver"}}
+    parameters = {key: change[key] for key in change.keys() & {"kernel", "solver", "bandwidth"}}
     rows, target = X + change.get("X", 0.0), y + change.get("y", 0.0)
     weights = weights + change.get("weights", 0.0) if change.get("weights", 0) is not None else None
     with pytest.raises(ValueError, match=rf"changed: .*\b{name}\b"):
         model.set_params(**parameters).fit(rows, target, sample_weight=weights)
+
+
+def test_a_warm_start_refuses_rows_of_another_dtype():
+    X, y, _ = problem()
+    X = X.astype(np.float32)
+    model = KernelDescentRegressor(max_r2=0.5, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"changed: dtype of X"):
+        model.fit(X.astype(np.float64), y)
+
+
+def test_a_lower_floor_starts_anew_at_the_bandwidth_given():
+    X, y, X_new = problem()
+    model = KernelDescentRegressor(bandwidth=0.4, min_bandwidth=0.4, max_r2=0.9, warm_start=True)
+    model.fit(X, y).set_params(min_bandwidth=0.05).fit(X, y)
+    once = KernelDescentRegressor(bandwidth=0.4, min_bandwidth=0.05, max_r2=0.9).fit(X, y)
+    assert_allclose(model.path_.log.bandwidth, once.path_.log.bandwidth)
+    assert_allclose(model.predict(X_new), once.predict(X_new), atol=1e-6)
 
 
 def test_a_warm_start_goes_on_with_the_new_step_size():

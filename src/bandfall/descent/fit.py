@@ -127,10 +127,6 @@ def fit_path(
             )
     offset = column_means(y, weights)
     scale = column_norms(y, offset, weights)
-    if bandwidth is None:
-        bandwidth = operator.max_distance()
-        if math.isfinite(schedule.floor):
-            bandwidth = max(bandwidth, schedule.floor)
     none = np.zeros(0)
     start = Path(
         model=KernelSum(X, kernel, none, np.zeros((0, *y.shape), X.dtype), offset),
@@ -144,11 +140,12 @@ def fit_path(
         time=0.0,
         r2=0.0,
         status=Status.CONSTANT_TARGET,
-        bandwidth=bandwidth,
+        bandwidth=_start(bandwidth, schedule.floor, operator),
         weights=weights,
         solver=solver,
         schedule=schedule,
         y=y,
+        start_bandwidth=bandwidth,
     )
     if not np.any(scale > 0):
         return start.replace(r2=1.0)
@@ -336,7 +333,15 @@ def _before_floor(path: Path, floor: float, operator: KernelOperator, backend: B
     rewound = rewind_path(path, int(reached[0]), backend)
     if len(rewound):
         return rewound
-    return rewound.replace(bandwidth=max(operator.max_distance(), floor))
+    return rewound.replace(bandwidth=_start(path.start_bandwidth, floor, operator))
+
+
+def _start(bandwidth: float | None, floor: float, operator: KernelOperator) -> float:
+    """The start bandwidth: as given, or the largest distance unless the floor is larger."""
+    if bandwidth is not None:
+        return bandwidth
+    distance = operator.max_distance()
+    return max(distance, floor) if math.isfinite(floor) else distance
 
 
 def _solver_of(path: Path) -> Solver:

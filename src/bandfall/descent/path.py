@@ -127,6 +127,8 @@ class Path:
         The targets as they were given; None in files of old, which `targets` makes up for.
     n_products, n_evaluations : int
         Products with kernel matrices, and kernel entries evaluated for them, that training took.
+    start_bandwidth : float or None
+        As given; None if training started at the largest distance between two rows.
     """
 
     model: KernelSum
@@ -148,6 +150,7 @@ class Path:
     y: np.ndarray | None = field(default=None, repr=False)
     n_products: int = 0
     n_evaluations: int = 0
+    start_bandwidth: float | None = None
 
     def __len__(self) -> int:
         return len(self.model)

@@ -34,13 +34,14 @@ class Checkpoint:
         kernel: Kernel,
         solver: Solver,
         schedule: Schedule,
+        bandwidth: float | None,
         backend: Backend,
     ) -> Path | None:
         """The path so far, None where there is no file; that of another fit is refused."""
         if not os.path.exists(self.file):
             return None
         path = load_path(self.file)
-        changed = differences(path, data, kernel, solver, backend)
+        changed = differences(path, data, kernel, solver, bandwidth, backend)
         if not changed and path.solver != solver:
             changed = ["settings of the solver"]
         if not changed and path.schedule != schedule:

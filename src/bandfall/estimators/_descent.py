@@ -89,7 +89,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         Seed for choosing the held-out rows.
     warm_start : bool, default=False
         Continue the path of an earlier fit on the same rows (X, y, weights) with the same
-        kernel and kind of solver, after raising `max_r2` or `max_time` or lowering
+        kernel, start bandwidth and kind of solver, after raising `max_r2` or `max_time` or lowering
         `min_bandwidth`; equal to one longer fit. Other parameters apply from here on.
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
@@ -253,11 +253,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         )
         max_time = math.inf if self.max_time is None else float(self.max_time)
         stopping = Stopping(float(self.max_r2), max_time)
+        bandwidth = None if self.bandwidth is None else float(self.bandwidth)
         backend = self._backend(len(data.X))
-        previous = self._continued(data) if self.warm_start else None
+        previous = None
+        if self.warm_start and hasattr(self, "path_"):
+            previous = self.path_
+            check_same(previous, data, kernel, solver, bandwidth, backend)
         if checkpoint is not None:
             watcher = checkpoint.before(watcher)
-            previous = checkpoint.load(data, kernel, solver, schedule, backend) or previous
+            begun = checkpoint.load(data, kernel, solver, schedule, bandwidth, backend)
+            previous = previous if begun is None else begun
         if previous is None:
             path = fit_path(
                 data.X,
@@ -266,7 +271,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                 solver=solver,
                 schedule=schedule,
                 stopping=stopping,
-                bandwidth=None if self.bandwidth is None else float(self.bandwidth),
+                bandwidth=bandwidth,
                 weights=data.weights,
                 backend=backend,
                 watcher=watcher,
@@ -285,14 +290,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             )
         if checkpoint is not None:
             checkpoint.save(path)
-        return path
-
-    def _continued(self, data: TrainingData) -> Path | None:
-        """The fitted path, if there is one; refused where it was not trained on this."""
-        path = getattr(self, "path_", None)
-        if path is not None:
-            backend = self._backend(len(path.X))
-            check_same(path, data, get_kernel(self.kernel), get_solver(self.solver), backend)
         return path
 
     def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:

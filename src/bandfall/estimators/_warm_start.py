@@ -12,26 +12,38 @@ from bandfall.kernels import Kernel
 
 
 def check_same(
-    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, backend: Backend
+    path: Path,
+    data: TrainingData,
+    kernel: Kernel,
+    solver: Solver,
+    bandwidth: float | None,
+    backend: Backend,
 ) -> None:
     """Refuse to continue a path with other rows, targets or weights, or by other means."""
-    changed = differences(path, data, kernel, solver, backend)
+    changed = differences(path, data, kernel, solver, bandwidth, backend)
     if changed:
         raise ValueError(
             "warm_start=True continues the fitted path, which needs the same X, y, "
-            f"sample_weight, kernel and solver as before (changed: {', '.join(changed)}); use "
-            "warm_start=False to start anew"
+            "sample_weight, kernel, solver and start bandwidth as before (changed: "
+            f"{', '.join(changed)}); use warm_start=False to start anew"
         )
 
 
 def differences(
-    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, backend: Backend
+    path: Path,
+    data: TrainingData,
+    kernel: Kernel,
+    solver: Solver,
+    bandwidth: float | None,
+    backend: Backend,
 ) -> list[str]:
     """Names of what a path was not trained on or with."""
     same = {
         "X": np.array_equal(path.X, data.X),
+        "dtype of X": path.X.dtype == data.X.dtype,
         "kernel": path.kernel == kernel,
         "solver": type(path.solver) is type(solver),
+        "bandwidth": path.start_bandwidth == bandwidth,
         "sample_weight": _same_weights(path.weights, data.weights),
     }
     same["y"] = all(same.values()) and _same_targets(path, data.y, backend)

@@ -111,8 +111,8 @@ def _check_sum(model: KernelSum) -> None:
         raise ValueError("a bandwidth is negative")
     if model.X.dtype != model.coefficients.dtype:
         raise ValueError("its arrays have different dtypes")
-    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
-        raise ValueError("it has no rows, features or targets")
+    if 0 in (shapes.sizes["n"], shapes.sizes["k"]):  # an encoding may leave no column
+        raise ValueError("it has no rows or targets")
 
 
 def _check_path(path: Path, shapes: ShapeChecker) -> None:
@@ -131,6 +131,8 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
     _check_able("schedule", path.schedule, "floor", "next_bandwidth", "threshold", "span")
     for name in ("time", "r2", "bandwidth", "compression_error", "n_products", "n_evaluations"):
         check_real(name, getattr(path, name))
+    if path.start_bandwidth is not None:
+        check_real("start_bandwidth", path.start_bandwidth, 0.0)
 
 
 def _check_able(name: str, value: object, *members: str) -> None:

@@ -21,6 +21,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import bandfall
 from bandfall import (
+    BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeCV,
@@ -93,6 +94,48 @@ def test_feature_names_are_kept(name):
     assert list(loaded.feature_names_in_) == list(frame.columns)
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(frame.rename(columns={"wide": "narrow"}))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pd.RangeIndex(3),
+        pd.MultiIndex.from_tuples([("a", "x"), ("a", "y"), ("b", "x")]),
+        pd.to_datetime(["2024-01-01", "2024-01-02", "2024-02-01"]),
+        pd.Index([0.5, 1.5, 2.5]),
+    ],
+    ids=["integers", "tuples", "dates", "floats"],
+)
+@pytest.mark.parametrize("name", estimators())
+def test_a_model_of_columns_with_names_that_are_no_strings_is_stored(name, columns):
+    X, y = table()
+    frame = pd.DataFrame(X, columns=columns)
+    model = estimators()[name].fit(frame, y)
+    loaded = load_bytes(dump_bytes(model)).estimator
+    assert_same_state(model, loaded)
+    np.testing.assert_allclose(loaded.predict(frame), model.predict(frame), rtol=1e-9)
+    if isinstance(model, BandfallRegressor):  # finds columns by name, in memory and from a file
+        turned = frame[frame.columns[::-1]]
+        np.testing.assert_array_equal(loaded.predict(turned), loaded.predict(frame))
+
+
+NO_COLUMN = {
+    "constant columns": (np.ones((20, 2)), None),
+    "one row": (np.arange(2.0)[None], None),
+    "one row with a weight": (np.arange(40.0).reshape(20, 2), np.eye(20)[3]),
+}
+
+
+@pytest.mark.parametrize("case", NO_COLUMN)
+@pytest.mark.parametrize("kind", [BandfallRegressor, BandfallClassifier])
+def test_a_model_without_usable_columns_is_stored(kind, case, tmp_path):
+    X, weights = NO_COLUMN[case]
+    y = np.arange(len(X)) % 2
+    model = kind().fit(X, y, sample_weight=weights)
+    model.save(tmp_path / "model.bandfall")
+    loaded = load_model(tmp_path / "model.bandfall")
+    assert_same_state(model, loaded)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize("name", estimators())

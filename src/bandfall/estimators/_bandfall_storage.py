@@ -105,6 +105,8 @@ def _check_searched(model: SelfTuning) -> None:
         raise ValueError("it has no members")
     for encoder in model.encoders_.values():
         _check_encoder(model, encoder)
+    if len({str(encoder.schema.names) for encoder in model.encoders_.values()}) > 1:
+        raise ValueError("the names of columns differ between encoders")
     for member in model.members_:
         check_instance("a member", member, Member)
         _check_columns(member, model.encoders_)
@@ -119,10 +121,9 @@ def _check_encoder(model: SelfTuning, encoder: Any) -> None:
     check_instance("an encoder", encoder, TableEncoder)
     if encoder.schema.width != model.n_features_in_:
         raise ValueError("an encoder does not fit n_features_in_")
-    names = getattr(model, "feature_names_in_", None)
-    if encoder.schema.names is not None and (
-        names is None or encoder.schema.names != names.tolist()
-    ):
+    names = getattr(model, "feature_names_in_", None)  # None if column names were no strings
+    known = encoder.schema.names
+    if names is not None and known is not None and known != names.tolist():
         raise ValueError("an encoder does not fit feature_names_in_")
 
 

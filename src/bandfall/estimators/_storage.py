@@ -30,7 +30,7 @@ def check_common(model: Any, n_features: int, n_outputs: int) -> None:
     check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))
     if model._y_ndim not in (1, 2) or (model._y_ndim == 1 and n_outputs != 1):
         raise ValueError(f"_y_ndim={model._y_ndim!r} does not fit {n_outputs} targets")
-    if model.n_features_in_ != n_features:
+    if model.n_features_in_ != n_features or not n_features:
         raise ValueError(f"n_features_in_={model.n_features_in_} does not fit its rows")
 
 

@@ -319,3 +319,13 @@ def test_helpers_tell_intervals_apart():
     with pytest.raises(TypeError, match="flag=1 must be True or False; got int"):
         check_flag("flag", 1)
     assert Stopping().check(r2=0.5, time=1.0, n_iter=0) is None
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("size", [5e-324, 1e-323, 1e-310])
+@pytest.mark.parametrize("model", [BandfallRegressor(), *ALL, KernelRidgeCV(), KernelRidgeMML()])
+def test_a_target_of_subnormal_numbers_is_refused(model, size, outputs):
+    tiny = np.where(np.median(Y) < Y, size, 0.0)
+    y = tiny if outputs == 1 else np.column_stack([Y, tiny])
+    with pytest.raises(ValueError, match=r"y varies by no more than .*; rescale the target"):
+        clone(model).fit(X, y)

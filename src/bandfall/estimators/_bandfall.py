@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.estimators._base import prediction_dtype
+from bandfall.estimators._base import check_variation, prediction_dtype
 from bandfall.estimators._intervals import IntervalRegressor
 from bandfall.metric import scaled
 from bandfall.selection.parts import Rows
@@ -197,4 +197,5 @@ def _checked_target(y: Any) -> np.ndarray:
         raise ValueError(f"y must have one or two dimensions; got shape {y.shape}")
     if not np.all(np.isfinite(y)):
         raise ValueError("Input y contains NaN or infinite values")
+    check_variation(y, len(y) * float(np.finfo(np.float64).tiny), np.float64)
     return y

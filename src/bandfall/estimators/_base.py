@@ -183,11 +183,18 @@ def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
         raise ValueError(
             f"y holds {largest:.3g} in size, too large for sums in {X.dtype}; rescale the target"
         )
-    variation = float(np.ptp(np.asarray(y, dtype=np.float64), axis=0).max())
-    if 0.0 < variation < float(limits.tiny) / float(limits.eps):
+    check_variation(y, float(limits.tiny) / float(limits.eps), X.dtype)
+
+
+def check_variation(y: np.ndarray, smallest: float, dtype: Any) -> None:
+    """Refuse a target, shape (n,) or (n, k), with a column that varies by less than `smallest`."""
+    with np.errstate(over="ignore"):
+        variations = np.ptp(np.asarray(y, dtype=np.float64).reshape(len(y), -1), axis=0)
+    small = variations[(variations > 0) & (variations < smallest)]
+    if len(small):
         raise ValueError(
-            f"y varies by no more than {variation:.3g}, too little for {X.dtype}; rescale the "
-            "target"
+            f"y varies by no more than {small[0]:.3g}, too little for {np.dtype(dtype)}; rescale "
+            "the target"
         )
 
 

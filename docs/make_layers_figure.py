@@ -31,7 +31,8 @@ JOBS = {
     "closed_form": ("ground", "filters of one eigendecomposition; fewer bandwidths"),
     "schedules": ("ground", "which bandwidth comes next"),
     "operators": ("ground", "products with K(σ), sums at new rows"),
-    "encoding": ("ground", "tables to columns; formulas of kernels; checks"),
+    "encoding": ("ground", "tables to columns; formulas of kernels"),
+    "checks": ("ground", "what objects must pass before they are used"),
 }
 COLOURS = {
     "edge": "#f6d5c5",

@@ -174,7 +174,6 @@ def skewed_table(n, missing=False, seed=0):
         ("quantile",),
         ("rank",),
         ("steps",),
-        ("robust",),
         ("steps", "standard", "quantile"),
     ],
 )

@@ -5,6 +5,7 @@ import pytest
 
 from bandfall.encoding import TableEncoder
 from bandfall.encoding.cycles import Cycles
+from onnx_graphs import run_form
 
 
 def seconds(start, n, step):
@@ -73,3 +74,24 @@ def test_a_date_is_a_number_with_cycles():
     assert np.isnan(encoder.slopes()).tolist() == [True, False, True, True]
     assert encoder.describe()[0] == "day: datetime → 3 columns (year)"
     assert np.isfinite(encoder.jacobian({"day": days[:3], "x": [1, 2, 3]})).all()
+
+
+def test_years_are_those_of_the_calendar():
+    """The calendar in whole numbers against NumPy's, from the first year to the last."""
+    days = np.arange(-719_162, 2_932_897, 13)
+    moments = days * 86400.0 + np.random.default_rng(0).random(len(days)) * 86399
+    years = moments.astype("datetime64[s]").astype("datetime64[Y]")
+    start, end = (
+        bound.astype("datetime64[s]").astype(float) for bound in (years, years + np.timedelta64(1))
+    )
+    angle = 2 * np.pi * (moments - start) / (end - start)
+    expected = np.column_stack([np.sin(angle), np.cos(angle)])
+    np.testing.assert_allclose(Cycles(0, ("year",)).transform(moments), expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("day", ["2023-12-31T23:59:59", "2024-01-01", "2024-02-29", "1900-03-01"])
+def test_the_onnx_form_gives_the_same_numbers(day):
+    pytest.importorskip("onnxruntime")
+    cycles, moments = Cycles(0, ("day", "week", "year")), seconds(day, 50, 100_003)
+    found = run_form(cycles.onnx, moments[:, None])
+    np.testing.assert_allclose(found, cycles.transform(moments), atol=1e-12)

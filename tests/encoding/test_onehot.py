@@ -11,7 +11,7 @@ from bandfall.encoding.onehot import MAX_COLUMNS, OneHot, levels_by_size
 
 
 def learned(values):
-    return OneHot.learn(0, categories(values, declared=True))
+    return OneHot.learn(0, categories(values, declared=True))[0]
 
 
 def encoded(encoding, values):

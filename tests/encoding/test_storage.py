@@ -130,6 +130,11 @@ def test_unknown_and_missing_fields_are_named(encoder):
         from_state(state)
 
 
+def test_an_encoding_of_another_version_is_named(encoder):
+    with pytest.raises(ValueError, match="numbers='robust' is not an encoding of this version"):
+        from_state({**to_state(encoder), "numbers": "robust"})
+
+
 def test_a_model_file_names_the_class(encoder):
     arrays = {}
     document = encode(encoder, arrays, "encoder")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from bandfall.checks import check_instance
 
 DAY = 86_400.0
 PERIODS = ("day", "week", "year")
@@ -28,6 +31,12 @@ class Cycles:
     position: int
     periods: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        check_instance("position", self.position, int)
+        check_instance("periods", self.periods, tuple)
+        if tuple(one for one in PERIODS if one in self.periods) != self.periods:
+            raise ValueError(f"periods {self.periods!r} are unknown")
+
     @classmethod
     def learn(cls, position: int, seconds: np.ndarray) -> Cycles:
         """The periods that dates show: seen at least once, and at more than two phases.
@@ -50,6 +59,14 @@ class Cycles:
             encoded[:, 2 * i], encoded[:, 2 * i + 1] = np.sin(angle), np.cos(angle)
         return encoded
 
+    def onnx(self, graph: Any, seconds: str) -> str:
+        """Add `transform` to an ONNX graph, from float64 seconds of shape (m, 1)."""
+        parts = []
+        for period in self.periods:
+            angle = 2 * np.pi * _phase(graph.symbol(seconds), period)
+            parts += [np.sin(angle).name, np.cos(angle).name]
+        return graph.op("Concat", *parts, axis=1)
+
     def jacobian(self, seconds: np.ndarray) -> np.ndarray:
         """dz/dx a second at rows, shape (m, 2 · number of periods).
 
@@ -63,14 +80,29 @@ class Cycles:
         return slopes
 
 
-def _phase(seconds: np.ndarray, period: str) -> np.ndarray:
+def _phase(seconds: Any, period: str) -> Any:
     """Where in its period a date is, in [0, 1)."""
     seconds = np.minimum(np.maximum(seconds, _FIRST), _LAST)
+    day = np.floor(seconds / DAY)
     if period == "day":
-        return seconds / DAY % 1.0
+        return seconds / DAY - day
     if period == "week":
-        return (np.floor(seconds / DAY) + 3) % 7 / 7  # 1970 began on a Thursday; Monday is 0
-    years = np.floor(seconds).astype("datetime64[s]").astype("datetime64[Y]")
-    bounds = years, years + np.timedelta64(1, "Y")
-    start, end = (bound.astype("datetime64[s]").astype(np.float64) for bound in bounds)
+        weekday = day + 3  # 1970 began on a Thursday; Monday is 0
+        return (weekday - 7 * np.floor(weekday / 7)) / 7
+    year = _year(day)
+    start, end = _new_year(year) * DAY, _new_year(year + 1) * DAY
     return (seconds - start) / (end - start)
+
+
+def _year(day: Any) -> Any:
+    """The year of a day since 1970, in whole numbers: floor functions, which ONNX has too."""
+    year = np.floor((day + 0.5) / 365.2425) + 1970  # off by one at most, at its ends
+    year = year - (day < _new_year(year))
+    return year + (day >= _new_year(year + 1))
+
+
+def _new_year(year: Any) -> Any:
+    """The first of January in days since 1970, by the Gregorian calendar."""
+    before = year - 1
+    leap_days = np.floor(before / 4) - np.floor(before / 100) + np.floor(before / 400)
+    return 365 * before + leap_days - 719_162

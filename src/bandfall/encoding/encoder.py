@@ -8,23 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.encoding.base import CATEGORIES, NUMBERS, CategoryEncoding
 from bandfall.encoding.cycles import Cycles
-from bandfall.encoding.fitted import CategoryEncoding, FittedEncoding, Scaling
+from bandfall.encoding.fitted import FittedEncoding
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.onehot import OneHot
-from bandfall.encoding.quantiles import Quantiles
-from bandfall.encoding.ranks import Ranks
 from bandfall.encoding.reading import looks_like_id, prepare_table
-from bandfall.encoding.robust import Robust
 from bandfall.encoding.schema import Schema
-from bandfall.encoding.standard import Standard
-from bandfall.encoding.steps import Steps
 from bandfall.encoding.table import Reading, Table, read_table
-from bandfall.encoding.target_mean import TargetMean
 
-NUMBERS = ("standard", "quantile", "rank", "steps", "robust")
-CATEGORIES = ("onehot", "target")
-_TARGET_LEVELS = 3  # two levels are one contrast, which one-hot columns say as well
 _NAMED = 5  # unknown levels that a warning names
 
 
@@ -40,9 +32,9 @@ class TableEncoder:
 
     Parameters
     ----------
-    numbers : {"standard", "quantile", "rank", "steps", "robust"}
-        Zero mean and unit variance; normal quantiles; uniform ranks; ramps between
-        quantiles, a unary code; or robust scale with smooth clipping.
+    numbers : {"standard", "quantile", "rank", "steps"}
+        Zero mean and unit variance; normal quantiles; uniform ranks; or ramps between
+        quantiles, a unary code.
     categories : {"onehot", "target"}
         One column a level, the rarest sharing one; or the smoothed mean target of a level, for
         categories of three levels and more.
@@ -127,9 +119,9 @@ class TableEncoder:
         """Encode rows, shape (m, width).
 
         Values far outside the range of the training rows are taken as they are up to a million
-        standard deviations ("standard"), end at the last quantile or rank ("quantile", "rank"),
-        level off after one more step ("steps") or at three robust standard deviations ("robust").
-        Levels never seen are with the rare ones where there are such, else neutral: zeros.
+        standard deviations ("standard"), end at the last quantile or rank ("quantile", "rank") or
+        level off after one more step ("steps"). Unknown levels are encoded like rare ones if the
+        category has such, else as zeros.
 
         Raises
         ------
@@ -166,7 +158,7 @@ class TableEncoder:
     @property
     def uses_target(self) -> bool:
         """Whether the encoding depends on the targets."""
-        return any(isinstance(one, TargetMean) for one in self._known.categories)
+        return any(one.uses_target for one in self._known.categories)
 
     @property
     def categories_(self) -> list[CategoryEncoding]:
@@ -238,7 +230,7 @@ def _learn(
     scaled = np.concatenate([filled[:, : len(numeric)], marks], axis=1)
     known = np.ones(scaled.shape, dtype=bool)
     known[:, : len(numeric)] = ~np.isnan(values[:, : len(numeric)])
-    scaling = _learn_scaling(encoder, scaled, known)
+    scaling = NUMBERS[encoder.numbers].learn(scaled, known, encoder.n_steps)
     parts = [scaling.transform(scaled), filled[:, len(numeric) :]]
     cycles = []
     for i, j in enumerate(numeric):
@@ -263,18 +255,6 @@ def _learn(
     return fitted, everything
 
 
-def _learn_scaling(encoder: TableEncoder, values: np.ndarray, known: np.ndarray) -> Scaling:
-    if encoder.numbers == "standard":
-        return Standard.learn(values)
-    if encoder.numbers == "quantile":
-        return Quantiles.learn(values)
-    if encoder.numbers == "rank":
-        return Ranks.learn(values, known)
-    if encoder.numbers == "steps":
-        return Steps.learn(values, known, encoder.n_steps)
-    return Robust.learn(values, known)
-
-
 def _learn_categories(
     encoder: TableEncoder,
     table: Table,
@@ -282,20 +262,13 @@ def _learn_categories(
     y: np.ndarray | None,
     weights: np.ndarray | None,
 ) -> tuple[list[CategoryEncoding], list[np.ndarray]]:
-    categories: list[CategoryEncoding] = []
-    parts = []
+    categories, parts = [], []
     for j in _positions(readings, "category"):
-        column = table.columns[j]
-        onehot = OneHot.learn(int(j), column)
-        if encoder.categories == "onehot" or len(onehot.levels) < _TARGET_LEVELS:
-            categories.append(onehot)
-            parts.append(onehot.transform(column)[0])
-            continue
-        if y is None:
-            raise ValueError("categories='target' needs the targets y")
-        y = np.asarray(y, dtype=np.float64).reshape(len(table), -1)
-        mean, encoded = TargetMean.learn(int(j), column, y, weights)
-        categories.append(mean)
+        column, cls = table.columns[j], CATEGORIES[encoder.categories]
+        if len(np.unique(column.values)) < cls.fewest_levels:
+            cls = OneHot
+        learned, encoded = cls.learn(int(j), column, y, weights)
+        categories.append(learned)
         parts.append(encoded)
     return categories, parts
 

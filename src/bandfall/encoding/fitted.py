@@ -7,20 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
+from bandfall.checks import check_instance, check_positions
+from bandfall.encoding.base import CategoryEncoding, NumberEncoding
 from bandfall.encoding.cycles import Cycles
 from bandfall.encoding.missing import MissingValues
-from bandfall.encoding.onehot import OneHot
-from bandfall.encoding.quantiles import Quantiles
-from bandfall.encoding.ranks import Ranks
-from bandfall.encoding.robust import Robust
 from bandfall.encoding.schema import Schema
-from bandfall.encoding.standard import Standard
-from bandfall.encoding.steps import Steps
 from bandfall.encoding.table import Table
-from bandfall.encoding.target_mean import TargetMean
 
-Scaling = Standard | Quantiles | Ranks | Steps | Robust
-CategoryEncoding = OneHot | TargetMean
+_NUMERIC = ("number", "datetime", "duration")
 
 
 @dataclass(frozen=True)
@@ -48,10 +42,10 @@ class FittedEncoding:
         Positions of numbers, datetimes and durations, and of booleans.
     missing : MissingValues
         Of the numeric columns, followed by the boolean ones.
-    scaling : Standard, Quantiles, Ranks, Steps or Robust
+    scaling : NumberEncoding
         Of the numeric columns, followed by the marks.
     cycles : list of Cycles
-    categories : list of OneHot or TargetMean
+    categories : list of CategoryEncoding
     used : ndarray of bool, shape (n_encoded,)
         Which encoded columns are kept.
     """
@@ -61,10 +55,42 @@ class FittedEncoding:
     numeric: np.ndarray
     boolean: np.ndarray
     missing: MissingValues
-    scaling: Scaling
+    scaling: NumberEncoding
     cycles: list[Cycles]
     categories: list[CategoryEncoding]
     used: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_instance("dtype", self.dtype, np.dtype)
+        self._check_positions("numeric", self.numeric, *_NUMERIC)
+        self._check_positions("boolean", self.boolean, "boolean")
+        dates, groups = (
+            np.array([one.position for one in part], dtype=int)
+            for part in (self.cycles, self.categories)
+        )
+        self._check_positions("cycles", dates, "datetime")
+        self._check_positions("categories", groups, "category")
+        if not np.isin(dates, self.numeric).all():
+            raise ValueError("cycles names columns that are no numbers")
+        encoded = {*self.numeric.tolist(), *self.boolean.tolist(), *groups.tolist()}
+        if encoded != {j for j, one in enumerate(self.schema.readings) if not one.dropped}:
+            raise ValueError("some columns are not encoded")
+        if len(self.missing.fill) != len(self.numeric) + len(self.boolean):
+            raise ValueError("fill does not fit its columns")
+        if not self.scaling.takes(len(self.numeric) + len(self.missing.marked)):
+            raise ValueError("scaling does not fit its columns")
+        check_instance("used", self.used, np.ndarray)
+        if self.used.dtype != bool or self.used.shape != (len(self.all_outputs),):
+            raise ValueError("used does not fit its columns")
+
+    def _check_positions(self, name: str, values: np.ndarray, *kinds: str) -> None:
+        """Raise ValueError unless these are different columns of these kinds, not dropped."""
+        readings = self.schema.readings
+        check_positions(name, values, len(readings))
+        if len(np.unique(values)) < len(values):
+            raise ValueError(f"{name} names a column twice")
+        if any(readings[j].kind not in kinds or readings[j].dropped for j in values):
+            raise ValueError(f"{name} names columns of another kind")
 
     def transform(self, table: Table) -> tuple[np.ndarray, dict[int, list[str | None]]]:
         """Rows of a checked table, and the levels never seen by input column."""
@@ -154,7 +180,7 @@ class FittedEncoding:
         outputs, counts = [], np.zeros(len(self.numeric) + len(marked), dtype=int)
         n_ramps = np.bincount(self.scaling.columns, minlength=len(counts))
         for i in self.scaling.columns:
-            step = f"_step{counts[i] + 1}" if isinstance(self.scaling, Steps) else ""
+            step = f"{self.scaling.suffix}{counts[i] + 1}" if self.scaling.suffix else ""
             counts[i] += 1
             if i < len(self.numeric):
                 outputs.append(Output(positions[i], "number", names[positions[i]] + step))

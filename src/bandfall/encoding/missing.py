@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bandfall.checks import ShapeChecker, check_positions
+
 
 @dataclass(frozen=True, eq=False)
 class MissingValues:
@@ -21,6 +23,12 @@ class MissingValues:
 
     fill: np.ndarray
     marked: np.ndarray
+
+    def __post_init__(self) -> None:
+        ShapeChecker()("fill", self.fill, "p")
+        check_positions("marked", self.marked, len(self.fill))
+        if np.any(np.diff(self.marked) <= 0):
+            raise ValueError("marked must rise")
 
     @classmethod
     def learn(cls, values: np.ndarray) -> MissingValues:

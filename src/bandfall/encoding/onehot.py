@@ -7,14 +7,17 @@ from functools import cached_property
 
 import numpy as np
 
+from bandfall.checks import check_instance, check_positions, check_real
+from bandfall.encoding.base import CategoryEncoding, levels_by_size, register
 from bandfall.encoding.table import Column
 
 MAX_COLUMNS = 30
-MAX_LEVELS = 10_000  # most levels a model remembers; rarer ones are to it as if never seen
+_MOST_COLUMNS = 1000  # in files: their tables of levels must fit in memory
 
 
+@register("onehot")
 @dataclass(frozen=True, eq=False)
-class OneHot:
+class OneHot(CategoryEncoding):
     """One column a level; the rarest share one, which unknown ones join.
 
     Attributes
@@ -34,32 +37,36 @@ class OneHot:
     codes: np.ndarray
     unknown: int
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positions("codes", self.codes, len(self.levels))
+        if len(self.codes) != len(self.levels):
+            raise ValueError("codes do not fit its levels")
+        if self.codes.max() >= _MOST_COLUMNS:
+            raise ValueError(f"a category has more than {_MOST_COLUMNS:,} columns")
+        check_instance("unknown", self.unknown, int)
+        check_real("unknown", self.unknown, -1, int(self.codes.max()))
+
     @classmethod
-    def learn(cls, position: int, column: Column) -> OneHot:
+    def learn(
+        cls,
+        position: int,
+        column: Column,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> tuple[OneHot, np.ndarray]:
         """Learn the levels of a column and which of them are rare."""
         levels = levels_by_size(column)
         n_own = len(levels) if len(levels) <= MAX_COLUMNS else MAX_COLUMNS - 1
         codes = np.minimum(np.arange(len(levels)), n_own)
-        return cls(position, levels, codes, n_own if len(levels) > n_own else -1)
-
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return int(self.codes.max()) + 1
-
-    def transform(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Zeros and ones, shape (m, width), and the rows whose level is unknown."""
-        places = level_positions(column, self.index)
-        codes = np.append(self.codes, self.unknown)[places]
-        encoded = np.zeros((len(codes), self.width))
-        seen = np.flatnonzero(codes >= 0)
-        encoded[seen, codes[seen]] = 1.0
-        return encoded, np.flatnonzero(places < 0)
+        onehot = cls(position, levels, codes, n_own if len(levels) > n_own else -1)
+        return onehot, onehot.transform(column)[0]
 
     @cached_property
-    def index(self) -> dict[str, int]:
-        """Position of each level."""
-        return level_index(self.levels)
+    def table(self) -> np.ndarray:
+        """Zeros and a one for each level, zeros for unknown ones unless they join the rare."""
+        width = int(self.codes.max()) + 1
+        return (np.append(self.codes, self.unknown)[:, None] == np.arange(width)).astype(float)
 
     @property
     def suffixes(self) -> list[str]:
@@ -70,22 +77,3 @@ class OneHot:
             if not shared[code]:
                 names[code] = "missing" if level is None else level
         return names
-
-
-def levels_by_size(column: Column) -> tuple[str | None, ...]:
-    """Levels that rows have, None for missing ones, the most frequent first, then by name."""
-    counts = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
-    names = [None, *column.levels]
-    order = sorted(np.flatnonzero(counts), key=lambda i: (-counts[i], str(names[i])))
-    return tuple(names[i] for i in order[:MAX_LEVELS])
-
-
-def level_index(levels: tuple[str | None, ...]) -> dict[str, int]:
-    """Position of each level; that of missing values under no text, which no level has."""
-    return {level or "": i for i, level in enumerate(levels)}
-
-
-def level_positions(column: Column, index: dict[str, int]) -> np.ndarray:
-    """Position of each row's level, −1 for unknown ones, shape (m,)."""
-    lookup = [index.get(level, -1) for level in (*column.levels, "")]
-    return np.array(lookup, dtype=np.int64)[column.values]  # −1, missing, is the last

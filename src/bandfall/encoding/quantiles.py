@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
+
+from bandfall.checks import ShapeChecker
+from bandfall.encoding.base import NumberEncoding, register
 
 _MAX_QUANTILES = 1000
 FARTHEST = -ndtri(1e-7)  # where normal quantiles of values out of range end
 _FEW_ROWS = 100  # up to here, all columns at once are faster than one after the other
 
 
+@register("quantile")
 @dataclass(frozen=True, eq=False)
-class Quantiles:
+class Quantiles(NumberEncoding):
     """z = Φ⁻¹(share of training values below x); ties in the middle of their range.
 
     The smallest and the largest value go to the ends, tied or not.
@@ -28,9 +33,16 @@ class Quantiles:
 
     knots: np.ndarray
 
+    def __post_init__(self) -> None:
+        ShapeChecker()("knots", self.knots, "q p")
+        if len(self.knots) < 1 or np.any(np.diff(self.knots, axis=0) < 0):
+            raise ValueError("knots must rise")
+
     @classmethod
-    def learn(cls, values: np.ndarray) -> Quantiles:
-        """Quantiles of the columns of `values`, which is complete."""
+    def learn(
+        cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
+    ) -> Quantiles:
+        """Quantiles of the columns of `values`."""
         # Values themselves, for means of two would tear ties apart by rounding.
         places = np.linspace(0, len(values) - 1, min(_MAX_QUANTILES, len(values)))
         return cls(np.sort(values, axis=0)[np.round(places).astype(int)])
@@ -46,14 +58,13 @@ class Quantiles:
         return self._by_column(values, _slopes)
 
     @property
-    def slopes(self) -> np.ndarray:
-        """NaN: the slope differs from row to row, shape (p,)."""
-        return np.full(self.knots.shape[1], np.nan)
-
-    @property
     def columns(self) -> np.ndarray:
         """The input column of each encoded one."""
         return np.arange(self.knots.shape[1])
+
+    def onnx(self, graph: Any, columns: str) -> str:
+        """Add `transform` to an ONNX graph: all columns, one after the other."""
+        return graph.each_column(_onnx_scores, columns, self.knots)
 
     def _by_column(
         self, values: np.ndarray, function: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -107,3 +118,19 @@ def _slopes(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
     gap = np.where(inside, padded[column, right + 1] - padded[column, right], np.inf)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
     return 1.0 / max(n - 1, 1) / density / gap
+
+
+def _onnx_scores(graph: Any, x: str, knots: str, n: int) -> str:
+    """Interpolate from both sides of ties, take the middle, and put it through Φ⁻¹."""
+    last = graph.constant(max(n - 1, 1), np.float64)
+    sides = []
+    for comparison in ("Less", "LessOrEqual"):
+        left, share = graph.interval(comparison, x, knots, n)
+        place = graph.op("Add", graph.cast(left, np.float64), share)
+        sides.append(graph.op("Div", place, last))
+    share = graph.op("Mul", graph.op("Add", *sides), graph.constant(0.5, np.float64))
+    for comparison, end, limit in (("GreaterOrEqual", n - 1, 1.0), ("LessOrEqual", 0, 0.0)):
+        knot = graph.op("Gather", knots, graph.constant(end, np.int64))
+        beyond = graph.op(comparison, x, knot)
+        share = graph.op("Where", beyond, graph.constant(limit, np.float64), share)
+    return graph.clip(graph.normal_quantile(share), -FARTHEST, FARTHEST)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+
+from bandfall.checks import ShapeChecker
+from bandfall.encoding.base import NumberEncoding, register
 
 _MAX_KNOTS = 1000
 
 
+@register("rank")
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class Ranks(NumberEncoding):
     """z = the rank of x among the training values, with zero mean and unit variance.
 
     Equal values share the mean of their ranks. Between knots z is linear in x; beyond the ends it
@@ -27,8 +32,15 @@ class Ranks:
     knots: np.ndarray
     heights: np.ndarray
 
+    def __post_init__(self) -> None:
+        shapes = ShapeChecker()
+        for name, array in (("knots", self.knots), ("heights", self.heights)):
+            shapes(name, array, "q p")
+            if len(array) < 2 or np.any(np.diff(array, axis=0) < 0):
+                raise ValueError(f"{name} must rise")
+
     @classmethod
-    def learn(cls, values: np.ndarray, known: np.ndarray) -> Ranks:
+    def learn(cls, values: np.ndarray, known: np.ndarray, n_steps: int = 1) -> Ranks:
         """Ranks of the `known` values of columns; `values` are complete."""
         columns = [_knots(column[ok]) for column, ok in zip(values.T, known.T, strict=True)]
         n_knots = max((len(knots) for knots, _ in columns), default=2)
@@ -67,14 +79,13 @@ class Ranks:
         return found
 
     @property
-    def slopes(self) -> np.ndarray:
-        """NaN: the slope differs from row to row, shape (p,)."""
-        return np.full(self.knots.shape[1], np.nan)
-
-    @property
     def columns(self) -> np.ndarray:
         """The input column of each encoded one."""
         return np.arange(self.knots.shape[1])
+
+    def onnx(self, graph: Any, columns: str) -> str:
+        """Add `transform` to an ONNX graph: all columns, one after the other."""
+        return graph.each_column(_onnx_ranks, columns, self.knots, self.heights)
 
     @cached_property
     def _by_column(self) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -105,3 +116,10 @@ def _knots(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _left(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     """The interval of knots that x is in: the last one if x is the last knot or beyond."""
     return np.clip(knots.searchsorted(x, side="right") - 1, 0, len(knots) - 2)
+
+
+def _onnx_ranks(graph: Any, x: str, knots: str, heights: str, n: int) -> str:
+    left, share = graph.interval("LessOrEqual", x, knots, n)
+    right = graph.op("Add", left, graph.constant(1, np.int64))
+    low, high = (graph.op("Gather", heights, place) for place in (left, right))
+    return graph.op("Add", low, graph.op("Mul", share, graph.op("Sub", high, low)))

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from bandfall.checks import ShapeChecker, check_instance
 from bandfall.encoding.reading import read_column
 from bandfall.encoding.table import Column, Reading, Table, label
 
@@ -35,6 +36,21 @@ class Schema:
     low: np.ndarray
     high: np.ndarray
     levels: list[tuple[str | None, ...]]
+
+    def __post_init__(self) -> None:
+        if not self.readings:
+            raise ValueError("it has no columns")
+        if self.names is not None:
+            check_instance("names", self.names, list)
+            for name in self.names:
+                check_instance("names", name, str)
+            if len(self.names) != self.width or len(set(self.names)) < self.width:
+                raise ValueError("names do not fit its columns")
+        shapes = ShapeChecker(d=self.width)
+        for name, values in (("low", self.low), ("high", self.high)):
+            shapes(name, values, "d", allowed="any")
+            if np.isinf(values).any():
+                raise ValueError(f"{name} must be finite or missing")
 
     @property
     def kinds(self) -> list[str]:

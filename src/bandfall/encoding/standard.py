@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+
+from bandfall.checks import ShapeChecker
+from bandfall.encoding.base import NumberEncoding, register
 
 FARTHEST = 1e6  # standard deviations: where values out of range end, so that float32 holds them
 TINIEST = 1e-305  # what varies by less is constant: its reciprocal would overflow
 
 
+@register("standard")
 @dataclass(frozen=True, eq=False)
-class Standard:
+class Standard(NumberEncoding):
     """z = (x − centre) / scale.
 
     Attributes
@@ -22,9 +27,18 @@ class Standard:
     centre: np.ndarray
     scale: np.ndarray
 
+    def __post_init__(self) -> None:
+        shapes = ShapeChecker()
+        shapes("centre", self.centre, "p")
+        shapes("scale", self.scale, "p")
+        if np.any(self.scale <= 0):
+            raise ValueError("a scale is not positive")
+
     @classmethod
-    def learn(cls, values: np.ndarray) -> Standard:
-        """Means and standard deviations of the columns of `values`, which is complete.
+    def learn(
+        cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
+    ) -> Standard:
+        """Means and standard deviations of the columns of `values`.
 
         A constant column gets scale 1 and is zero exactly.
         """
@@ -51,6 +65,11 @@ class Standard:
     def columns(self) -> np.ndarray:
         """The input column of each encoded one."""
         return np.arange(len(self.centre))
+
+    def onnx(self, graph: Any, columns: str) -> str:
+        """Add `transform` to an ONNX graph."""
+        encoded: Any = self.transform(graph.symbol(columns))
+        return encoded.name
 
 
 def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

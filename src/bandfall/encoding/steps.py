@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
+from bandfall.checks import ShapeChecker, check_positions
+from bandfall.encoding.base import NumberEncoding, register
 from bandfall.encoding.standard import FARTHEST, TINIEST
 
 _ROUNDING = 1e-13  # of the largest knot: gaps this small are rounding
@@ -18,8 +21,9 @@ _ROWS_PER_STEP = 200
 _WIDTH = 160
 
 
+@register("steps")
 @dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(NumberEncoding):
     """Each feature as ramps between its quantile knots q₀ < q₁ < …,
 
         z_i = weight · clip((x − q_i) / (q_{i+1} − q_i), 0, 1).
@@ -40,10 +44,24 @@ class Steps:
         q_i, q_{i+1} − q_i, and the height of the ramp.
     """
 
+    suffix: ClassVar[str] = "_step"
+
     columns: np.ndarray
     low: np.ndarray
     gap: np.ndarray
     weight: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_positions("columns", self.columns)
+        shapes = ShapeChecker(width=len(self.columns))
+        for name, array in (("low", self.low), ("gap", self.gap), ("weight", self.weight)):
+            shapes(name, array, "width")
+        if np.any(np.diff(self.columns) < 0) or np.any(self.gap <= 0):
+            raise ValueError("steps must rise")
+
+    def takes(self, n_columns: int) -> bool:
+        """Whether no ramp is one of a column beyond; constant columns have no ramps."""
+        return not np.any(self.columns >= n_columns)
 
     @classmethod
     def learn(cls, values: np.ndarray, known: np.ndarray, n_steps: int) -> Steps:
@@ -87,10 +105,17 @@ class Steps:
         beyond = along - np.clip(along, 0.0, 1.0)
         return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
 
-    @property
-    def slopes(self) -> np.ndarray:
-        """NaN: the slope differs from row to row, shape (width,)."""
-        return np.full(len(self.low), np.nan)
+    def onnx(self, graph: Any, columns: str) -> str:
+        """Add `transform` to an ONNX graph."""
+        x = graph.op("Gather", columns, graph.constant(self.columns, np.int64), axis=1)
+        along = (graph.symbol(x) - self.low) / self.gap
+        along = np.minimum(np.maximum(along, -FARTHEST), FARTHEST)
+        place = np.minimum(np.maximum(along, 0.0), 1.0)
+        ramps = np.arange(len(self.low))
+        below = np.minimum(along - place, 0.0) * np.isin(ramps, self.first)
+        above = np.maximum(along - place, 0.0) * np.isin(ramps, self.last)
+        beyond = below + above
+        return ((place + beyond / (np.absolute(beyond) + 1.0)) * self.weight).name
 
     def _along(self, values: np.ndarray) -> np.ndarray:
         """Where on each ramp: 0 at its low, 1 at its high end, shape (m, width)."""

@@ -8,7 +8,17 @@ from typing import Any
 
 import numpy as np
 
-KINDS = ("number", "category", "boolean", "datetime", "duration")
+from bandfall.checks import check_instance
+from bandfall.encoding.text import CLOCK, DATE_STYLES, NUMBER_STYLES
+
+# How text may be written that stands for a column of each kind.
+STYLES = {
+    "number": NUMBER_STYLES,
+    "category": (),
+    "boolean": (),
+    "datetime": DATE_STYLES,
+    "duration": (CLOCK,),
+}
 LARGEST = 1e300  # beyond, differences of two values may overflow
 
 
@@ -60,6 +70,12 @@ class Reading:
     kind: str
     style: str = ""
     dropped: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("kind", "style", "dropped"):
+            check_instance(name, getattr(self, name), str)
+        if self.style not in ("", *STYLES.get(self.kind, ())) or self.kind not in STYLES:
+            raise ValueError(f"a column of kind {self.kind!r} and style {self.style!r} is unknown")
 
 
 @dataclass(frozen=True, eq=False)

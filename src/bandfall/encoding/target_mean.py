@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
-from bandfall.encoding.onehot import level_index, level_positions, levels_by_size
+from bandfall.checks import ShapeChecker
+from bandfall.encoding.base import CategoryEncoding, levels_by_size, register
 from bandfall.encoding.table import Column
 
 _FOLDS = 10
 
 
+@register("target")
 @dataclass(frozen=True, eq=False)
-class TargetMean:
+class TargetMean(CategoryEncoding):
     """One number a target: the smoothed mean of a level, less that of all rows.
 
     In standard deviations of the target. A level of n rows keeps n / (n + m) of its deviation,
@@ -30,22 +33,36 @@ class TargetMean:
     means : ndarray of shape (n_levels, n_targets)
     """
 
+    uses_target: ClassVar[bool] = True
+    fewest_levels: ClassVar[int] = 3  # two levels are one contrast, which one-hot columns say too
+
     position: int
     levels: tuple[str | None, ...]
     means: np.ndarray
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        ShapeChecker(n=len(self.levels))("means", self.means, "n k")
+
     @classmethod
     def learn(
-        cls, position: int, column: Column, y: np.ndarray, weights: np.ndarray | None = None
+        cls,
+        position: int,
+        column: Column,
+        y: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
     ) -> tuple[TargetMean, np.ndarray]:
         """The encoding, and the training rows in it, shape (n, n_targets).
 
         These come from the other nine tenths of the rows: a row's own target is in no number
         that stands for it. The tenths are random, the same for every call.
         """
+        if y is None:
+            raise ValueError("categories='target' needs the targets y")
+        y = np.asarray(y, dtype=np.float64).reshape(len(column.values), -1)
         levels = levels_by_size(column)
         fitted = cls(position, levels, np.zeros((len(levels), y.shape[1])))
-        places = level_positions(column, fitted.index)
+        places = fitted.places(column)
         places[places < 0] = len(levels)  # too many to remember: one level more, not kept
         weights = np.ones(len(y)) if weights is None else weights
         y = y / np.maximum(np.abs(y).max(axis=0), 1e-300)  # squares of 1e300 overflow
@@ -58,21 +75,10 @@ class TargetMean:
             encoded[own] = found[places[own]]
         return cls(position, levels, means), encoded
 
-    @property
-    def width(self) -> int:
-        """Number of encoded columns."""
-        return self.means.shape[1]
-
-    def transform(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        """Encoded rows, shape (m, n_targets), and the rows whose level is unknown."""
-        places = level_positions(column, self.index)
-        neutral = np.zeros((1, self.width))
-        return np.concatenate([self.means, neutral])[places], np.flatnonzero(places < 0)
-
     @cached_property
-    def index(self) -> dict[str, int]:
-        """Position of each level."""
-        return level_index(self.levels)
+    def table(self) -> np.ndarray:
+        """Means of levels, zeros for unknown ones."""
+        return np.concatenate([self.means, np.zeros((1, self.means.shape[1]))])
 
     @property
     def suffixes(self) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.checks import check_instance, check_names, check_real
 from bandfall.descent import Path
 from bandfall.encoding import TableEncoder
 from bandfall.estimators._bandfall import BandfallRegressor
@@ -16,7 +17,6 @@ from bandfall.estimators._storage import COMMON, UNSTORED, check_common
 from bandfall.kernels import KERNELS
 from bandfall.novelty import novelty_scale
 from bandfall.persistence import Component, ShapeChecker, estimator_component, register
-from bandfall.persistence.checks import check_instance, check_names, check_real
 from bandfall.persistence.encodings import from_front_state, to_state
 from bandfall.persistence.paths import dataclass_component
 from bandfall.selection.candidates import Candidate

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.checks import check_instance, check_real
 from bandfall.descent import Path
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
@@ -15,7 +16,6 @@ from bandfall.estimators._mlp import PaperMLPRegressor
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.persistence import ShapeChecker, estimator_component, register
-from bandfall.persistence.checks import check_instance, check_real
 
 # Fitted attributes of every kernel estimator.
 COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}

@@ -19,6 +19,7 @@ _OPERATORS = {
     "divide": "Div",
     "exp": "Exp",
     "fabs": "Abs",
+    "floor": "Floor",
     "log": "Log",
     "maximum": "Max",
     "minimum": "Min",
@@ -30,6 +31,14 @@ _OPERATORS = {
     "sqrt": "Sqrt",
     "subtract": "Sub",
     "tanh": "Tanh",
+}
+
+# Those whose truth values are numbers in a formula, 0 and 1.
+_COMPARISONS = {
+    "greater": "Greater",
+    "greater_equal": "GreaterOrEqual",
+    "less": "Less",
+    "less_equal": "LessOrEqual",
 }
 
 FLOAT_TYPES = {
@@ -72,6 +81,51 @@ class Graph:
     def cast(self, value: str, dtype: Any) -> str:
         """`value` in another float type."""
         return self.op("Cast", value, to=FLOAT_TYPES[np.dtype(dtype)])
+
+    def symbol(self, name: str) -> Any:
+        """A float64 tensor as NumPy formulas take it; see `Symbol`."""
+        return Symbol(self, name)
+
+    def clip(self, value: str, low: float, high: float) -> str:
+        """`value`, float64, within two limits."""
+        return np.minimum(np.maximum(self.symbol(value), low), high).name
+
+    def normal_quantile(self, share: str) -> str:
+        """Φ⁻¹ of a share; far out, but finite, at 0 and 1."""
+        from bandfall.onnx_export.normal import add_normal_quantile
+
+        return add_normal_quantile(self, share)
+
+    def each_column(self, body: Any, rows: str, *arrays: np.ndarray) -> str:
+        """Run ``body(graph, x, *columns, n)`` on each column x (m,) of float64 rows (m, p).
+
+        `columns` are those of `arrays`, each of shape (n, p). Returns the results, (m, p).
+        """
+        n = len(arrays[0])
+        scanned: list[tuple[str, tuple]] = [(self.op("Transpose", rows, perm=[1, 0]), (None,))]
+        scanned += [(self.constant(array.T, np.float64), (n,)) for array in arrays]
+        found = self.scan(
+            "column", lambda inner, *names: body(inner, *names, n), [], scanned, (None,)
+        )
+        return self.op("Transpose", found, perm=[1, 0])
+
+    def interval(self, comparison: str, x: str, knots: str, n: int) -> tuple[str, str]:
+        """Which of the intervals between n rising knots x (m,) lies in, and where in it.
+
+        The interval's number is that of knots that are "Less" or "LessOrEqual", less one, and at
+        least 0 and at most n − 2; the place is in [0, 1].
+        """
+        wide = self.op("Unsqueeze", x, self.constant([1], np.int64))
+        below = self.op("Cast", self.op(comparison, knots, wide), to=TensorProto.INT64)
+        count = self.op("ReduceSum", below, self.constant([1], np.int64), keepdims=0)
+        left = self.op("Sub", count, self.constant(1, np.int64))
+        left = self.op("Max", left, self.constant(0, np.int64))
+        left = self.op("Min", left, self.constant(max(n - 2, 0), np.int64))
+        right = self.op("Add", left, self.constant(1, np.int64))
+        right = self.op("Min", right, self.constant(n - 1, np.int64))
+        start, end = (self.symbol(self.op("Gather", knots, place)) for place in (left, right))
+        gap = np.maximum(end - start, np.finfo(np.float64).tiny)
+        return left, self.clip(((self.symbol(x) - start) / gap).name, 0.0, 1.0)
 
     def finish(self, name: str, inputs: list[Any], outputs: list[Any]) -> Any:
         """The GraphProto."""
@@ -141,6 +195,8 @@ class Symbol(NDArrayOperatorsMixin):
     def _apply(self, function: str, operands: list[str]) -> str:
         if function == "square":
             return self._graph.op("Mul", *operands * 2)
+        if function in _COMPARISONS:
+            return self._graph.cast(self._graph.op(_COMPARISONS[function], *operands), np.float64)
         if function not in _OPERATORS:
             raise TypeError(f"np.{function} has no counterpart among the standard operators")
         return self._graph.op(_OPERATORS[function], *operands)
@@ -148,4 +204,4 @@ class Symbol(NDArrayOperatorsMixin):
     def _operand(self, value: Any) -> str:
         if isinstance(value, Symbol):
             return value.name
-        return self._graph.constant(float(value), np.float64)
+        return self._graph.constant(value, np.float64)

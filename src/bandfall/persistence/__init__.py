@@ -4,9 +4,9 @@ New classes are made storable with `register`; the estimators do so in
 `bandfall.estimators._storage`.
 """
 
+from bandfall.checks import ShapeChecker
 from bandfall.persistence import encodings as _encodings  # noqa: F401  (register their classes)
 from bandfall.persistence import paths as _paths  # noqa: F401
-from bandfall.persistence.checks import ShapeChecker
 from bandfall.persistence.codec import Component, register
 from bandfall.persistence.errors import ModelFileError
 from bandfall.persistence.model_file import (

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.descent import Euler, Flow, Log, Path, Plan, Status
 from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
-from bandfall.persistence.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.persistence.codec import Component, register
 from bandfall.schedules import Constant, Geometric, MinimumSpeed
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from bandfall.backends.device import for_any_machine
-from bandfall.persistence.checks import ShapeChecker, check_instance, check_names
+from bandfall.checks import ShapeChecker, check_instance, check_names
 from bandfall.persistence.codec import Component, register
 
 _SHARED = {"n_features_in_": True, "feature_names_in_": False}

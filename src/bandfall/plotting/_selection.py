@@ -16,7 +16,7 @@ from bandfall.plotting._style import (
     pyplot,
 )
 
-_COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN, "robust": PURPLE}
+_COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN, "rank": PURPLE}
 _LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
 _CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
 _LARGEST_MARK = 250.0  # points²: of a member that is alone

@@ -7,7 +7,6 @@ from typing import Protocol
 import numpy as np
 
 from bandfall.encoding import Table, TableEncoder
-from bandfall.encoding.target_mean import TargetMean
 
 _COMPARED_ROWS = 2000
 
@@ -78,9 +77,9 @@ class TargetEncoded(Encoded):
         super().__init__(Z, order)
         self._columns = encoder.schema.check(table, warn=False).columns
         self._places = {
-            one.position: self.places[encoder.sources == one.position]
+            one: self.places[encoder.sources == one.position]
             for one in encoder.categories_
-            if isinstance(one, TargetMean)
+            if one.uses_target
         }
         self._y = y
         self._weights = weights
@@ -98,9 +97,9 @@ class TargetEncoded(Encoded):
     def _learn(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         Z, Z_new = super().columns(train, new)
         weights = None if self._weights is None else self._weights[train]
-        for position, places in self._places.items():
-            column = self._columns[position]
-            mean, encoded = TargetMean.learn(position, column.take(train), self._y[train], weights)
+        for one, places in self._places.items():
+            column = self._columns[one.position]
+            mean, encoded = one.learn(one.position, column.take(train), self._y[train], weights)
             if encoded.shape[1] == len(places):  # else it says nothing even of all rows
                 Z[:, places] = encoded
                 Z_new[:, places] = mean.transform(column.take(new))[0]

@@ -1,4 +1,4 @@
-"""Checks that objects from a stranger's file must pass before they are used."""
+"""Checks that objects must pass before they are used: a file may come from anyone."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def check_real(name: str, value: Any, low: float = -math.inf, high: float = math
         raise TypeError(f"{name} must be a number; got {type(value).__name__}")
     if not low <= float(value) <= high:
         raise ValueError(f"{name}={value} must be in [{low}, {high}]")
+
+
+def check_positions(name: str, values: Any, end: int | None = None) -> None:
+    """Raise unless `values` is a vector of integers from 0 to below `end`."""
+    check_instance(name, values, np.ndarray)
+    if values.dtype.kind != "i" or values.ndim != 1:
+        raise ValueError(f"{name} must hold integers")
+    if np.any(values < 0) or (end is not None and np.any(values >= end)):
+        raise ValueError(f"{name} points outside its columns")
 
 
 class ShapeChecker:

@@ -1,4 +1,6 @@
-"""What all encodings of numbers have in common."""
+"""The contract that every registered encoding of numbers keeps."""
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -6,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bandfall.encoding import NUMBERS, TableEncoder
+from onnx_graphs import run_form
 
 
 def numbers(seed, n=60, missing=False):
@@ -123,3 +126,37 @@ def test_numbers_weigh_the_same(name):
     variance = encoder.fit_transform(numbers(6, missing=True)).var(axis=0)
     totals = np.bincount(encoder.blocks, weights=variance)
     np.testing.assert_allclose(totals, 1.0)
+
+
+def learned(name, X):
+    return NUMBERS[name].learn(X, np.ones(X.shape, dtype=bool), 12)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_it_is_made_of_its_stored_fields(name):
+    encoding = learned(name, numbers(0))
+    state = {field.name: getattr(encoding, field.name) for field in dataclasses.fields(encoding)}
+    again, new = NUMBERS[name](**state), numbers(1)
+    np.testing.assert_array_equal(again.transform(new), encoding.transform(new))
+    for field, array in state.items():
+        for wrong in (None, "text", array[None], array.astype(object), array[:0]):
+            with pytest.raises((ValueError, TypeError)):
+                NUMBERS[name](**{**state, field: wrong})
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_it_takes_as_many_columns_as_it_learned(name):
+    encoding = learned(name, numbers(0))
+    assert encoding.takes(4)
+    assert not encoding.takes(3)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_its_onnx_form_gives_the_same_numbers(name, seed):
+    pytest.importorskip("onnxruntime")
+    X = numbers(seed)
+    encoding = learned(name, X)
+    new = np.concatenate([X[:20], numbers(seed + 10), 1e9 * numbers(seed + 20)[:5]])
+    found = run_form(encoding.onnx, new)
+    np.testing.assert_allclose(found, encoding.transform(new), rtol=1e-12, atol=1e-12)

@@ -7,9 +7,23 @@ computed here plainly.
 import numpy as np
 from scipy.linalg import expm
 
+# Kernels of other norms and exponents: exp(−u^q) and 1/(1 + u^q), as "name-p^q".
+OTHER_KERNELS = ("laplace-1", "laplace-1.5", "laplace-1.3^0.7", "laplace^1.4", "cauchy-1.5^1")
+
+
+def norm_of(name):
+    """The p of a kernel's norm."""
+    return float(name.split("^")[0].partition("-")[2] or 2)
+
 
 def profile(name, u):
-    """Table 3 and Section 5, as functions of u = distance / bandwidth."""
+    """Table 3 and Section 5, as functions of u = distance / bandwidth; powers of u beside."""
+    front, _, exponent = name.partition("^")
+    base = front.split("-")[0]
+    if base == "laplace":
+        return np.exp(-(u ** float(exponent or 1)))
+    if base == "cauchy":
+        return 1 / (1 + u ** float(exponent or 2))
     if name == "gaussian":
         return np.exp(-(u**2) / 2)
     if name == "matern12":
@@ -18,19 +32,17 @@ def profile(name, u):
         return (1 + np.sqrt(3) * u) * np.exp(-np.sqrt(3) * u)
     if name == "matern52":
         return (1 + np.sqrt(5) * u + 5 * u**2 / 3) * np.exp(-np.sqrt(5) * u)
-    if name == "cauchy":
-        return 1 / (1 + u**2)
     raise ValueError(name)
 
 
-def distances(A, B):
-    """‖a_i − b_j‖ from differences."""
-    return np.sqrt(((A[:, None, :] - B[None, :, :]) ** 2).sum(axis=2))
+def distances(A, B, p=2.0):
+    """‖a_i − b_j‖_p from differences."""
+    return (np.abs(A[:, None, :] - B[None, :, :]) ** p).sum(axis=2) ** (1 / p)
 
 
 def kernel(name, A, B, bandwidth):
-    """K_ij = k(‖a_i − b_j‖/σ), with its limits at σ = 0 and ∞."""
-    D = distances(A, B)
+    """K_ij = k(‖a_i − b_j‖_p/σ), with its limits at σ = 0 and ∞."""
+    D = distances(A, B, norm_of(name))
     if bandwidth == 0:
         return (D == 0).astype(float)
     return profile(name, D / bandwidth)

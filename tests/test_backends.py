@@ -87,7 +87,7 @@ def parts(model, X_new):
     )
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
 @pytest.mark.parametrize("bandwidth", BANDWIDTHS)
 def test_products(backend, dtype, name, bandwidth):
     X, _ = table(dtype)
@@ -108,7 +108,7 @@ def test_products_in_another_dtype(backend):
     assert_allclose(operator.max_distance(), reference.distances(X, X).max(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
 @pytest.mark.parametrize("bandwidth", BANDWIDTHS)
 def test_products_between_new_and_training_rows(backend, dtype, name, bandwidth):
     X, X_new = table(dtype)
@@ -121,7 +121,7 @@ def test_products_between_new_and_training_rows(backend, dtype, name, bandwidth)
         assert_allclose(found, expected[:, columns], atol=rounding(dtype, 1e3) * len(X))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
 def test_sums_at_new_rows(backend, dtype, name):
     model, X_new = kernel_sum(name, dtype)
     expected = model.offset + parts(model, X_new).sum(axis=0)
@@ -130,7 +130,7 @@ def test_sums_at_new_rows(backend, dtype, name):
     assert_allclose(model.evaluate(X_new, backend=backend), expected, atol=tolerance)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
 def test_staged_sums(backend, dtype, name):
     model, X_new = kernel_sum(name, dtype)
     expected = model.offset + np.cumsum(parts(model, X_new), axis=0)
@@ -139,7 +139,7 @@ def test_staged_sums(backend, dtype, name):
     assert_allclose(found[-1], backend.evaluate(model, X_new), atol=rounding(dtype, 1e3) * 60)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
 def test_gradients(backend, name):
     model, X_new = kernel_sum(name, np.float64)
     X_new = np.random.default_rng(3).normal(size=(9, 3))  # no row of training: no kink
@@ -151,7 +151,7 @@ def test_gradients(backend, name):
         assert_allclose(found[:, feature], (ahead - behind) / 2e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
 def test_one_threshold_below_which_a_bandwidth_is_as_good_as_zero(backend, dtype, name):
     """In products, sums and gradients alike: no overflow, and nothing left but equal rows."""
     X, X_new = table(dtype)
@@ -359,11 +359,11 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
     assert_array_equal(np.concatenate(parts), expected)
     distances_from, asked = leaves.distances_from, []
 
-    def overtaken(i):
+    def overtaken(i, geometry):
         asked.append(i)
         if len(asked) == 5:
             engine.product(0.1, everything, V)
-        return distances_from(i)
+        return distances_from(i, geometry)
 
     leaves.distances_from = overtaken
     assert_array_equal(engine.product(0.7, everything, V)[0], expected)

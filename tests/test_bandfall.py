@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 
 from bandfall import BandfallRegressor, KernelDescentRegressor, load_model
 from bandfall.descent import Flow, Stopping, fit_path
-from bandfall.kernels import get_kernel
+from bandfall.kernels import Kernel, get_kernel
 from bandfall.metric import gradient_outer_product, metric_root, scaled, slopes
 from bandfall.schedules import MinimumSpeed
 from problems import problem
@@ -63,7 +63,7 @@ def test_everything_tried_is_kept(fitted):
     }
     tried = set(zip(*(table[key].tolist() for key in CHOSEN), strict=True))
     for member in fitted.members_:
-        assert tuple(getattr(member.candidate, key) for key in CHOSEN) in tried
+        assert tuple(member.candidate.summary()[key] for key in CHOSEN) in tried
 
 
 def test_members_are_an_average_with_the_heaviest_first(friedman, fitted):
@@ -325,9 +325,28 @@ def test_sparse_matrices_are_refused():
 def test_only_the_kernels_that_were_named(friedman):
     X, y, _, _ = friedman
     model = BandfallRegressor(kernels=("matern12",), max_rounds=1).fit(X[:60], y[:60])
-    assert {member.candidate.kernel for member in model.members_} == {"matern12"}
+    assert {str(member.candidate.kernel) for member in model.members_} == {"matern12"}
     assert {member.path.kernel.name for member in model.members_} == {"matern12"}
     assert set(model.selection_["kernel"]) == {"matern12"}
+
+
+def test_a_kernel_is_kept_as_it_is_given_whatever_its_name(friedman):
+    X, y, X_test, _ = friedman
+    laplace = get_kernel("laplace")
+    own = Kernel("gaussian", 1, laplace.profile, laplace.slope)
+    model = BandfallRegressor(kernels=(own,), max_rounds=0).fit(X[:60], y[:60])
+    assert {member.path.kernel for member in model.members_} == {own}
+    same = BandfallRegressor(kernels=("laplace",), max_rounds=0).fit(X[:60], y[:60])
+    assert_array_equal(model.predict(X_test), same.predict(X_test))
+
+
+def test_a_norm_with_axes_has_a_metric_of_scales(friedman):
+    X, y, _, _ = friedman
+    model = BandfallRegressor(kernels=("laplace-1.5",), max_rounds=2).fit(X[:60], y[:60])
+    assert {member.root.ndim for member in model.members_} == {1}
+    assert set(model.selection_["kernel"]) == {"laplace-1.5"} == {model.best_params_["kernel"]}
+    assert model.novelty(X[:60]).max() == 0.0
+    assert model.novelty(X[60:]).max() > 0.0
 
 
 def test_one_member(friedman, fitted):
@@ -498,7 +517,7 @@ def test_members_show_themselves_in_consoles_and_notebooks():
     for page in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
         assert f"Average of {len(model.members_)}" in page
         assert page.count("<tr><td>") >= len(model.members_)
-        assert first.candidate.kernel in page
+        assert str(first.candidate.kernel) in page
     with config_context(display="text"):
         assert "text/html" not in model._repr_mimebundle_()
 

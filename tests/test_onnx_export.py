@@ -300,6 +300,12 @@ class TestRefused:
         with pytest.raises(ValueError, match=message):
             to_onnx(model)
 
+    @pytest.mark.parametrize("kernel", ["laplace-1.5", "laplace^0.7"])
+    def test_other_norms_and_exponents(self, kernel):
+        model = KernelRidgeRegressor(kernel=kernel).fit(*table())
+        with pytest.raises(ValueError, match="only kernels of the Euclidean distance"):
+            to_onnx(model)
+
     def test_kernel_beyond_elementwise_functions(self):
         model = KernelRidgeRegressor(lambda u: 1.0 - np.arctan(u) * 2.0 / np.pi).fit(*table())
         with pytest.raises(ValueError, match=r"np\.arctan has no counterpart"):

@@ -31,6 +31,7 @@ from bandfall import (
     save_model,
 )
 from bandfall.persistence import dump_bytes, load_bytes, read_model_document, read_model_file
+from bandfall.persistence.codec import decode
 from model_files import averaged, estimators, table, taken_apart
 
 GOLDEN = Path(__file__).parent / "golden" / "model_format_1.base64"
@@ -84,6 +85,34 @@ def test_loaded_equals_saved(name, outputs, dtype, tmp_path):
     # coefficients of ridge regression reach |y|/penalty.
     atol = 1e4 * np.finfo(dtype).eps * np.abs(y).max()
     np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("kernel", ["laplace-1.5", "laplace-1.3^0.7", "cauchy^1"])
+def test_norm_and_exponent_are_kept(kernel):
+    X, y = table()
+    for model in (
+        KernelRidgeRegressor(kernel=kernel).fit(X, y),
+        BandfallRegressor(kernels=(kernel,), max_rounds=1).fit(X, y),
+    ):
+        loaded = load_bytes(dump_bytes(model)).estimator
+        assert_same_state(model, loaded)
+        np.testing.assert_allclose(loaded.predict(X), model.predict(X), rtol=0, atol=1e-10)
+        assert pickle.loads(pickle.dumps(model)).predict(X).tolist() == model.predict(X).tolist()
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        {"$": "kernel", "name": "gaussian", "p": 1.5},
+        {"$": "kernel", "name": "laplace", "p": 3},
+        {"$": "kernel", "name": "laplace", "exponent": "1"},
+        {"$": "kernel", "name": "laplace", "p": [1]},
+        {"$": "kernel", "name": "rbf"},
+    ],
+)
+def test_kernels_that_are_none_are_refused(kernel):
+    with pytest.raises(ModelFileError, match="its kernel is not usable"):
+        decode(kernel, {})
 
 
 @pytest.mark.parametrize("name", estimators())

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import linalg
 
+from bandfall.geometry import EUCLIDEAN, Geometry
 from bandfall.kernels import Kernel
-from bandfall.operators.distances import squared_distances
 
 _CHECK_ROWS = 1000
 _GRID = 400
@@ -20,14 +20,15 @@ def check_rows(X: np.ndarray) -> np.ndarray:
     return X[:: max(1, math.ceil(len(X) / _CHECK_ROWS))]
 
 
-def distance_range(X: np.ndarray) -> tuple[float, float]:
+def distance_range(X: np.ndarray, geometry: Geometry = EUCLIDEAN) -> tuple[float, float]:
     """Smallest positive and largest distance that matter between rows of X."""
     some = check_rows(X).astype(np.float64)
     centred = some - some.mean(axis=0)
-    squares = squared_distances(centred, centred)
-    largest = float(squares.max()) or 1.0
-    smallest = float(squares[squares > 0].min(initial=largest))
-    return 0.5 * math.sqrt(smallest), 2.0 * math.sqrt(largest)
+    power = geometry.p  # no root for each of them
+    distances = geometry.block(centred, centred, power)
+    largest = float(distances.max()) or 1.0
+    smallest = float(distances[distances > 0].min(initial=largest))
+    return 0.5 * smallest ** (1.0 / power), 2.0 * largest ** (1.0 / power)
 
 
 def merge_stages(

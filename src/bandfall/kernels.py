@@ -1,51 +1,62 @@
-"""Radial kernels: the only place where a kernel formula stands.
+"""Kernels: a profile, a geometry, and the names that stand for them.
 
-A translation-invariant kernel is a *profile* k(u) of the scaled distance
-u = ‖x − x′‖ / σ with k(0) = 1 and k(∞) = 0 (paper, Section 3.3 and Table 3).
-Profiles are written in q = u**power, so that Gaussian and Cauchy never take a
-square root, and with an array namespace ``xp``, so that one formula serves
-NumPy arrays and torch tensors alike.
+A kernel is a *profile* k(u) of the scaled distance u = ‖x − x′‖ / σ with k(0) = 1 and
+k(∞) = 0 (paper, Section 3.3 and Table 3), and a *geometry*, which says what ‖·‖ is.
+Profiles are written in q = u**power, so that Gaussian and Cauchy never take a square root.
+
+Which pairs are positive definite, for any number of features? ‖z‖_p^p is conditionally negative
+definite for 0 < p ≤ 2, and so is ‖z‖_p^q for 0 < q ≤ p, a power at most 1 of it (Schoenberg,
+1938). With N conditionally negative definite and N(0) = 0, exp(−N) is positive definite, and so
+is 1/(1 + N) = ∫ exp(−t (1 + N)) dt over t > 0. Conversely a profile is positive definite in the
+p-norm of all dimensions only if it is a mixture of exp(−s ‖z‖_p^p), s ≥ 0 (Bretagnolle,
+Dacunha-Castelle and Krivine, 1966), hence convex in ‖z‖_p^p. Gaussian, Matérn 3/2 and 5/2 fall
+like 1 − c u² near zero, which for p < 2 is concave in u^p: these need p = 2.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Real
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from bandfall import profiles
+from bandfall.geometry import EUCLIDEAN, Geometry, Minkowski, geometry_of
+
 __all__ = ["KERNELS", "Kernel", "get_kernel", "kernel_matrix"]
 
-# NumPy array or torch tensor; formulas below use only what both offer.
-Array = Any
-
-SQRT3 = math.sqrt(3.0)
-SQRT5 = math.sqrt(5.0)
+Array = Any  # NumPy array or torch tensor
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A radial profile k(u), u = distance / bandwidth, with k(0) = 1 and k(∞) = 0.
+    """A profile k(u) with k(0) = 1 and k(∞) = 0, of u = distance / bandwidth in a geometry.
+
+    Kernels are values: equal if all their parts are, and usable as keys.
 
     Parameters
     ----------
     name : str
         What users type.
-    power : {1, 2}
+    power : float
         The profile is a function of q = u**power.
     profile : callable (q, xp, work=None) -> array
         k as a function of q, elementwise. It may overwrite q, which may be its result, and
         use `work`, an array like q.
     slope : callable (q, xp) -> array, or None
-        k′(u)/u as a function of q: what the gradient of a kernel sum needs. At
-        u = 0 it is the limit or, where there is none (Laplace), 0: the centre of the
-        subdifferential. It may overwrite q, like `profile`. None for a user's profile given
-        without a derivative.
+        k′(u) u^(1−p) as a function of q, with the p of the geometry (k′(u)/u if Euclidean): what
+        the gradient of a kernel sum needs. At u = 0 it is the limit or, where there is none
+        (Laplace), 0: the centre of the subdifferential. It may overwrite q, like `profile`. None
+        for a user's profile given without a derivative.
     max_derivative : float
-        max over u ≥ 0 of ``|k′(u)|`` (Proposition 4), NaN where unknown.
+        max over u ≥ 0 of ``|k′(u)|`` (Proposition 4), ∞ where it has no bound, NaN where unknown.
+    geometry : Geometry
 
     Examples
     --------
@@ -53,13 +64,28 @@ class Kernel:
     >>> from bandfall.kernels import get_kernel
     >>> get_kernel("gaussian")(np.array([0.0, 1.0]))
     array([1.        , 0.60653066])
+    >>> get_kernel("laplace", p=1.5)
+    get_kernel('laplace-1.5')
     """
 
     name: str
-    power: int
+    power: float
     profile: Callable[..., Array]
     slope: Callable[[Array, Any], Array] | None = None
     max_derivative: float = math.nan
+    geometry: Geometry = EUCLIDEAN
+
+    def __post_init__(self) -> None:
+        if isinstance(self.geometry, Minkowski):  # p = 2 has one form only
+            object.__setattr__(self, "geometry", geometry_of(self.geometry.p))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        if self.built_in:
+            return f"get_kernel({self.name!r})"
+        return f"Kernel({self.name!r}, power={self.power!r}, geometry={self.geometry!r})"
 
     def __call__(self, scaled_distance: Array, xp: Any = np) -> Array:
         """k(u) for u = distance / bandwidth ≥ 0."""
@@ -70,122 +96,134 @@ class Kernel:
         if self.slope is None:
             raise ValueError(f"kernel {self.name!r} was given without a derivative")
         u = xp.asarray(scaled_distance)
-        return self.slope(xp.asarray(u**self.power), xp) * u
+        return self.slope(xp.asarray(u**self.power), xp) * u ** (self.geometry.p - 1.0)
+
+    def parameters(self) -> dict[str, Any]:
+        """Name, p and exponent by which `get_kernel` finds it; the last two unless usual."""
+        form = _FORM.fullmatch(self.name)
+        if form is None:
+            return {"name": self.name}
+        numbers = {key: float(form[key]) for key in ("p", "exponent") if form[key] is not None}
+        return {"name": form["name"], **numbers}
 
     @property
     def built_in(self) -> bool:
         """Whether the name alone stands for this kernel."""
-        return KERNELS.get(self.name) == self
+        try:
+            return get_kernel(self.name) == self
+        except ValueError:
+            return False
 
     # What stores an object by its state (skops) also gets by with the name.
     def __getstate__(self) -> dict[str, Any]:
         return {"name": self.name} if self.built_in else self.__dict__
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(KERNELS[state["name"]].__dict__ if len(state) == 1 else state)
+        known = get_kernel(state["name"]).__dict__ if len(state) == 1 else state
+        self.__dict__.update({"geometry": EUCLIDEAN, **known})
 
     def __reduce__(self) -> tuple:
-        # Built-in profiles are lambdas: pickle them by name.
+        # Built-in profiles are functions of this module: pickle them by name.
         if self.built_in:
             return (get_kernel, (self.name,))
-        return (
-            Kernel,
-            (self.name, self.power, self.profile, self.slope, self.max_derivative),
-        )
-
-
-# Profiles are called in the innermost loop: they consume q and, where they need a second
-# array, use `work`. With work=None they allocate.
-def _gaussian(q: Array, xp: Any, work: Array = None) -> Array:
-    q *= -0.5
-    return xp.exp(q, out=q)
-
-
-def _matern12(q: Array, xp: Any, work: Array = None) -> Array:
-    q *= -1.0
-    return xp.exp(q, out=q)
-
-
-def _matern32(q: Array, xp: Any, work: Array = None) -> Array:
-    q *= SQRT3
-    decay = xp.exp(xp.negative(q, out=work), out=work)
-    q += 1.0
-    q *= decay
-    return q
-
-
-def _matern52(q: Array, xp: Any, work: Array = None) -> Array:
-    q *= SQRT5
-    decay = xp.exp(xp.negative(q, out=work), out=work)
-    q += 1.5  # 1 + v + v²/3 = ((v + 3/2)² + 3/4)/3 with v = √5 u
-    q *= q
-    q += 0.75
-    q *= decay
-    q *= 1.0 / 3.0
-    return q
-
-
-def _cauchy(q: Array, xp: Any, work: Array = None) -> Array:
-    q += 1.0
-    return xp.reciprocal(q, out=q)
-
-
-def _gaussian_slope(q: Array, xp: Any) -> Array:
-    return xp.negative(_gaussian(q, xp), out=q)
-
-
-def _laplace_slope(q: Array, xp: Any) -> Array:
-    inverse = xp.asarray(xp.clip(q, float(xp.finfo(q.dtype).tiny), None))
-    inverse = xp.reciprocal(inverse, out=inverse)
-    inverse *= q > 0
-    q = _matern12(q, xp)
-    q *= inverse
-    return xp.negative(q, out=q)
-
-
-def _matern32_slope(q: Array, xp: Any) -> Array:
-    q *= -SQRT3
-    q = xp.exp(q, out=q)
-    q *= -3.0
-    return q
-
-
-def _matern52_slope(q: Array, xp: Any) -> Array:
-    q *= SQRT5
-    decay = xp.exp(-q)
-    q += 1.0
-    q *= decay
-    q *= -5.0 / 3.0
-    return q
-
-
-def _cauchy_slope(q: Array, xp: Any) -> Array:
-    q = _cauchy(q, xp)
-    q *= q
-    q *= -2.0
-    return q
+        parts = (self.name, self.power, self.profile, self.slope, self.max_derivative)
+        return (Kernel, (*parts, self.geometry))
 
 
 # Table 3 and Section 5. Derivatives by hand; the maxima of |k′| are attained at
 # u = 1 (Gaussian), 0 (Laplace), 1/√3 (Matérn 3/2 and Cauchy), (1+√5)/(2√5) (Matérn 5/2).
-_GOLDEN = (1.0 + SQRT5) / 2.0
+_SQRT3, _SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
+_GOLDEN = (1.0 + _SQRT5) / 2.0
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
-        Kernel("gaussian", 2, _gaussian, _gaussian_slope, math.exp(-0.5)),
-        Kernel("matern12", 1, _matern12, _laplace_slope, 1.0),
-        Kernel("matern32", 1, _matern32, _matern32_slope, SQRT3 / math.e),
+        Kernel("gaussian", 2, profiles.gaussian, profiles.gaussian_slope, math.exp(-0.5)),
+        Kernel("matern12", 1, profiles.matern12, profiles.laplace_slope, 1.0),
+        Kernel("matern32", 1, profiles.matern32, profiles.matern32_slope, _SQRT3 / math.e),
         Kernel(
             "matern52",
             1,
-            _matern52,
-            _matern52_slope,
-            SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
+            profiles.matern52,
+            profiles.matern52_slope,
+            _SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
         ),
-        Kernel("cauchy", 2, _cauchy, _cauchy_slope, 3.0 * SQRT3 / 8.0),
+        Kernel("cauchy", 2, profiles.cauchy, profiles.cauchy_slope, 3.0 * _SQRT3 / 8.0),
     )
 }
 _ALIASES = {"laplace": "matern12"}
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Kernels profile(u^exponent): positive definite for 0 < exponent ≤ p ≤ 2."""
+
+    formula: str
+    exponent: float  # unless another is given
+    profile: Callable[..., Array]
+    derivative: Callable[[Array, Any], Array]
+
+    def max_derivative(self, exponent: float) -> float:
+        """max |k′|, where (log |k′|)′ = 0: at q = (e−1)/e (exponential), (e−1)/(e+1) (rational)."""
+        if exponent < 1.0:
+            return math.inf
+        exponential = self.profile is profiles.matern12
+        q = (exponent - 1.0) / (exponent + (0.0 if exponential else 1.0))
+        steepness = math.exp(-q) if exponential else (1.0 + q) ** -2
+        return exponent * q ** (1.0 - 1.0 / exponent) * steepness
+
+
+_FAMILIES = {
+    "laplace": _Family("exp(-u^q)", 1.0, profiles.matern12, profiles.exponential_derivative),
+    "cauchy": _Family("1/(1 + u^q)", 2.0, profiles.cauchy, profiles.rational_derivative),
+}
+_FAMILY_OF = {"matern12": "laplace", "laplace": "laplace", "cauchy": "cauchy"}
+# A name, "-p" and "^exponent".
+_FORM = re.compile(r"(?P<name>[a-z0-9]+)(-(?P<p>[0-9.]+))?(\^(?P<exponent>[0-9.]+))?")
+
+
+@lru_cache(maxsize=256)
+def _named(name: str, p: float, exponent: float | None) -> Kernel:
+    """The kernel of a known name in the p-norm, with an exponent of its own or a given one."""
+    family = _FAMILIES.get(_FAMILY_OF.get(name, ""))
+    standard = KERNELS[_ALIASES.get(name, name)]
+    if family is None:
+        if exponent is not None:
+            raise ValueError(
+                f"kernel {name!r} has no exponent; kernels that have one: "
+                + ", ".join(f"{key!r}, {one.formula}" for key, one in _FAMILIES.items())
+            )
+        if p < 2.0:
+            raise ValueError(
+                f"kernel {name!r} is not positive definite in the {p:g}-norm: near zero it falls "
+                "like 1 - c u², which no kernel of that norm does. Use p=2, or 'laplace' or "
+                "'cauchy' with an exponent of at most p"
+            )
+        return standard
+    q = family.exponent if exponent is None else exponent
+    if q > p:
+        raise ValueError(
+            f"kernel {name!r}, {family.formula} with exponent q = {q:g}, is not positive definite "
+            f"in the {p:g}-norm: ‖z‖_p^q is conditionally negative definite for q <= p only. "
+            f"Give an exponent of at most {p:g}"
+        )
+    if (p, q) == (2.0, family.exponent):
+        return standard
+    base = _FAMILY_OF[name]
+    norm = "" if p == 2.0 else f"-{_short(p)}"
+    power = "" if q == family.exponent else f"^{_short(q)}"
+    return Kernel(
+        f"{base}{norm}{power}",
+        q,
+        family.profile,
+        profiles.PowerSlope(family.derivative, q, p),
+        family.max_derivative(q),
+        geometry_of(p),
+    )
+
+
+def _short(number: float) -> str:
+    """A number as it is typed, all its digits."""
+    return repr(number).removesuffix(".0")
 
 
 class _UserProfile:
@@ -204,7 +242,12 @@ class _UserProfile:
         return hash(self.function)
 
 
-def get_kernel(kernel: str | Kernel | Callable[[Array], Array]) -> Kernel:
+def get_kernel(
+    kernel: str | Kernel | Callable[[Array], Array],
+    *,
+    p: float | None = None,
+    exponent: float | None = None,
+) -> Kernel:
     """The kernel that a name, a `Kernel` or a user's own profile stands for.
 
     Parameters
@@ -214,27 +257,74 @@ def get_kernel(kernel: str | Kernel | Callable[[Array], Array]) -> Kernel:
         `Kernel`; or a function k(u) of the scaled distance, elementwise, with
         k(0) = 1, falling to k(∞) = 0 and never negative. Whether it is positive
         definite cannot be seen from the function; training refuses it when it is not.
+        Names may include the other two parameters: "laplace-1.5" stands for p=1.5,
+        "laplace^0.7" for exponent=0.7, "laplace-1.5^0.7" for both.
+    p : float in [1, 2], default=2
+        Of the norm in which distances are measured. Below 2, "laplace" and "cauchy" only: the
+        others are not positive definite there.
+    exponent : float in (0, p], optional
+        q of exp(−u^q), "laplace", or 1/(1 + u^q), "cauchy"; by default 1 and 2.
 
     Returns
     -------
     Kernel
+
+    Examples
+    --------
+    >>> from bandfall.kernels import get_kernel
+    >>> get_kernel("laplace-1.5^0.7") == get_kernel("laplace", p=1.5, exponent=0.7)
+    True
+    >>> print(get_kernel("laplace", p=1))
+    laplace-1
     """
     if isinstance(kernel, Kernel):
-        return kernel
+        if p is None and exponent is None:
+            return kernel
+        if not kernel.built_in:
+            raise ValueError(f"p and exponent cannot change {kernel!r}: make another Kernel")
+        kernel = kernel.name
     if isinstance(kernel, str):
-        name = _ALIASES.get(kernel, kernel)
-        if name in KERNELS:
-            return KERNELS[name]
-        allowed = ", ".join([*KERNELS, *_ALIASES])
-        raise ValueError(f"kernel={kernel!r} is unknown; allowed: {allowed}, or a profile k(u)")
+        return _from_text(kernel, p, exponent)
     if callable(kernel):
-        return _checked_profile(kernel)
+        if exponent is not None:
+            raise ValueError("exponent is for names: write it into the profile k(u)")
+        return _checked_profile(kernel, geometry_of(2.0 if p is None else p))
     raise TypeError(
         f"kernel must be a name, a Kernel or a callable profile k(u); got {type(kernel).__name__}"
     )
 
 
-def _checked_profile(function: Callable[[Array], Array]) -> Kernel:
+def _from_text(text: str, p: float | None, exponent: float | None) -> Kernel:
+    form = _FORM.fullmatch(text)
+    name = form["name"] if form else text
+    if form is None or _ALIASES.get(name, name) not in KERNELS:
+        allowed = ", ".join([*KERNELS, *_ALIASES])
+        raise ValueError(
+            f"kernel={text!r} is unknown; allowed: {allowed}, one of these with a norm and an "
+            "exponent such as 'laplace-1.5' or 'laplace-1.5^0.7', or a profile k(u)"
+        )
+    given = {"p": p, "exponent": exponent}
+    for key, value in given.items():
+        if form[key] is not None:
+            if value is not None:
+                raise ValueError(f"kernel={text!r} has {key} in its name, and {key}={value!r}")
+            given[key] = _number(text, form[key])
+    p, exponent = given["p"], given["exponent"]
+    if exponent is not None:
+        if not isinstance(exponent, Real) or isinstance(exponent, bool) or not exponent > 0:
+            raise ValueError(f"exponent={exponent!r} must be a number above 0, and at most p")
+        exponent = float(exponent)
+    return _named(name, geometry_of(2.0 if p is None else p).p, exponent)
+
+
+def _number(text: str, digits: str) -> float:
+    try:
+        return float(digits)
+    except ValueError:
+        raise ValueError(f"kernel={text!r}: {digits!r} is not a number") from None
+
+
+def _checked_profile(function: Callable[[Array], Array], geometry: Geometry) -> Kernel:
     """Wrap a user's k(u) after checking on a grid what the algorithms rely on."""
     name = getattr(function, "__name__", type(function).__name__)
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e8, 141)])
@@ -251,7 +341,7 @@ def _checked_profile(function: Callable[[Array], Array]) -> Kernel:
         )
     if values.min() < 0.0 or np.any(np.diff(values) > 1e-12):
         raise ValueError(f"kernel {name!r} must be non-negative and must not rise with u")
-    return Kernel(name, 1, _UserProfile(function))
+    return Kernel(name, 1, _UserProfile(function), geometry=geometry)
 
 
 def vanishing_bandwidth(limits: Any) -> float:

@@ -65,12 +65,13 @@ def metric_root(
     n_rows: int | None = None,
     shrinkage: float = _SHRINKAGE,
     floor: float = _FLOOR,
+    diagonal: bool = False,
 ) -> np.ndarray:
     """The next root, from G in coordinates scaled by the one before.
 
     The metric is G in the features' own coordinates, its off-diagonal part shrunk. Its root's
-    largest eigenvalue becomes 1, and none falls below `floor`. A vector beyond 1,000 features,
-    or eight a training row.
+    largest eigenvalue becomes 1, and none falls below `floor`. A vector if `diagonal`, beyond
+    1,000 features, or beyond eight features a training row.
 
     Parameters
     ----------
@@ -81,12 +82,15 @@ def metric_root(
     shrinkage : float in [0, 1]
         1 scales features one by one.
     floor : float
+    diagonal : bool
+        Scale features one by one: for kernels whose norm depends on the axes.
     """
     metric = _in_features(product, root)
-    if len(metric) > _WIDE or (n_rows is not None and len(metric) > _SCARCE * n_rows):
+    scarce = n_rows is not None and len(metric) > _SCARCE * n_rows
+    if diagonal or scarce or len(metric) > _WIDE:
         return _normalised(np.sqrt(np.maximum(np.diag(metric), 0.0)), floor)
-    diagonal = np.diag(np.diag(metric))
-    eigenvalues, vectors = np.linalg.eigh(diagonal + (1.0 - shrinkage) * (metric - diagonal))
+    own = np.diag(np.diag(metric))
+    eigenvalues, vectors = np.linalg.eigh(own + (1.0 - shrinkage) * (metric - own))
     sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
     return (vectors * sizes) @ vectors.T
 

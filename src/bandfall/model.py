@@ -111,7 +111,7 @@ class KernelSum:
         rows = check_rows(self.X)
         exact = self.evaluate(rows, backend=backend)
         size = _root_mean_square(exact - self.offset) or 1.0
-        spread = distance_range(self.X)
+        spread = distance_range(self.X, self.kernel.geometry)
         merge = merge_stages(self.kernel, self.bandwidths, self.coefficients, spread)
         for n_nodes in range(2, len(self)):
             bandwidths, coefficients = merge(n_nodes)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from bandfall.backends import HOST, Backend
-from bandfall.operators.rows import CACHE_ENTRIES, row_blocks, rows_within
+from bandfall.blocks import row_blocks, rows_within
+from bandfall.geometry import EUCLIDEAN, Euclidean, Geometry
+from bandfall.operators.rows import CACHE_ENTRIES
 
 __all__ = ["nearest_distances", "novelty_scale"]
 
@@ -20,9 +22,10 @@ def nearest_distances(
     *,
     own: np.ndarray | None = None,
     enough: float | None = None,
+    geometry: Geometry = EUCLIDEAN,
     backend: Backend = HOST,
 ) -> np.ndarray:
-    """Euclidean distance of each new row to the nearest of the rows Z, shape (m,).
+    """Distance of each new row to the nearest of the rows Z, shape (m,).
 
     Parameters
     ----------
@@ -33,6 +36,8 @@ def nearest_distances(
         For each new row one of Z that does not count: itself.
     enough : float, optional
         A row as near as this will do in place of the nearest: half the time.
+    geometry : Geometry
+        In which distances are measured.
     backend : Backend
         Whose budget of memory is kept.
 
@@ -43,6 +48,8 @@ def nearest_distances(
     """
     centre = Z.mean(axis=0, dtype=np.float64)
     rows, new = Z - centre, Z_new - centre
+    if not isinstance(geometry, Euclidean):
+        return _smallest(new, rows, own, geometry, backend.budget)
     if enough is None:
         return _distances(new, rows, own, np.float64, backend.budget)
     # Rounded scores may name the wrong row; whichever they name is at its true distance.
@@ -78,10 +85,25 @@ def _distances(
     return nearest
 
 
+def _smallest(
+    new: np.ndarray, rows: np.ndarray, own: np.ndarray | None, geometry: Geometry, budget: int
+) -> np.ndarray:
+    """The smallest of all distances of each new row."""
+    entries = min(CACHE_ENTRIES, budget // (8 * _COPIES))
+    nearest = np.empty(len(new))
+    for part in row_blocks(len(new), rows_within(entries, len(rows))):
+        distances = geometry.block(new[part], rows, geometry.p)  # one root a row is enough
+        if own is not None:
+            distances[np.arange(len(distances)), own[part]] = np.inf
+        nearest[part] = distances.min(axis=1) ** (1.0 / geometry.p)
+    return nearest
+
+
 def novelty_scale(
     Z: np.ndarray,
     Z_held_out: np.ndarray | None = None,
     *,
+    geometry: Geometry = EUCLIDEAN,
     backend: Backend = HOST,
 ) -> float:
     """The distance that 99 % of rows like those in training stay within.
@@ -96,6 +118,8 @@ def novelty_scale(
     Z_held_out : ndarray of shape (m, d), optional
         Rows of the same kind that were not trained on. Without them each training row is
         compared with the others.
+    geometry : Geometry
+        In which distances are measured.
     backend : Backend
         Whose budget of memory is kept.
 
@@ -106,10 +130,10 @@ def novelty_scale(
     """
     if Z_held_out is not None and len(Z_held_out):
         sample = Z_held_out[:: -(-len(Z_held_out) // _MAX_ROWS)]
-        distances = nearest_distances(sample, Z, backend=backend)
+        distances = nearest_distances(sample, Z, geometry=geometry, backend=backend)
     elif len(Z) > 1:
         own = np.arange(0, len(Z), -(-len(Z) // _MAX_ROWS))
-        distances = nearest_distances(Z[own], Z, own=own, backend=backend)
+        distances = nearest_distances(Z[own], Z, own=own, geometry=geometry, backend=backend)
     else:
         return 1.0
     scale = float(np.quantile(distances, _SHARE))

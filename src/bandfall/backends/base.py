@@ -10,10 +10,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from bandfall.geometry import Prepared
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, cross_gradient, cross_product, make_operator
 from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
-from bandfall.operators.cross import Centres, CrossOperator
+from bandfall.operators.cross import CrossOperator
 from bandfall.operators.dense import dense_bytes
 from bandfall.operators.rows import blas_threads_for
 
@@ -208,16 +209,16 @@ class NumpyBackend:
 
 # What is predicted row by row would spend most of its time on preparing the training rows.
 _KEPT_ENTRIES = 1 << 20  # of a model's training rows: beyond, the copy is large and its share small
-_centres: WeakKeyDictionary[Any, Centres] = WeakKeyDictionary()
+_centres: WeakKeyDictionary[Any, Prepared] = WeakKeyDictionary()
 
 
-def _kept_centres(model: Sum) -> Centres | None:
+def _kept_centres(model: Sum) -> Prepared | None:
     """The training rows of a model, prepared once for as long as it lives; None for many."""
     if model.X.size > _KEPT_ENTRIES:
         return None
     kept = _centres.get(model)
     if kept is None:
-        kept = _centres[model] = Centres.of(model.X)
+        kept = _centres[model] = model.kernel.geometry.prepare(model.X)
     return kept
 
 

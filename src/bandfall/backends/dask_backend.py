@@ -24,7 +24,6 @@ from bandfall.operators.base import (
     group_sums,
     vector_share,
 )
-from bandfall.operators.distances import largest_distance
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import blas_threads_for
 from bandfall.operators.tiles import LEAF_SIZE
@@ -184,7 +183,7 @@ class DaskOperator(HostArraysMixin):
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return largest_distance(np.asarray(self._X, dtype=np.float64), LEAF_SIZE)
+        return self.kernel.geometry.diameter(np.asarray(self._X, dtype=np.float64), LEAF_SIZE)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""

@@ -137,7 +137,9 @@ class _TileProducts:
         with blas_threads_for(0):
             for i in leaves:
                 rows = slice(slices[i].start - first, slices[i].stop - first)
-                for j in np.flatnonzero(self._leaves.distances_from(i) <= reach):
+                for j in np.flatnonzero(
+                    self._leaves.distances_from(i, self._tiles.kernel.geometry) <= reach
+                ):
                     K, evaluated = self._tile(bandwidth, i, int(j), kept)
                     total[rows] += K @ vector[slices[j]]
                     n_evaluated += evaluated

@@ -10,11 +10,10 @@ import numpy as np
 import torch
 
 from bandfall.backends.fused import FusedCross, FusedProduct, fused_available
+from bandfall.blocks import rows_within
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
 from bandfall.operators.cross import check_columns, gradient_block, usable_bandwidths
-from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import rows_within
 
 Tensor = Any
 
@@ -182,8 +181,8 @@ class _Chunks:
         while start < len(self.new):
             rows = slice(start, min(start + self._size, len(self.new)))
             try:
-                squared = squared_distances(self.new[rows], self.train, torch)
-                function(rows, to_power(squared, kernel.power, torch).to(self.dtype))
+                block = kernel.geometry.block(self.new[rows], self.train, kernel.power, torch)
+                function(rows, block.to(self.dtype))
             except torch.OutOfMemoryError as error:
                 if self._size == 1:
                     raise MemoryError(

@@ -98,7 +98,7 @@ def _members(last: Any, story: Story) -> list[dict[str, Any]]:
         chosen = getattr(last, "best_params_", None)
         return [_values(chosen)] if isinstance(chosen, dict) and "kernel" in chosen else []
     return [
-        {**_values(vars(one.candidate)), "max_r2": one.max_r2, "weight": one.weight}
+        {**one.candidate.summary(), "max_r2": one.max_r2, "weight": one.weight}
         for one in story.members
     ]
 

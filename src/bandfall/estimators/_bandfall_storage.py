@@ -14,7 +14,7 @@ from bandfall.estimators._bandfall import BandfallRegressor
 from bandfall.estimators._classifier import BandfallClassifier
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.estimators._storage import COMMON, UNSTORED, check_common
-from bandfall.kernels import KERNELS
+from bandfall.kernels import Kernel
 from bandfall.novelty import novelty_scale
 from bandfall.persistence import Component, ShapeChecker, estimator_component, register
 from bandfall.persistence.encodings import from_front_state, to_state
@@ -53,8 +53,7 @@ def _check_candidate(candidate: Candidate) -> None:
     check_instance("encoding", candidate.encoding, str)
     check_instance("n_rounds", candidate.n_rounds, int)
     check_real("n_rounds", candidate.n_rounds, 0)
-    if candidate.kernel not in KERNELS:
-        raise ValueError(f"kernel={candidate.kernel!r} is unknown")
+    check_instance("kernel", candidate.kernel, Kernel)
     check_real("min_speed", candidate.min_speed, 0.0)
 
 
@@ -65,7 +64,7 @@ def _check_member(member: Member) -> None:
     check_real("weight", member.weight, 0.0, 1.0)
     shapes = ShapeChecker(d=member.path.X.shape[1])
     shapes("root", member.root, "d" if np.ndim(member.root) == 1 else "d d")
-    if member.path.kernel.name != member.candidate.kernel:
+    if member.path.kernel != member.candidate.kernel:
         raise ValueError("its path has another kernel than its candidate")
 
 
@@ -216,7 +215,7 @@ def _one_member(fitted: dict[str, Any]) -> dict[str, Any]:
         check_instance(name, fitted[name], dict)
     k = path.residual.shape[1]
     candidate = Candidate(
-        encoder.numbers, chosen.get("n_rounds"), path.kernel.name, chosen.get("min_speed")
+        encoder.numbers, chosen.get("n_rounds"), path.kernel, chosen.get("min_speed")
     )
     member = Member(candidate, fitted["_max_r2"], fitted["metric_"], path, 1.0)
     _check_candidate(candidate)

@@ -70,13 +70,13 @@ DEVICE = [None, _DeviceName()]
 validated = _fit_context(prefer_skip_nested_validation=True)
 
 
-def chosen_kernels(kernels: Any) -> tuple[str, ...]:
-    """Names of the kernels to choose from, each once; None stands for the default."""
+def chosen_kernels(kernels: Any) -> tuple[Kernel, ...]:
+    """The kernels to choose from, each once; None stands for the default."""
     if kernels is None:
-        return KERNELS
+        kernels = KERNELS
     if isinstance(kernels, str):
         raise ValueError(f"kernels={kernels!r} must be a sequence: ({kernels!r},)")
-    names = tuple(dict.fromkeys(get_kernel(kernel).name for kernel in kernels))
-    if not names:
+    chosen = tuple(dict.fromkeys(get_kernel(kernel) for kernel in kernels))
+    if not chosen:
         raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
-    return names
+    return chosen

@@ -20,7 +20,7 @@ def members_table(members: Sequence[Member]) -> str:
             f"{member.weight:.2f}",
             one.encoding,
             str(one.n_rounds),
-            one.kernel,
+            str(one.kernel),
             f"{one.min_speed:g}",
             f"{member.max_r2:.4f}",
         )

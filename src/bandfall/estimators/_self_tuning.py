@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
 from bandfall.estimators._reading import Story
 from bandfall.estimators._tables import TableInputMixin
+from bandfall.kernels import Kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
 from bandfall.operators.rows import blas_threads_for
@@ -143,7 +144,7 @@ class SelfTuning(
     def _choose_and_fit(
         self,
         rows: Rows,
-        kernels: tuple[str, ...],
+        kernels: tuple[Kernel, ...],
         fewest: int,
         deadline: Deadline,
         progress: Progress,
@@ -188,7 +189,7 @@ class SelfTuning(
     def best_params_(self) -> dict[str, Any]:
         """Configuration of the heaviest member."""
         best = self.members_[0]
-        return {**asdict(best.candidate), "max_r2": best.max_r2}
+        return {**best.candidate.summary(), "max_r2": best.max_r2}
 
     def _story(self) -> Story:
         """See `story_of`."""
@@ -323,11 +324,12 @@ class SelfTuning(
     def _held_out_novelty(self) -> np.ndarray:
         """Measure the unit of novelty; the novelty of held-out rows among all others."""
         X, rows = self._plainest.path.X, self._held_out
+        geometry = self._plainest.path.kernel.geometry
         backend = self._backend(len(X))
-        self._novelty_scale = novelty_scale(X, backend=backend)
+        self._novelty_scale = novelty_scale(X, geometry=geometry, backend=backend)
         if len(X) < 2 or not self._all_rows:
             return np.zeros(len(rows))
-        nearest = nearest_distances(X[rows], X, own=rows, backend=backend)
+        nearest = nearest_distances(X[rows], X, own=rows, geometry=geometry, backend=backend)
         return nearest / self._novelty_scale
 
     def _novelty(self, columns: Any, enough: float | None = None) -> np.ndarray:
@@ -338,6 +340,7 @@ class SelfTuning(
             rows,
             member.path.X,
             enough=None if enough is None else enough * scale,
+            geometry=member.path.kernel.geometry,
             backend=self._backend(len(member.path.X)),
         )
         return nearest / scale

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bandfall.blocks import rows_within
 from bandfall.neural.tangent import TangentModel
 from bandfall.operators.base import DEFAULT_BUDGET
-from bandfall.operators.rows import rows_within
 
 __all__ = ["empirical_ntk", "gram"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from bandfall.backends import Sum
-from bandfall.kernels import vanishing_bandwidth
+from bandfall.kernels import Kernel, vanishing_bandwidth
 from bandfall.onnx_export.builder import Graph, Symbol
 
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
@@ -74,8 +74,18 @@ def _zero() -> Any:
     return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
 
 
+def check_exportable(kernel: Kernel) -> None:
+    """Refuse kernels whose distances have no graph yet."""
+    if not kernel.geometry.rotates or kernel.power not in (1, 2):
+        raise ValueError(
+            f"kernel {kernel.name!r} cannot be exported to ONNX: only kernels of the Euclidean "
+            "distance and its square can"
+        )
+
+
 def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) -> Any:
     """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
+    check_exportable(model.kernel)
     n, k = len(model.X), len(model.offset)
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by act as zero, which is exact equality of rows.

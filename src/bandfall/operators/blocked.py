@@ -9,7 +9,6 @@ import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
-from bandfall.operators.distances import largest_distance
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import for_each, n_threads, scratch
 from bandfall.operators.tiles import LEAF_SIZE, Tiles
@@ -48,7 +47,7 @@ class BlockedOperator(HostArraysMixin):
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(budget))
         self._of_rows = Tiles(rows[self._leaves.order], self._leaves.slices, kernel, self.dtype)
-        self._nearest = self._leaves.distance_bounds()
+        self._nearest = self._leaves.distance_bounds(kernel.geometry)
         side = self._side = max(s.stop - s.start for s in self._leaves.slices)
         working = n_threads() * 3 * side * side * self.dtype.itemsize
         n_kept = max(0, budget - working) // (side * side * self.dtype.itemsize)
@@ -58,7 +57,7 @@ class BlockedOperator(HostArraysMixin):
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return largest_distance(self._of_rows.rows, self._side)
+        return self.kernel.geometry.diameter(self._of_rows.rows, self._side)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from bandfall.blocks import row_blocks, rows_within
+from bandfall.geometry import Prepared
 from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
 from bandfall.operators.base import DEFAULT_BUDGET
-from bandfall.operators.distances import squared_distances, squared_norms, to_power
 from bandfall.operators.rows import (
     CACHE_ENTRIES,
     for_each_block,
     n_threads,
-    row_blocks,
-    rows_within,
     scratch,
 )
 
@@ -26,32 +24,6 @@ Array = Any
 
 # Work below this many kernel entries is not worth starting threads for.
 _SERIAL_ENTRIES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Centres:
-    """Training rows as distances to them are computed from: prepared once for many calls.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n, d), float64
-        Minus their mean.
-    mean : ndarray of shape (d,)
-    squares : ndarray of shape (n,)
-        Squared norms of `rows`.
-    """
-
-    rows: np.ndarray
-    mean: np.ndarray
-    squares: np.ndarray
-
-    @classmethod
-    def of(cls, X: np.ndarray) -> Centres:
-        """Prepare rows."""
-        rows = np.asarray(X, dtype=np.float64)
-        mean = rows.mean(axis=0)
-        rows = rows - mean
-        return cls(rows, mean, squared_norms(rows))
 
 
 def cross_product(
@@ -63,7 +35,7 @@ def cross_product(
     *,
     budget: int = DEFAULT_BUDGET,
     cumulative: bool = False,
-    centres: Centres | None = None,
+    centres: Prepared | None = None,
 ) -> np.ndarray:
     """Σ_s K_new(σ_s) C_s, streamed in blocks; each distance block serves every stage.
 
@@ -78,7 +50,7 @@ def cross_product(
         Bytes for temporaries.
     cumulative : bool
         Return every partial sum over stages instead of the last one.
-    centres : Centres, optional
+    centres : Prepared, optional
         The rows X, where the caller has prepared them.
 
     Returns
@@ -88,7 +60,7 @@ def cross_product(
     dtype = coefficients.dtype
     n_stages, _, n_outputs = coefficients.shape
     out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
-    blocks = _BlockPlan(X_new, centres or Centres.of(X), dtype, budget)
+    blocks = _BlockPlan(X_new, centres or kernel.geometry.prepare(X), dtype, budget)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -131,7 +103,7 @@ class CrossOperator:
         self._bandwidth = math.nan
         self._kept = 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4
         if self._kept:
-            blocks = self._blocks = _BlockPlan(X_new, Centres.of(X), X.dtype, budget)
+            blocks = self._blocks = _BlockPlan(X_new, kernel.geometry.prepare(X), X.dtype, budget)
             self._distances = np.empty((len(X_new), len(X)), X.dtype)
             self._matrix = np.empty_like(self._distances)
 
@@ -173,9 +145,10 @@ def cross_gradient(
 ) -> np.ndarray:
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
 
-    With u = ‖x − x_j‖/σ the gradient of one term is c_j k′(u)/(u σ²) (x − x_j), so that a
-    single weight matrix W = Σ_s c_s k′(u)/(u σ_s²) gives x ΣW − W X. Stages of bandwidth 0
-    are constant almost everywhere and contribute nothing.
+    With z = x − x_j and u = ‖z‖_p/σ the gradient of one term is c_j k′(u) u^(1−p)/σ^p times
+    sgn(z)|z|^(p−1), so that a single weight matrix W = Σ_s c_s k′(u) u^(1−p)/σ_s^p serves all
+    stages (`Geometry.pull`). Stages of bandwidth 0 are constant almost everywhere and contribute
+    nothing.
 
     Returns
     -------
@@ -184,7 +157,7 @@ def cross_gradient(
     dtype = coefficients.dtype
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
     # The slopes, their factors and a mask come on top of what a product needs.
-    blocks = _BlockPlan(X_new, Centres.of(X), dtype, budget * 5 // 9)
+    blocks = _BlockPlan(X_new, kernel.geometry.prepare(X), dtype, budget * 5 // 9)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
@@ -225,12 +198,14 @@ def gradient_block(
             scaled = xp.multiply(distances, bandwidth**-kernel.power, out=q)
             slopes = kernel.slope(xp.clip(scaled, 0.0, largest, out=q), xp)
             for output, W in enumerate(weights):
-                W += xp.multiply(slopes, coefficients[s, :, output] / bandwidth**2, out=work)
+                W += xp.multiply(
+                    slopes, coefficients[s, :, output] / bandwidth**kernel.geometry.p, out=work
+                )
     elsewhere = distances > 0
     parts = []
     for W in weights:
         W *= elsewhere  # a row's own term is zero; as a difference of large numbers it is noise
-        parts.append(new * W.sum(1)[:, None] - W @ train)
+        parts.append(kernel.geometry.pull(W, new, train, xp))
     return xp.stack(parts, -1)
 
 
@@ -252,7 +227,7 @@ def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> 
 class _BlockPlan:
     """Blocks of the (m, n) distance matrix that fit the budget and, if they can, the cache."""
 
-    def __init__(self, X_new: np.ndarray, centres: Centres, dtype: np.dtype, budget: int):
+    def __init__(self, X_new: np.ndarray, centres: Prepared, dtype: np.dtype, budget: int):
         self.centres = centres
         self._n = len(centres.rows)
         new = np.asarray(X_new, dtype=np.float64)
@@ -269,10 +244,11 @@ class _BlockPlan:
 
     def distances(self, rows: slice, columns: slice, kernel: Kernel) -> np.ndarray:
         centres = self.centres
-        squared = squared_distances(
-            self.new[rows], centres.rows[columns], squares=centres.squares[columns]
+        squares = None if centres.squares is None else centres.squares[columns]
+        block = kernel.geometry.block(
+            self.new[rows], centres.rows[columns], kernel.power, squares=squares
         )
-        return to_power(squared, kernel.power).astype(self.dtype, copy=False)
+        return block.astype(self.dtype, copy=False)
 
     def parallel(self, n_stages: int) -> bool:
         return len(self.new) * self._n * n_stages > _SERIAL_ENTRIES

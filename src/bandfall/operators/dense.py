@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
+from bandfall.blocks import rows_within
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
-from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, rows_within, scratch
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
 
 # Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
 # is small, calling it takes longer than reading.
@@ -92,8 +92,8 @@ class DenseOperator(HostArraysMixin):
         self._bandwidth = bandwidth
 
     def _measure(self, rows: slice) -> None:
-        squared = squared_distances(self._rows[rows], self._rows)
-        self._distances[rows] = to_power(squared, self.kernel.power)
+        block = self.kernel.geometry.block(self._rows[rows], self._rows, self.kernel.power)
+        self._distances[rows] = block
 
     def _for_each_block(self, function: Callable[[slice], None], entries: int) -> None:
         """Rows of K, about so many of its entries at a time."""

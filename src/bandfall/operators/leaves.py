@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from bandfall.geometry import Geometry
+
 
 class Leaves:
     """A partition of rows into boxes of about equal size.
@@ -26,14 +28,14 @@ class Leaves:
         self.low = np.stack([X[part].min(axis=0) for part in parts])
         self.high = np.stack([X[part].max(axis=0) for part in parts])
 
-    def distance_bounds(self) -> np.ndarray:
+    def distance_bounds(self, geometry: Geometry) -> np.ndarray:
         """Smallest possible distance between rows of each two leaves, (n_leaves, n_leaves)."""
-        return np.stack([self.distances_from(i) for i in range(len(self.slices))])
+        return np.stack([self.distances_from(i, geometry) for i in range(len(self.slices))])
 
-    def distances_from(self, i: int) -> np.ndarray:
+    def distances_from(self, i: int, geometry: Geometry) -> np.ndarray:
         """Smallest possible distance between rows of leaf i and of every leaf, (n_leaves,)."""
         gap = np.maximum(self.low - self.high[i], self.low[i] - self.high)
-        return np.linalg.norm(np.maximum(gap, 0.0), axis=1)
+        return geometry.box_bound(gap)
 
 
 def _split(X: np.ndarray, max_size: int) -> list[np.ndarray]:

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from bandfall.blocks import row_blocks
+
 # Large enough that starting a block costs little, small enough for the caches.
 CACHE_ENTRIES = 1 << 18
 
@@ -53,17 +55,6 @@ def for_each(function: Callable[[Task], Any], tasks: Iterable[Task], parallel: b
     with _single_threaded_blas:
         for _ in _pool(os.getpid()).map(function, tasks):
             pass
-
-
-def rows_within(budget: int, row_size: int) -> int:
-    """How many rows of a size fit a budget in the same unit; one at least."""
-    return max(1, budget // max(1, row_size))
-
-
-def row_blocks(n_rows: int, rows_per_block: int) -> list[slice]:
-    """Consecutive slices of ``range(n_rows)``."""
-    starts = range(0, n_rows, rows_per_block)
-    return [slice(start, min(start + rows_per_block, n_rows)) for start in starts]
 
 
 def for_each_block(

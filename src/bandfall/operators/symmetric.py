@@ -10,7 +10,6 @@ import numpy as np
 
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
-from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import CACHE_ENTRIES, FEW_ROWS, for_each, for_each_block, scratch
 
 _STRIP = 256  # rows
@@ -104,8 +103,8 @@ class SymmetricOperator(HostArraysMixin):
 
     def _measure(self, number: int) -> None:
         start, distances = self._starts[number], self._strip(self._distances, number)
-        squared = squared_distances(self._rows[start : start + self._height], self._rows[start:])
-        distances[...] = to_power(squared, self.kernel.power)
+        rows = self._rows[start : start + self._height]
+        distances[...] = self.kernel.geometry.block(rows, self._rows[start:], self.kernel.power)
 
     def _evaluate(self, bandwidth: float) -> None:
         self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one

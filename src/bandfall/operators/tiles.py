@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bandfall.geometry import Euclidean, squared_to_power
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import scratch
 
 LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache
@@ -61,7 +61,10 @@ class Tiles:
         """K(bandwidth) between leaves i and j, into `out`."""
         if i == j:  # exact zeros for equal rows, and few of these
             rows = self.rows[self.slices[i]]
-            out[...] = to_power(squared_distances(rows, rows), self.kernel.power)
+            out[...] = self.kernel.geometry.block(rows, rows, self.kernel.power)
+        elif not isinstance(self.kernel.geometry, Euclidean):
+            near = self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
+            out[...] = self.kernel.geometry.block(near, self._centred[j], self.kernel.power)
         else:
             # ‖x − z‖² = [−2p, ‖p‖², 1]·[z, 1, ‖z‖²] about the centre of z's leaf.
             p = self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
@@ -71,7 +74,7 @@ class Tiles:
             left[:, -1] = 1.0
             np.matmul(left, self._right[j], out=out)
             np.abs(out, out=out)  # rounding may leave a tiny negative square
-            to_power(out, self.kernel.power)
+            squared_to_power(out, self.kernel.power)
         work = scratch("work", out.shape, self.dtype)
         return kernel_matrix(self.kernel, out, bandwidth, out=out, work=work)
 

@@ -5,7 +5,8 @@ Plain JSON values stand for themselves. Everything else is an object with the ke
     {"$": "array", "name": ...}                  an array of the file
     {"$": "float", "value": "inf"}               what JSON cannot say
     {"$": "tuple" | "strings", "items": [...]}
-    {"$": "dtype" | "kernel", "name": ...}
+    {"$": "dtype", "name": ...}
+    {"$": "kernel", "name": ..., "p": ..., "exponent": ...}   the last two where they are not usual
     {"$": "object", "class": ..., "state": {...}}   an object of a registered class
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.kernels import KERNELS, Kernel, get_kernel
+from bandfall.kernels import Kernel, get_kernel
 from bandfall.persistence.errors import ModelFileError
 
 MAX_DEPTH = 32
@@ -83,7 +84,7 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     if isinstance(value, Kernel):
         if not value.built_in:
             raise _unstorable(where, value)
-        return {_TAG: "kernel", "name": value.name}
+        return {_TAG: "kernel", **value.parameters()}
     component = _REGISTRY.get(type(value).__name__)
     if component is None or type(value) is not component.cls:
         raise _unstorable(where, value)
@@ -178,13 +179,20 @@ def _list(value: Any) -> list:
     return value
 
 
+def _decode_kernel(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Kernel:
+    try:
+        return get_kernel(_key(value["name"]), p=value.get("p"), exponent=value.get("exponent"))
+    except ValueError as error:
+        raise ModelFileError(f"its kernel is not usable: {error}") from None
+
+
 _DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], Any]] = {
     "array": _decode_array,
     "float": lambda value, arrays, depth: _SPECIAL[_key(value["value"])],
     "tuple": _decode_tuple,
     "strings": _decode_strings,
     "dtype": lambda value, arrays, depth: _DTYPES[_key(value["name"])],
-    "kernel": lambda value, arrays, depth: get_kernel(KERNELS[_key(value["name"])].name),
+    "kernel": _decode_kernel,
     "object": _decode_object,
 }
 

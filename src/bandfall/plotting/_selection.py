@@ -91,7 +91,7 @@ class SelectionDisplay:
 
     def _draw_speeds(self, ax: Any, table: Any) -> None:
         taken = {
-            (member.candidate.encoding, member.candidate.kernel): member.candidate.n_rounds
+            (member.candidate.encoding, str(member.candidate.kernel)): member.candidate.n_rounds
             for member in reversed(self.members)
         }
         for pair in dict.fromkeys(zip(table["encoding"], table["kernel"], strict=True)):
@@ -116,7 +116,8 @@ class SelectionDisplay:
         scores = dict(zip(keys, table["score"], strict=True))
         marks = []
         for member in self.members:
-            key = tuple(getattr(member.candidate, name) for name in _CANDIDATE)
+            summary = member.candidate.summary()
+            key = tuple(summary[name] for name in _CANDIDATE)
             if key in scores:
                 marks.append((member.candidate, scores[key], member.weight))
         for ax, name in zip(self.axes_, ("n_rounds", "min_speed"), strict=True):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+
+from bandfall.kernels import Kernel, get_kernel
 
 SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
 KERNELS = ("gaussian", "matern12")
@@ -15,12 +17,22 @@ MAX_R2 = 1.0 - 1e-6  # on training rows, where no earlier stop is better
 
 @dataclass(frozen=True)
 class Candidate:
-    """A configuration: encoding, rounds of the learned metric, kernel and slowest speed."""
+    """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
+
+    The kernel may be given by its name.
+    """
 
     encoding: str = "standard"
     n_rounds: int = 0
-    kernel: str = "gaussian"
+    kernel: Kernel = "gaussian"  # type: ignore[assignment]
     min_speed: float = 0.1
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", get_kernel(self.kernel))
+
+    def summary(self) -> dict[str, Any]:
+        """Its parts as numbers and text."""
+        return {**vars(self), "kernel": str(self.kernel)}
 
 
 @dataclass(frozen=True)
@@ -120,9 +132,10 @@ class PowerLoss:
 
 def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:
     """One entry a trial, by columns."""
+    parts = [trial.candidate.summary() for trial in trials]
     keys = [field.name for field in fields(Candidate)]
     names = [field.name for field in fields(Trial) if field.name != "candidate"]
     return {
-        **{key: np.array([getattr(trial.candidate, key) for trial in trials]) for key in keys},
+        **{key: np.array([part[key] for part in parts]) for key in keys},
         **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},
     }

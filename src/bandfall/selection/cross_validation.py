@@ -19,7 +19,6 @@ from joblib import Parallel, delayed
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_filter
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.distances import squared_distances, to_power
 from bandfall.operators.rows import decomposition_threads_for
 from bandfall.selection.folds import Split, are_complements
 
@@ -33,7 +32,7 @@ def distance_powers(X: np.ndarray, kernel: Kernel) -> np.ndarray:
     """Distances between all rows, raised to ``kernel.power``, float64, shape (n, n)."""
     rows = np.asarray(X, dtype=np.float64)
     rows = rows - rows.mean(axis=0)
-    return to_power(squared_distances(rows, rows), kernel.power)
+    return kernel.geometry.block(rows, rows, kernel.power)
 
 
 def ridge_cv_mse(

@@ -95,8 +95,9 @@ class Evidence:
             )
             return (wider - narrower) / (2.0 * _DIFFERENCE)
         q = self.distances * bandwidth**-kernel.power
-        squared = q if kernel.power == 2 else q * q
-        return -kernel.slope(q.copy(), np) * squared
+        # u^p = q^(p/power): slope · u^p = k′(u) u.
+        ratio = kernel.geometry.p / kernel.power
+        return -kernel.slope(q.copy(), np) * (q**ratio if ratio != 1.0 else q)
 
 
 @dataclass(frozen=True)

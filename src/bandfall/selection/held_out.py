@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bandfall.kernels import Kernel
 from bandfall.selection.candidates import MAX_R2, Judge
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import Part, train_parts
@@ -37,7 +38,7 @@ def run_parts(
     parts: Sequence[Part],
     encoding: str,
     n_rounds: int,
-    kernel: str,
+    kernel: Kernel | str,
     speeds: Sequence[float],
     max_r2: float = MAX_R2,
     judge: Judge | None = None,
@@ -64,7 +65,7 @@ class HeldOut:
     parts : sequence of Part
     encoding : str
     n_rounds : int
-    kernel : str
+    kernel : Kernel or str
     n_speeds : int
     judge : Judge, optional
         Without one, nothing turns.
@@ -82,7 +83,7 @@ class HeldOut:
         parts: Sequence[Part],
         encoding: str,
         n_rounds: int,
-        kernel: str,
+        kernel: Kernel | str,
         n_speeds: int,
         judge: Judge | None = None,
     ):

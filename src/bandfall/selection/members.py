@@ -10,7 +10,6 @@ import numpy as np
 
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent.recorder import Watcher
-from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.operators.symmetric import symmetric_bytes
 from bandfall.schedules import MinimumSpeed
@@ -151,7 +150,7 @@ def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
     """
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
-    operator = rows.backend.operator(X, get_kernel(candidate.kernel))
+    operator = rows.backend.operator(X, candidate.kernel)
     try:
         bandwidth, column = operator.max_distance(), operator.array(rows.y[some, :1])
         with rows.backend.threads(n_rows):
@@ -274,7 +273,7 @@ def _fit(
     return fit_path(
         X,
         rows.y[train].astype(X.dtype),
-        get_kernel(trial.candidate.kernel),
+        trial.candidate.kernel,
         solver=Flow(tolerance=min(TOLERANCE, tolerance), max_dimension=MAX_DIMENSION),
         schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
         stopping=Stopping(max_r2=max_r2, max_iter=2000),

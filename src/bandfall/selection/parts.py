@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bandfall.backends import HOST, Backend, CrossProduct
-from bandfall.kernels import get_kernel
+from bandfall.kernels import Kernel, get_kernel
 from bandfall.metric import mean_outer_product, metric_root, scaled
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
@@ -110,7 +110,9 @@ class Part:
         """Where it is computed."""
         return self._rows.backend
 
-    def operator(self, encoding: str, n_rounds: int, kernel: str, n_speeds: int) -> KernelOperator:
+    def operator(
+        self, encoding: str, n_rounds: int, kernel: Kernel | str, n_speeds: int
+    ) -> KernelOperator:
         """Products over the training rows, in the metric of that many rounds."""
         X, _ = self._scaled(encoding, n_rounds)
         n_columns = n_speeds * self.y.shape[1]
@@ -119,7 +121,7 @@ class Part:
             return operator
         return WeightedOperator(operator, self._weights.astype(X.dtype))
 
-    def cross(self, encoding: str, n_rounds: int, kernel: str) -> CrossProduct:
+    def cross(self, encoding: str, n_rounds: int, kernel: Kernel | str) -> CrossProduct:
         """Products between held-out and training rows, in the metric of that many rounds."""
         X, X_new = self._scaled(encoding, n_rounds)
         return self.backend.cross(X_new, X, get_kernel(kernel))
@@ -140,7 +142,9 @@ class Part:
             gradient = path.gradient(some, backend=self.backend)
         product = mean_outer_product(gradient, self.scale)
         before = self.root(candidate.encoding, candidate.n_rounds)
-        root = metric_root(product, before, n_rows=len(X))
+        root = metric_root(
+            product, before, n_rows=len(X), diagonal=not candidate.kernel.geometry.rotates
+        )
         self.roots[candidate.encoding, candidate.n_rounds + 1] = root
 
     def root(self, encoding: str, n_rounds: int) -> np.ndarray:
@@ -164,7 +168,7 @@ class Part:
 
 
 def _kernel_sum(
-    X: np.ndarray, kernel: str, bandwidths: np.ndarray, coefficients: np.ndarray
+    X: np.ndarray, kernel: Kernel | str, bandwidths: np.ndarray, coefficients: np.ndarray
 ) -> KernelSum:
     """Paths side by side as one sum of as many targets."""
     n_stops, n_rows, *targets = coefficients.shape  # no stop at all: -1 would not do
@@ -176,7 +180,7 @@ def train_parts(
     parts: Sequence[Part],
     encoding: str,
     n_rounds: int,
-    kernel: str,
+    kernel: Kernel | str,
     speeds: Sequence[float],
     max_r2: float = MAX_R2,
     watch: Watch | None = None,

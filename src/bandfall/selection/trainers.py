@@ -12,6 +12,7 @@ import numpy as np
 from bandfall.backends import HOST
 from bandfall.backends.base import Helpers
 from bandfall.backends.held import own_backend
+from bandfall.kernels import Kernel
 from bandfall.selection.candidates import Judge
 from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.ladder import Ladder
@@ -26,7 +27,7 @@ class Request:
 
     encoding: str
     n_rounds: int
-    kernel: str
+    kernel: Kernel
     speeds: Sequence[float]
     max_r2: float
 
@@ -51,7 +52,7 @@ class Trainer(Protocol):
         parts: Sequence[Part],
         encoding: str,
         n_rounds: int,
-        kernel: str,
+        kernel: Kernel,
         speeds: Sequence[float],
         max_r2: float,
     ) -> list[Ladder]:
@@ -114,7 +115,7 @@ class RemoteTrainer:
         parts: Sequence[Part],
         encoding: str,
         n_rounds: int,
-        kernel: str,
+        kernel: Kernel,
         speeds: Sequence[float],
         max_r2: float,
     ) -> list[Ladder]:

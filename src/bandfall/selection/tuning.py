@@ -16,6 +16,7 @@ from itertools import chain
 
 import numpy as np
 
+from bandfall.kernels import Kernel, get_kernel
 from bandfall.selection.averaging import greedy_weights
 from bandfall.selection.candidates import (
     KERNELS,
@@ -96,7 +97,7 @@ class Found:
     @property
     def finalists(self) -> list[Trial]:
         """The best of every encoding and kernel, best first."""
-        kinds: dict[tuple[str, str], Trial] = {}
+        kinds: dict[tuple[str, Kernel], Trial] = {}
         for trial in self.best:
             kinds.setdefault((trial.candidate.encoding, trial.candidate.kernel), trial)
         return list(kinds.values())
@@ -107,7 +108,7 @@ def tune(
     *,
     budget: Budget | None = None,
     judge: Judge | None = None,
-    kernels: Sequence[str] = KERNELS,
+    kernels: Sequence[Kernel | str] = KERNELS,
     random: np.random.RandomState,
     interrupted: Callable[[Trial], bool] = lambda trial: False,
     deadline: Deadline | None = None,
@@ -122,7 +123,7 @@ def tune(
     budget : Budget, optional
     judge : Judge, optional
         `PowerLoss` by default.
-    kernels : sequence of str
+    kernels : sequence of Kernel or str
     random : RandomState
         Draws the held-out rows.
     interrupted : callable (Trial) -> bool
@@ -138,12 +139,13 @@ def tune(
     n_paths = budget.n_members * (1 if reuse_roots else 1 + _USUAL_ROUNDS)
     deadline.reserve(len(rows), PATH * n_paths)
     judge = judge or PowerLoss()
+    chosen = [get_kernel(kernel) for kernel in kernels]
     first, second = _parts(rows, budget, random)
     found = Found()
     with trainer_for(rows, first, judge) as trainer:
         search = Search(first, judge, interrupted, deadline, trainer)
         explored = parallel_map(
-            lambda encoding: search.explore(encoding, kernels, budget),
+            lambda encoding: search.explore(encoding, chosen, budget),
             list(rows.views),
             n_rows=len(first[0]),
             n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
@@ -207,7 +209,7 @@ class Search:
         self._y = np.concatenate([part.y for part in parts])
         self._weights = _joined_weights(parts)
 
-    def explore(self, encoding: str, kernels: Sequence[str], budget: Budget) -> Found:
+    def explore(self, encoding: str, kernels: Sequence[Kernel], budget: Budget) -> Found:
         """Learn the metric round by round while that helps any kernel."""
         found = Found()
         speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])

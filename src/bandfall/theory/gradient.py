@@ -98,6 +98,11 @@ def path_gradient_bound(path: Any) -> np.ndarray:
 
 def _largest_slope(kernel: Kernel, n_rows: int, bandwidths: np.ndarray) -> np.ndarray:
     """k′_max √n / σ, a bound on the spectral norm of ∂k(x, X)/∂x."""
+    if not kernel.geometry.rotates:
+        raise ValueError(
+            f"kernel {kernel.name!r} measures distances in the {kernel.geometry.p:g}-norm; this "
+            "bound holds for p=2"
+        )
     if math.isnan(kernel.max_derivative):
         raise ValueError(
             f"the largest derivative of kernel {kernel.name!r} is unknown; give it as "

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bandfall.backends import HOST, Backend
+from bandfall.blocks import row_blocks, rows_within
+from bandfall.geometry import squared_distances
 from bandfall.kernels import Kernel, get_kernel, kernel_matrix
-from bandfall.operators.distances import squared_distances, to_power
-from bandfall.operators.rows import row_blocks, rows_within
 from bandfall.theory.inputs import bandwidth_array, row_weights, rows
 
 
@@ -246,7 +246,7 @@ def _distance_blocks(
     B = B - centre
     # distances, kernel block, difference, its square, and the masks on the way
     for part in row_blocks(len(A), rows_within(backend.budget, 48 * len(B))):
-        yield part, to_power(squared_distances(A[part] - centre, B), kernel.power)
+        yield part, kernel.geometry.block(A[part] - centre, B, kernel.power)
 
 
 def point_distances(X: np.ndarray, X_new: np.ndarray, weights: np.ndarray) -> np.ndarray:

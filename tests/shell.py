@@ -1,14 +1,18 @@
 """Calling ``bandfall`` in tests, and tables to call it with."""
 
+import os
+import signal
+
 import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-from bandfall import estimators
+from bandfall import estimators, interrupts
 from bandfall.cli import build_app
 
 # The quick model; what tunes itself is tested where it matters.
 Y = ("--target", "y", "--model", "kgdd")
+INTERRUPTED = interrupts.MESSAGE
 
 
 def call(*arguments, stdin=None):
@@ -37,3 +41,17 @@ def one_line(done, code=2):
     assert len(lines) == 1, done.stderr
     assert lines[0].startswith("bandfall: ")
     return lines[0]
+
+
+def press_ctrl_c(monkeypatch, owner, method, times=1):
+    """Press Ctrl-C when a method is called for the first time, before it does anything."""
+    original, presses = getattr(owner, method), iter([signal.SIGINT] * times)
+
+    def pressed(*arguments, **named):
+        for number in presses:
+            os.kill(os.getpid(), number)
+        return original(*arguments, **named)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
+    monkeypatch.setattr(interrupts, "_last_press", -interrupts.SOON)
+    monkeypatch.setattr(owner, method, pressed)

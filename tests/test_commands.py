@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,10 @@ from numpy.testing import assert_allclose
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
+from bandfall.estimators._progress import Progress
 from bandfall.persistence.checkpoint import load_path
 from bandfall.report import Rows
-from shell import Y, call, frame, one_line, quick_flagship
+from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c, quick_flagship
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ class TestFit:
         given_up = json.loads(call(*arguments, "--json").stdout)["given_up"]
         assert given_up[0].startswith("the search ended early")
         assert load_model(tmp_path / "m").given_up_ == given_up
-        assert "given up" in call(*arguments).stdout
+        assert "cut short" in call(*arguments).stdout
 
     @pytest.mark.parametrize("bad", [("--max-seconds", 0), ("--model", "kgdd", "--max-seconds", 9)])
     def test_times_that_mean_nothing_are_refused(self, csv, tmp_path, bad):
@@ -130,29 +132,18 @@ class TestFit:
         assert done.exit_code == 0, done.output
 
     def test_ctrl_c_keeps_the_model_so_far(self, csv, tmp_path, monkeypatch):
-        presses = iter([signal.SIGINT])
-        before = signal.getsignal(signal.SIGINT)  # ignored where a background shell started us
-
-        def press_ctrl_c(bar, done):
-            for number in presses:
-                os.kill(os.getpid(), number)
-
-        monkeypatch.setattr(terminal.Bar, "update", press_ctrl_c)
+        press_ctrl_c(monkeypatch, training._PathWatch, "on_fit_task_end")
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--json")
-        assert "m holds the model as it was then" in one_line(done, 130)
+        assert done.exit_code == 130
+        assert INTERRUPTED in done.stderr
+        assert "m holds the model found so far" in done.stderr
         assert json.loads(done.stdout)["interrupted"]
         assert json.loads(done.stdout)["status"] == "interrupted"
         assert len(load_model(tmp_path / "m")[-1].path_) == 1
-        assert signal.getsignal(signal.SIGINT) is before
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def test_ctrl_c_ends_a_search(self, csv, tmp_path, monkeypatch):
-        presses = iter([signal.SIGINT])
-
-        def press_ctrl_c(bar, done):
-            for number in presses:
-                os.kill(os.getpid(), number)
-
-        monkeypatch.setattr(terminal.Bar, "update", press_ctrl_c)
+        press_ctrl_c(monkeypatch, Progress, "tried")
         done = call("fit", csv, *Y[:2], "--out", tmp_path / "m", "--json")
         assert done.exit_code == 130
         assert json.loads(done.stdout)["interrupted"]
@@ -394,22 +385,21 @@ def test_device_that_is_not_there(csv, tmp_path, monkeypatch):
 
 class TestTerminal:
     def test_no_bar_where_nobody_looks(self, capfd):
-        with terminal.Bar("fit", 1.0) as bar:
+        with terminal.Bar("fit") as bar:
             bar.update(0.5)
         assert capfd.readouterr().err == ""
 
     def test_bar_after_two_seconds_in_a_terminal(self, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        clock = iter([0.0, 1.0, 3.0, 4.0, 5.0])
-        monkeypatch.setattr(terminal.time, "monotonic", lambda: next(clock))
-        bar = terminal.Bar("fit", 1.0)
-        bar.update(0.1)
-        assert bar._progress is None
+        monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.1)
+        monkeypatch.setattr(terminal, "_REFRESH", 0.01)
         monkeypatch.setattr(terminal, "Progress", _Recorded)
-        bar.update(0.2)
-        bar.update(0.1)  # what has been done stays done
-        bar.update(7.0)
-        assert bar._progress.completed == [0.2, 0.2, 1.0]
+        with terminal.Bar("fit") as bar:
+            assert bar._progress is None
+            for share in (0.2, 0.1, 7.0):  # what has been done stays done
+                bar.update(share)
+                time.sleep(0.2)
+        assert list(dict.fromkeys(bar._progress.completed)) == [0.2, 1.0]
 
     def test_json_has_no_nan(self, capsys):
         terminal.print_json({"a": float("nan"), "b": [float("inf"), 1.0]})
@@ -422,12 +412,14 @@ class _Recorded:
     def __init__(self, *columns, **options):
         self.completed = []
 
-    def add_task(self, description, total, left):
+    def add_task(self, description, **_):
         return 0
 
     def start(self): ...
 
-    def update(self, task, completed, left):
+    def stop(self): ...
+
+    def update(self, task, completed, **_):
         self.completed.append(completed)
 
 

@@ -1,8 +1,6 @@
 """The report: complete, self-contained, safe with any names, and alive in a real browser."""
 
-import os
 import re
-import signal
 from html.parser import HTMLParser
 
 import numpy as np
@@ -19,12 +17,14 @@ from bandfall import (
     KernelRidgeRegressor,
     save_model,
 )
-from bandfall.commands import rivals, terminal
+from bandfall.commands import rivals
+from bandfall.commands.training import _PathWatch
 from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
+from bandfall.estimators._progress import Progress
 from bandfall.report import Rows, render_page, report_on, study
 from bandfall.report.model import Model
-from shell import Y, call, frame, one_line
+from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
 
@@ -361,18 +361,22 @@ class TestCommand:
         assert "bandfall (this model)" in out.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize("choice", ["auto", "kgdd"])
-    def test_ctrl_c_while_training_writes_nothing(self, tmp_path, monkeypatch, choice):
-        presses = iter([signal.SIGINT])
-
-        def press_ctrl_c(bar, done):
-            for press in presses:
-                os.kill(os.getpid(), press)
-
-        monkeypatch.setattr(terminal.Bar, "update", press_ctrl_c)
+    def test_ctrl_c_while_training_reports_on_the_model_so_far(self, tmp_path, monkeypatch, choice):
+        where = (Progress, "tried") if choice == "auto" else (_PathWatch, "on_fit_task_end")
+        press_ctrl_c(monkeypatch, *where)
         frame().to_csv(tmp_path / "d.csv", index=False)
-        arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html")
+        arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html", "--no-rivals")
         done = call("report", tmp_path / "d.csv", *arguments)
-        assert "nothing was written" in one_line(done, 130)
+        assert INTERRUPTED in done.stderr
+        assert done.exit_code == 0
+        assert "Ctrl-C" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+    def test_a_second_ctrl_c_writes_nothing(self, tmp_path, monkeypatch):
+        press_ctrl_c(monkeypatch, Progress, "tried", times=2)
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        done = call("report", tmp_path / "d.csv", *Y[:2], "--out", tmp_path / "r.html")
+        assert "nothing was written" in done.stderr
+        assert done.exit_code == 130
         assert not (tmp_path / "r.html").exists()
 
     def test_model_without_rows(self, tmp_path):

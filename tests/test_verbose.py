@@ -49,13 +49,13 @@ def test_classes_are_told_of_by_their_log_loss(capsys):
     assert "log-loss" in lines[0]
 
 
-def test_what_was_given_up_is_told(capsys):
+def test_what_was_cut_short_is_printed(capsys):
     lines = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=1e-6), Y, capsys)
-    assert any("given up: the search ended early" in line for line in lines)
+    assert any("cut short: the search ended early" in line for line in lines)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(40, "40 seconds"), (1200, "20 minutes"), (9000, "2 hours")]
+    ("seconds", "words"), [(40, "40 s"), (1200, "20 minutes"), (9000, "2 hours")]
 )
 def test_long_final_fits_are_told_of_before_the_search(seconds, words, capsys, monkeypatch):
     monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: seconds)
@@ -65,7 +65,9 @@ def test_long_final_fits_are_told_of_before_the_search(seconds, words, capsys, m
 
 def test_a_fit_that_nobody_may_want_to_wait_for_warns(monkeypatch):
     monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: 9000)
-    with pytest.warns(UserWarning, match=r"60 rows takes about 2 hours here; max_seconds"):
+    with pytest.warns(
+        UserWarning, match=r"60 rows takes about 2 hours here; limit it with max_seconds"
+    ):
         BandfallRegressor(**FAST).fit(X, Y)
 
 

@@ -61,4 +61,7 @@ def main() -> None:
     except ImportError:
         sys.stderr.write(_HINT)
         raise SystemExit(2) from None
-    build_app()(prog_name="bandfall")
+    from bandfall.commands.terminal import Watchdog
+
+    with Watchdog():
+        build_app()(prog_name="bandfall")

@@ -21,6 +21,7 @@ from bandfall.commands.terminal import Bar, InputError
 from bandfall.estimators import BandfallClassifier
 from bandfall.estimators._reading import last_step
 from bandfall.report.class_scores import positions, row_losses, score_classes
+from bandfall.selection.work import observed_by
 
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them
 
@@ -82,9 +83,9 @@ def score_class_rivals(
     results = []
     tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
     plain = plain_numbers(*tables)
-    with Bar("compare", len(models)) as bar:
-        for i, (name, model) in enumerate(models.items()):
-            bar.update(i)
+    with Bar("compare") as bar, observed_by(bar.follow):
+        for i, (name, model) in enumerate(models.items(), 1):
+            bar.describe(f"compare: {name} ({i} of {len(models)})")
             X, X_test = tables if isinstance(last_step(model), BandfallClassifier) else plain
             start = time.monotonic()
             with threads_for(plain[0]):

@@ -117,7 +117,7 @@ def fit(
         save_model(trained.estimator, out, notes=notes | {"seed": seed})
         print_json(result) if json else _show(result, roles)
         if trained.interrupted:
-            note(f"interrupted: {out} holds the model as it was then")
+            note(f"interrupted: {out} holds the model found so far")
             raise typer.Exit(INTERRUPTED)
 
 
@@ -193,7 +193,7 @@ def _show(result: dict[str, Any], roles: Roles) -> None:
         for name, one in result["test"].get("targets", {"": result["test"]}).items():
             score, rest = _score_cells(one, result["n_test"], roles)
             pairs.append((f"held-out R² {name}".rstrip(), Text.assemble((score, "bold"), rest)))
-    pairs += [("given up", what) for what in result.get("given_up", [])]
+    pairs += [("cut short", what) for what in result.get("given_up", [])]
     pairs += [("time", f"{result['seconds']:.1f} s"), ("model", result["model"])]
     print_pairs(pairs)
 

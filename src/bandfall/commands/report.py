@@ -30,7 +30,7 @@ from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, model_details, train_on
-from bandfall.commands.terminal import JsonOption, note, one_line_errors, print_json
+from bandfall.commands.terminal import Bar, JsonOption, note, one_line_errors, print_json
 from bandfall.commands.training import (
     Device,
     ModelChoice,
@@ -121,7 +121,8 @@ def _look_at_classes(
 ) -> tuple[ClassFindings, list[ClassRivalScore]]:
     """The same for classes."""
     train_rows, test_rows, features = kept_rows_of(stored)
-    findings = study_classes(stored.estimator, train_rows, test_rows, features, seed=seed)
+    with Bar("report: the model"):
+        findings = study_classes(stored.estimator, train_rows, test_rows, features, seed=seed)
     if test_rows is None or not with_rivals or len(findings.classes) < 2:
         return findings, []
     results = score_class_rivals(class_rivals(train_rows.y, seed), train_rows, test_rows)
@@ -139,7 +140,8 @@ def _look_at_classes(
 def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
     """Findings and rivals for the rows that the model file kept."""
     train_rows, test_rows, features = kept_rows_of(stored)
-    findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
+    with Bar("report: the model"):
+        findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
     if test_rows is None or not with_rivals:
         return findings, []
     results = score_rivals(rivals(seed), train_rows, test_rows, seed=seed)

@@ -22,6 +22,7 @@ from bandfall.commands.training import fit_arguments, scores
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallRegressor, KernelRidgeCV
 from bandfall.estimators._reading import last_step
+from bandfall.selection.work import observed_by
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
@@ -93,9 +94,9 @@ def score_rivals(
     results = []
     train_table, test_table = pd.DataFrame(train.X), pd.DataFrame(test.X)
     plain_train, plain_test = plain_numbers(train_table, test_table)
-    with Bar("compare", len(models)) as bar:
-        for i, (name, model) in enumerate(models.items()):
-            bar.update(i)
+    with Bar("compare") as bar, observed_by(bar.follow):
+        for i, (name, model) in enumerate(models.items(), 1):
+            bar.describe(f"compare: {name} ({i} of {len(models)})")
             if isinstance(last_step(model), BandfallRegressor):
                 X, X_test = train_table, test_table  # as they are
             else:

@@ -57,9 +57,10 @@ def train_on(
     max_rows = choices.max_rows or MAX_ROWS[choices.model]
     rows, held_out = split_table(table, choices.test_fraction, choices.seed, max_rows)
     trained = train(estimator, rows, progress)
-    if trained.interrupted:  # a page about half a search would pass for a whole one
-        raise KeyboardInterrupt
-    return ModelFile(trained.estimator, model_notes(rows, held_out, trained.seconds))
+    notes = model_notes(rows, held_out, trained.seconds)
+    if trained.interrupted:
+        notes["interrupted"] = True
+    return ModelFile(trained.estimator, notes)
 
 
 def kept_rows_of(stored: ModelFile) -> tuple[Rows, Rows | None, list[str]]:
@@ -98,6 +99,8 @@ def model_details(stored: ModelFile) -> dict[str, str]:
         details["rows set aside"] = f"{stored.notes['n_without_target']:,}, without a target"
     if stored.notes.get("split"):
         details["rows held out"] = str(stored.notes["split"])
+    if stored.notes.get("interrupted"):
+        details["interrupted"] = "training was ended by Ctrl-C: the best model found until then"
     if "seconds" in stored.notes:
         details["training time"] = f"{stored.notes['seconds']:.2f} s"
     if stored.versions:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import socket
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
+
+from bandfall.interrupts import SOON, Interrupt
+from bandfall.selection.work import Work
 
 # What exit codes mean; `docs/cli.md` repeats it.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 PROGRESS_AFTER = 2.0  # seconds: shorter work needs no bar
+_REFRESH = 0.2  # seconds
+_GRACE = 0.8  # seconds from Ctrl-C to the end of the process
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 
@@ -148,98 +156,134 @@ def _warnings_as_notes() -> Iterator[None]:
 class Bar:
     """A bar with the time left on standard error: only in a terminal, only for slow work.
 
+    It is drawn by a thread of its own, so that it moves however long a single step takes.
+
     Parameters
     ----------
     description : str
-    total : float
-        Of whatever unit `update` counts.
     also : callable (float) -> None, optional
-        Told whatever `update` is told, terminal or not.
+        Called with the share that is done, whether there is a terminal or not.
     """
 
-    def __init__(self, description: str, total: float, also: Callable[[float], None] | None = None):
+    def __init__(self, description: str, also: Callable[[float], None] | None = None):
+        self._description = description
         self._also = also
+        self._work: Work | None = None
+        self._share = 0.0
         self._start = time.monotonic()
         self._progress: Progress | None = None
-        self._description, self._total = description, total
-        self._done = 0.0
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
 
-    def update(self, done: float) -> None:
-        """How much of the total is done now; it never steps back."""
-        if self._also is not None:
-            self._also(done)
-        if not sys.stderr.isatty():
-            return
-        self._done = max(self._done, min(done, self._total))
-        elapsed = time.monotonic() - self._start
-        if self._progress is None and elapsed > PROGRESS_AFTER:
+    def describe(self, description: str) -> None:
+        """Begin something else, of which nothing is done yet."""
+        self._description, self._work, self._share = description, None, 0.0
+        self._start = time.monotonic()
+
+    def update(self, share: float) -> None:
+        """Set the share that is done, 0 to 1; it never falls."""
+        self._share = max(self._share, min(share, 1.0))
+
+    def follow(self, work: Work) -> None:
+        """Show how far a fit is from now on."""
+        self._work = work
+
+    def __enter__(self) -> Bar:
+        if self._also is not None or sys.stderr.isatty():
+            self._thread = threading.Thread(target=self._draw, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _draw(self) -> None:
+        begin, terminal = time.monotonic(), sys.stderr.isatty()
+        while not self._ended.wait(_REFRESH):
+            work, elapsed = self._work, time.monotonic() - self._start
+            left = None
+            if work is not None:
+                self._share, left = max(self._share, work.share()), work.left()
+            if self._also is not None:
+                self._also(self._share)
+            if terminal and time.monotonic() - begin > PROGRESS_AFTER:
+                self._show(elapsed, left)
+
+    def _show(self, elapsed: float, left: float | None) -> None:
+        if self._progress is None:
             self._progress = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
-                TaskProgressColumn(),
+                TextColumn("{task.fields[done]}"),
                 TextColumn("{task.fields[left]}"),
                 console=Console(stderr=True),
                 transient=True,
                 redirect_stdout=False,
             )
-            self._task = self._progress.add_task(self._description, total=self._total, left="")
+            self._task = self._progress.add_task("", total=None, done="", left="")
             self._progress.start()
-        if self._progress is not None:
-            left = time_left(elapsed, self._done / self._total)
-            self._progress.update(self._task, completed=self._done, left=left)
+        words = time_left(elapsed, self._share, left)
+        self._progress.update(
+            self._task,
+            description=self._description,
+            completed=self._share,
+            total=1.0 if self._share else None,
+            done=f"{self._share:4.0%}" if self._share else "",
+            left=words or f"{elapsed:.0f} s so far",
+        )
 
-    def __enter__(self) -> Bar:
-        return self
 
-    def __exit__(self, *exception: object) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-
-def time_left(elapsed: float, share: float) -> str:
-    """In words, by the mean pace so far; nothing while that would be a guess.
+def time_left(elapsed: float, share: float, left: float | None = None) -> str:
+    """Time left in words, by the mean pace if it is not known better; empty if that is a guess.
 
     Examples
     --------
     >>> time_left(30.0, 0.5), time_left(600.0, 0.1), time_left(3.0, 0.01)
     ('about 30 s left', 'about 90 min left', '')
     """
-    if share < 0.05:
-        return ""
-    left = elapsed * (1.0 - share) / share
+    if left is None:
+        if share < 0.05:
+            return ""
+        left = elapsed * (1.0 - share) / share
     return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
 
-class GentleInterrupt:
-    """Remembers the first Ctrl-C instead of raising; the second raises as usual.
+class Watchdog:
+    """Ends the process soon after a Ctrl-C, even in the middle of a long call into C.
 
-    Parameters
-    ----------
-    active : bool
-        Whether anyone will look at what was remembered; otherwise Ctrl-C raises as ever.
-
-    Attributes
-    ----------
-    asked : bool
-        Whether Ctrl-C was pressed.
+    Python raises KeyboardInterrupt only between its own instructions, and a pool of threads may
+    keep it waiting. A thread sees signals at once, through a socket. The first press during a fit
+    is left to the fit, which finishes early (`Interrupt`).
     """
 
-    def __init__(self, active: bool = True) -> None:
-        self.asked = False
-        self._active = active
-        self._previous: Any = None
-
-    def __enter__(self) -> GentleInterrupt:
-        if not self._active:
-            return self
-        with suppress(ValueError):  # not the main thread: leave signals alone
-            self._previous = signal.signal(signal.SIGINT, self._remember)
+    def __enter__(self) -> Watchdog:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._previous = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._taken: Interrupt | None = None
+        self._last = -SOON
+        threading.Thread(target=self._watch, daemon=True).start()
         return self
 
-    def _remember(self, *_: object) -> None:
-        self.asked = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
     def __exit__(self, *exception: object) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGINT, self._previous)
+        signal.set_wakeup_fd(self._previous)
+
+    def _watch(self) -> None:
+        while data := self._reader.recv(1):
+            if data[0] == signal.SIGINT and self._means_it(Interrupt.current):
+                time.sleep(_GRACE)
+                show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
+                os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")
+                os._exit(INTERRUPTED)
+
+    def _means_it(self, fit: Interrupt | None) -> bool:
+        """Whether a press ends the process, rather than the fit in progress."""
+        before, self._last = self._last, time.monotonic()
+        if fit is None or fit is self._taken or self._last - before < SOON:
+            return True
+        self._taken = fit
+        return False

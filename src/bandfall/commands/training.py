@@ -21,7 +21,7 @@ from bandfall.backends import check_device
 from bandfall.commands.kept_rows import pack_rows
 from bandfall.commands.rows import Roles, Table
 from bandfall.commands.tables import kind_of
-from bandfall.commands.terminal import Bar, GentleInterrupt, InputError, note
+from bandfall.commands.terminal import Bar, InputError, note
 from bandfall.estimators import (
     BandfallClassifier,
     BandfallRegressor,
@@ -29,12 +29,12 @@ from bandfall.estimators import (
     KernelRidgeCV,
 )
 from bandfall.estimators._reading import last_step, last_step_prefix
+from bandfall.interrupts import Interrupt
+from bandfall.selection.work import observed_by
 
 # Rows beyond which training is on a random sample unless --max-rows says otherwise: what is
 # quick enough to look at. `fit` takes all rows, but for decompositions of n³ operations.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
-# Steps that a search reports; they take about equally long. More come rarely.
-USUAL_STEPS = 28
 FEW_ROWS = 10  # below, a score is little more than a coin toss
 
 
@@ -116,24 +116,23 @@ def train(
     progress: Callable[[float], None] | None = None,
     checkpoint: Path | None = None,
 ) -> Trained:
-    """Fit with a bar; Ctrl-C ends training after the current stage and keeps what is there.
+    """Fit with a bar.
 
-    A model that tunes itself ends its search instead and fits the best it has found. `progress`
-    is told the share that is done, as the bar is. `checkpoint` is for models that take one.
+    `progress` is called with the share that is done. `checkpoint` is for models that take one.
     """
-    start = time.monotonic()
+    start, n_taken = time.monotonic(), Interrupt.n_taken
     model = last_step(estimator)
-    watched = hasattr(model, "set_callbacks")
-    with GentleInterrupt(watched) as interrupt, Bar("fit", 1.0, progress) as bar:
-        if watched:
-            model.set_callbacks(_Watch(bar, interrupt))
+    single_path = isinstance(model, KernelDescentRegressor)
+    with Bar("fit", progress) as bar, observed_by(bar.follow):
+        if single_path:
+            model.set_callbacks(_PathWatch(bar))
         try:
             told = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
             estimator.fit(table.X, table.y, **told)
         except ValueError as error:  # what is wrong with a table, by column
             raise InputError(f"{table.source}: {error}") from error
         finally:
-            if watched:
+            if single_path:
                 model.set_callbacks()
     encoders = getattr(model, "encoders_", {}).values()
     if encoders and not any(encoder.width for encoder in encoders):
@@ -141,7 +140,7 @@ def train(
             f"{table.source}: no feature varies in the training rows, so that there is nothing to "
             "learn from"
         )
-    return Trained(estimator, time.monotonic() - start, interrupt.asked)
+    return Trained(estimator, time.monotonic() - start, Interrupt.n_taken > n_taken)
 
 
 def fit_arguments(
@@ -167,16 +166,11 @@ def fit_arguments(
     return {prefix + name: value for name, value in told.items()}
 
 
-class _Watch:
-    """A scikit-learn callback: moves the bar, and ends training on request.
+class _PathWatch:
+    """A scikit-learn callback that moves the bar by the R² of a path."""
 
-    A path tells by its R² how far it is. A search does not know how many steps it will take;
-    their usual number stands in.
-    """
-
-    def __init__(self, bar: Bar, interrupt: GentleInterrupt):
-        self._bar, self._interrupt = bar, interrupt
-        self._n_tasks = 0
+    def __init__(self, bar: Bar):
+        self._bar = bar
 
     def setup(self, estimator: Any, context: Any) -> None: ...
 
@@ -187,24 +181,10 @@ class _Watch:
     def on_fit_task_end(
         self, estimator: Any, context: Any, *, fitted_estimator: Any = None
     ) -> bool:
-        self._n_tasks += 1
         path = getattr(fitted_estimator, "path_", None)
         if path is not None:
-            self._bar.update(path_progress(path.r2, getattr(estimator, "max_r2", 1.0)))
-        else:
-            self._bar.update(search_progress(self._n_tasks))
-        return self._interrupt.asked
-
-
-def search_progress(n_steps: int) -> float:
-    """How much of a search is done: beyond the usual number of steps, an eighth is always left.
-
-    Examples
-    --------
-    >>> [round(search_progress(n), 2) for n in (7, 14, 28, 100)]
-    [0.25, 0.5, 0.88, 0.88]
-    """
-    return min(n_steps / USUAL_STEPS, 7 / 8)
+            self._bar.update(path_progress(path.r2, estimator.max_r2))
+        return False
 
 
 def path_progress(r2: float, max_r2: float) -> float:

@@ -23,6 +23,7 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
+from bandfall.descent.recorder import Progress, Watcher
 from bandfall.descent.solvers import (
     OLD_SETTINGS,
     replaced_settings,
@@ -44,6 +45,7 @@ from bandfall.estimators._constraints import (
 from bandfall.estimators._reading import Story
 from bandfall.estimators._warm_start import check_same
 from bandfall.estimators._weights import wide_enough
+from bandfall.interrupts import Interrupt
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
@@ -226,11 +228,13 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.__dict__.pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
         kept = None if checkpoint is None else Checkpoint(checkpoint)
-        if self.validation_fraction is None:
-            path = self._train(data, reports.watcher, kept)
-        else:
-            data, held_out = self._hold_out(data, self.validation_fraction)
-            path = self._best_stage(self._train(data, reports.watcher, kept), held_out)
+        with Interrupt() as interrupt:
+            watcher = _ended_by(interrupt, reports.watcher)
+            if self.validation_fraction is None:
+                path = self._train(data, watcher, kept)
+            else:
+                data, held_out = self._hold_out(data, self.validation_fraction)
+                path = self._best_stage(self._train(data, watcher, kept), held_out)
         self.path_ = path
         self.n_iter_ = max(1, len(path.log))
         reports.finish(path)
@@ -380,3 +384,13 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "
                 f"bandwidth={self.bandwidth!r}"
             )
+
+
+def _ended_by(interrupt: Interrupt, watcher: Watcher | None) -> Watcher:
+    """A watcher that also ends training after Ctrl-C."""
+
+    def watch(progress: Progress) -> bool:
+        asked = watcher is not None and watcher(progress)
+        return asked or interrupt.pressed
+
+    return watch

@@ -1,4 +1,4 @@
-"""What a fit tells people who asked for it with ``verbose=``."""
+"""Messages of a fit with ``verbose=``, and its reports to callbacks."""
 
 from __future__ import annotations
 
@@ -11,54 +11,78 @@ from collections.abc import Callable
 
 from bandfall.estimators._callbacks import Reports
 from bandfall.selection.candidates import Trial
+from bandfall.selection.deadline import Deadline
 from bandfall.selection.tuning import Tuned
+from bandfall.selection.work import FINAL_FITS, observed
 
-_LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a word, and a warning
+_LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
+_SILENCE = 5.0  # seconds without a message before one says how far the fit is
 
 
 class Progress:
-    """Tells callbacks how a search goes, and people on standard error, a line at a time.
+    """Reports a search to callbacks, and prints lines to standard error.
 
     Parameters
     ----------
     reports : Reports
     verbose : int or bool
-        0 for nothing, 1 for what is better than all before, 2 for everything tried.
+        0 for nothing, 1 for every improvement, 2 for every trial. From 1 on, a line also says how
+        far the fit is whenever nothing else was printed for five seconds.
     measure : {"R²", "log-loss"}
-        By which trials are named: their score or their loss.
+        Metric shown in the messages.
+    deadline : Deadline
+        Of the fit.
     """
 
-    def __init__(self, reports: Reports, verbose: int, measure: str = "R²"):
+    def __init__(
+        self,
+        reports: Reports,
+        verbose: int,
+        measure: str = "R²",
+        deadline: Deadline | None = None,
+    ):
         self._reports = reports
         self._verbose = int(verbose)
         self._measure = measure
-        self._start = time.monotonic()
+        self._deadline = deadline or Deadline()
+        self._start = self._last = time.monotonic()
         self._least = math.inf
         self._over = False
-        self._lock = threading.Lock()  # encodings are searched side by side
+        self._lock = threading.RLock()  # encodings are searched side by side
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Progress:
+        if self._verbose:
+            threading.Thread(target=self._break_silence, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
 
     def begins(self, n_rows: int, expected: Callable[[], float], bounded: bool) -> None:
-        """The search begins; to fit all rows after it will take about the expected seconds.
+        """Say before the search how long the final fits will take.
 
-        They are measured, and asked for only where somebody may be told.
+        `expected` measures these seconds; it is called only if somebody will see them.
         """
-        if bounded and not self._verbose:
+        if bounded and not self._verbose and not observed():
             return
         seconds = expected()
+        if seconds > 0.0:
+            self._deadline.work.measured(FINAL_FITS, seconds)
         if seconds < _LONG:
             return
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
         self._say(about)
         if not bounded and seconds >= _TOO_LONG:
             warnings.warn(
-                f"{about}; max_seconds (in the shell --max-seconds) bounds it, and a GPU takes "
-                "seconds",
+                f"{about}; limit it with max_seconds (in the shell --max-seconds), or use a GPU, "
+                "which takes seconds",
                 UserWarning,
                 stacklevel=2,
             )
 
     def tried(self, trial: Trial) -> bool:
-        """One more ladder of speeds, of which this is the best; whether the search is to end."""
+        """Report the best trial of a ladder of speeds; True if the search should end."""
         with self._lock:
             better, self._least = trial.loss < self._least, min(trial.loss, self._least)
             if self._verbose > 1 or better:
@@ -66,7 +90,7 @@ class Progress:
         return self._asked("trial")
 
     def interrupted(self) -> bool:
-        """Whether the fit is to end; asked where it takes long, after every stage."""
+        """True if the fit should end; called after every stage of a long path."""
         return self._asked("stage")
 
     def chosen(self, tuned: Tuned, n_rows: int) -> None:
@@ -78,13 +102,21 @@ class Progress:
     def ended(self, given_up: list[str]) -> None:
         """The fit is over."""
         for what in given_up:
-            self._say(f"given up: {what}")
+            self._say(f"cut short: {what}")
         self._say("done")
 
     def _asked(self, task: str) -> bool:
-        """Report a task; whether a callback wants the fit to end, or has ever wanted it."""
+        """Report a task; True if a callback or Ctrl-C has asked the fit to end."""
         self._over = self._reports.task(task) or self._over
-        return self._over
+        return self._over or self._deadline.interrupted
+
+    def _break_silence(self) -> None:
+        while not self._ended.wait(0.25):
+            if time.monotonic() - self._last >= _SILENCE and not self._ended.is_set():
+                work = self._deadline.work
+                share, left = work.share(), work.left()
+                rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
+                self._say(f"{share:.0%} done{rest}" if share else "working")
 
     def _words(self, trial: Trial) -> str:
         one = trial.candidate
@@ -96,13 +128,14 @@ class Progress:
 
     def _say(self, message: str) -> None:
         if self._verbose:
-            seconds = time.monotonic() - self._start
-            sys.stderr.write(f"[bandfall] {seconds:7.1f} s  {message}\n")
+            with self._lock:
+                self._last = time.monotonic()
+                sys.stderr.write(f"[bandfall] {self._last - self._start:7.1f} s  {message}\n")
 
 
 def _minutes(seconds: float) -> str:
     """As people say it: an estimate has one digit that counts, or two."""
     if seconds < 90:
-        return f"{seconds:.0f} seconds"
+        return f"{seconds:.0f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.0f} hours"

@@ -25,16 +25,18 @@ from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
 from bandfall.estimators._reading import Story
 from bandfall.estimators._tables import TableInputMixin
+from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel
 from bandfall.metric import gradient_outer_product, scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
 from bandfall.operators.rows import blas_threads_for
 from bandfall.selection.candidates import Budget, Judge, trial_table
-from bandfall.selection.deadline import Deadline
+from bandfall.selection.deadline import AFTERWARDS, Deadline
 from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
 from bandfall.selection.parts import Rows
-from bandfall.selection.tuning import tune
+from bandfall.selection.tuning import Tuned, tune
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+from bandfall.selection.work import SUMMARY
 
 # "target" where there is a category that a mean target can stand for.
 ENCODINGS: dict[str, dict[str, Any]] = {
@@ -131,9 +133,10 @@ class SelfTuning(
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds)
         reports = Reports(self, X, y)
-        progress = Progress(reports, self.verbose, self._measure)
+        progress = Progress(reports, self.verbose, self._measure, deadline)
         table, y, weights, groups = self._training_table(X, y, sample_weight, groups)
-        with blas_threads_for(len(y)):  # throughout: threads that have nothing to do spin
+        # Throughout: idle BLAS threads busy-wait.
+        with blas_threads_for(len(y)), Interrupt(deadline.end), progress:
             rows = self._rows(table, y, weights, groups)
             fewest = _FEWEST if groups is None else 2
             self._choose_and_fit(rows, kernels, fewest, deadline, progress)
@@ -167,6 +170,11 @@ class SelfTuning(
         progress.chosen(tuned, len(rows))
         self.members_, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
         self.given_up_ = deadline.given_up
+        with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
+            self._summarise(rows, tuned)
+
+    def _summarise(self, rows: Rows, tuned: Tuned) -> None:
+        """Keep what was found beside the members."""
         used = {member.candidate.encoding for member in self.members_}
         self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
         self._n_rows = len(rows)

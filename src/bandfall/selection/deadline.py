@@ -1,4 +1,4 @@
-"""How long a whole fit may take, and what is given up for that."""
+"""How long a whole fit may take, and what is skipped to be in time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from bandfall.selection.work import begin_work
+
 clock = time.monotonic
 
 PATH = 0.5  # of what a ladder of speeds takes: what one path takes at most
+AFTERWARDS = 0.25  # ladders: importances and intervals, after the final fits
 _LARGEST_SHARE = 2 / 3  # of all time, that is kept for the final fits
 _FEW_ROWS = 2000  # up to here final fits take all rows: they are quick, and each row counts
 
@@ -30,6 +33,10 @@ class Deadline:
     ----------
     given_up : list of str
         What was left out to be in time, for people.
+    interrupted : bool
+        Whether `end` was called: training in progress may stop where it is.
+    work : Work
+        How much is done, for progress bars and messages.
 
     Examples
     --------
@@ -40,6 +47,8 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None):
         self.given_up: list[str] = []
+        self.interrupted = False
+        self.work = begin_work()
         self._seconds = math.inf if seconds is None else seconds
         self._start = clock()
         self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
@@ -61,7 +70,8 @@ class Deadline:
         return self._search_left <= 0.0
 
     def end(self) -> None:
-        """Let it be now: somebody does not want to wait."""
+        """End now (interrupted)."""
+        self.interrupted = True
         self._seconds = min(self._seconds, clock() - self._start)
 
     def reserve(self, n_rows: int, n_ladders: float) -> None:

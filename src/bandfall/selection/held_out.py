@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,9 +42,10 @@ def run_parts(
     speeds: Sequence[float],
     max_r2: float = MAX_R2,
     judge: Judge | None = None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
     """Train at several speeds on every part, each as long as the judge sees it get better."""
-    held_out = HeldOut(parts, encoding, n_rounds, kernel, len(speeds), judge)
+    held_out = HeldOut(parts, encoding, n_rounds, kernel, len(speeds), judge, ended)
     ladders = train_parts(parts, encoding, n_rounds, kernel, speeds, max_r2, held_out)
     return [
         Outcome(ladder, np.stack(predictions), np.array(losses))
@@ -69,6 +70,8 @@ class HeldOut:
     n_speeds : int
     judge : Judge, optional
         Without one, nothing turns.
+    ended : callable () -> bool
+        True ends all speeds where they are.
 
     Attributes
     ----------
@@ -86,9 +89,11 @@ class HeldOut:
         kernel: Kernel | str,
         n_speeds: int,
         judge: Judge | None = None,
+        ended: Callable[[], bool] = lambda: False,
     ):
         self._parts = parts
         self._judge = judge
+        self._ended = ended
         self._crosses = [part.cross(encoding, n_rounds, kernel) for part in parts]
         shapes = [(len(part.y), n_speeds, part.y.shape[1]) for part in parts]
         self.predictions = [
@@ -118,7 +123,7 @@ class HeldOut:
             added = cross.product(bandwidth, columns).reshape(-1, n_stops, *paths)
             stops.append(predictions[-1][:, None] + np.cumsum(added, axis=1, dtype=np.float64))
             predictions.extend(stops[-1].swapaxes(0, 1))
-        return self._turned(stops)
+        return self._turned(stops) | self._ended()
 
     def _turned(self, stops: Sequence[np.ndarray]) -> np.ndarray:
         """Judge more stops (m, S, V, k) of every part."""

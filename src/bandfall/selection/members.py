@@ -25,6 +25,7 @@ from bandfall.selection.parts import (
 )
 from bandfall.selection.trainers import HeldParts, Roots
 from bandfall.selection.tuning import Tuned
+from bandfall.selection.work import FINAL_FITS
 
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
@@ -92,12 +93,15 @@ def fit_members(
         deadline.end()
     everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
     everything.roots.update(tuned.roots)
+    n_paths = sum(_n_ladders(trial, everything.roots) for trial, _ in tuned.members)
+    deadline.work.expect(FINAL_FITS, n_paths * len(everything) ** 2)
     fitted = _fitted_elsewhere(rows, everything, tuned, deadline)
     for trial, _ in tuned.members if not fitted else []:
         n_ladders = _n_ladders(trial, everything.roots)
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
             break
-        with deadline.timed(len(everything), n_ladders):
+        entries = n_ladders * len(everything) ** 2
+        with deadline.timed(len(everything), n_ladders), deadline.work.task(FINAL_FITS, entries):
             root, path = _fit_member(rows, everything, trial, tuned.scouts, deadline, interrupted)
         if path.status is Status.INTERRUPTED and interrupted():
             deadline.end()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -67,13 +67,17 @@ class LocalTrainer:
     ----------
     parts : sequence of Part
     judge : Judge
+    ended : callable () -> bool
+        True ends training in progress where it is.
     """
 
     elsewhere = False
     ladders = staticmethod(train_parts)
 
-    def __init__(self, parts: Sequence[Part], judge: Judge):
-        self._parts, self._judge = parts, judge
+    def __init__(
+        self, parts: Sequence[Part], judge: Judge, ended: Callable[[], bool] = lambda: False
+    ):
+        self._parts, self._judge, self._ended = parts, judge, ended
 
     def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
         """See `Trainer.outcomes`."""
@@ -86,6 +90,7 @@ class LocalTrainer:
                 one.speeds,
                 one.max_r2,
                 self._judge,
+                self._ended,
             )
 
 
@@ -132,11 +137,13 @@ class RemoteTrainer:
 
 
 @contextmanager
-def trainer_for(rows: Rows, parts: Sequence[Part], judge: Judge) -> Iterator[Trainer]:
+def trainer_for(
+    rows: Rows, parts: Sequence[Part], judge: Judge, ended: Callable[[], bool] = lambda: False
+) -> Iterator[Trainer]:
     """Workers where the backend of the rows has any, else this process."""
     helpers = rows.backend.helpers(HeldParts(rows, parts, judge, rows.backend.budget))
     if helpers is None:
-        yield LocalTrainer(parts, judge)
+        yield LocalTrainer(parts, judge, ended)
         return
     try:
         yield RemoteTrainer(helpers, parts)

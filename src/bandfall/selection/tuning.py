@@ -28,17 +28,19 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Trial,
 )
-from bandfall.selection.deadline import PATH, Deadline
+from bandfall.selection.deadline import AFTERWARDS, PATH, Deadline
 from bandfall.selection.held_out import Outcome
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.parts import Part, Rows, learn_metrics, shuffled_rows, split_rows
 from bandfall.selection.trainers import LocalTrainer, Request, Trainer, trainer_for
+from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 from bandfall.targets import column_means
 
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
-_USUAL_ROUNDS = 4  # of a metric
+_USUAL_ROUNDS = 4  # of a metric that is chosen; the search tries a few more
+_ROUNDS_TRIED = 6
 
 
 @dataclass(frozen=True)
@@ -141,8 +143,18 @@ def tune(
     judge = judge or PowerLoss()
     chosen = [get_kernel(kernel) for kernel in kernels]
     first, second = _parts(rows, budget, random)
+    work = deadline.work
+    work.expect(FINAL_FITS, PATH * n_paths * len(rows) ** 2)
+    work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
+    for encoding in rows.views:
+        n_tried = _ROUNDS_TRIED * len(kernels) * len(first)
+        work.expect(SEARCH, n_tried * len(first[0]) ** 2, part=encoding)
+    if second:
+        n_ladders = (len(kernels) + PATH * _USUAL_ROUNDS) * len(rows.views) * len(second)
+        work.expect(FINALISTS, n_ladders * len(second[0]) ** 2)
     found = Found()
-    with trainer_for(rows, first, judge) as trainer:
+    ended = partial(getattr, deadline, "interrupted")
+    with trainer_for(rows, first, judge, ended) as trainer:
         search = Search(first, judge, interrupted, deadline, trainer)
         explored = parallel_map(
             lambda encoding: search.explore(encoding, chosen, budget),
@@ -157,7 +169,10 @@ def tune(
     elif second:
         decided = Found(found.trials, found.scouts)
         finalists = found.finalists
-        with trainer_for(rows, second, judge) as trainer:
+        learned = {one.candidate.encoding: one.candidate.n_rounds for one in finalists}
+        n_ladders = (len(finalists) + PATH * sum(learned.values())) * len(second)
+        work.expect(FINALISTS, n_ladders * len(second[0]) ** 2)
+        with trainer_for(rows, second, judge, ended) as trainer:
             final = Search(second, judge, interrupted, deadline, trainer)
             several = parallel_map(
                 lambda encoding: [
@@ -215,8 +230,13 @@ class Search:
         speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])
         limits = dict.fromkeys(kernels, _FIRST_LIMIT)
         least, misses = math.inf, 0
+        entries = len(self.parts) * len(self.parts[0]) ** 2
+        work = self._deadline.work
         for n_rounds in range(budget.max_rounds + 1):
             rounds = []
+            n_to_come = max(budget.patience - misses, _ROUNDS_TRIED - n_rounds)
+            n_to_come = min(n_to_come, budget.max_rounds + 1 - n_rounds)
+            work.expect(SEARCH, n_to_come * len(kernels) * entries, part=encoding)
             requests = [
                 Request(encoding, n_rounds, kernel, speeds[kernel], limits[kernel])
                 for kernel in kernels
@@ -225,7 +245,8 @@ class Search:
             for kernel, request in zip(kernels, requests, strict=True):
                 if self.over and found.trials:
                     return found
-                trial, outcomes = self._take(found, request, coming)
+                with work.task(SEARCH, entries, part=encoding):
+                    trial, outcomes = self._take(found, request, coming)
                 rounds.append((trial, outcomes, speeds[kernel].index(trial.candidate.min_speed)))
                 speeds[kernel] = _neighbours(trial.candidate.min_speed)
                 limits[kernel] = _beyond(trial)
@@ -235,6 +256,7 @@ class Search:
             least = min(least, scout.loss)
             flat = len(self.parts[0].root(encoding, n_rounds)) < 2
             if flat or misses == budget.patience or n_rounds == budget.max_rounds:
+                work.expect(SEARCH, 0.0, part=encoding)
                 break
             for part, outcome in zip(self.parts, outcomes, strict=True):
                 part.learn(scout, outcome.ladder, speed)
@@ -245,8 +267,9 @@ class Search:
         found, candidate = Found(), finalist.candidate
         n_ladders = (1.0 + PATH * candidate.n_rounds) * len(self.parts)
         if not self.over and self._deadline.has_room(len(self.parts[0]), n_ladders):
-            train = self._trainer.ladders
-            learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts, train)
+            part = self.parts[0]
+            known = (candidate.encoding, candidate.n_rounds) in part.roots
+            n_ladders = 1.0 if known else 1.0 + PATH * candidate.n_rounds
             request = Request(
                 candidate.encoding,
                 candidate.n_rounds,
@@ -254,8 +277,11 @@ class Search:
                 _neighbours(candidate.min_speed),
                 _beyond(finalist),
             )
-            self._take(found, request, self._trainer.outcomes([request]))
-        return found
+            with self._deadline.work.task(FINALISTS, n_ladders * len(self.parts) * len(part) ** 2):
+                train = self._trainer.ladders
+                learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts, train)
+                self._take(found, request, self._trainer.outcomes([request]))
+        return Found() if self._deadline.interrupted else found  # cut off: no fair comparison
 
     def _take(
         self, found: Found, request: Request, coming: Iterator[list[Outcome]]

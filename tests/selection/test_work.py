@@ -1,0 +1,141 @@
+"""Progress is true: it never falls, and the time left is about the time that is left."""
+
+import threading
+
+import pytest
+
+from bandfall.selection import work as module
+from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, STAGES, Work, observed_by
+
+
+@pytest.fixture
+def now(monkeypatch):
+    class Clock:
+        seconds = 0.0
+
+        def __call__(self):
+            return self.seconds
+
+    clock = Clock()
+    monkeypatch.setattr(module, "clock", clock)
+    return clock
+
+
+def test_nothing_is_promised_before_the_first_task_has_ended(now):
+    work = Work()
+    work.expect(SEARCH, 10.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds = 5.0
+        assert work.left() is None
+        assert work.share() == 0.0
+
+
+def test_equal_tasks_take_equal_time(now):
+    work = Work()
+    work.expect(SEARCH, 4.0)
+    for done in range(1, 5):
+        with work.task(SEARCH, 1.0):
+            now.seconds += 2.0
+        assert work.left() == pytest.approx(2.0 * (4 - done))
+        assert work.share() == pytest.approx(done / 4)
+
+
+def test_later_stages_are_counted_from_the_start(now):
+    work = Work()
+    work.expect(SEARCH, 2.0)
+    work.expect(FINAL_FITS, 18.0)
+    with work.task(SEARCH, 2.0):
+        now.seconds = 1.0
+    assert work.left() == pytest.approx(9.0)
+    assert work.share() == pytest.approx(0.1)
+
+
+def test_what_was_measured_counts_until_the_stage_shows_better(now):
+    work = Work()
+    work.expect(SEARCH, 1.0)
+    work.expect(FINAL_FITS, 2.0)
+    work.measured(FINAL_FITS, 60.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds = 1.0
+    assert work.left() == pytest.approx(60.0)
+    with work.task(FINAL_FITS, 1.0):
+        now.seconds = 11.0
+    assert work.left() == pytest.approx(10.0)
+
+
+def test_a_task_moves_on_while_it_runs_and_never_ends_early(now):
+    work = Work()
+    work.expect(SEARCH, 2.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds = 10.0
+    shares = []
+    with work.task(SEARCH, 1.0):
+        for second in (12.0, 15.0, 19.0, 30.0, 60.0, 300.0):
+            now.seconds = second
+            shares.append(work.share())
+    assert shares == sorted(shares)
+    assert shares[-1] < 1.0
+    assert len(set(shares)) == len(shares)
+
+
+def test_the_share_never_falls(now):
+    work = Work()
+    work.expect(SEARCH, 2.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds = 1.0
+    before = work.share()
+    work.expect(SEARCH, 100.0)  # more rounds help than expected
+    assert work.share() == before
+    assert work.left() == pytest.approx(100.0)
+
+
+def test_parts_of_a_stage_add_up_and_end_with_it(now):
+    work = Work()
+    work.expect(SEARCH, 1.0, part="standard")
+    work.expect(SEARCH, 3.0, part="steps")
+    with work.task(SEARCH, 1.0, part="standard"):
+        now.seconds = 1.0
+    assert work.left() == pytest.approx(3.0)
+    with work.task(FINALISTS, 1.0):  # the search has ended before all of its parts
+        now.seconds = 2.0
+    assert work.left() == pytest.approx(0.0)
+
+
+def test_tasks_side_by_side_share_the_time(now):
+    """Two threads: what each takes is twice what it takes of the whole."""
+    work = Work()
+    work.expect(SEARCH, 4.0)
+    begun, ended = threading.Barrier(2), threading.Barrier(2)
+
+    def other():
+        with work.task(SEARCH, 1.0):
+            begun.wait(10)
+            ended.wait(10)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    begun.wait(10)
+    with work.task(SEARCH, 1.0):
+        now.seconds = 2.0
+        ended.wait(10)
+        thread.join(10)
+    assert work.left() == pytest.approx(2.0)
+
+
+def test_failed_tasks_are_over(now):
+    work = Work()
+    work.expect(SEARCH, 1.0)
+    now.seconds = 1.0
+    with pytest.raises(ZeroDivisionError), work.task(SEARCH, 1.0):
+        raise ZeroDivisionError
+    assert work.left() == 0.0
+
+
+def test_an_observer_sees_the_work_of_fits():
+    seen = []
+    with observed_by(seen.append):
+        assert module.observed()
+        work = module.begin_work()
+    assert seen == [work]
+    assert not module.observed()
+    assert set(STAGES) == {"search", "finalists", "final fits", "summary"}

@@ -137,7 +137,8 @@ class Work:
     def _left(self, now: float) -> float | None:
         left, pace = 0.0, None
         for one in self._stages.values():
-            pace = self._pace(one, now) or pace
+            own = self._pace(one, now)
+            pace = pace if own is None else own
             running = [task for task in self._running if task.stage is one]
             to_come = sum(one.to_come.values())
             if pace is None and (running or to_come):

@@ -17,7 +17,7 @@ from bandfall.selection.candidates import SPEEDS, Budget, Candidate, PowerLoss, 
 from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.ladder import Ladder
-from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows
+from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows, search_parts
 from bandfall.selection.tuning import Search, tune
 from bandfall.selection.views import Encoded
 from reference import distances
@@ -95,7 +95,7 @@ def check_evidence(rows, tuned):
 
 class TestParts:
     def split(self, rows, budget, seed=0):
-        return tuning._parts(rows, budget, np.random.RandomState(seed))
+        return search_parts(rows, budget, np.random.RandomState(seed))
 
     @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
     def test_equal_rows_are_never_held_out_and_trained_on(self, budget):
@@ -162,7 +162,7 @@ def test_held_out_predictions_are_those_of_models_that_have_not_seen_the_rows(bu
     ((trial, weight),) = tuned.members
     assert weight == 1.0
     assert trial.candidate.n_rounds == 0
-    first, second = tuning._parts(rows, budget, np.random.RandomState(0))
+    first, second = search_parts(rows, budget, np.random.RandomState(0))
     X, y = rows.views["standard"].Z, rows.y
     parts = second or first
     start = max(distances(X[part.train], X[part.train]).max() for part in parts)
@@ -189,7 +189,7 @@ def test_targets_of_held_out_rows_do_not_touch_their_predictions():
     tuned = tuned_on(rows, ONE_RUNG)
     changed = Rows(rows.views, rows.y.copy(), rows.groups)
     changed.y[tuned.held_out] += 100.0
-    (part,), _ = tuning._parts(changed, ONE_RUNG, np.random.RandomState(0))
+    (part,), _ = search_parts(changed, ONE_RUNG, np.random.RandomState(0))
     assert_array_equal(part.held_out, tuned.held_out)
     before = Part(rows, part.train, part.held_out)
     outcomes = [run_parts([one], "standard", 0, "gaussian", [0.1])[0] for one in (before, part)]
@@ -312,7 +312,7 @@ FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
 
 def test_finalists_that_come_too_late_are_not_looked_at():
     rows = rows_of()
-    first, _ = tuning._parts(rows, FEW, np.random.RandomState(0))
+    first, _ = search_parts(rows, FEW, np.random.RandomState(0))
     search = Search(first, PowerLoss(), lambda trial: True)
     decided = search.decide(FINALIST, {})
     assert len(decided.trials) == 2
@@ -419,7 +419,7 @@ def test_parts_that_teach_nothing_do_not_end_the_search(seed):
 
 def test_a_target_that_varies_in_held_out_rows_alone_does_not_end_the_search():
     rows = rows_of()
-    (part,), _ = tuning._parts(rows, ONE_RUNG, np.random.RandomState(0))
+    (part,), _ = search_parts(rows, ONE_RUNG, np.random.RandomState(0))
     y = np.zeros((60, 1))
     y[part.held_out[0]] = 7.0
     tuned = tuned_on(Rows(rows.views, y, rows.groups), ONE_RUNG)
@@ -432,7 +432,7 @@ def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
     X[5:] = X[5]
     rows = Rows(rows.views, rows.y, group_rows(X)[0])
     for seed in range(60):  # in some of them that row comes last
-        (part,), _ = tuning._parts(rows, ONE_RUNG, np.random.RandomState(seed))
+        (part,), _ = search_parts(rows, ONE_RUNG, np.random.RandomState(seed))
         assert min(len(part), len(part.held_out)) > 0
         assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
 

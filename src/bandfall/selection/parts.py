@@ -13,7 +13,7 @@ from bandfall.kernels import Kernel, get_kernel
 from bandfall.metric import mean_outer_product, metric_root, scaled
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
-from bandfall.selection.candidates import MAX_R2, Trial
+from bandfall.selection.candidates import MAX_R2, Budget, Trial
 from bandfall.selection.ladder import Ladder, Watch, train_ladders
 from bandfall.selection.views import View
 from bandfall.targets import column_means, column_norms, column_units
@@ -220,6 +220,32 @@ def learn_metrics(
             ladders = train(wanted, encoding, number, scout.candidate.kernel, speeds, scout.max_r2)
             for part, ladder in zip(wanted, ladders, strict=True):
                 part.learn(scout, ladder, 0)
+
+
+def search_parts(
+    rows: Rows, budget: Budget, random: np.random.RandomState
+) -> tuple[list[Part], list[Part]]:
+    """Parts for the whole search, and those for its finalists (none: the same)."""
+    n, groups = len(rows), rows.groups
+    if n < budget.fold_rows:
+        splits = split_rows(rows, random, budget.n_folds)
+        n_first = budget.race_folds
+        if n < budget.few_rows:  # one partition is a coin toss
+            n_first = len(splits)
+            splits += split_rows(rows, random, budget.n_folds)
+        parts = [Part(rows, *split) for split in splits]
+        return parts[:n_first], parts
+    order = shuffled_rows(rows, random)
+    border = min(n // 6, budget.held_out_rows)
+    while border < n and groups[order[border]] == groups[order[border - 1]]:
+        border += 1  # rows that are equal are on one side
+    if border == n:  # nearly all are
+        border = int(np.argmax(groups[order] == groups[order[-1]]))
+    held_out, others = order[:border], order[border:]
+    first = Part(rows, others[: budget.first_rows], held_out)
+    if len(others) <= budget.first_rows:
+        return [first], []
+    return [first], [Part(rows, others[: budget.second_rows], held_out)]
 
 
 def split_rows(

@@ -31,7 +31,7 @@ from bandfall.selection.candidates import (
 from bandfall.selection.deadline import AFTERWARDS, PATH, Deadline
 from bandfall.selection.held_out import Outcome
 from bandfall.selection.jobs import parallel_map
-from bandfall.selection.parts import Part, Rows, learn_metrics, shuffled_rows, split_rows
+from bandfall.selection.parts import Part, Rows, learn_metrics, search_parts
 from bandfall.selection.trainers import LocalTrainer, Request, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 from bandfall.targets import column_means
@@ -142,7 +142,7 @@ def tune(
     deadline.reserve(len(rows), PATH * n_paths)
     judge = judge or PowerLoss()
     chosen = [get_kernel(kernel) for kernel in kernels]
-    first, second = _parts(rows, budget, random)
+    first, second = search_parts(rows, budget, random)
     work = deadline.work
     work.expect(FINAL_FITS, PATH * n_paths * len(rows) ** 2)
     work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
@@ -348,32 +348,6 @@ class Search:
         return Trial(
             candidate, mean, error, score, stop, len(self.parts[0]), float(np.mean(levels_reached))
         )
-
-
-def _parts(
-    rows: Rows, budget: Budget, random: np.random.RandomState
-) -> tuple[list[Part], list[Part]]:
-    """Parts for the whole search, and those for its finalists (none: the same)."""
-    n, groups = len(rows), rows.groups
-    if n < budget.fold_rows:
-        splits = split_rows(rows, random, budget.n_folds)
-        n_first = budget.race_folds
-        if n < budget.few_rows:  # one partition is a coin toss
-            n_first = len(splits)
-            splits += split_rows(rows, random, budget.n_folds)
-        parts = [Part(rows, *split) for split in splits]
-        return parts[:n_first], parts
-    order = shuffled_rows(rows, random)
-    border = min(n // 6, budget.held_out_rows)
-    while border < n and groups[order[border]] == groups[order[border - 1]]:
-        border += 1  # rows that are equal are on one side
-    if border == n:  # nearly all are
-        border = int(np.argmax(groups[order] == groups[order[-1]]))
-    held_out, others = order[:border], order[border:]
-    first = Part(rows, others[: budget.first_rows], held_out)
-    if len(others) <= budget.first_rows:
-        return [first], []
-    return [first], [Part(rows, others[: budget.second_rows], held_out)]
 
 
 def _beyond(trial: Trial) -> float:

@@ -51,25 +51,20 @@ _FEWEST = 4  # rows to choose by
 
 
 class SelfTuning(
-    MembersHTMLMixin,
-    CallbackSupportMixin,
-    SaveMixin,
-    TableInputMixin,
-    InKindMixin,
-    BaseEstimator,
+    MembersHTMLMixin, CallbackSupportMixin, SaveMixin, TableInputMixin, InKindMixin, BaseEstimator
 ):
     """Fits a weighted average of paths that are chosen by held-out rows.
 
-    What the target is, is the business of subclasses: they read it (`_read_target`), turn it into
-    columns of zero mean (`_codes`), may bring a judge and classes to spread over folds, and keep
-    the evidence (`_keep_evidence`).
+    Subclasses define the target: they read it (`_read_target`), turn it into columns of zero mean
+    (`_codes`), may bring a judge and strata for the folds, and keep the evidence
+    (`_keep_evidence`).
     """
 
     members_: list[Member]
     encoders_: dict[str, TableEncoder]
     held_out_rows_: np.ndarray
     _n_rows: int
-    _measure = "R²"  # by which trials are told of
+    _measure = "R²"  # metric shown in progress messages
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", None],

@@ -204,11 +204,10 @@ n_jobs, verbose
         self.link_, loss = Link(), np.nan
         held_out = tuned.held_out
         if len(held_out):
-            weights = np.ones(len(rows)) if rows.weights is None else rows.weights
             self.link_, loss = self._judge().best_link(
                 tuned.predictions,
                 rows.y[held_out],
-                weights[held_out],
+                rows.evidence[held_out],
                 len(np.unique(held_out)),
             )
         self.best_score_ = -loss

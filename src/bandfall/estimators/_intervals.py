@@ -105,8 +105,7 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
             errors = y
         self.held_out_residuals_ = self._shaped(errors * self._y_scale)
         self._scores = np.zeros_like(errors)
-        weights = np.ones(len(rows)) if rows.weights is None else rows.weights
-        self._held_out_weights = weights[self._held_out]
+        self._held_out_weights = rows.evidence[self._held_out]
         evidence = self._evidence()
         novelty = self._held_out_novelty()
         self.interval_ = {

@@ -36,6 +36,7 @@ from bandfall.selection.members import Member, default_choice, expected_seconds,
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
 
 # "target" where there is a category that a mean target can stand for.
@@ -114,7 +115,8 @@ class SelfTuning(
             May hold missing values; a frame may hold categories, text, dates and booleans.
         y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
-            How much each row counts, relative to the others.
+            How much each row counts, relative to the others. A row that outweighs all others
+            counts as a tenth of the held-out evidence, and in training 100 times that.
         groups : array-like of shape (n_samples,), optional
             The group (a patient, a site) that each row belongs to. Rows of a group are held out
             together, so that models are judged, and intervals are measured, on groups that they
@@ -234,17 +236,18 @@ class SelfTuning(
     def _rows(self, table: Table, y: Any, weights: Any, groups: Any) -> Rows:
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
-        codes, table = self._codes(y, weights), prepare_table(table)
+        evidence = None if weights is None else evidence_weights(weights)
+        codes, table = self._codes(y, evidence), prepare_table(table)
         n_steps = steps_for(len(y), self.n_features_in_)
         self.encoders_ = {}
         views: dict[str, Encoded] = {}
         for name, settings in ENCODINGS.items():
             encoder = TableEncoder(**settings, n_steps=n_steps)
-            Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
+            Z = encoder.fit_transform(table, codes, evidence, dtype, warn=False)
             order = order_by_content(Z)
             view = Encoded(Z, order)
             if encoder.uses_target:
-                views[name] = TargetEncoded(encoder, table, codes, weights, Z, order)
+                views[name] = TargetEncoded(encoder, table, codes, evidence, Z, order)
             elif not any(np.array_equal(view.Z, other.Z) for other in views.values()):
                 views[name] = view
             if name in views:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from bandfall.encoding import Table, is_frame, read_table
 from bandfall.estimators._base import FLOATS
 from bandfall.estimators._groups import group_numbers, group_values
+from bandfall.selection.weights import training_weights
 
 
 class TableInputMixin:
@@ -25,7 +26,7 @@ class TableInputMixin:
         raise NotImplementedError
 
     def _training_table(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Validated rows: a Table, the target as read, weights of mean one and groups or None."""
+        """Validated rows: a Table, the target as read, weights and groups or None."""
         _refuse_records(X)
         if is_frame(X):
             table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
@@ -49,9 +50,7 @@ class TableInputMixin:
         if len(used) < len(y):
             self._used_rows = used
             groups = None if groups is None else groups[used]
-        weights = weights[used] / weights[used].max()
-        weights /= weights.mean()
-        weights = None if np.ptp(weights) == 0 else weights
+        weights = training_weights(weights[used])
         return table.take(used), y[used], weights, group_numbers(groups)
 
     def _row_weights(self, sample_weight: Any, y: Any) -> Any:

@@ -265,7 +265,7 @@ def _stop(trial: Trial) -> float:
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
     error = _error(trial)
     enough = MAX_R2 if math.isnan(error) else 1.0 - (_LEFT * error) ** 2
-    return min(max(r2, 1e-3), enough, MAX_R2)
+    return max(1e-3, min(r2, enough, MAX_R2))
 
 
 def _fit(

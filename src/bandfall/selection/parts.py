@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.selection.candidates import MAX_R2, Budget, Trial
 from bandfall.selection.ladder import Ladder, Watch, train_ladders
 from bandfall.selection.views import View
+from bandfall.selection.weights import evidence_weights
 from bandfall.targets import column_means, column_norms, column_units
 
 SHRINK = 0.5  # of the bandwidth from stage to stage
@@ -35,7 +37,7 @@ class Rows:
     y : ndarray of shape (n, k), float64
         Of zero mean and unit variance.
     weights : ndarray of shape (n,) or None
-        Of mean one.
+        In training; of mean one unless single rows outweigh all others.
     groups : ndarray of shape (n,)
         The group of each row, 0, 1, …: rows of a group are held out together.
     backend : Backend
@@ -66,6 +68,11 @@ class Rows:
             places[members] = (np.arange(len(members)) + random.uniform()) / len(members)
         return np.argsort(places, kind="stable")
 
+    @cached_property
+    def evidence(self) -> np.ndarray:
+        """How much rows count where they are held out, shape (n,)."""
+        return np.ones(len(self)) if self.weights is None else evidence_weights(self.weights)
+
     def __len__(self) -> int:
         return len(self.y)
 
@@ -86,7 +93,7 @@ class Part:
         self.y = rows.y[held_out]
         self._rows = rows
         self._weights = None if rows.weights is None else rows.weights[train]
-        self.weights = None if rows.weights is None else rows.weights[held_out]
+        self.weights = None if rows.weights is None else rows.evidence[held_out]
         y = rows.y[train]
         self.offset = column_means(y, self._weights)
         self.scale = column_norms(y, self.offset, self._weights)

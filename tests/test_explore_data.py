@@ -4,8 +4,11 @@ import http.client
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -90,6 +93,15 @@ class TestWhatIf:
         json.dumps(WhatIf(searched, found).as_data(), allow_nan=False)
 
 
+def _is_closed(connection):
+    """Whether the other side ends the connection at once."""
+    connection.settimeout(0.1)
+    try:
+        return connection.recv(1) == b""
+    except TimeoutError:
+        return False
+
+
 @pytest.fixture
 def explorer():
     served = Explorer(EVIL)
@@ -146,6 +158,48 @@ class TestServer:
     def test_bad_questions_are_refused(self, explorer, what_if, query):
         explorer.show("page", what_if)
         assert ask(explorer, f"/{explorer.token}/predict?{query}")[0] == 400
+
+    @pytest.mark.parametrize("target", [b"http://[", b"*", b"x", b"//[::1", b"\xff\x00", b"?" * 99])
+    def test_a_malformed_target_is_refused_without_a_traceback(self, explorer, target, capfd):
+        with socket.create_connection(explorer.host.split(":"), timeout=10) as connection:
+            host = explorer.host.encode()
+            connection.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")
+            reply = connection.recv(100)
+        assert reply.split()[1][:1] == b"4"
+        explorer.close()  # all threads are done
+        assert capfd.readouterr() == ("", "")
+
+    def test_a_client_that_leaves_early_prints_nothing(self, explorer, what_if, capfd):
+        explorer.show("page" * 10**6, what_if)
+        for _ in range(5):
+            connection = socket.create_connection(explorer.host.split(":"), timeout=10)
+            path, host = f"/{explorer.token}/", explorer.host
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        assert ask(explorer, path)[0] == 200
+        assert capfd.readouterr() == ("", "")
+
+    def test_half_open_connections_are_few_and_end(self, explorer, monkeypatch):
+        before = threading.active_count()
+        monkeypatch.setattr("bandfall.explore.server.MOST_CONNECTIONS", 8)
+        served = Explorer("y")
+        address = served.host.split(":")
+        silent = [socket.create_connection(address, timeout=10) for _ in range(40)]
+        try:
+            ended = [connection for connection in silent if _is_closed(connection)]
+            assert len(ended) == 40 - 8
+            assert threading.active_count() <= before + 8 + 1
+            served._server.RequestHandlerClass.timeout = 0.05  # of connections to come
+            for connection in silent:
+                connection.close()
+            while threading.active_count() > before + 1:
+                time.sleep(0.01)
+            with socket.create_connection(address, timeout=10) as late:
+                assert late.recv(1) == b""  # it said nothing for too long
+            assert ask(served, f"/{served.token}/")[0] == 200
+        finally:
+            served.close()
 
     def test_listens_on_loopback_only(self, explorer):
         assert urlsplit(explorer.address).hostname == "127.0.0.1"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 from html import escape
 from http import HTTPStatus
@@ -21,6 +22,8 @@ from bandfall.explore.what_if import WhatIf
 from bandfall.version import __version__
 
 HOST = "127.0.0.1"
+PATIENCE = 5.0  # seconds that a connection may be silent
+MOST_CONNECTIONS = 32  # at a time; a browser opens about six
 
 
 class Explorer:
@@ -40,8 +43,7 @@ class Explorer:
         self._page = _waiting_page(target)
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
-        self._server = ThreadingHTTPServer((HOST, 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server((HOST, 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
         self._thread.start()
 
@@ -93,6 +95,33 @@ class Explorer:
         return _json(HTTPStatus.OK, {"prediction": prediction})
 
 
+class _Server(ThreadingHTTPServer):
+    """Serves a bounded number of connections at a time, and keeps the terminal clean."""
+
+    daemon_threads = True
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Show bugs only: a client that leaves early is no news for the terminal."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
+
 def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int]]:
     """Row and changes of a query, all of them known to the page."""
     row = int(query["row"][0])
@@ -115,10 +144,15 @@ def _handler(explorer: Explorer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version = f"bandfall/{__version__}"
         sys_version = ""
+        timeout = PATIENCE
 
         def do_GET(self) -> None:
-            parts = urlsplit(self.path)
-            _, token, *rest = parts.path.split("/", 2)
+            try:
+                parts = urlsplit(self.path)
+                _, token, *rest = parts.path.split("/", 2)
+            except ValueError:
+                self._send(*_json(HTTPStatus.BAD_REQUEST, {"error": "no such address"}))
+                return
             known = secrets.compare_digest(token.encode(), explorer.token.encode())
             # Another name for this machine may be a page elsewhere that reaches for it.
             spoken_to = self.headers.get("Host", "")

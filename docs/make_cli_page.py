@@ -58,7 +58,8 @@ JSON object instead. In a terminal, a progress bar with the remaining time appea
 takes more than two seconds. Files are written whole or not at all. A file that was not written by
 the same command is replaced only with `--force`, and an input file never is.
 
-**Exit codes.** 0: done. 1: the work failed, for example because there was not enough memory. 2: the
+**Exit codes.** 0: done. 1: the work failed, for example because there was not enough memory or the
+disk was full; `fit` then says where it has put the model. 2: the
 input or the call cannot be used; one line on standard error says why, and nothing was written. 130:
 interrupted by Ctrl-C; `fit` keeps the model it had reached, all other commands write nothing.
 """

@@ -1,13 +1,17 @@
 """Whatever is wrong with the input: one line, exit code 2, no traceback, nothing overwritten."""
 
+import errno
 import gzip
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bandfall.commands import csv_files, tables
+from bandfall import KernelDescentRegressor
+from bandfall.commands import csv_files, outputs, tables
+from bandfall.persistence import atomic, checkpoint, model_file
 from shell import Y, call, frame, one_line
 
 
@@ -367,3 +371,59 @@ def test_compare_needs_held_out_rows(tmp_path):
     frame().to_csv(tmp_path / "d.csv", index=False)
     done = call("compare", tmp_path / "d.csv", *Y[:2], "--test-fraction", 0)
     assert "--test-fraction must be above 0" in one_line(done)
+
+
+class TestDiskFull:
+    """The disk fills up while the work is done: `--out` could be written before."""
+
+    @pytest.fixture
+    def full(self, monkeypatch, tmp_path):
+        """A directory that nothing can be written to any more."""
+        original = atomic.write_atomically
+        directory = tmp_path / "full"
+        directory.mkdir()
+
+        def write(file, data):
+            if Path(file).resolve().parent == directory:
+                raise OSError(errno.ENOSPC, "No space left on device", str(file))
+            original(file, data)
+
+        for module in (outputs, model_file, checkpoint):
+            monkeypatch.setattr(module, "write_atomically", write)
+        return directory
+
+    def test_the_trained_model_is_kept_elsewhere(self, full, tmp_path, monkeypatch):
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        spare = tmp_path / "spare"
+        spare.mkdir()
+        monkeypatch.setattr("tempfile.tempdir", str(spare))
+        done = call("fit", tmp_path / "d.csv", *Y, "--out", full / "m.bandfall")
+        line = one_line(done, code=1)
+        (kept,) = spare.iterdir()
+        assert "No space left on device" in line
+        assert str(kept) in line
+        assert call("inspect", kept).exit_code == 0
+
+    def test_a_model_that_cannot_be_kept_anywhere_is_said_to_be_lost(
+        self, full, tmp_path, monkeypatch
+    ):
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        monkeypatch.setattr(outputs, "_other_directories", lambda file: [full])
+        done = call("fit", tmp_path / "d.csv", *Y, "--out", full / "m.bandfall")
+        assert "the model is lost" in one_line(done, code=1)
+
+    def test_predictions_and_pages_end_with_code_1(self, full, tmp_path):
+        frame().to_csv(tmp_path / "d.csv", index=False)
+        model = tmp_path / "m.bandfall"
+        assert call("fit", tmp_path / "d.csv", *Y, "--out", model).exit_code == 0
+        done = call("predict", model, tmp_path / "d.csv", "--out", full / "p.csv")
+        assert done.exit_code == 1
+        assert "No space left" in done.stderr
+        done = call("report", model, "--out", full / "r.html", "--no-rivals")
+        assert "No space left" in one_line(done, code=1)
+
+    def test_training_outlives_its_checkpoint(self, full, tmp_path):
+        X, y = frame()[["width"]].to_numpy(), frame()["y"].to_numpy()
+        with pytest.warns(UserWarning, match=r"checkpoint .* was not written .*No space left"):
+            model = KernelDescentRegressor(max_r2=0.5).fit(X, y, checkpoint=full / "c")
+        assert model.path_.r2 >= 0.5

@@ -26,7 +26,7 @@ from bandfall.commands.options import (
     SeedOption,
     SeparatorOption,
 )
-from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page
+from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, strings_of
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, train_on
@@ -39,7 +39,6 @@ from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer
 from bandfall.explore.what_if import WhatIf
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.persistence.atomic import write_atomically
 from bandfall.report import Rows, study
 
 OpenOption = Annotated[
@@ -122,7 +121,7 @@ def _playground(out: Path | None, force: bool) -> str:
 
 
 def _write(page: str, out: Path, show: bool, json: bool) -> None:
-    write_atomically(out, page.encode())
+    write_page(out, page)
     if json:
         print_json({"out": str(out)})
     opened = show and webbrowser.open(out.resolve().as_uri())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ from bandfall.commands.options import (
     TimeOption,
     WeightsOption,
 )
-from bandfall.commands.outputs import ForceOption, check_out, is_model
+from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or_keep
 from bandfall.commands.rows import Roles, Table, load_table, only_numbers, split_table
 from bandfall.commands.terminal import (
     INTERRUPTED,
@@ -114,7 +115,8 @@ def fit(
         trained = train(estimator, rows, checkpoint=checkpoint)
         result = _result(out, trained, rows, held_out)
         notes = model_notes(rows, held_out, trained.seconds)
-        save_model(trained.estimator, out, notes=notes | {"seed": seed})
+        notes["seed"] = seed
+        write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
         print_json(result) if json else _show(result, roles)
         if trained.interrupted:
             note(f"interrupted: {out} holds the model found so far")

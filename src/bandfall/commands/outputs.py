@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bandfall.commands.terminal import InputError
+from bandfall.commands.terminal import FAILURE, InputError, fail
 from bandfall.persistence import ModelFileError, read_model_document
-from bandfall.persistence.atomic import check_writable
+from bandfall.persistence.atomic import check_writable, write_atomically
 
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace the file that --out names, whatever it is.")
@@ -37,6 +40,41 @@ def check_out(
         check_writable(file)
     except OSError as error:
         raise InputError(f"--out {file} cannot be written: {error.strerror or error}") from None
+
+
+def write_page(file: Path, text: str) -> None:
+    """Write text, whole or not at all; a disk that is full is no mistake of the user."""
+    try:
+        write_atomically(file, text.encode())
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror or error}", FAILURE)
+
+
+def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
+    """Write a model that took long to make: where `file` cannot be written, elsewhere."""
+    try:
+        write(file)
+        return
+    except OSError as error:
+        reason = f"{file} cannot be written: {error.strerror or error}"
+    for directory in _other_directories(file):
+        spare = directory / f"{file.stem}-{os.getpid()}{file.suffix}"
+        with suppress(OSError):
+            write(spare)
+            fail(f"{reason}; the model was written to {spare} instead", FAILURE)
+    fail(f"{reason}; the model is lost, for no other directory could be written", FAILURE)
+
+
+def _other_directories(file: Path) -> list[Path]:
+    """Directories to keep a result in, without that of `file`."""
+    found = []
+    with suppress(OSError):  # none that is usable
+        found.append(Path(tempfile.gettempdir()))
+    with suppress(RuntimeError):
+        found.append(Path.home())
+    found.append(Path.cwd())
+    taken = file.resolve().parent
+    return [one for one in dict.fromkeys(one.resolve() for one in found) if one != taken]
 
 
 def _check_replaceable(

@@ -36,6 +36,7 @@ from bandfall.commands.outputs import (
     ForceOption,
     check_out,
     is_predictions,
+    write_page,
 )
 from bandfall.commands.tables import check_finite, kind_of, name_of, read_table, require_columns
 from bandfall.commands.terminal import (
@@ -48,7 +49,6 @@ from bandfall.commands.terminal import (
 from bandfall.commands.training import score_words, scores
 from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.persistence.atomic import write_atomically
 from bandfall.report.class_scores import unseen_words
 
 BATCH_ROWS = 50_000
@@ -263,7 +263,7 @@ def _write(
         if out is None:
             sys.stdout.write(text.getvalue())
         else:
-            write_atomically(out, text.getvalue().encode())
+            write_page(out, text.getvalue())
             result["out"] = str(out)
     if json:
         print_json(result)

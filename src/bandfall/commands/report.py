@@ -26,7 +26,7 @@ from bandfall.commands.options import (
     TimeOption,
     WeightsOption,
 )
-from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page
+from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.rivals import RivalScore, rivals, score_rivals
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, model_details, train_on
@@ -38,7 +38,6 @@ from bandfall.commands.training import (
 )
 from bandfall.estimators._reading import last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.persistence.atomic import write_atomically
 from bandfall.report import (
     ClassFindings,
     Findings,
@@ -109,7 +108,7 @@ def report(
             findings, results = _look(stored, seed, with_rivals)
             page = render_page(findings, rivals=results, **facts)
             told = {"r2": findings.r2, "held_out": findings.held_out}
-        write_atomically(out, page.encode())
+        write_page(out, page)
         if json:
             print_json({"out": str(out), **told})
         else:

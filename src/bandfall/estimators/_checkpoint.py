@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 
 from bandfall.backends import Backend
 from bandfall.descent import Path
@@ -54,8 +55,16 @@ class Checkpoint:
         return path
 
     def save(self, path: Path) -> None:
-        """Replace the file."""
-        save_path(path, self.file)
+        """Replace the file; training that is worth a checkpoint does not end with a full disk."""
+        try:
+            save_path(path, self.file)
+        except OSError as error:
+            warnings.warn(
+                f"checkpoint {os.fspath(self.file)!r} was not written "
+                f"({error.strerror or error}): it holds an earlier stage, and training goes on",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def before(self, watcher: Watcher | None) -> Watcher:
         """A watcher that saves, and then asks another one whether to stop."""

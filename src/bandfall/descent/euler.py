@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +18,7 @@ from bandfall.operators import KernelOperator, largest_eigenvalue
 from bandfall.operators.base import BOUND_PRODUCTS
 from bandfall.parameters import check_number
 from bandfall.schedules import Schedule, asked_bandwidth
+from bandfall.warning import warn_caller
 
 STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
 
@@ -151,12 +151,11 @@ class Euler:
         return self.step_size if self.step_size * bound <= STABILITY_LIMIT else 1.0 / bound
 
     def _warn(self, bandwidth: float, step: float) -> None:
-        warnings.warn(
+        warn_caller(
             f"step_size={self.step_size:g} is unstable at bandwidth {bandwidth:.4g}, where the "
             f"largest eigenvalue of K is about {1.0 / step:.4g}; smaller steps are taken where "
             'needed. Use solver="flow", or a step_size below 2 divided by the number of rows.',
             StepSizeWarning,
-            stacklevel=2,
         )
 
 

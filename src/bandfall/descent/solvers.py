@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any, TypeVar
@@ -12,6 +11,7 @@ from bandfall.descent.euler import Euler
 from bandfall.descent.fit import Solver
 from bandfall.descent.flow import Flow
 from bandfall.schedules import MIN_SHRINK
+from bandfall.warning import warn_caller
 
 __all__ = ["get_solver", "replaced_settings", "with_settings", "without_old_settings"]
 
@@ -48,7 +48,7 @@ def with_settings(solver: str | Solver, settings: Mapping[str, Any]) -> str | So
 
 
 def replaced_settings(
-    owner: str, solver: str | Solver, settings: Mapping[str, Any], stacklevel: int = 3
+    owner: str, solver: str | Solver, settings: Mapping[str, Any]
 ) -> str | Solver:
     """`with_settings`, with a warning where settings were given as keywords of `owner`."""
     unknown = [name for name in settings if name not in OLD_SETTINGS]
@@ -58,11 +58,10 @@ def replaced_settings(
         return solver
     replaced = with_settings(solver, settings)
     given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-    warnings.warn(
+    warn_caller(
         f"{given} will be no parameters of {owner} from version 0.3 on: settings of the solver go "
         f"with it, here solver={replaced!r}",
         FutureWarning,
-        stacklevel=stacklevel,
     )
     return replaced
 

@@ -30,7 +30,7 @@ class BandfallRegressor(IntervalRegressor):
 
     Parameters
     ----------
-    kernels : sequence of str, optional
+    kernels : str or sequence of str, optional
         Kernels to choose from; by default "gaussian" and "matern12".
     max_rounds : int >= 0, default=10
         Maximum number of rounds of learning the metric; with 0 all columns count alike.

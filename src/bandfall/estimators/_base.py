@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.estimators._arrays import ArraysInKindMixin
+from bandfall.estimators._names import PublicNames
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import column_means
@@ -36,7 +37,7 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class SaveMixin:
+class SaveMixin(PublicNames):
     """Writes itself, or a page about itself, to a file."""
 
     def save(self, file: Any) -> None:

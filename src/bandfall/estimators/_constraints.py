@@ -71,11 +71,11 @@ validated = _fit_context(prefer_skip_nested_validation=True)
 
 
 def chosen_kernels(kernels: Any) -> tuple[Kernel, ...]:
-    """The kernels to choose from, each once; None stands for the default."""
+    """The kernels to choose from, each once; None stands for the default, one may stand alone."""
     if kernels is None:
         kernels = KERNELS
-    if isinstance(kernels, str):
-        raise ValueError(f"kernels={kernels!r} must be a sequence: ({kernels!r},)")
+    if isinstance(kernels, str | Kernel):
+        kernels = (kernels,)
     chosen = tuple(dict.fromkeys(get_kernel(kernel) for kernel in kernels))
     if not chosen:
         raise ValueError("kernels=() leaves nothing to choose from; None takes the default")

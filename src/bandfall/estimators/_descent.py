@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -49,6 +48,7 @@ from bandfall.interrupts import Interrupt
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
+from bandfall.warning import warn_caller
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
@@ -240,12 +240,11 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         reports.finish(path)
         if path.status is Status.ITERATION_LIMIT:
             solver = get_solver(self.solver)
-            warnings.warn(
+            warn_caller(
                 f"training stopped at R² = {path.r2:.4f} after max_iter={solver.max_iter} "
                 f"iterations; give solver={type(solver).__name__}(max_iter=...) more of "
                 "them, or lower max_r2",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from bandfall.operators.base import distinct_rows
+from bandfall.warning import warn_caller
 
 _MANY_COPIES = 0.5  # of all rows
 
@@ -45,12 +45,10 @@ def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
     n_distinct = len(distinct_rows(np.column_stack([columns, targets]))[0])
     n_copies = len(columns) - n_distinct
     if n_copies > _MANY_COPIES * len(columns):
-        warnings.warn(
+        warn_caller(
             f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
             "they are copies (an up-sampled table), the held-out score is too good: pass groups= "
             "to fit, with one value for all copies of a row",
-            UserWarning,
-            stacklevel=2,
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from bandfall.estimators._reading import Story
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall.selection.parts import Rows
+from bandfall.warning import warn_caller
 
 
 class _Evidence(NamedTuple):
@@ -78,11 +78,9 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
         evidence = self._evidence()
         offsets = self._offsets(given, evidence)
         if not np.all(np.isfinite(offsets)):
-            warnings.warn(
+            warn_caller(
                 f"{self.interval_['n_rows']:,} held-out rows are too few for the levels asked for; "
                 "some ends are infinite",
-                UserWarning,
-                stacklevel=2,
             )
         table = self._new_table(X)
         columns = self._encoded(table)

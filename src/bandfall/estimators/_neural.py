@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,6 +16,7 @@ from bandfall.estimators._arrays import ArraysInKindMixin
 from bandfall.estimators._base import check_distances, check_magnitudes
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, count, number, validated
 from bandfall.parameters import check_number
+from bandfall.warning import warn_caller
 
 
 class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
@@ -171,11 +171,10 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
         if self.status_ not in ("r2_reached", "constant_target"):
             with np.errstate(over="ignore", invalid="ignore"):  # targets have unit variance
                 r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, X)) ** 2).mean()
-            warnings.warn(
+            warn_caller(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
                 f"R² = {r2:.4f}; raise max_iter, widen hidden or lower max_r2",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 

@@ -6,7 +6,6 @@ import math
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Callable
 
 from bandfall.estimators._callbacks import Reports
@@ -14,6 +13,7 @@ from bandfall.selection.candidates import Trial
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS, observed
+from bandfall.warning import warn_caller
 
 _LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
 _SILENCE = 5.0  # seconds without a message before one says how far the fit is
@@ -74,11 +74,9 @@ class Progress:
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
         self._say(about)
         if not bounded and seconds >= _TOO_LONG:
-            warnings.warn(
+            warn_caller(
                 f"{about}; limit it with max_seconds (in the shell --max-seconds), or use a GPU, "
                 "which takes seconds",
-                UserWarning,
-                stacklevel=2,
             )
 
     def tried(self, trial: Trial) -> bool:

@@ -68,7 +68,7 @@ class SelfTuning(
     _measure = "R²"  # metric shown in progress messages
 
     _parameter_constraints = {  # noqa: RUF012
-        "kernels": ["array-like", None],
+        "kernels": ["array-like", str, Kernel, None],
         "max_rounds": [count(0)],
         "n_members": COUNT,
         "search_rows": [count(10)],

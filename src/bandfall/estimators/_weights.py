@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from bandfall.estimators._base import TrainingData
+from bandfall.warning import warn_caller
 
 _MIN_MEAN_WEIGHT = 0.1
 _FLOAT32_WEIGHTS = 1e6  # largest over smallest weight: beyond, float32 loses the light rows
@@ -23,12 +22,11 @@ def wide_enough(data: TrainingData) -> TrainingData:
         return data
     n, total = len(weights), float(weights.sum())
     if total < _MIN_MEAN_WEIGHT * n:
-        warnings.warn(
+        warn_caller(
             f"sample_weight sums to {total:.3g} over {n} rows, and a row of weight w counts as w "
             "rows: this trains as on so few. If the weights are meant relative to each other, "
             "pass sample_weight * len(sample_weight) / sample_weight.sum()",
             WeightWarning,
-            stacklevel=2,
         )
     if weights.max() > _FLOAT32_WEIGHTS * weights.min():
         return data._replace(X=data.X.astype(np.float64, copy=False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from bandfall.neural.step import FILTERS, tangent_step
 from bandfall.neural.tangent import TangentModel
 from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.parameters import check_flag, check_number
+from bandfall.warning import warn_caller
 
 __all__ = ["TangentDescent"]
 
@@ -289,12 +289,10 @@ class TangentDescent(torch.optim.Optimizer):
         outputs = self.tangent.outputs(rows)
         n_rows = (len(X) + len(self.anchors)) * outputs.shape[1]
         if self.min_speed > 0 and self.tangent.n_parameters < n_rows:
-            warnings.warn(
+            warn_caller(
                 f"the network has {self.tangent.n_parameters} parameters for {n_rows} outputs at "
                 "training rows and anchors: it cannot fit the residuals and hold every anchor, "
                 "so the damped step is a least-squares compromise between the two",
-                UserWarning,
-                stacklevel=3,
             )
         v = torch.randn(
             outputs.numel(),

@@ -1,6 +1,7 @@
 """The report: complete, self-contained, safe with any names, and alive in a real browser."""
 
 import re
+import warnings
 from html.parser import HTMLParser
 
 import numpy as np
@@ -15,6 +16,7 @@ from bandfall import (
     BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeRegressor,
+    load_model,
     save_model,
 )
 from bandfall.commands import rivals
@@ -54,7 +56,8 @@ def page(findings):
     models = dict(list(rivals.rivals().items())[:3])
     results = rivals.score_rivals(models, train, test)
     squared = findings.residuals**2
-    ours = rivals.RivalScore("ours", findings.r2, findings.mae, 0.1, 0.2, len(train.y), squared)
+    told = findings.scores
+    ours = rivals.RivalScore("ours", told["r2"], told["mae"], 0.1, 0.2, len(train.y), squared)
     return page_of(findings, rivals=[*results, ours], model_name="ours")
 
 
@@ -63,15 +66,15 @@ class TestFindings:
         stages = findings.stages
         np.testing.assert_allclose(stages.moved.sum(), 1.0)
         start = -(np.mean(rows(1).y - rows().y.mean()) ** 2) / np.var(rows(1).y)
-        np.testing.assert_allclose(stages.gain.sum() + start, stages.scored_r2[-1], rtol=1e-9)
-        np.testing.assert_allclose(stages.scored_r2[-1], findings.r2, rtol=1e-9)
-        assert (np.diff(stages.train_r2) > -1e-9).all()
+        np.testing.assert_allclose(stages.scored_loss[0], 1 - start, rtol=1e-9)
+        np.testing.assert_allclose(stages.gain.sum(), 1 - start - findings.loss, rtol=1e-9)
+        assert (np.diff(stages.train_loss) < 1e-9).all()
 
     def test_last_frame_of_slices_is_the_model(self, findings):
         for one in findings.slices:
-            X = np.tile(_typical(rows().X), (len(one.grid), 1))
-            X[:, ["width", "höhe"].index(one.feature)] = one.grid
-            np.testing.assert_allclose(one.values[-1], fitted().predict(X), rtol=1e-9)
+            X = np.tile(_typical(rows().X), (len(one.points.grid), 1))
+            X[:, ["width", "höhe"].index(one.feature)] = one.points.grid
+            np.testing.assert_allclose(one.values[-1, :, 0], fitted().predict(X), rtol=1e-9)
 
     def test_important_features_come_first(self):
         train = rows()
@@ -103,9 +106,10 @@ def _typical(X):
 
 class TestFilm:
     def test_starts_at_the_mean_and_goes_in_even_steps_of_r2(self, findings):
-        steps = np.diff(findings.film.train_r2)
-        np.testing.assert_allclose(findings.film.train_r2[0], 0.0, atol=1e-9)
-        np.testing.assert_allclose(findings.film.train_r2[-1], 0.999, atol=1e-6)
+        train_r2 = 1 - findings.film.train_loss
+        steps = np.diff(train_r2)
+        np.testing.assert_allclose(train_r2[0], 0.0, atol=1e-9)
+        np.testing.assert_allclose(train_r2[-1], 0.999, atol=1e-6)
         assert len(steps) >= 20
         assert steps.max() < 0.1
 
@@ -114,17 +118,17 @@ class TestFilm:
         model = KernelDescentRegressor(solver=Flow(resolution=3.0), max_r2=max_r2).fit(*rows())
         assert len(model.path_) < 10
         film = study(model, rows(), None, ["a", "b"]).film
-        assert len(film.train_r2) == 30
-        assert np.diff(film.train_r2).max() < 0.06
+        assert len(film.train_loss) == 30
+        assert np.diff(-film.train_loss).max() < 0.06
         assert (film.bandwidth > 0).all() or film.bandwidth[-1] == 0
 
     def test_moments_between_stages_are_the_truncated_path(self):
         model = KernelDescentRegressor(solver=Flow(resolution=3.0)).fit(*rows())
         film = study(model, rows(), None, ["a", "b"]).film
-        shown = Model(model, float(rows().y.mean())).film(pd.DataFrame(rows(1).X), film.moments)
-        for r2, predictions in list(zip(film.train_r2, shown, strict=True))[1:-1:7]:
-            cut = model.path_.truncate(r2=float(r2))
-            np.testing.assert_allclose(predictions, cut.evaluate(rows(1).X)[:, 0], atol=1e-6)
+        shown = Model(model, rows().y).film(pd.DataFrame(rows(1).X), film.moments)
+        for loss, predictions in list(zip(film.train_loss, shown, strict=True))[1:-1:7]:
+            cut = model.path_.truncate(r2=float(1 - loss))
+            np.testing.assert_allclose(predictions, cut.evaluate(rows(1).X), atol=1e-6)
 
     def test_several_paths_keep_step(self):
         class Average(KernelDescentRegressor):
@@ -141,6 +145,31 @@ class TestFilm:
         assert "film-data" in page_of(found)
 
 
+@pytest.fixture(scope="module")
+def odd():
+    """What is found about a table of text, times, gaps and columns of no use."""
+    n, random = 90, np.random.default_rng(0)
+    days = pd.Series(pd.date_range("2019-12-01", periods=n, freq="3D"))
+    table = pd.DataFrame(
+        {
+            "bought": days.dt.strftime("%d.%m.%Y"),
+            "price": [f"{1000 + 9 * i:,}".replace(",", ".") + ",50" for i in random.permutation(n)],
+            "month": random.choice(["month 10", "month 2", "month 1"], n),
+            "stay": pd.to_timedelta(random.uniform(1, 9, n), unit="h"),
+            "area": random.normal(size=n),
+            "id": [f"No. {i} of a long list of things" for i in range(n)],
+            "constant": "always",
+        }
+    )
+    y = np.arange(n) + 20.0 * (table["month"] == "month 2") + 5 * table["area"].to_numpy()
+    table.loc[::7, "area"] = np.nan
+    table.loc[::5, "month"] = None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is read and left out
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
+    return study(model, Rows(table, y), None, list(table.columns))
+
+
 class TestSlices:
     def test_categories_are_bars_and_numbers_have_a_rug(self):
         table = frame(80)[["width"]].assign(town=["<b>ä</b>", "Rom"] * 40)
@@ -152,6 +181,39 @@ class TestSlices:
         assert 'class="band"' in text
         assert "&lt;b&gt;ä&lt;/b&gt;" in text
         assert "<b>ä" not in text
+
+    def test_text_that_is_dates_or_numbers_is_a_line_in_order(self, odd):
+        kinds = {one.feature: one.points.kind for one in odd.slices}
+        assert kinds == {
+            "bought": "time",
+            "price": "number",
+            "month": "level",
+            "stay": "duration",
+            "area": "number",
+        }
+        for one in odd.slices:
+            assert (np.diff(one.points.grid) > 0).all()
+        months = next(one for one in odd.slices if one.feature == "month")
+        assert months.points.labels == ["month 1", "month 2", "month 10"]
+
+    def test_columns_that_are_not_used_have_no_slice_and_say_so(self, odd):
+        assert set(odd.unused) == {"id", "constant"}
+        assert "not used: constant" in page_of(odd)
+        assert not {"id", "constant"} & {odd.features[j] for j in odd.order}
+
+    def test_missing_values_are_dashes(self, odd):
+        cells = re.findall(r"<td[^>]*>([^<]*)</td>", page_of(odd))
+        assert "–" in cells
+        assert not {"nan", "None", "NaT", "<NA>"} & set(cells)
+
+    def test_the_rug_is_a_sample_of_all_rows(self):
+        X = np.sort(np.random.default_rng(0).uniform(size=(3000, 1)), axis=0)
+        model = KernelRidgeRegressor(penalty=0.1).fit(X[::30], X[::30, 0])
+        (one,) = study(model, Rows(X, X[:, 0]), None, ["a"]).slices
+        assert len(one.rug) == 1000
+        np.testing.assert_allclose(
+            np.quantile(one.rug, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.05
+        )
 
     def test_every_slice_has_its_own_scale(self):
         X = np.random.default_rng(0).normal(size=(80, 2))
@@ -195,7 +257,9 @@ class TestIntervals:
         assert 'id="intervals"' not in text
         assert "Do error intervals hold?" in text
         model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*rows())
-        assert study(model, rows(), None, ["a", "b"]).intervals is None
+        found = study(model, rows(), None, ["a", "b"])
+        assert found.intervals is None
+        assert found.held_out
 
     @pytest.mark.filterwarnings("ignore:values far outside")
     def test_too_few_rows_for_an_interval_leave_out_the_picture(self):
@@ -281,7 +345,8 @@ class TestCharts:
         assert wide.left > Chart(Axis("x", 0, 1), Axis("y", 0, 1), "t").left + 30
         names = tuple(f"a long category {i}" for i in range(9))
         crowded = Chart(Axis("x", -0.5, 8.5, names=names), Axis("y", 0, 1), "t", width=400)
-        assert crowded.svg().count("a long") < 5
+        assert crowded.svg().count(">a long") < 5
+        assert 'data-tip="a long category 0">a long catego…<' in crowded.svg()
 
     @pytest.mark.parametrize("values", [[0.0], [1e-12, 1e12], [-5.0, -5.0], [np.nan, 1.0], []])
     @pytest.mark.parametrize("log", [False, True])
@@ -289,6 +354,30 @@ class TestCharts:
         axis = Axis.around("x", values, log=log)
         assert axis.low < axis.high
         assert all(axis.low <= tick <= axis.high for tick in axis.ticks())
+
+    @pytest.mark.parametrize(
+        ("ends", "name"),
+        [
+            (("1890-05-01", "2020-01-01"), "1900"),
+            (("2019-11-20", "2020-09-01"), "Jan 2020"),
+            (("2020-01-01", "2020-01-12"), "2 Jan"),
+            (("2020-01-01T01:00", "2020-01-01T19:00"), "1 Jan 06:00"),
+        ],
+    )
+    def test_ticks_of_dates_are_round(self, ends, name):
+        low, high = (float(pd.Timestamp(end).timestamp()) for end in ends)
+        axis = Axis("when", low, high, dates=True)
+        assert 2 <= len(axis.ticks()) <= 6
+        assert all(low <= tick <= high for tick in axis.ticks())
+        assert name in [axis.tick_name(tick) for tick in axis.ticks()]
+
+    @pytest.mark.parametrize("values", [[3.0, 9.0], [-3.0, -9.0], [-3.0, 9.0], [0.0, 0.0]])
+    def test_bars_stand_on_zero(self, values):
+        axis = Axis.from_zero("y", values)
+        assert axis.low <= 0.0 <= axis.high
+        assert min(values) < 0 or axis.low == 0.0 or axis.high > 0.0
+        chart = Chart(Axis("x", -0.5, 1.5, names=("a", "b")), axis, "t").columns([0, 1], values)
+        assert f" {chart.py(0.0):.1f}V" in chart.svg()
 
     def test_reversed_axis(self):
         chart = Chart(Axis("x", 10.0, 1.0, log=True), Axis("y", 0.0, 1.0), "t")
@@ -306,35 +395,86 @@ class TestFromPython:
     def test_writes_and_shows_the_page(self, tmp_path):
         train, test = rows(), rows(1)
         model = KernelDescentRegressor().fit(*train)
-        made = model.report(
-            *train, tmp_path / "r.html", X_test=test.X, y_test=test.y, target="höhe"
-        )
+        file = tmp_path / "r.html"
+        made = model.report(file, *train, X_test=test.X, y_test=test.y, target="höhe")
         text = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert text == made.html
         assert "Predicting höhe" in text
-        assert made.findings.r2 == pytest.approx(model.score(*test))
+        assert made.findings.scores["r2"] == pytest.approx(model.score(*test))
         assert "held-out rows" in repr(made)
         assert made._repr_html_().startswith('<iframe srcdoc="&lt;!doctype html')
+
+    def test_alone_it_shows_scores_of_held_out_rows(self, tmp_path):
+        table = frame(80)[["width", "höhe"]].assign(town=["Rom", None] * 40)
+        y = frame(80)["y"].to_numpy() + np.random.default_rng(5).normal(size=80)
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
+        made = model.report(tmp_path / "r.html")
+        assert made.findings.scores["r2"] == pytest.approx(model.best_score_, abs=0.02)
+        assert made.findings.scores["r2"] < model.score(table, y) - 0.01
+        assert "held-out rows" in repr(made)
+        assert "no test rows were given" in made.html
+        assert "R² on training rows" not in made.html
+        again = model.report(None, table, y)
+        assert again.findings.scores == made.findings.scores
+
+    def test_models_without_held_out_rows_are_not_scored(self):
+        model = KernelDescentRegressor().fit(*rows())
+        made = model.report()
+        assert "No rows were held out" in made.html
+        assert 'class="card main"' not in made.html
+        assert "training rows" in repr(made)
+
+    def test_other_rows_are_not_taken_for_those_of_training(self):
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*rows())
+        for other in (rows(1), rows(n=40)):
+            with pytest.raises(ValueError, match="X_test and y_test"):
+                model.report(None, *other)
+
+    def test_rows_changed_after_training_change_nothing(self):
+        X, y = rows().X.copy(), rows().y.copy()
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, y)
+        before = model.report().html
+        X[:], y[:] = 0.0, 1.0
+        assert model.report().html == before
+
+    def test_files_and_pipelines_need_rows_again(self, tmp_path):
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*rows())
+        model.save(tmp_path / "m")
+        loaded = load_model(tmp_path / "m")
+        for one in (loaded, make_pipeline(StandardScaler(), KernelDescentRegressor())):
+            with pytest.raises(ValueError, match=r"report\(file, X, y\)"):
+                report_on(one if one is loaded else one.fit(*rows()))
+        given = loaded.report(None, *rows()).findings.scores
+        assert given == pytest.approx(model.report().findings.scores)
+
+    def test_the_old_order_of_arguments_warns(self, tmp_path):
+        model = KernelDescentRegressor().fit(*rows())
+        with pytest.warns(FutureWarning, match=r"use report\(file, X, y\)"):
+            old = model.report(*rows(), tmp_path / "r.html")
+        assert (tmp_path / "r.html").read_text(encoding="utf-8") == old.html
+        assert model.report(None, *rows()).html == old.html
 
     def test_frames_pipelines_and_a_search(self):
         train = frame(60)
         X, y = train[["width", "höhe"]], train[["y"]]
         pipeline = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, y["y"])
-        assert "höhe" in report_on(pipeline, X, y).html
+        assert "höhe" in report_on(pipeline, None, X, y).html
         search = BandfallRegressor(max_seconds=0.5, kernels=("gaussian",)).fit(X, y["y"])
-        assert "What was tried" in search.report(X, y["y"]).html
+        assert "What was tried" in search.report(None, X, y["y"]).html
         polars = pytest.importorskip("polars")
-        assert "höhe" in search.report(polars.from_pandas(X), y["y"]).html
+        assert "höhe" in search.report(None, polars.from_pandas(X), y["y"]).html
 
     def test_what_cannot_be_reported_on(self):
         model = KernelDescentRegressor()
         with pytest.raises(NotFittedError):
-            model.report(*rows())
+            model.report()
         model.fit(*rows())
         with pytest.raises(ValueError, match="both X_test and y_test"):
-            model.report(*rows(), X_test=rows().X)
+            model.report(X_test=rows().X)
+        with pytest.raises(ValueError, match="both X and y"):
+            model.report(None, rows().X)
         with pytest.raises(ValueError, match="one target"):
-            model.report(rows().X, np.zeros((80, 2)))
+            model.report(None, rows().X, np.zeros((80, 2)))
 
 
 class TestCommand:
@@ -389,7 +529,12 @@ class TestCommand:
 
 def page_about_classes():
     X, y = rows().X, np.where(rows().y > 0.5, "high", "low")
-    return BandfallClassifier(kernels=("gaussian",), max_rounds=0).fit(X, y).report(X, y).html
+    return (
+        BandfallClassifier(kernels=("gaussian",), max_rounds=0)
+        .fit(X, y)
+        .report(X_test=X, y_test=y)
+        .html
+    )
 
 
 # Labels of charts that lie on each other or leave their chart.
@@ -479,6 +624,15 @@ class TestBrowser:
     def test_pages_with_intervals_and_about_classes_are_accessible(self, visit, dark, sure):
         for text in (page_of(sure[1]), page_about_classes()):
             assert visit(text, dark=dark).serious_issues() == []
+
+    def test_no_column_is_cut_and_no_label_without_a_tip(self, visit, odd):
+        for text in (page_of(odd), page_about_classes(), None):
+            browser = visit(text, width=1280) if text else visit(width=1280)
+            wide = ".filter((t) => t.scrollWidth > t.clientWidth).map((t) => t.textContent)"
+            assert browser.run(f"return [...document.querySelectorAll('.scroll')]{wide}") == []
+            cut = ".filter((t) => t.textContent.endsWith('…') && !t.dataset.tip).length"
+            assert browser.run(f"return [...document.querySelectorAll('text, td')]{cut}") == 0
+            assert browser.run(OVERLAPS) == []
 
     @pytest.mark.parametrize("width", [390, 1280])
     def test_labels_neither_touch_nor_leave_their_chart(self, visit, width):

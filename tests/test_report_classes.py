@@ -10,8 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallClassifier
-from bandfall.report import Rows, render_class_page, report_on, study_classes
-from bandfall.report.class_scores import confusion, positions, reliability, score_classes
+from bandfall.report import Rows, render_page, report_on, study
+from bandfall.report.layout import class_style
+from bandfall.report.scores import confusion, positions, reliability, score_classes
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 BAD = '<script>alert("x")</script>&'
@@ -31,7 +32,7 @@ def rows():
 def findings(rows):
     train, test = rows
     model = BandfallClassifier(**FAST).fit(*train)
-    return study_classes(model, train, test, list(train.X.columns))
+    return study(model, train, test, list(train.X.columns))
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -92,7 +93,7 @@ def test_rows_without_weight_do_not_count():
 def test_a_score_that_is_not_defined_is_called_so(rows):
     train, test = rows
     model = BandfallClassifier(**FAST).fit(*train)
-    report = report_on(model, *train, X_test=test.X[:9], y_test=np.full(9, "unheard of"))
+    report = report_on(model, None, *train, X_test=test.X[:9], y_test=np.full(9, "unheard of"))
     assert repr(report) == "<Report: log-loss not defined on 9 held-out rows>"
     assert "9 of 9 held-out rows are of a class without training rows" in report.html
 
@@ -102,7 +103,7 @@ def test_a_single_class_has_no_auc():
 
 
 def test_stages_end_at_the_model(findings):
-    assert findings.stages.scored_loss[-1] == pytest.approx(findings.scores.log_loss, rel=1e-6)
+    assert findings.stages.scored_loss[-1] == pytest.approx(findings.scores["log_loss"], rel=1e-6)
     assert findings.stages.scored_loss[0] > 2 * findings.stages.scored_loss[-1]
 
 
@@ -112,14 +113,31 @@ def test_important_features_come_first(rows):
         ["noise", "petal width"]
     ]
     model = BandfallClassifier(**FAST).fit(X, train.y)
-    found = study_classes(model, Rows(X, train.y), None, list(X.columns))
+    found = study(model, Rows(X, train.y), None, list(X.columns))
     assert [one.feature for one in found.slices] == ["petal width", "noise"]
-    assert not found.held_out
-    assert_allclose(found.slices[0].probabilities.sum(axis=1), 1.0)
+    assert_allclose(found.slices[0].values.sum(axis=2), 1.0, atol=1e-6)
+
+
+def test_every_class_has_its_line_and_its_place_in_the_key(findings):
+    page = render_page(findings, target="y", source="s", details={})
+    slices = page.partition('<section id="slices"')[2].partition("</section>")[0]
+    for i in range(3):
+        assert slices.count(f'<path class="line class c{i}"') == len(findings.slices)
+        assert slices.count(f'<i class="class c{i}"></i>') == 1
+    assert len({class_style(i) for i in range(30)}) == 30
+
+
+def test_alone_it_shows_scores_of_held_out_rows(rows):
+    train = rows[0]
+    model = BandfallClassifier(**FAST).fit(*train)
+    report = model.report()
+    assert report.findings.scores["log_loss"] == pytest.approx(-model.best_score_, rel=0.05)
+    assert "no test rows were given" in report.html
+    assert model.report(None, *train).html == report.html
 
 
 def test_names_cannot_become_markup(findings):
-    page = render_class_page(findings, target=BAD, source=BAD, details={"estimator": BAD})
+    page = render_page(findings, target=BAD, source=BAD, details={"estimator": BAD})
     assert "<script>alert" not in page
     assert "&lt;script&gt;alert" in page
     assert 'data-value="nan"' not in page
@@ -129,7 +147,7 @@ def test_many_classes_have_a_list_of_mistakes():
     random = np.random.default_rng(0)
     X = np.repeat(np.arange(24.0), 6)[:, None] + random.normal(scale=0.4, size=(144, 1))
     y = np.repeat([f"class {i:02}" for i in range(24)], 6)
-    report = BandfallClassifier(**FAST).fit(X, y).report(X, y)
+    report = BandfallClassifier(**FAST).fit(X, y).report()
     assert "The most frequent mistakes" in report.html
 
 
@@ -137,15 +155,15 @@ def test_a_report_from_python(rows, tmp_path):
     X, y = load_iris(return_X_y=True)
     model = make_pipeline(StandardScaler(), BandfallClassifier(**FAST)).fit(X[::2], y[::2])
     report = report_on(
-        model, X[::2], y[::2], tmp_path / "r.html", X_test=X[1::2], y_test=y[1::2], target="species"
+        model, tmp_path / "r.html", X[::2], y[::2], X_test=X[1::2], y_test=y[1::2], target="species"
     )
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == report.html
     assert "Predicting species" in report.html
     assert repr(report).startswith("<Report: log-loss 0.")
-    assert report.findings.scores.accuracy == model.score(X[1::2], y[1::2])
+    assert report.findings.scores["accuracy"] == model.score(X[1::2], y[1::2])
 
 
 def test_one_class_has_a_report():
     X = np.arange(12.0)[:, None]
-    report = BandfallClassifier(**FAST).fit(X, np.full(12, "only")).report(X, np.full(12, "only"))
+    report = BandfallClassifier(**FAST).fit(X, np.full(12, "only")).report()
     assert "100.0%" in report.html

@@ -20,7 +20,7 @@ from bandfall.commands.rivals import Part, fit_rival, plain_numbers, threads_for
 from bandfall.commands.terminal import Bar, InputError
 from bandfall.estimators import BandfallClassifier
 from bandfall.estimators._reading import last_step
-from bandfall.report.class_scores import positions, row_losses, score_classes
+from bandfall.report.scores import positions, row_losses, score_classes
 from bandfall.selection.work import observed_by
 
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them

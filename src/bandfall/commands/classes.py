@@ -12,7 +12,7 @@ import typer
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
-from bandfall.report.class_scores import positions, score_classes
+from bandfall.report.scores import positions, score_classes
 
 # A column of text with more levels than these, or with numbers among them, is one of numbers with
 # a slip of the pen.

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from sklearn.base import is_classifier
 
-from bandfall.commands.classes import Task
+from bandfall.commands.classes import Task, TaskOption, target_labels
 from bandfall.commands.columns import target_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
@@ -70,6 +71,7 @@ def explore(
         str | None, typer.Option("--target", help="Column to predict; for a table only.")
     ] = None,
     model: ModelOption = ModelChoice.AUTO,
+    task: TaskOption = Task.AUTO,
     test_fraction: FractionOption = 0.2,
     drop: DropOption = None,
     max_rows: RowsOption = None,
@@ -87,8 +89,7 @@ def explore(
     Without arguments, you get a page to play with, which has its own exact solver. Given a table,
     a model is trained while the page shows its progress. Given a model file, the page replays its
     training. The page is served to this machine only, until you press Ctrl-C; --out writes it into
-    one file instead, which needs no server and no network. Targets must be numbers; for classes,
-    use report.
+    one file instead, which needs no server and no network.
     """
     with one_line_errors():
         style = Style(sep, decimal, encoding)
@@ -98,7 +99,7 @@ def explore(
         if out is not None:
             inputs = (source,) if data is None else (source, data)
             check_out(out, is_page, force=force, inputs=inputs)
-        choices = Choices(model, device, test_fraction, max_rows, seed, Task.REGRESSION)
+        choices = Choices(model, device, test_fraction, max_rows, seed, task)
         ours = source != "-" and Path(source).is_file() and is_model(Path(source))
         if not ours and data is not None:
             raise InputError(f"{source} is not a bandfall model; only one table can be explored")
@@ -133,15 +134,12 @@ def _explorer_page(
     stored: ModelFile, data: str | None, style: Style, seed: int, *, live: bool
 ) -> tuple[str, WhatIf]:
     """The page about a model, and what answers its what-ifs."""
-    if is_classifier(last_step(stored.estimator)):
-        raise InputError("explore plays models of numbers; of classes, `bandfall report` tells")
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
         test_rows = Rows(*_rows_of(data, stored, style))
     findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
-    what_if = WhatIf(stored.estimator, findings)
+    what_if = WhatIf(findings)
     page = render_explorer(
-        stored.estimator,
         findings,
         what_if,
         target=str(stored.notes.get("target", "target")),
@@ -158,12 +156,15 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarra
     table, _ = read_table(data, style, text=text)
     target = str(stored.notes.get("target", "target"))
     require_columns(table, [target], name_of(data))
-    y = target_numbers(table[target], name_of(data))
-    known = ~np.isnan(y)
+    if is_classifier(last_step(stored.estimator)):
+        y = target_labels(table[target])
+    else:
+        y = target_numbers(table[target], name_of(data))
+    known = ~pd.isna(y)
     if not known.any():
         raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")
     rows = features_of(table[known], stored, kinds, name_of(data))
-    return rows, y[known]
+    return rows, y[known].astype(str) if y.dtype == object else y[known]
 
 
 def _serve(

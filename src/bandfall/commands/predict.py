@@ -49,7 +49,7 @@ from bandfall.commands.terminal import (
 from bandfall.commands.training import score_words, scores
 from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.report.class_scores import unseen_words
+from bandfall.report.scores import unseen_words
 
 BATCH_ROWS = 50_000
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from sklearn.base import is_classifier
 
 from bandfall.commands.class_rivals import ClassRivalScore, class_rivals, score_class_rivals
 from bandfall.commands.classes import Task, TaskOption
@@ -36,16 +35,9 @@ from bandfall.commands.training import (
     ModelChoice,
     scores,
 )
-from bandfall.estimators._reading import last_step, story_of
+from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.report import (
-    ClassFindings,
-    Findings,
-    render_class_page,
-    render_page,
-    study,
-    study_classes,
-)
+from bandfall.report import Findings, Rows, render_page, study
 
 OURS = "bandfall (this model)"
 
@@ -92,63 +84,57 @@ def report(
             asked = Roles([], drop or [], [], weights, time_split, group)
             choices = Choices(model, device, test_fraction, max_rows, seed, task)
             stored = train_on(source, target, asked, Style(sep, decimal, encoding), choices)
-        facts: dict[str, Any] = {
-            "target": str(stored.notes.get("target", "target")),
-            "source": str(stored.notes.get("source", "unknown")),
-            "details": model_details(stored),
-            "model_name": OURS,
-            "selection": story_of(stored.estimator).selection,
-        }
-        if is_classifier(last_step(stored.estimator)):
-            found, lines = _look_at_classes(stored, seed, with_rivals)
-            page = render_class_page(found, rivals=lines, **facts)
-            told: dict[str, Any] = {**found.scores._asdict(), "held_out": found.held_out}
-            told["n_unseen"] = int(np.sum(found.labels < 0))
-        else:
-            findings, results = _look(stored, seed, with_rivals)
-            page = render_page(findings, rivals=results, **facts)
-            told = {"r2": findings.r2, "held_out": findings.held_out}
+        findings, results = _look(stored, seed, with_rivals)
+        page = render_page(
+            findings,
+            target=str(stored.notes.get("target", "target")),
+            source=str(stored.notes.get("source", "unknown")),
+            details=model_details(stored),
+            rivals=results,
+            model_name=OURS,
+        )
         write_page(out, page)
         if json:
+            told: dict[str, Any] = {**findings.scores, "held_out": findings.held_out}
+            if findings.measure.classes:
+                told["n_unseen"] = int(np.sum(findings.scored.y < 0))
             print_json({"out": str(out), **told})
         else:
             note(f"wrote {out}; open it in a browser")
 
 
-def _look_at_classes(
-    stored: ModelFile, seed: int, with_rivals: bool
-) -> tuple[ClassFindings, list[ClassRivalScore]]:
-    """The same for classes."""
-    train_rows, test_rows, features = kept_rows_of(stored)
-    with Bar("report: the model"):
-        findings = study_classes(stored.estimator, train_rows, test_rows, features, seed=seed)
-    if test_rows is None or not with_rivals or len(findings.classes) < 2:
-        return findings, []
-    results = score_class_rivals(class_rivals(train_rows.y, seed), train_rows, test_rows)
-    ours = ClassRivalScore.of(
-        OURS,
-        findings.probabilities,
-        test_rows,
-        last_step(stored.estimator).classes_,
-        seconds=float(stored.notes.get("seconds", np.nan)),
-        n_rows=len(train_rows.y),
-    )
-    return findings, [*results, ours]
-
-
-def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
+def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[Any]]:
     """Findings and rivals for the rows that the model file kept."""
     train_rows, test_rows, features = kept_rows_of(stored)
     with Bar("report: the model"):
         findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
-    if test_rows is None or not with_rivals:
+    if test_rows is None or not with_rivals or len(findings.measure.classes) == 1:
         return findings, []
-    results = score_rivals(rivals(seed), train_rows, test_rows, seed=seed)
+    facts: dict[str, Any] = {
+        "seconds": float(stored.notes.get("seconds", np.nan)),
+        "n_rows": len(train_rows.y),
+    }
+    if findings.measure.classes:
+        return findings, _class_results(stored, findings, train_rows, test_rows, seed, facts)
     ours = RivalScore(
         OURS,
         **scores(test_rows.y, findings.predictions),
-        seconds=float(stored.notes.get("seconds", np.nan)),
-        n_rows=len(train_rows.y),
+        seconds=facts["seconds"],
+        n_rows=facts["n_rows"],
         squared_errors=findings.residuals**2,
     )
-    return findings, [*results, ours]
+    return findings, [*score_rivals(rivals(seed), train_rows, test_rows, seed=seed), ours]
+
+
+def _class_results(
+    stored: ModelFile,
+    findings: Findings,
+    train_rows: Rows,
+    test_rows: Rows,
+    seed: int,
+    facts: dict[str, Any],
+) -> list[ClassRivalScore]:
+    classes = last_step(stored.estimator).classes_
+    ours = ClassRivalScore.of(OURS, findings.outputs, test_rows, classes, **facts)
+    models = class_rivals(train_rows.y, seed)
+    return [*score_class_rivals(models, train_rows, test_rows), ours]

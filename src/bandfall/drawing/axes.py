@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
 from bandfall.drawing.numbers import number
 
 MIN_LOG_TICKS = 3
+MAX_DATE_TICKS = 5
+# Steps between dates: seconds of those of equal length, months of the others.
+_SECONDS = [n * unit for unit, counts in (
+    (1, (1, 5, 15, 30)), (60, (1, 5, 15, 30)), (3600, (1, 3, 6, 12)), (86400, (1, 2, 7, 14)),
+) for n in counts]  # fmt: skip
+_MONTHS = (1, 3, 6, *(12 * n * 10**e for e in range(4) for n in (1, 2, 5)))
+_DAY = 86400
 
 
 @dataclass(frozen=True)
@@ -18,7 +26,8 @@ class Axis:
     """A direction of a chart: its label and the values between which it runs.
 
     `low` may lie above `high`: the axis is then reversed. `names`, where given, stand for the
-    values 0, 1, 2, … of a feature that is no number.
+    values 0, 1, 2, … of a feature that is no number. On an axis of `dates`, values are seconds
+    since 1970.
     """
 
     label: str
@@ -26,6 +35,7 @@ class Axis:
     high: float
     log: bool = False
     names: tuple[str, ...] = ()
+    dates: bool = False
 
     @classmethod
     def around(cls, label: str, *values: Sequence[float] | np.ndarray, log: bool = False) -> Axis:
@@ -39,6 +49,16 @@ class Axis:
         room = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
         return cls(label, low - room, high + room)
 
+    @classmethod
+    def from_zero(cls, label: str, *values: Sequence[float] | np.ndarray) -> Axis:
+        """The axis for bars, which stand on zero or hang from it."""
+        axis = cls.around(label, *values, [0.0])
+        low, high = (
+            0.0 if not np.any([np.any(sign * np.asarray(v) > 0) for v in values]) else end
+            for sign, end in ((-1, axis.low), (1, axis.high))
+        )
+        return cls(label, low, high) if low < high else axis
+
     def fraction(self, value: float) -> float:
         """Where between `low` (0) and `high` (1) a value lies."""
         if self.log:
@@ -51,14 +71,54 @@ class Axis:
         low, high = sorted((self.low, self.high))
         if self.names:
             return [float(i) for i in range(len(self.names))]
+        if self.dates:
+            return _date_ticks(low, high)
         return _log_ticks(low, high) if self.log else _linear_ticks(low, high)
 
-    def tick_name(self, tick: float, longest: int = 14) -> str:
+    def tick_name(self, tick: float) -> str:
         """What stands beside a tick."""
-        if not self.names:
-            return number(tick)
-        name = self.names[int(tick)]
-        return name if len(name) <= longest else name[: longest - 1] + "…"
+        if self.dates:
+            return _date_name(tick, abs(self.high - self.low))
+        return self.names[int(tick)] if self.names else number(tick)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(seconds))
+
+
+def _date_ticks(low: float, high: float) -> list[float]:
+    """Round moments: whole steps of seconds to weeks, or the first days of months and years."""
+    for step in _SECONDS:
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first < MAX_DATE_TICKS:
+            return [float(i * step) for i in range(first, last + 1)]
+    for months in _MONTHS:
+        ticks = list(_months(low, high, months))
+        if len(ticks) <= MAX_DATE_TICKS:
+            break
+    return ticks
+
+
+def _months(low: float, high: float, step: int) -> Iterator[float]:
+    """First days of every `step`-th month within the ends."""
+    month = _moment(low).year * 12 // step * step
+    while month // 12 <= min(_moment(high).year, 9999):
+        tick = datetime(max(month // 12, 1), month % 12 + 1, 1, tzinfo=UTC).timestamp()
+        if low <= tick <= high:
+            yield tick
+        month += step
+
+
+def _date_name(seconds: float, span: float) -> str:
+    """A moment as precisely as an axis of this span needs it."""
+    moment = _moment(seconds)
+    if span > 1500 * _DAY:
+        return f"{moment:%Y}"
+    if span > 75 * _DAY:
+        return f"{moment:%b %Y}"
+    if span > 4 * _DAY:
+        return f"{moment.day} {moment:%b}"
+    return f"{moment:%H:%M:%S}" if span < 300 else f"{moment.day} {moment:%b %H:%M}"
 
 
 def _linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:

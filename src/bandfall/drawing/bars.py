@@ -7,8 +7,10 @@ from html import escape
 
 import numpy as np
 
-from bandfall.drawing.chart import LETTER, tip_attribute
+from bandfall.drawing.chart import LETTER, svg_text, tip_attribute
 from bandfall.drawing.numbers import number
+
+LONGEST_NAME = 22  # letters
 
 
 def ranking(
@@ -35,11 +37,9 @@ def ranking(
     for i, (name, value, style, tip) in enumerate(zip(names, values, styles, tips, strict=True)):
         y = 4 + i * row
         a, b = sorted((place(0.0), place(value)))
-        shown = name if len(name) <= 22 else name[:21] + "…"
         parts.append(
-            f'<text class="name" x="{left - 8}" y="{y + 16}" text-anchor="end">'
-            f"{escape(shown)}</text>"
-            f'<rect class="bar {style}" x="{a:.1f}" y="{y + 3}" width="{max(b - a, 1):.1f}" '
+            svg_text("name", left - 8, y + 16, name, LONGEST_NAME, "end")
+            + f'<rect class="bar {style}" x="{a:.1f}" y="{y + 3}" width="{max(b - a, 1):.1f}" '
             f'height="{row - 7}" rx="2"{tip_attribute(tip)}/>'
         )
         end = b

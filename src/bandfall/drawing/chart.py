@@ -17,6 +17,7 @@ MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks as a phone shows them, where they are drawn larger.
 LETTER = 7.6
 LABEL_ROOM = 22
+LONGEST_NAME = 14  # letters of a tick
 
 
 def tip_attribute(text: str) -> str:
@@ -40,7 +41,7 @@ class Chart:
         self.x, self.y, self.title = x, y, title
         self.width, self.height = width, height
         self._y_ticks = [(tick, y.tick_name(tick)) for tick in y.ticks()]
-        longest = max((len(name) for _, name in self._y_ticks), default=0)
+        longest = max((min(len(name), LONGEST_NAME) for _, name in self._y_ticks), default=0)
         self.left = max(46.0, LABEL_ROOM + 8 + LETTER * longest)
         self._marks: list[str] = []
 
@@ -159,7 +160,7 @@ class Chart:
         *,
         frames: str = "",
     ) -> Chart:
-        """One bar for each of the axis's names, from the foot of the chart."""
+        """One bar for each of the axis's names, from zero."""
         film = f' data-film="{escape(frames)}"' if frames else ""
         self._marks.append(f'<path class="bar a" d="{self.column_trace(xs, heights)}"{film}/>')
         return self
@@ -168,10 +169,32 @@ class Chart:
         self, xs: Sequence[float] | np.ndarray, heights: Sequence[float] | np.ndarray
     ) -> str:
         """The path data of such bars."""
-        foot = self.height - MARGIN_BOTTOM
+        foot = f"{self.py(0.0):.1f}"
         return "".join(
             f"M{self.px(x - 0.32):.1f} {foot}V{self.py(h):.1f}H{self.px(x + 0.32):.1f}V{foot}Z"
             for x, h in zip(xs, heights, strict=True)
+        )
+
+    def ledges(
+        self,
+        xs: Sequence[float] | np.ndarray,
+        ys: Sequence[float] | np.ndarray,
+        style: str,
+        *,
+        frames: str = "",
+    ) -> Chart:
+        """A short level line above each of the axis's names."""
+        film = f' data-film="{escape(frames)}"' if frames else ""
+        self._marks.append(f'<path class="line {style}" d="{self.ledge_trace(xs, ys)}"{film}/>')
+        return self
+
+    def ledge_trace(
+        self, xs: Sequence[float] | np.ndarray, ys: Sequence[float] | np.ndarray
+    ) -> str:
+        """The path data of such lines."""
+        return "".join(
+            f"M{self.px(x - 0.36):.1f} {self.py(y):.1f}H{self.px(x + 0.36):.1f}"
+            for x, y in zip(xs, ys, strict=True)
         )
 
     def hits(
@@ -216,16 +239,14 @@ class Chart:
         for tick, name in self._y_ticks:
             y = self.py(tick)
             parts.append(f'<path class="grid" d="M{left:.1f} {y:.1f}H{right}"/>')
-            parts.append(_text("tick", left - 7, y + 4, name, "end"))
+            parts.append(svg_text("tick", left - 7, y + 4, name, LONGEST_NAME, "end"))
         parts += self._x_ticks(top, bottom)
         middle = (left + right) / 2
-        label = _shortened(self.x.label, (right - left) / LETTER)
-        parts.append(_text("label", middle, self.height - 7, label))
-        label = _shortened(self.y.label, (bottom - top) / LETTER)
-        turned = f"translate(13 {(top + bottom) / 2}) rotate(-90)"
         parts.append(
-            f'<text class="label" transform="{turned}" text-anchor="middle">{escape(label)}</text>'
+            svg_text("label", middle, self.height - 7, self.x.label, (right - left) / LETTER)
         )
+        turned = f' transform="translate(13 {(top + bottom) / 2}) rotate(-90)"'
+        parts.append(svg_text("label", 0, 0, self.y.label, (bottom - top) / LETTER, more=turned))
         parts.append(f'<path class="axis" d="M{left:.1f} {top}V{bottom}H{right}"/>')
         return "".join(parts)
 
@@ -235,21 +256,23 @@ class Chart:
         for tick in sorted(self.x.ticks(), key=self.px):
             x, name = self.px(tick), self.x.tick_name(tick)
             parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
-            half = LETTER * len(name) / 2
+            half = LETTER * min(len(name), LONGEST_NAME) / 2
             place = min(max(x, half), self.width - half - 1)
             if place - half < free_from:
                 continue
-            parts.append(_text("tick", place, bottom + 17, name))
+            parts.append(svg_text("tick", place, bottom + 17, name, LONGEST_NAME))
             free_from = place + half + LETTER
         return parts
 
 
-def _text(style: str, x: float, y: float, text: str, anchor: str = "middle") -> str:
+def svg_text(
+    style: str, x: float, y: float, text: str, room: float, anchor: str = "middle", more: str = ""
+) -> str:
+    """Text of at most `room` letters; what is cut off shows as a tip."""
+    cut = len(text) > room
+    shown = text[: max(int(room) - 1, 1)] + "…" if cut else text
+    tip = tip_attribute(text) if cut else ""
     return (
-        f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">'
-        f"{escape(text)}</text>"
+        f'<text class="{style}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}{tip}>'
+        f"{escape(shown)}</text>"
     )
-
-
-def _shortened(text: str, room: float) -> str:
-    return text if len(text) <= room else text[: max(int(room) - 1, 1)] + "…"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +42,9 @@ class TrainingData(NamedTuple):
 class SaveMixin(PublicNames):
     """Writes itself, or a page about itself, to a file."""
 
+    # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
+    _training_rows: tuple[Any, np.ndarray] | None = None
+
     def save(self, file: Any) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
 
@@ -51,9 +56,9 @@ class SaveMixin(PublicNames):
 
     def report(
         self,
-        X: Any,
-        y: Any,
         file: Any = None,
+        X: Any = None,
+        y: Any = None,
         *,
         X_test: Any = None,
         y_test: Any = None,
@@ -63,12 +68,14 @@ class SaveMixin(PublicNames):
 
         Parameters
         ----------
-        X, y : array-like or frame
-            The rows it was trained on.
         file : path, optional
             Where to write the page, which loads nothing.
+        X, y : array-like or frame, optional
+            The training rows. A fitted model has them; only one that was loaded from a file
+            needs them again.
         X_test, y_test : array-like or frame, optional
-            Rows it has not seen, to score it on.
+            Rows it has not seen, to score it on. Without them, a model that tunes itself is
+            scored on the training rows that its search held out.
         target : str
             What the target is called.
 
@@ -78,11 +85,19 @@ class SaveMixin(PublicNames):
             A notebook shows it; ``save`` writes it.
         """
         check_is_fitted(self)
+        if file is not None and not isinstance(file, str | PathLike):
+            warnings.warn(
+                "report(X, y, file) is deprecated and will fail in version 0.3: "
+                "use report(file, X, y), or report(file) alone",
+                FutureWarning,
+                stacklevel=2,
+            )
+            file, X, y = y, file, X
         try:  # pages lie above the estimators, and need what the commands need
-            pages = import_module("bandfall.report.pages")
+            pages = import_module("bandfall.report")
         except ModuleNotFoundError as error:
-            raise ImportError("reports need pandas: pip install 'bandfall[cli]'") from error
-        return pages.report_on(self, X, y, file, X_test=X_test, y_test=y_test, target=target)
+            raise ImportError("reports need pandas: pip install '.[cli]'") from error
+        return pages.report_on(self, file, X, y, X_test=X_test, y_test=y_test, target=target)
 
 
 class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
@@ -93,6 +108,7 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
     def _training_data(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
         check_magnitudes(X, y)
+        self._training_rows = np.array(X), np.array(y)
         self._y_ndim = y.ndim
         y = y.astype(y.dtype if y.dtype in FLOATS else np.float64, copy=False).reshape(len(y), -1)
         self._dtype, self._prediction_dtype = X.dtype, prediction_dtype(y, X.dtype)

@@ -200,6 +200,10 @@ n_jobs, verbose
     def _judge(self) -> LogLoss:
         return LogLoss(self.prior_)
 
+    @property
+    def _held_out_outputs(self) -> np.ndarray:
+        return self.held_out_probabilities_
+
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         self.link_, loss = Link(), np.nan
         held_out = tuned.held_out

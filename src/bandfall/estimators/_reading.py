@@ -62,6 +62,10 @@ class Story:
         By the name of the encoding.
     interval : dict or None
         How intervals were learned, where there are any.
+    held_out_rows : ndarray of int, shape (m,)
+        Numbers of the training rows that the search held out; a row may occur twice.
+    held_out_outputs : ndarray of shape (m,) or (m, k)
+        What models that had not seen these rows predicted: numbers, or probabilities.
     """
 
     path: Path | None = None
@@ -71,6 +75,8 @@ class Story:
     given_up: Sequence[str] = ()
     encoders: Mapping[str, TableEncoder] = field(default_factory=dict)
     interval: dict[str, Any] | None = None
+    held_out_rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    held_out_outputs: np.ndarray | None = None
 
     @property
     def paths(self) -> list[Path]:
@@ -84,6 +90,19 @@ def story_of(estimator: Any) -> Story:
     """That of an estimator, or of the last step of a pipeline; of other packages' an empty one."""
     last = last_step(estimator)
     return last._story() if hasattr(last, "_story") else Story()
+
+
+def training_rows_of(estimator: Any) -> tuple[Any, np.ndarray] | None:
+    """X (a Table or an array) and y that an estimator was fitted to, as long as it has them.
+
+    A pipeline does not have its own. y of a classifier is the classes.
+    """
+    found = getattr(estimator, "_training_rows", None)
+    if found is None:
+        return None
+    X, y = found
+    classes = getattr(estimator, "classes_", None)
+    return X, y if classes is None else classes[y]
 
 
 def last_step(estimator: Any) -> Any:

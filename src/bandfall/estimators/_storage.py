@@ -19,7 +19,7 @@ from bandfall.persistence import ShapeChecker, estimator_component, register
 
 # Fitted attributes of every kernel estimator.
 COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
-UNSTORED = frozenset({"_skl_callbacks"})  # who watched the fit
+UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})  # who watched the fit, and its rows
 _CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_params_": True}
 _MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 

@@ -19,6 +19,7 @@ class TableInputMixin:
     """Reads what an estimator is given; the target is the business of `_read_target`."""
 
     _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
+    _training_rows: tuple[Any, np.ndarray] | None
     _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
 
     def _read_target(self, y: Any) -> np.ndarray:
@@ -39,6 +40,7 @@ class TableInputMixin:
             )
             y = self._read_target(y)
             table, self._dtype = read_table(X), X.dtype
+        self._training_rows = table.take(np.arange(len(table))), np.array(y)
         weights = self._row_weights(sample_weight, y)
         groups = None if groups is None else group_values(groups, y)
         self._used_rows = None

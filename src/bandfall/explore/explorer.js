@@ -1,46 +1,104 @@
 "use strict";
-// What-ifs: a row, sliders for its features, and the prediction they give. Names and values come
-// from data and are only ever written as text.
+// What-ifs: a row, a control for each of its features, and the prediction they give. Names and
+// values come from data and are only ever written as text.
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("what-if-data").textContent);
-  const changes = new Map(); // feature → point
+  const changes = new Map(); // feature → point, or seconds of a date that is no point
   let asked = 0;
   const format = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 })
     .replace("-", "−");
   const row = () => Number($("what-if-row").value);
 
+  // Controls: what each kind of feature is changed with ---------------------------------------
+
+  const made = (tag, properties) => Object.assign(document.createElement(tag), properties);
+
+  const slider = {
+    make: (feature) => made("input", { type: "range", min: 0, max: feature.labels.length - 1 }),
+    event: "input",
+    read: (control) => ({ point: Number(control.value) }),
+    show: (control, point) => { control.value = point; },
+  };
+
+  const list = {
+    make(feature) {
+      const control = made("select");
+      control.append(made("option", { value: -1, hidden: true }));
+      feature.labels.forEach((label, i) => control.append(made("option", { value: i, textContent: label })));
+      return control;
+    },
+    event: "change",
+    read: (control) => ({ point: Number(control.value) }),
+    show(control, point, text) {
+      control.options[0].textContent = text; // a level that is not in the list
+      control.value = point;
+    },
+  };
+
+  const iso = (seconds, days) => new Date(1000 * seconds).toISOString().slice(0, days ? 10 : 16);
+  const picker = {
+    make(feature) {
+      const days = feature.wholeDays;
+      const [first, last] = [feature.seconds[0], feature.seconds.at(-1)];
+      return made("input", { type: days ? "date" : "datetime-local", min: iso(first, days), max: iso(last, days) });
+    },
+    event: "change",
+    read(control, feature) {
+      const seconds = Date.parse(control.value + (feature.wholeDays ? "T00:00Z" : "Z")) / 1000;
+      if (!Number.isFinite(seconds)) return null; // not yet a date
+      const inside = Math.min(Math.max(seconds, feature.seconds[0]), feature.seconds.at(-1));
+      const away = feature.seconds.map((one) => Math.abs(one - inside));
+      const point = away.indexOf(Math.min(...away));
+      return data.live && away[point] > 0 ? { seconds: inside } : { point };
+    },
+    show(control, point, text, feature, seconds) {
+      control.value = iso(seconds ?? feature.seconds[point], feature.wholeDays);
+    },
+  };
+
+  const CONTROLS = { number: slider, duration: slider, level: list, time: picker };
+
   function build() {
     data.rows.forEach((one, i) => $("what-if-row").append(new Option(one.name, i)));
     data.features.forEach((feature, f) => {
+      const kind = CONTROLS[feature.kind];
       const label = document.createElement("label");
-      const output = document.createElement("output");
-      const slider = document.createElement("input");
-      slider.type = "range";
-      slider.min = 0;
-      slider.max = feature.labels.length - 1;
-      slider.addEventListener("input", () => change(f, Number(slider.value)));
-      label.append(`${feature.name} `, output, slider);
-      $("what-if-sliders").append(label);
+      const control = kind.make(feature);
+      control.addEventListener(kind.event, () => {
+        const value = kind.read(control, feature);
+        if (value) change(f, value);
+      });
+      label.append(`${feature.name} `, document.createElement("output"), control);
+      $("what-if-controls").append(label);
+    });
+    data.classes.forEach((name) => {
+      const line = document.createElement("li");
+      line.append(made("span", { textContent: name }), document.createElement("b"), document.createElement("i"));
+      $("what-if-classes").append(line);
     });
   }
 
-  function change(feature, point) {
+  // Changes and answers -----------------------------------------------------------------------
+
+  function change(feature, value) {
     if (!data.live) changes.clear(); // alone, the page knows one change at a time
-    changes.set(feature, point);
+    changes.set(feature, value);
     show();
   }
 
   function show() {
-    const labels = $("what-if-sliders").children;
+    const labels = $("what-if-controls").children;
     data.features.forEach((feature, f) => {
-      const changed = changes.has(f);
-      const text = changed ? feature.labels[changes.get(f)] : feature.given[row()];
-      labels[f].classList.toggle("changed", changed);
+      const value = changes.get(f);
+      const point = value ? value.point : feature.starts[row()];
+      const text = !value ? feature.given[row()]
+        : value.seconds === undefined ? feature.labels[point] : iso(value.seconds, feature.wholeDays).replace("T", " ");
+      const control = labels[f].querySelector("input, select");
+      labels[f].classList.toggle("changed", changes.has(f));
       labels[f].querySelector("output").textContent = text;
-      const slider = labels[f].querySelector("input");
-      slider.value = changed ? changes.get(f) : feature.starts[row()];
-      slider.setAttribute("aria-valuetext", text);
+      CONTROLS[feature.kind].show(control, point, text, feature, value?.seconds);
+      if (control.type === "range") control.setAttribute("aria-valuetext", text);
     });
     answer();
   }
@@ -49,15 +107,15 @@
     asked += 1;
     const mine = asked;
     const base = data.rows[row()];
-    let prediction = base.prediction;
-    if (changes.size === 1) {
-      const [[feature, point]] = changes;
-      prediction = data.features[feature].predictions[row()][point];
-    } else if (changes.size > 1) {
-      const wanted = [...changes].map(([feature, point]) => `${feature}:${point}`).join(",");
+    const [first] = changes;
+    let outputs = base.outputs;
+    if (changes.size === 1 && first[1].seconds === undefined) {
+      outputs = data.features[first[0]].outputs[row()][first[1].point];
+    } else if (changes.size > 0) {
+      const wanted = [...changes].map(([feature, { point, seconds }]) => `${feature}:${seconds === undefined ? point : `@${seconds}`}`);
       try {
-        const reply = await fetch(`predict?row=${row()}&changes=${wanted}`);
-        prediction = (await reply.json()).prediction;
+        const reply = await fetch(`predict?row=${row()}&changes=${wanted.join(",")}`);
+        ({ outputs } = await reply.json());
       } catch {
         $("what-if-difference").textContent = "The server has stopped; one feature at a time still works.";
         data.live = false;
@@ -65,22 +123,39 @@
       }
       if (mine !== asked) return; // a newer question is under way
     }
-    const difference = prediction - base.prediction;
+    if (data.classes.length) tellClasses(outputs, base);
+    else tellNumber(outputs[0], base);
+  }
+
+  function tellNumber(prediction, base) {
+    const difference = prediction - base.outputs[0];
     const sign = difference > 0 ? "+" : "";
     $("what-if-answer").textContent = format(prediction);
     $("what-if-difference").textContent = changes.size
-      ? `${sign}${format(difference)} against the row as it was (${format(base.prediction)}); its ${data.target} was ${base.actual}`
+      ? `${sign}${format(difference)} against the row as it was (${format(base.outputs[0])}); its ${data.target} was ${base.actual}`
+      : `the row as it was; its ${data.target} was ${base.actual}`;
+  }
+
+  const likeliest = (outputs) => outputs.indexOf(Math.max(...outputs));
+
+  function tellClasses(outputs, base) {
+    const before = likeliest(base.outputs);
+    $("what-if-answer").textContent = data.classes[likeliest(outputs)];
+    [...$("what-if-classes").children].forEach((line, i) => {
+      line.querySelector("b").textContent = outputs[i].toFixed(3);
+      line.querySelector("i").style.width = `${100 * outputs[i]}%`;
+    });
+    $("what-if-difference").textContent = changes.size
+      ? `the row as it was: ${data.classes[before]} (${base.outputs[before].toFixed(3)}); its ${data.target} was ${base.actual}`
       : `the row as it was; its ${data.target} was ${base.actual}`;
   }
 
   build();
-  $("what-if-row").addEventListener("change", () => {
-    changes.clear();
-    show();
-  });
-  $("what-if-reset").addEventListener("click", () => {
-    changes.clear();
-    show();
-  });
+  for (const [id, event] of [["what-if-row", "change"], ["what-if-reset", "click"]]) {
+    $(id).addEventListener(event, () => {
+      changes.clear();
+      show();
+    });
+  }
   show();
 })();

@@ -91,8 +91,8 @@ class Explorer:
         except (KeyError, ValueError, IndexError):
             return _json(HTTPStatus.BAD_REQUEST, {"error": "no such row, feature or value"})
         with self._lock:
-            prediction = what_if.predict(row, changes)
-        return _json(HTTPStatus.OK, {"prediction": prediction})
+            outputs = what_if.predict(row, changes)
+        return _json(HTTPStatus.OK, {"outputs": outputs})
 
 
 class _Server(ThreadingHTTPServer):
@@ -122,18 +122,29 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int]]:
-    """Row and changes of a query, all of them known to the page."""
+def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int | float]]:
+    """Row and changes of a query: points that the page knows, or dates as @seconds."""
     row = int(query["row"][0])
-    pairs = [pair.split(":") for pair in query["changes"][0].split(",")]
-    changes = {int(feature): int(point) for feature, point in pairs}
-    known = 0 <= row < len(what_if.rows) and all(
-        0 <= feature < len(what_if.features) and 0 <= point < len(what_if.features[feature].values)
-        for feature, point in changes.items()
-    )
-    if not known:
-        raise ValueError("unknown place")
+    if not 0 <= row < len(what_if.rows):
+        raise ValueError("unknown row")
+    changes: dict[int, int | float] = {}
+    for pair in query["changes"][0].split(","):
+        name, value = pair.split(":")
+        feature = int(name)
+        if not 0 <= feature < len(what_if.features):
+            raise ValueError("unknown feature")
+        points = what_if.features[feature].points
+        if value.startswith("@") and points.kind == "time":
+            changes[feature] = _within(float(value[1:]), points.grid[0], points.grid[-1])
+        else:
+            changes[feature] = int(_within(int(value), 0, len(points.grid) - 1))
     return row, changes
+
+
+def _within(value: float, low: float, high: float) -> float:
+    if not low <= value <= high:
+        raise ValueError("unknown place")
+    return value
 
 
 def _json(status: HTTPStatus, value: dict[str, Any]) -> tuple[HTTPStatus, str, str]:

@@ -1,4 +1,4 @@
-"""What a model would say if a row were different: rows, the values they may take, predictions."""
+"""What a model would predict if a row were different: rows, values they may take, outputs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bandfall.drawing import number
-from bandfall.report.findings import Findings, moved_along, points_along, typical_row
-from bandfall.report.model import Model
+from bandfall.report.columns import (
+    Points,
+    moments,
+    moved_along,
+    places,
+    points_along,
+    shown,
+    typical_row,
+)
+from bandfall.report.errors import worst_rows
+from bandfall.report.findings import Findings
 
 MAX_FEATURES = 10
+MAX_CHOICES = 60  # levels of a list, dates of a page that works alone
 N_WORST = 5
-EVERY = 2  # of the points of a slice
+N_POINTS = 41
+_DAY = 86400.0
 
 
 @dataclass(frozen=True)
@@ -27,20 +37,20 @@ class Feature:
     name : str
     column : int
         Its place among the columns of the table.
-    values : Series
+    points : Points
         What it may become.
-    labels : list of str
-        The same for people.
+    whole_days : bool
+        Of dates: whether none has a time of day.
     starts : list of int
-        For each row, the value nearest to its own.
+        For each row, the point nearest to its own value; −1 for a level without one.
     given : list of str
         For each row, its own value.
     """
 
     name: str
     column: int
-    values: pd.Series
-    labels: list[str]
+    points: Points
+    whole_days: bool
     starts: list[int]
     given: list[str]
 
@@ -50,79 +60,101 @@ class WhatIf:
 
     Parameters
     ----------
-    estimator : fitted estimator or pipeline with one target
     findings : Findings
-        About that estimator.
+        About a model of numbers or classes.
     """
 
-    def __init__(self, estimator: Any, findings: Findings):
-        self._model = Model(estimator, float(findings.train.y.mean()))
-        worst = np.argsort(-np.abs(findings.residuals))[:N_WORST]
-        kind = "held-out" if findings.held_out else "training"
+    def __init__(self, findings: Findings):
+        self._model = findings.model
+        self._classes = findings.measure.classes
+        worst = worst_rows(findings, N_WORST)
+        kind = "held-out" if findings.tested else "training"
+        numbers = findings.row_numbers[worst]
         self.names = ["the most typical training row"]
-        self.names += [f"{kind} row {i + 1}, a large error" for i in worst]
+        self.names += [f"{kind} row {number}, a large error" for number in numbers]
         typical = typical_row(findings.train.X)
         parts = [findings.train.X.iloc[[typical]], findings.scored.X.iloc[worst]]
         self.rows = pd.concat(parts, ignore_index=True)
-        self.actual = [float(findings.train.y[typical]), *map(float, findings.scored.y[worst])]
-        order = np.argsort(-findings.importances[:, 0])[:MAX_FEATURES]
+        actual = [findings.train.y[typical], *findings.scored.y[worst]]
+        self.actual = [self._classes[int(y)] if self._classes else shown(float(y)) for y in actual]
         self.features = [
-            _feature(findings.features[int(j)], int(j), findings.train.X, self.rows) for j in order
+            _feature(findings.features[j], j, findings.train.X, self.rows)
+            for j in findings.order[:MAX_FEATURES]
         ]
 
-    def predict(self, row: int, changes: Mapping[int, int]) -> float:
-        """The prediction of a row with the named values of some features (by their numbers)."""
+    def predict(self, row: int, changes: Mapping[int, int | float]) -> list[float]:
+        """Outputs of a row with other values of some features (by their numbers).
+
+        A value is the number of a point or, of dates, seconds since 1970 as a float.
+        """
         changed = self.rows.iloc[[row]].reset_index(drop=True)
-        for place, point in changes.items():
+        for place, value in changes.items():
             feature = self.features[place]
-            changed.isetitem(feature.column, feature.values.iloc[[point]].reset_index(drop=True))
-        return float(self._model.predict(changed)[0])
+            if isinstance(value, float):
+                one = moments(np.array([value]), feature.points.values)
+            else:
+                one = feature.points.values.iloc[[value]].reset_index(drop=True)
+            changed.isetitem(feature.column, one)
+        return [float(output) for output in self._model.predict(changed)[0]]
 
     def as_data(self) -> dict[str, Any]:
         """All of it for a page that works alone: one feature of a row changes at a time."""
         rows = list(range(len(self.rows)))
-        tables = [
-            self._model.predict(moved_along(self.rows, rows, one.column, one.values)).reshape(
-                len(rows), -1
-            )
-            for one in self.features
-        ]
+        outputs = self._model.predict(self.rows)
         return {
+            "classes": self._classes,
             "rows": [
-                {"name": name, "actual": number(actual), "prediction": float(prediction)}
-                for name, actual, prediction in zip(
-                    self.names, self.actual, self._model.predict(self.rows), strict=True
-                )
+                {"name": name, "actual": actual, "outputs": _short(output)}
+                for name, actual, output in zip(self.names, self.actual, outputs, strict=True)
             ],
             "features": [
                 {
                     "name": one.name,
-                    "labels": one.labels,
+                    "kind": one.points.kind,
+                    "wholeDays": one.whole_days,
+                    "labels": one.points.labels,
+                    "seconds": one.points.grid.tolist() if one.points.kind == "time" else [],
                     "starts": one.starts,
                     "given": one.given,
-                    "predictions": table.tolist(),
+                    "outputs": _short(self._along(rows, one)),
                 }
-                for one, table in zip(self.features, tables, strict=True)
+                for one in self.features
             ],
         }
 
+    def _along(self, rows: list[int], one: Feature) -> np.ndarray:
+        """Outputs of every row at every point of a feature, (n_rows, n_points, k)."""
+        moved = moved_along(self.rows, rows, one.column, one.points.values)
+        return self._model.predict(moved).reshape(len(rows), len(one.points.grid), -1)
+
+
+def _short(outputs: np.ndarray) -> Any:
+    """Numbers with as many digits as a page shows, and a few more."""
+    return np.vectorize(lambda value: float(f"{value:.7g}"))(outputs).tolist()
+
 
 def _feature(name: str, column: int, train: pd.DataFrame, rows: pd.DataFrame) -> Feature:
-    _, values, labels = points_along(train.iloc[:, column])
-    own = rows.iloc[:, column]
-    if labels is None:
-        points = pd.Series(values)[::EVERY].reset_index(drop=True)
-        numbers = own.to_numpy(dtype=float, na_value=np.nan)
-        return Feature(
-            name,
-            column,
-            points,
-            [number(float(value)) for value in points],
-            [int(np.nanargmin(np.append(np.abs(points - x), np.inf))) for x in numbers],
-            [number(float(x)) for x in numbers],
-        )
-    points = pd.Series(values).reset_index(drop=True)
-    given = [str(value) for value in own]
-    known = [str(value) for value in points]
-    starts = [known.index(one) if one in known else 0 for one in given]
-    return Feature(name, column, points, labels, starts, given)
+    known, own = train.iloc[:, column], rows.iloc[:, column]
+    points, whole_days = points_along(known, N_POINTS, MAX_CHOICES), False
+    given = [shown(value) for value in own]
+    if points.kind == "level":
+        starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
+        return Feature(name, column, points, False, starts, given)
+    if points.kind == "time":
+        points, whole_days = _dates(known)
+    values = places(own)
+    assert values is not None
+    starts = [int(np.nanargmin(np.append(np.abs(points.grid - x), np.inf))) for x in values]
+    return Feature(name, column, points, whole_days, starts, given)
+
+
+def _dates(column: pd.Series) -> tuple[Points, bool]:
+    """Whole days or minutes between the first and last date, and whether they are days."""
+    seconds = places(column.dropna())
+    assert seconds is not None
+    whole_days = bool(np.all(seconds % _DAY == 0))
+    unit = _DAY if whole_days else 60.0
+    low, high = seconds.min() / unit, seconds.max() / unit
+    grid = unit * np.unique(np.round(np.linspace(low, high, MAX_CHOICES)))
+    values = moments(grid, column)
+    return Points("time", grid, values, [shown(one) for one in values]), whole_days

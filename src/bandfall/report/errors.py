@@ -1,4 +1,4 @@
-"""Where the model is wrong: predictions against targets, shape of errors, worst rows."""
+"""Where the model is wrong: of numbers residuals, of classes calibration and confusion."""
 
 from __future__ import annotations
 
@@ -7,38 +7,52 @@ from html import escape
 import numpy as np
 
 from bandfall.drawing import Axis, Chart, number
-from bandfall.report.findings import Findings, is_number
-from bandfall.report.layout import figure, number_cell, scored_rows, section, sortable_table
+from bandfall.report.columns import is_number
+from bandfall.report.findings import LEVEL, Findings
+from bandfall.report.layout import cell, figure, grid, section, sortable_table
+from bandfall.report.scores import Classes, confusion, decimals, reliability, row_losses
 
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
+MAX_CONFUSION = 12  # classes that a square table can hold
 
 
-def error_section(findings: Findings, target: str) -> str:
+def error_sections(findings: Findings, target: str) -> list[str]:
+    """What is wrong on the scored rows, for numbers or classes."""
+    if isinstance(findings.measure, Classes):
+        known = findings.scored.y >= 0
+        if not known.any():
+            return []
+        return [
+            _calibration(findings, findings.outputs[known], findings.scored.y[known]),
+            _confusion(findings, findings.measure.classes),
+            _largest_errors(findings, target),
+        ]
+    return [_residuals(findings, target)]
+
+
+def _residuals(findings: Findings, target: str) -> str:
     """Predictions against targets, the shape of errors, and whether they are calibrated."""
-    y, predictions, residuals = findings.scored.y, findings.predictions, findings.residuals
+    y, residuals = findings.scored.y, findings.residuals
     quantiles = [float(q) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
     text = (
-        f"On {scored_rows(findings)}, half of all errors are below {number(quantiles[0])}, 90 % "
+        f"On {findings.rows_name}, half of all errors are below {number(quantiles[0])}, 90 % "
         f"below {number(quantiles[1])} and 99 % below {number(quantiles[2])} (in the units of "
         f"{escape(target)})."
     )
     body = (
-        _agreement(y, predictions, target)
-        + _residual_histogram(residuals)
-        + _decile_calibration(y, predictions)
+        _agreement(findings, target)
+        + _histogram(residuals)
+        + _tenths(y, findings.predictions)
         + ("" if findings.intervals else _coverage(residuals))
         + _residuals_along(findings)
     )
-    return section(
-        "errors",
-        "Errors and their calibration",
-        text,
-        f'<div class="grid2">{body}</div>{_worst_rows(findings, target)}',
-    )
+    worst = _worst_table(findings, target)
+    return section("errors", "Errors and their calibration", text, grid(body) + worst)
 
 
-def _agreement(y: np.ndarray, predictions: np.ndarray, target: str) -> str:
+def _agreement(findings: Findings, target: str) -> str:
+    y, predictions = findings.scored.y, findings.predictions
     few = np.linspace(0, len(y) - 1, min(len(y), MAX_DOTS)).astype(int)
     axis = Axis.around("", y[few], predictions[few])
     chart = Chart(
@@ -46,30 +60,34 @@ def _agreement(y: np.ndarray, predictions: np.ndarray, target: str) -> str:
     )
     chart.line([axis.low, axis.high], [axis.low, axis.high], "truth dashed")
     tips = [
-        f"row {i + 1}\npredicted {number(p)}\nwas {number(t)}"
-        for i, p, t in zip(few, predictions[few], y[few], strict=True)
+        f"row {findings.row_numbers[i]}\npredicted {number(predictions[i])}\nwas {number(y[i])}"
+        for i in few
     ]
     chart.dots(predictions[few], y[few], "a", tips=tips)
-    shown = "" if len(few) == len(y) else f" {len(few)} of {len(y):,} rows are drawn."
-    return figure(chart.svg(), "Predicted and true", f"Perfect predictions lie on the line.{shown}")
+    drawn = "" if len(few) == len(y) else f" {len(few)} of {len(y):,} rows are drawn."
+    return figure(chart.svg(), "Predicted and true", f"Perfect predictions lie on the line.{drawn}")
 
 
 def _residuals_along(findings: Findings) -> str:
     """Errors against the most important feature of numbers: what is left to learn shows."""
-    order = np.argsort(-findings.importances[:, 0])
-    numeric = [int(j) for j in order if is_number(findings.scored.X.iloc[:, int(j)])]
-    if not numeric:
+    X = findings.scored.X
+    j = next((j for j in findings.order if is_number(X.iloc[:, j])), None)
+    if j is None:
         return ""
-    name = findings.features[numeric[0]]
-    values = findings.scored.X.iloc[:, numeric[0]].to_numpy(dtype=float, na_value=np.nan)
+    name = findings.features[j]
+    values = X.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
     few = np.flatnonzero(np.isfinite(values))[:MAX_DOTS]
     if not len(few):
         return ""
-    x = Axis.around(name, values[few])
-    chart = Chart(x, Axis.around("target − prediction", findings.residuals[few]), "errors")
+    chart = Chart(
+        Axis.around(name, values[few]),
+        Axis.around("target − prediction", findings.residuals[few]),
+        "errors",
+    )
     chart.rule(y=0.0)
     tips = [
-        f"row {i + 1}\n{name} {number(values[i])}\nerror {number(findings.residuals[i])}"
+        f"row {findings.row_numbers[i]}\n{name} {number(values[i])}\n"
+        f"error {number(findings.residuals[i])}"
         for i in few
     ]
     chart.dots(values[few], findings.residuals[few], "a", tips=tips)
@@ -80,52 +98,33 @@ def _residuals_along(findings: Findings) -> str:
     )
 
 
-def _worst_rows(findings: Findings, target: str) -> str:
-    """The rows with the largest errors, with their most important features."""
-    worst = np.argsort(-np.abs(findings.residuals))[:N_WORST]
-    order = [int(j) for j in np.argsort(-findings.importances[:, 0])[:N_WORST_FEATURES]]
-    heads = ["row", target, "prediction", "error", *(findings.features[j] for j in order)]
-    rows = []
-    for i in worst:
-        numbers = (findings.scored.y[i], findings.predictions[i], findings.residuals[i])
-        cells = "".join(number_cell(float(value)) for value in numbers)
-        cells += "".join(_value_cell(findings.scored.X.iloc[int(i), j]) for j in order)
-        rows.append(f'<tr><td data-value="{i + 1}">{i + 1}</td>{cells}</tr>')
-    table = sortable_table(heads, rows)
-    title = f"The {len(worst)} largest errors of {scored_rows(findings)}"
-    return f'<figure class="below"><h3>{title}</h3>{table}</figure>'
-
-
-def _value_cell(value: object) -> str:
-    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
-        return number_cell(float(value))
-    return f"<td>{escape(str(value)[:40])}</td>"
-
-
-def _residual_histogram(residuals: np.ndarray) -> str:
+def _histogram(residuals: np.ndarray) -> str:
     low, high = np.quantile(residuals, [0.005, 0.995])
     if not low < high:
         low, high = low - 0.5, high + 0.5
-    counts, edges = np.histogram(np.clip(residuals, low, high), bins=31, range=(low, high))
-    chart = Chart(
-        Axis("target − prediction", float(low), float(high)),
-        Axis("rows", 0.0, float(counts.max()) * 1.06 or 1.0),
-        "histogram of errors",
+    chart = _bins(
+        np.clip(residuals, low, high), (float(low), float(high)), 31, "target − prediction"
     )
-    tips = [
-        f"{number(a)} to {number(b)}: {c:,} rows"
-        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
-    ]
-    chart.bars(edges, counts, ["soft"] * len(counts), tips).rule(x=0.0)
     return figure(
-        chart.svg(),
+        chart.rule(x=0.0).svg(),
         "Errors",
         f"Mean {number(float(residuals.mean()))}, standard deviation "
-        f"{number(float(residuals.std()))}. The outermost half per cents are put in the end bars.",
+        f"{number(float(residuals.std()))}. The end bars include what lies beyond them.",
     )
 
 
-def _decile_calibration(y: np.ndarray, predictions: np.ndarray) -> str:
+def _bins(values: np.ndarray, ends: tuple[float, float], n_bins: int, label: str) -> Chart:
+    """A histogram."""
+    counts, edges = np.histogram(values, bins=n_bins, range=ends)
+    chart = Chart(Axis(label, *ends), Axis.from_zero("rows", counts), f"histogram: {label}")
+    tips = [
+        f"{number(float(a))} to {number(float(b))}: {c:,} rows"
+        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
+    ]
+    return chart.bars(edges, counts, ["soft"] * n_bins, tips)
+
+
+def _tenths(y: np.ndarray, predictions: np.ndarray) -> str:
     n_groups = min(10, max(1, len(y) // 5))
     groups = np.array_split(np.argsort(predictions, kind="stable"), n_groups)
     xs = [float(predictions[g].mean()) for g in groups]
@@ -164,10 +163,106 @@ def _coverage(residuals: np.ndarray) -> str:
     chart.line(
         levels, covered, "b", tip=lambda a, b: f"interval for {a:.0%}\nholds {b:.0%} of other rows"
     )
-    width = number(float(np.quantile(sizes, 0.9)))
+    width = number(float(np.quantile(sizes, LEVEL)))
     return figure(
         chart.svg(),
         "Do error intervals hold?",
         "Intervals prediction ± e, with e from one half of the rows, checked on the other half. "
         f"For 90 %, e is {width}.",
     )
+
+
+def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> str:
+    """Whether seven in ten rows of probability 0.7 come true, and how sure the model is."""
+    names = findings.measure.classes
+    if len(names) == 2:
+        asked, happened = given[:, 1], labels == 1
+        what = f"probability of {names[1]}"
+    else:
+        asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
+        what = "probability of the predicted class"
+    bins = reliability(asked, happened)
+    chart = Chart(Axis(what, 0.0, 1.0), Axis("share that came true", 0.0, 1.0), "calibration")
+    chart.line([0, 1], [0, 1], "truth dashed")
+    xs, ys = [one.probability for one in bins], [one.share for one in bins]
+    tips = [
+        f"{one.weight:,.0f} rows\nmean probability {one.probability:.3f}\ncame true {one.share:.3f}"
+        for one in bins
+    ]
+    chart.line(xs, ys, "a").dots(xs, ys, "a solid", tips=tips, radius=4)
+    body = figure(
+        chart.svg(),
+        "Do probabilities come true?",
+        "Rows in tenths of probability: on the dashed line, seven in ten rows of probability 0.7 "
+        f"come true. The calibration error is {decimals(findings.scores['calibration_error'])}.",
+    ) + figure(
+        _bins(asked, (0.0, 1.0), 20, what).svg(),
+        "How sure is it?",
+        "The model is sure where probabilities are near 0 or 1.",
+    )
+    text = f"On {len(labels):,} {findings.rows_name}."
+    return section("calibration", "Calibration", text, grid(body))
+
+
+def _confusion(findings: Findings, names: list[str]) -> str:
+    """Which classes are taken for which."""
+    counts = confusion(findings.outputs, findings.scored.y)
+    rows = []
+    if len(names) > MAX_CONFUSION:  # the most frequent mistakes instead of a square
+        wrong = counts - np.diag(np.diag(counts))
+        order = np.argsort(-wrong, axis=None)[: 2 * MAX_CONFUSION]
+        for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
+            if wrong[i, j]:
+                cells = cell(names[i]) + cell(names[j]) + cell(wrong[i, j])
+                rows.append(f"<tr>{cells}</tr>")
+        text, heads = f"The most frequent mistakes on {findings.rows_name}.", ["class", "taken for"]
+        return section("confusion", "Confusion", text, sortable_table([*heads, "rows"], rows))
+    for i, name in enumerate(names):
+        n_rows = counts[i].sum()
+        cells = "".join(cell(count, "right" if i == j else "") for j, count in enumerate(counts[i]))
+        right = cell(float(counts[i, i] / n_rows) if n_rows else np.nan)
+        rows.append(f"<tr>{cell(name)}{cells}{right}</tr>")
+    text = (
+        f"{findings.rows_name.capitalize()}: a line for each class, a column for each class that "
+        "was predicted."
+    )
+    heads = ["class", *names, "share right"]
+    return section("confusion", "Confusion", text, sortable_table(heads, rows))
+
+
+def _largest_errors(findings: Findings, target: str) -> str:
+    return section("errors", "Largest errors", "", _worst_table(findings, target))
+
+
+def worst_rows(findings: Findings, n: int) -> list[int]:
+    """Places of the scored rows with the largest errors, each row of the table once."""
+    y = findings.scored.y
+    if findings.measure.classes:
+        errors = np.full(len(y), -np.inf)
+        errors[y >= 0] = row_losses(findings.outputs[y >= 0], y[y >= 0])
+    else:
+        errors = np.abs(findings.residuals)
+    order = np.argsort(-errors, kind="stable")
+    _, first = np.unique(findings.row_numbers[order], return_index=True)
+    return [int(i) for i in order[np.sort(first)][:n] if np.isfinite(errors[i])]
+
+
+def _worst_table(findings: Findings, target: str) -> str:
+    """The rows with the largest errors, with their most important features."""
+    names, outputs = findings.measure.classes, findings.outputs
+    features = findings.order[:N_WORST_FEATURES]
+    heads = ["its probability", "predicted"] if names else ["prediction", "error"]
+    heads = ["row", target, *heads, *(findings.features[j] for j in features)]
+    rows = []
+    for i in worst_rows(findings, N_WORST):
+        y = findings.scored.y[i]
+        if names:
+            told = [names[int(y)], float(outputs[i, int(y)]), names[int(outputs[i].argmax())]]
+        else:
+            told = [float(y), float(outputs[i, 0]), float(findings.residuals[i])]
+        cells = "".join(cell(one) for one in told)
+        cells += "".join(cell(findings.scored.X.iloc[i, j]) for j in features)
+        number = findings.row_numbers[i]
+        rows.append(f'<tr><td data-value="{number}">{number}</td>{cells}</tr>')
+    title = f"The {len(rows)} largest errors on {findings.rows_name}"
+    return f'<figure class="below"><h3>{title}</h3>{sortable_table(heads, rows)}</figure>'

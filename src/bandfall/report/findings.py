@@ -1,4 +1,4 @@
-"""What a report says about a model, as numbers: nothing here knows how it will look."""
+"""What a report says about a model, as numbers: nothing here depends on how it will look."""
 
 from __future__ import annotations
 
@@ -6,86 +6,73 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
-from sklearn.metrics import mean_absolute_error, r2_score
 
+from bandfall.report.columns import (
+    Points,
+    Rows,
+    moved_along,
+    places,
+    points_along,
+    shuffled_along,
+    typical_row,
+)
 from bandfall.report.model import Model, Moment
+from bandfall.report.scores import Measure, unseen_words
 
 MAX_ROWS = 1000  # of those that are predicted again and again
 N_SLICES = 6
-SLICE_POINTS = 81
-MAX_LEVELS = 12  # of a feature of text that a slice shows
 N_REPEATS = 5
 WORK = 1e10  # kernel entries that importances may cost: some ten seconds
 N_OTHERS = 12  # further rows through which a slice is drawn
 LEVEL = 0.9  # of intervals that are drawn
 COVERAGES = np.linspace(0.05, 0.95, 19)  # that are checked
-
-
-class Rows(NamedTuple):
-    """Features (n, d), as a table or an array of numbers, and target (n,)."""
-
-    X: Any
-    y: np.ndarray
-
-    @property
-    def weights(self) -> None:
-        """Reports count all rows alike."""
-        return
-
-    def as_table(self) -> Rows:
-        """The same with the features in a DataFrame."""
-        return self if isinstance(self.X, pd.DataFrame) else Rows(pd.DataFrame(self.X), self.y)
-
-    def sample(self, n: int, seed: int) -> Rows:
-        """At most `n` rows, chosen at random."""
-        if len(self.y) <= n:
-            return self
-        rows = np.sort(np.random.default_rng(seed).permutation(len(self.y))[:n])
-        return Rows(self.X.iloc[rows], self.y[rows])
+_ROUNDING = 1e-5  # of the target's mean size: other rows differ by more
 
 
 class Stages(NamedTuple):
     """What happened along the path; arrays of equal length, one entry a stage.
 
-    `gain` is the change of R² on scored rows during the stage, `moved` its share of the
-    predictions' total movement.
+    Losses have one entry more, the first of them before training; `scored_loss` is that of test
+    rows, None without them. `moved` is a stage's share of the outputs' total movement.
     """
 
     bandwidth: np.ndarray
     time: np.ndarray
-    train_r2: np.ndarray
-    scored_r2: np.ndarray
-    gain: np.ndarray
+    train_loss: np.ndarray
+    scored_loss: np.ndarray | None
     moved: np.ndarray
+
+    @property
+    def gain(self) -> np.ndarray | None:
+        """By how much the loss on test rows fell during each stage."""
+        return None if self.scored_loss is None else -np.diff(self.scored_loss)
 
 
 class Film(NamedTuple):
-    """Training R², R² on scored rows and bandwidth at the moments that slices show."""
+    """Losses of training and test rows, and the bandwidth, at the moments that slices show."""
 
-    train_r2: np.ndarray
-    scored_r2: np.ndarray
+    train_loss: np.ndarray
+    scored_loss: np.ndarray | None
     bandwidth: np.ndarray
     moments: list[Moment]
 
 
 class Slice(NamedTuple):
-    """f along one feature, the others at a typical row; values (n_moments, n_points).
+    """Outputs along one feature, the others at a typical row; values (n_moments, n_points, k).
 
-    `labels` are the values of a feature that is no number; `grid` then counts them. `others`
-    (n_rows, n_points) are slices of the final model through other rows, `rug` places of rows.
+    `others` (n_rows, n_points, k) are slices of the final model through other rows, `rug` places
+    of some training rows.
     """
 
     feature: str
-    grid: np.ndarray
+    points: Points
     values: np.ndarray
-    labels: list[str] | None
     others: np.ndarray
     rug: np.ndarray
 
 
 class Intervals(NamedTuple):
-    """How sure the model is of held-out rows.
+    """How sure the model is of test rows.
 
     `coverages` and `shares` (c,) are what was promised and found; `lower` and `upper` (m,) the
     ends of intervals for `LEVEL`; `method` says what widths depend on, `n_rows` how many rows
@@ -102,48 +89,94 @@ class Intervals(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """All numbers of a report.
+    """All numbers of a report, about a target of numbers or of classes.
 
     Attributes
     ----------
+    model : Model
     features : list of str
-    train : Rows
-    scored : Rows
-        Held-out rows or, where there are none, training rows; `held_out` says which.
-    predictions : ndarray
-        Of the scored rows.
+    unused : dict of str to str
+        Features that the model does not use, and why.
+    train, scored : Rows
+        Targets are numbers, or positions among the classes (−1 for one that the model does not
+        know). The scored rows are test rows; without them, training rows that the search held
+        out; without these too, all training rows.
+    outputs : ndarray of shape (m, k)
+        Predictions or probabilities of the scored rows, by models that had not seen them if
+        `held_out`.
+    row_numbers : ndarray of shape (m,)
+        Of the scored rows in the table that they come from, from 1.
+    tested, held_out : bool
+        Whether test rows were given; whether scored rows are rows that were not trained on.
+    unseen : str
+        What scores make of rows whose class the model does not know; "" without such rows.
     importances : ndarray of shape (d, 2)
-        Mean and standard deviation of the loss of R² when a feature is shuffled.
-    path : Path or None
+        Mean and standard deviation of the rise of the loss when a feature is shuffled, on test
+        rows or, without any, training rows.
     stages : Stages or None
     film : Film or None
         The moments of training that slices show.
     slices : list of Slice
     intervals : Intervals or None
-        Of a model that has them, where rows were held out.
+        Of a model that has them, where test rows were given.
     """
 
+    model: Model
     features: list[str]
+    unused: dict[str, str]
     train: Rows
     scored: Rows
+    outputs: np.ndarray
+    row_numbers: np.ndarray
+    tested: bool
     held_out: bool
-    predictions: np.ndarray
+    unseen: str
     importances: np.ndarray
-    path: Any = None
     stages: Stages | None = None
     film: Film | None = None
     slices: list[Slice] = field(default_factory=list)
     intervals: Intervals | None = None
 
     @property
-    def r2(self) -> float:
-        """R² on the rows that are scored."""
-        return float(r2_score(self.scored.y, self.predictions))
+    def measure(self) -> Measure:
+        """How outputs are scored."""
+        return self.model.measure
 
     @property
-    def mae(self) -> float:
-        """Mean absolute error on the rows that are scored."""
-        return float(mean_absolute_error(self.scored.y, self.predictions))
+    def scores(self) -> dict[str, float]:
+        """Scores of the scored rows, by name."""
+        return self.measure.scores(self.scored.y, self.outputs)
+
+    @property
+    def loss(self) -> float:
+        """Loss on the scored rows."""
+        return self.measure.loss(self.scored.y, self.outputs)
+
+    @property
+    def rows_name(self) -> str:
+        """What the scored rows are called."""
+        return "held-out rows" if self.held_out else "training rows"
+
+    @property
+    def probed(self) -> Rows:
+        """Rows for shuffles and stages: test rows or, without any, training rows."""
+        return self.scored if self.tested else self.train
+
+    @property
+    def probed_name(self) -> str:
+        """What these rows are called."""
+        return "held-out rows" if self.tested else "training rows"
+
+    @property
+    def order(self) -> list[int]:
+        """Columns of the features that the model uses, the most important first."""
+        ranked = np.argsort(-self.importances[:, 0], kind="stable")
+        return [int(j) for j in ranked if self.features[j] not in self.unused]
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """Of a target of numbers, shape (m,)."""
+        return self.outputs[:, 0]
 
     @property
     def residuals(self) -> np.ndarray:
@@ -164,46 +197,103 @@ def study(
     Parameters
     ----------
     estimator : fitted estimator or pipeline with one target
-    train, test : Rows
-        `test` is None where no rows were held out.
+    train : Rows
+        The rows it was trained on, with numbers or labels as targets.
+    test : Rows or None
+        Rows it has not seen. Without them, it is scored on the training rows that its search
+        held out, if it has such.
     features : list of str
     seed : int
         Of samples and shuffles.
     """
-    train, test = train.as_table(), None if test is None else test.as_table()
-    model = Model(estimator, float(train.y.mean()))
-    scored = train if test is None else test
-    importances = _importances(model, scored, seed)
-    order = np.argsort(-importances[:, 0])[:N_SLICES]
-    stages = film = moments = None
-    if model.tells_its_story:
-        few, known = scored.sample(MAX_ROWS, seed), train.sample(MAX_ROWS, seed)
-        stages = _stages(model, few, known)
-        moments = model.moments(stages.train_r2)
-        film = _film(model, moments, stages, few, known)
-    return Findings(
+    model = Model(estimator, train.y)
+    train = _read(model, train)
+    unseen = ""
+    if test is not None:
+        if model.measure.classes:
+            unseen = unseen_words(test.y, model.last.classes_, "held-out rows")
+        scored = _read(model, test)
+        outputs, rows = model.predict(scored.X), np.arange(len(scored.y))
+    else:
+        scored, outputs, rows = _evidence(model, train)
+    held_out = test is not None or model.story.held_out_rows.size > 0
+    probed = train if test is None else scored
+    unused = _unused(model, features)
+    importances = _importances(model, probed, seed)
+    stages = film = None
+    if model.has_stages:
+        known = train.sample(MAX_ROWS, seed)
+        few = None if test is None else scored.sample(MAX_ROWS, seed)
+        stages = _stages(model, known, few)
+        film = None if stages is None else _film(model, stages, known, few)
+    found = Findings(
+        model=model,
         features=features,
+        unused=unused,
         train=train,
         scored=scored,
-        held_out=test is not None,
-        predictions=model.predict(scored.X),
+        outputs=outputs,
+        row_numbers=rows + 1,
+        tested=test is not None,
+        held_out=held_out,
+        unseen=unseen,
         importances=importances,
-        path=model.path,
         stages=stages,
         film=film,
-        slices=[_slice(model, train, int(j), features[int(j)], moments, seed) for j in order],
-        intervals=None if test is None else _intervals(model, test),
+        intervals=None if test is None else _intervals(model, scored),
     )
+    for j in found.order[:N_SLICES]:
+        found.slices.append(_slice(model, train, j, features[j], film, seed))
+    return found
+
+
+def _read(model: Model, rows: Rows) -> Rows:
+    X, y = rows.as_table(model.schema)
+    return Rows(X, model.measure.read(y))
+
+
+def _evidence(model: Model, train: Rows) -> tuple[Rows, np.ndarray, np.ndarray]:
+    """Held-out rows of the search, their outputs and numbers; of all rows where there are none."""
+    rows, outputs = model.story.held_out_rows, model.story.held_out_outputs
+    if not len(rows) or outputs is None:
+        return train, model.predict(train.X), np.arange(len(train.y))
+    outputs = np.asarray(outputs, dtype=np.float64).reshape(len(rows), -1)
+    if rows.max() >= len(train.y) or not _same_rows(model, train.y[rows], outputs):
+        raise ValueError(
+            "X and y are not the rows that the model was trained on; give rows that it has not "
+            "seen as X_test and y_test"
+        )
+    return train.take(rows), outputs, rows
+
+
+def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
+    """Whether targets are those that the search has seen, as far as its residuals show it."""
+    residuals = getattr(model.last, "held_out_residuals_", None)
+    if residuals is None:
+        return bool(np.all(y >= 0))
+    known = outputs[:, 0] + np.ravel(residuals)
+    return bool(np.allclose(y, known, rtol=_ROUNDING, atol=_ROUNDING * np.abs(y).mean()))
+
+
+def _unused(model: Model, features: list[str]) -> dict[str, str]:
+    schema = model.schema
+    if schema is None:
+        return {}
+    return {
+        name: reading.dropped
+        for name, reading in zip(features, schema.readings, strict=True)
+        if reading.dropped
+    }
 
 
 def _intervals(model: Model, rows: Rows) -> Intervals | None:
-    """Intervals of held-out rows, and the share of them that they hold, for many coverages."""
-    if model.interval_facts is None:
+    """Intervals of test rows, and the share of them that they contain, for many coverages."""
+    facts = model.story.interval
+    if facts is None:
         return None
     ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
-    lower, upper, y = ends[:, 0], ends[:, 1], np.asarray(rows.y)[:, None]
+    lower, upper, y = ends[:, 0], ends[:, 1], rows.y[:, None]
     inside = (lower <= y) & (y <= upper)
-    facts = model.interval_facts
     return Intervals(
         COVERAGES,
         inside[:, :-1].mean(axis=0),
@@ -215,124 +305,83 @@ def _intervals(model: Model, rows: Rows) -> Intervals | None:
 
 
 def _importances(model: Model, rows: Rows, seed: int) -> np.ndarray:
-    """Loss of R² when one feature is shuffled: mean and standard deviation over repeats."""
-    model, n_entries = model.light()
+    """Rise of the loss when one feature is shuffled: mean and standard deviation over repeats."""
+    light, n_entries = model.light()
     n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
     rows = rows.sample(min(max(n_rows, 50), MAX_ROWS), seed)
     random = np.random.default_rng(seed)
-    base = r2_score(rows.y, model.predict(rows.X))
-    losses = np.empty((rows.X.shape[1], N_REPEATS))
+    base = model.measure.loss(rows.y, light.predict(rows.X))
+    if np.isnan(base):
+        return np.zeros((rows.X.shape[1], 2))
+    rises = np.empty((rows.X.shape[1], N_REPEATS))
     for j in range(rows.X.shape[1]):
-        predicted = model.predict(shuffled_along(rows.X, j, random)).reshape(N_REPEATS, -1)
-        losses[j] = [base - r2_score(rows.y, p) for p in predicted]
-    return np.stack([losses.mean(axis=1), losses.std(axis=1)], axis=1)
+        outputs = light.predict(shuffled_along(rows.X, j, N_REPEATS, random))
+        parts = np.split(outputs, N_REPEATS)
+        rises[j] = [model.measure.loss(rows.y, part) - base for part in parts]
+    return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
-def shuffled_along(X: pd.DataFrame, j: int, random: np.random.Generator) -> pd.DataFrame:
-    """`N_REPEATS` copies of the rows, one below the other, with column j shuffled in each."""
-    shuffled = pd.concat([X] * N_REPEATS, ignore_index=True)
-    orders = [random.permutation(len(X)) for _ in range(N_REPEATS)]
-    shuffled.isetitem(j, X.iloc[np.concatenate(orders), j].reset_index(drop=True))
-    return shuffled
-
-
-def _stages(model: Model, rows: Rows, train: Rows) -> Stages:
-    """The path's own log, and what its stages were worth on scored rows.
+def _stages(model: Model, train: Rows, test: Rows | None) -> Stages | None:
+    """The path's own log, and what its stages were worth on test rows.
 
     A model of several paths may have more stages than the path it shows; they keep step.
     """
-    staged = model.staged(rows.X)
-    start = np.full((1, len(rows.y)), model.mean)
-    steps = np.diff(np.concatenate([start, staged]), axis=0)
-    moved = np.sqrt((steps**2).mean(axis=1))
-    scored_r2 = np.array([r2_score(rows.y, p) for p in staged])
-    path, n = model.path, len(staged)
+    outputs = [_from_start(model, rows) for rows in (train, test) if rows is not None]
+    losses = [
+        np.array([model.measure.loss(rows.y, one) for one in stages])
+        for rows, stages in zip((train, test), outputs, strict=False)
+        if rows is not None
+    ]
+    if not np.all(np.isfinite(losses)):
+        return None
+    moved = np.sqrt((np.diff(outputs[-1], axis=0) ** 2).mean(axis=(1, 2)))
+    path, n = model.path, len(moved)
     shown = -(-np.arange(1, n + 1) * len(path) // n) - 1
     return Stages(
         bandwidth=path.bandwidths[shown],
         time=path.ends[shown],
-        train_r2=np.array([r2_score(train.y, p) for p in model.staged(train.X)]),
-        scored_r2=scored_r2,
-        gain=np.diff(np.append(r2_score(rows.y, start[0]), scored_r2)),
+        train_loss=losses[0],
+        scored_loss=losses[1] if test is not None else None,
         moved=moved / (moved.sum() or 1.0),
     )
 
 
-def _film(model: Model, moments: list[Moment], stages: Stages, rows: Rows, train: Rows) -> Film:
-    train_r2, scored_r2 = (
-        np.array([r2_score(part.y, p) for p in model.film(part.X, moments)])
-        for part in (train, rows)
-    )
+def _from_start(model: Model, rows: Rows) -> np.ndarray:
+    """Outputs before training and after every stage, (n_stages + 1, m, k)."""
+    staged = model.staged(rows.X)
+    return np.concatenate([np.broadcast_to(model.start, (1, *staged.shape[1:])), staged])
+
+
+def _film(model: Model, stages: Stages, train: Rows, test: Rows | None) -> Film:
+    loss = model.measure.loss
+    moments = model.moments(1.0 - stages.train_loss[1:] / (stages.train_loss[0] or 1.0))
+
+    def losses(part: Rows) -> np.ndarray:
+        return np.array([loss(part.y, outputs) for outputs in model.film(part.X, moments)])
+
     bandwidths = [
         stages.bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
         for moment in moments
     ]
-    return Film(train_r2, scored_r2, np.array(bandwidths), moments)
+    scored_loss = None if test is None else losses(test)
+    return Film(losses(train), scored_loss, np.array(bandwidths), moments)
 
 
-def _slice(
-    model: Model, train: Rows, j: int, feature: str, moments: list[Moment] | None, seed: int
-) -> Slice:
-    """f along feature j through the most typical training row, and through some others."""
-    grid, column, labels = points_along(train.X.iloc[:, j])
-    X = moved_along(train.X, [typical_row(train.X)], j, column)
-    values = model.predict(X)[None] if moments is None else model.film(X, moments)
-    some = np.random.default_rng(seed).permutation(len(train.y))[:N_OTHERS]
-    others = model.predict(moved_along(train.X, list(some), j, column))
-    known = train.X.iloc[:, j]
-    rug = known.dropna().to_numpy(dtype=float)[:MAX_ROWS] if labels is None else np.empty(0)
-    return Slice(feature, grid, values, labels, others.reshape(len(some), -1), rug)
-
-
-def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: Any) -> pd.DataFrame:
-    """Each of some rows with every one of these values in column j."""
-    repeated = X.iloc[np.repeat(rows, len(values))].reset_index(drop=True)
-    column = pd.Series(values)
-    repeated.isetitem(j, pd.concat([column] * len(rows), ignore_index=True))
-    return repeated
-
-
-def typical_row(X: pd.DataFrame) -> int:
-    """The row nearest to the medians of all numbers and to the most frequent other values."""
-    distance = np.zeros(len(X))
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j]
-        if is_number(column):
-            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-            known = np.where(np.isnan(values), 0.0, values)
-            spread = known.std() or 1.0
-            centre = np.nanmedian(values) if not np.isnan(values).all() else 0.0
-            distance += np.where(np.isnan(values), 1.0, ((known - centre) / spread) ** 2)
-        else:
-            modes = column.mode()
-            # Before pandas 3 a comparison with a missing value is missing, not False.
-            same = (
-                (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
-            )
-            distance += 1.0 - same
-    return int(np.argmin(distance))
-
-
-def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers, of which there are more than two values."""
-    return pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(
-        column.dtype
+def _slice(model: Model, train: Rows, j: int, feature: str, film: Film | None, seed: int) -> Slice:
+    """Outputs along feature j through the most typical training row, and through some others."""
+    column = train.X.iloc[:, j]
+    points = points_along(column)
+    X = moved_along(train.X, [typical_row(train.X)], j, points.values)
+    values = model.predict(X)[None] if film is None else model.film(X, film.moments)
+    random = np.random.default_rng(seed)
+    some = [int(i) for i in random.permutation(len(train.y))[:N_OTHERS]]
+    others = model.predict(moved_along(train.X, some, j, points.values))
+    known = places(column)
+    rug = np.empty(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]
+    return Slice(
+        feature,
+        points,
+        values,
+        others.reshape(len(some), len(points.grid), -1),
+        rug / points.unit[1],
     )
-
-
-def points_along(column: pd.Series) -> tuple[np.ndarray, Any, list[str] | None]:
-    """Where to ask along a column: places on an axis, values for the model, their labels."""
-    known = column.dropna()
-    if pd.api.types.is_datetime64_any_dtype(column.dtype) and len(known):
-        moments = pd.date_range(known.min(), known.max(), periods=SLICE_POINTS)
-        values = pd.Series(moments).astype(column.dtype)
-        return np.arange(SLICE_POINTS), values, [f"{moment:%Y-%m-%d %H:%M}" for moment in values]
-    if is_number(column):
-        low, high = np.quantile(known, [0.01, 0.99]) if len(known) else (0.0, 0.0)
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        grid = np.linspace(low, high, SLICE_POINTS)
-        return grid, grid, None
-    levels = list(known.value_counts().index[:MAX_LEVELS])
-    values = pd.Series(levels or [None], dtype=column.dtype)
-    return np.arange(len(values)), values, [str(level) for level in values]

@@ -8,16 +8,15 @@ import numpy as np
 
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report.findings import LEVEL, Findings, Intervals
-from bandfall.report.layout import figure, section
+from bandfall.report.layout import figure, grid, section
 
 MAX_BARS = 150  # rows whose intervals are drawn
 
 _WIDTHS = {
-    "constant": "Errors are about as large everywhere, so that intervals are equally wide, "
-    "but for rows far from the training rows, which get wider ones.",
-    "prediction": "Widths depend on the prediction: errors at similar predictions say how large "
-    "they are.",
-    "metric": "Widths depend on the place: errors at similar rows say how large they are.",
+    "constant": "All intervals are equally wide, except those of rows far from the training rows, "
+    "which are wider.",
+    "prediction": "Widths depend on the prediction: they follow the errors at similar predictions.",
+    "metric": "Widths depend on the row: they follow the errors at similar rows.",
 }
 
 
@@ -36,14 +35,14 @@ def interval_section(findings: Findings, target: str) -> str:
         "that the search had held out from the training rows."
     )
     body = _coverage(findings, found) + _rows(findings, found, target)
-    return section("intervals", "How sure it is", text, f'<div class="grid2">{body}</div>')
+    return section("intervals", "How sure it is", text, grid(body))
 
 
 def _coverage(findings: Findings, found: Intervals) -> str:
     chart = Chart(
         Axis("promised coverage", 0.0, 1.0), Axis("share of rows inside", 0.0, 1.0), "coverage"
     )
-    # What chance allows with so many rows, those held out by the search and those scored.
+    # What chance allows with this number of rows: those held out by the search, those scored.
     chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, found.n_rows)
     slack = 2.0 * np.sqrt(found.coverages * (1.0 - found.coverages) * chance)
     low, high = found.coverages - slack, found.coverages + slack
@@ -58,7 +57,7 @@ def _coverage(findings: Findings, found: Intervals) -> str:
     return figure(
         chart.svg(),
         "Do intervals hold what they promise?",
-        "On the dashed line they do; the band is what chance allows with so many rows.",
+        "On the dashed line they do; the band is what chance allows with this number of rows.",
     )
 
 
@@ -80,7 +79,7 @@ def _rows(findings: Findings, found: Intervals, target: str) -> str:
     outside = (y < lower) | (y > upper)
     for style, chosen in (("a", ~outside), ("b solid", outside)):
         tips = [
-            f"row {few[i] + 1}\n{target} {number(float(y[i]))}\n"
+            f"row {findings.row_numbers[few[i]]}\n{target} {number(float(y[i]))}\n"
             f"{number(float(lower[i]))} to {number(float(upper[i]))}"
             for i in np.flatnonzero(chosen)
         ]

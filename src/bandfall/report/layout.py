@@ -1,4 +1,4 @@
-"""What sections are made of: headings, figures, tables that can be sorted."""
+"""What pages are made of: the shell, sections, cards, figures, tables that can be sorted."""
 
 from __future__ import annotations
 
@@ -7,16 +7,65 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from bandfall.drawing import number
-from bandfall.report.findings import Findings
+import numpy as np
+
+from bandfall.drawing import POLICY, number, read_resource, style_sheet
+from bandfall.report.columns import MISSING, shown
+from bandfall.version import __version__
+
+_PACKAGE = "bandfall.report"
+LONGEST = 40  # letters of a cell; what is cut off shows as a tip
+N_COLOURS = 10  # of the style sheet
+_DASHES = ("", " dashed", " dotted")
+_LINKS = {
+    "score": "Score",
+    "path": "Path",
+    "scales": "Scales",
+    "calibration": "Calibration",
+    "confusion": "Confusion",
+    "slices": "Slices",
+    "what-if": "What if",
+    "features": "Features",
+    "gains": "Features in time",
+    "intervals": "Intervals",
+    "errors": "Errors",
+    "data": "Data",
+    "trials": "Trials",
+    "members": "Members",
+    "model": "Model",
+}
 
 
-def figure(svg: str, title: str, caption: str, key: Sequence[tuple[str, str]] = ()) -> str:
-    """A drawing with its title, key and caption."""
-    legend = "".join(f'<i class="{style}"></i><span>{escape(t)}</span>' for style, t in key)
-    legend = f'<p class="key">{legend}</p>' if legend else ""
+def page_shell(
+    *,
+    title: str,
+    kind: str,
+    header: str,
+    sections: Sequence[str],
+    data: str,
+    policy: str = POLICY,
+    style: str = "",
+    script: str = "",
+) -> str:
+    """A page about a model: head, links to its sections, tips, sorted tables, film."""
+    links = "".join(
+        f'<a href="#{name}">{link}</a>'
+        for name, link in _LINKS.items()
+        if any(f'<section id="{name}"' in one for one in sections)
+    )
     return (
-        f"<figure><h3>{escape(title)}</h3>{legend}{svg}<figcaption>{caption}</figcaption></figure>"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="generator" content="bandfall {__version__}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}: bandfall {kind}</title>"
+        f"<style>{style_sheet(_PACKAGE, 'page.css')}{style}</style>"
+        f"</head><body><header><h1>{escape(title)}</h1>{header}"
+        f'<nav aria-label="sections">{links}</nav></header>'
+        f"<main>{''.join(sections)}</main>"
+        f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
+        f'nothing.</footer><div id="tip" hidden></div>{data}'
+        f"<script>{read_resource(_PACKAGE, 'page.js')}{script}</script></body></html>\n"
     )
 
 
@@ -24,6 +73,42 @@ def section(name: str, title: str, text: str, body: str) -> str:
     """A heading that can be linked to, a sentence of guidance, and what it is about."""
     guide = f'<p class="dim">{text}</p>' if text else ""
     return f'<section id="{name}"><h2>{escape(title)}</h2>{guide}{body}</section>'
+
+
+def cards(shown: Sequence[tuple[str, str, str]]) -> str:
+    """Numbers in large type: style, value and label of each."""
+    items = "".join(
+        f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
+        for style, value, label in shown
+    )
+    return f'<div class="cards">{items}</div>'
+
+
+def key(entries: Sequence[tuple[str, str]]) -> str:
+    """A legend: style and name of each mark."""
+    marks = "".join(
+        f'<i class="{style}"></i><span>{escape(name)}</span>' for style, name in entries
+    )
+    return f'<p class="key">{marks}</p>' if marks else ""
+
+
+def class_style(position: int) -> str:
+    """Colour and dash of a class: no two of the first thirty look alike."""
+    dash = _DASHES[position // N_COLOURS % len(_DASHES)]
+    return f"class c{position % N_COLOURS}{dash}"
+
+
+def figure(svg: str, title: str, caption: str, entries: Sequence[tuple[str, str]] = ()) -> str:
+    """A drawing with its title, key and caption."""
+    return (
+        f"<figure><h3>{escape(title)}</h3>{key(entries)}{svg}"
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def grid(figures: str, columns: int = 2) -> str:
+    """Figures side by side."""
+    return f'<div class="grid{columns}">{figures}</div>'
 
 
 def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "") -> str:
@@ -39,14 +124,18 @@ def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "")
     )
 
 
-def number_cell(value: float) -> str:
-    """A cell that is sorted by its number."""
-    return f'<td data-value="{value:.6g}">{number(value)}</td>'
-
-
-def scored_rows(findings: Findings) -> str:
-    """What the rows behind scores are called."""
-    return "held-out rows" if findings.held_out else "training rows"
+def cell(value: Any, style: str = "") -> str:
+    """A cell: numbers are sorted as such, long text is cut and shows whole as a tip."""
+    mark = f' class="{style}"' if style else ""
+    real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
+    if real and np.isfinite(value):
+        return f'<td{mark} data-value="{value:.6g}">{number(float(value))}</td>'
+    text = shown(value)
+    if text == MISSING:
+        return f"<td{mark}>{MISSING}</td>"
+    cut = len(text) > LONGEST
+    tip = f' data-tip="{escape(text)}"' if cut else ""
+    return f"<td{mark}{tip}>{escape(text[: LONGEST - 1] + '…' if cut else text)}</td>"
 
 
 def json_script(name: str, value: Any) -> str:

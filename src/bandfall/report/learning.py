@@ -1,21 +1,22 @@
-"""What happened during training: bandwidth and error along time, and scale by scale."""
+"""What happened during training: bandwidth and loss along time, and scale by scale."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from html import escape
 
 import numpy as np
 
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report.findings import Findings
-from bandfall.report.layout import figure, scored_rows, section
+from bandfall.report.layout import figure, grid, section
 
 MAX_SCALES = 24
 
 
 def path_section(findings: Findings) -> str:
-    """Bandwidth and R² against training time."""
-    stages, path = findings.stages, findings.path
+    """Bandwidth and loss against training time."""
+    stages, path = findings.stages, findings.model.path
     if stages is None:
         return ""
     log = path.log
@@ -35,47 +36,52 @@ def path_section(findings: Findings) -> str:
 
     falling = Chart(x, Axis.around("bandwidth", bandwidths, log=True), "bandwidth over time")
     falling.steps(times, bandwidths, "a", tip=bandwidth_tip)
-    train_error = np.maximum(1.0 - np.append(log.r2, path.r2), 1e-9)
-    scored_r2 = np.append(stages.scored_r2[0] - stages.gain[0], stages.scored_r2)
-    scored_error = np.maximum(1.0 - scored_r2, 1e-9)
-    error_axis = Axis.around("1 − R²", train_error, scored_error, log=True)
-    remaining = Chart(x, error_axis, "1 − R² over time")
-    remaining.line(
-        times,
-        train_error,
-        "truth dashed",
-        tip=lambda t, e: f"time {number(t)}\ntraining R² {1 - e:.4f}",
-    )
-    remaining.line(
-        np.append(start, np.maximum(stages.time, start)),
-        scored_error,
-        "a",
-        tip=lambda t, e: f"time {number(t)}\n{scored_rows(findings)} R² {1 - e:.4f}",
-    )
     zero = (
         " The lowest step stands for bandwidth 0: from there on only the training points "
         "themselves move."
         if np.any(log.bandwidth == 0)
         else ""
     )
-    best = int(np.argmax(stages.scored_r2))
     body = figure(
         falling.svg(),
         "The bandwidth falls",
         f"From {number(float(path.bandwidths[0]))} to {number(float(path.bandwidths[-1]))} in "
         f"{len(path)} stages.{zero}",
-    ) + figure(
-        remaining.svg(),
-        "The error falls",
-        f"Best on {scored_rows(findings)}: {stages.scored_r2[best]:.4f} at bandwidth "
-        f"{number(float(stages.bandwidth[best]))}; at the end {stages.scored_r2[-1]:.4f}.",
-        [("truth", "training rows"), ("a", scored_rows(findings))],
-    )
+    ) + _losses(findings, x, start)
     text = (
-        "Training starts with a bandwidth as wide as the data and narrows it whenever R² rises "
-        f"too slowly. It ended because {escape(path.status.explanation)}."
+        "Training starts with a bandwidth as wide as the data and narrows it whenever training "
+        "slows down. "
     )
-    return section("path", "The path of training", text, f'<div class="grid2">{body}</div>')
+    if findings.measure.classes:
+        text += "Rows held out from the training rows decided where to stop."
+    else:
+        text += f"It ended because {escape(path.status.explanation)}."
+    return section("path", "The path of training", text, grid(body))
+
+
+def _losses(findings: Findings, x: Axis, start: float) -> str:
+    """The loss over time, on training rows and on test rows."""
+    stages, measure = findings.stages, findings.measure
+    assert stages is not None
+    times = np.append(start, np.maximum(stages.time, start))
+    lines = [("truth dashed", "training rows", np.maximum(stages.train_loss, 1e-9))]
+    caption = f"At the end {measure.words(float(stages.train_loss[-1]))} on training rows."
+    if stages.scored_loss is not None:
+        lines.append(("a", "held-out rows", np.maximum(stages.scored_loss, 1e-9)))
+        best = int(np.argmin(stages.scored_loss[1:]))
+        words, last = (measure.words(float(stages.scored_loss[i])) for i in (best + 1, -1))
+        at = number(float(stages.bandwidth[best]))
+        caption = f"Best on held-out rows: {words} at bandwidth {at}; at the end {last}."
+
+    def tip(rows: str) -> Callable[[float, float], str]:
+        return lambda time, loss: f"time {number(time)}\n{measure.words(loss)} on {rows}"
+
+    axis = Axis.around(measure.loss_name, *(loss for *_, loss in lines), log=True)
+    chart = Chart(x, axis, f"{measure.loss_name} over time")
+    for style, name, loss in lines:
+        chart.line(times, loss, style, tip=tip(name))
+    key = [(style.split()[0], name) for style, name, *_ in lines]
+    return figure(chart.svg(), "The error falls", caption, key)
 
 
 def scale_section(findings: Findings) -> str:
@@ -83,13 +89,16 @@ def scale_section(findings: Findings) -> str:
     stages = findings.stages
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
         return ""
+    name = findings.measure.name
+    gain = stages.gain
     first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would flatten all others
     note = ""
     if first:
+        worth = "" if gain is None else f" and changed {name} by {_change(findings, gain[0]):+.3f}"
         note = (
-            f" The first and widest stage, bandwidth {number(float(stages.bandwidth[0]))}, is left "
-            f"out of the charts: it alone made {stages.moved[0]:.0%} of all movement and changed "
-            f"R² by {stages.gain[0]:+.3f}."
+            f" The charts leave out the first and widest stage, bandwidth "
+            f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
+            f"movement{worth.replace('-', '−')}."
         )
     # Stages are as long as the solver needs; equal steps in bandwidth are what compares.
     bandwidth = _positive(stages.bandwidth)[first:]
@@ -97,11 +106,10 @@ def scale_section(findings: Findings) -> str:
     n_scales = max(3, min(MAX_SCALES, len(bandwidth) // 2))
     edges = np.geomspace(high, low, n_scales + 1)
     places = np.searchsorted(-edges, -bandwidth) - 1
-    moved, gain = (
-        np.bincount(places, weights=values[first:], minlength=n_scales)
-        for values in (stages.moved, stages.gain)
-    )
     x = Axis("bandwidth, from wide to narrow", high, low, log=True)
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return np.bincount(places, weights=values[first:], minlength=n_scales)
 
     def bars(label: str, axis: Axis, values: np.ndarray, styles: list[str]) -> str:
         tips = [
@@ -110,22 +118,35 @@ def scale_section(findings: Findings) -> str:
         ]
         return Chart(x, axis, label).bars(edges, values, styles, tips).rule(y=0.0).svg()
 
+    moved = summed(stages.moved)
     share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
-    change = Axis.around("change of R²", gain, [0.0])
     body = figure(
         bars("share of all movement", share, moved, ["a"] * n_scales),
         "How much each scale moved the predictions",
         "Root-mean-square change of predictions in each range of bandwidths, as a share of all.",
-    ) + figure(
-        bars("change of R²", change, gain, ["good" if g >= 0 else "bad" for g in gain]),
-        f"What each scale was worth on {scored_rows(findings)}",
-        "Wide bandwidths learn the broad shape; where bars turn red, the detail learned was noise.",
-        [("good", "R² rose"), ("bad", "R² fell")],
     )
+    if gain is not None:
+        gains = summed(gain)
+        change = _change(findings, gains)
+        body += figure(
+            bars(
+                f"change of {name}",
+                Axis.around(f"change of {name}", change, [0.0]),
+                change,
+                ["good" if one >= 0 else "bad" for one in gains],
+            ),
+            "What each scale was worth on held-out rows",
+            "Wide bandwidths learn the broad shape; where bars turn red, the detail learned was "
+            "noise.",
+            [("good", "better"), ("bad", "worse")],
+        )
     text = f"Bandwidths are distances between rows in the space of the (scaled) features.{note}"
-    return section(
-        "scales", "What was learned at which scale", text, f'<div class="grid2">{body}</div>'
-    )
+    return section("scales", "What was learned at which scale", text, grid(body))
+
+
+def _change(findings: Findings, gain: np.ndarray) -> np.ndarray:
+    """What a fall of the loss means for the score: R² rises, log-loss falls."""
+    return findings.measure.score(-gain) - findings.measure.score(0.0)
 
 
 def _positive(bandwidths: np.ndarray) -> np.ndarray:

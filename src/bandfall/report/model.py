@@ -1,4 +1,4 @@
-"""A fitted estimator as a report asks it: with tables, now and at earlier moments of training."""
+"""A fitted estimator as a report uses it: with tables, now and at earlier moments of training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
+from bandfall.encoding import Schema
 from bandfall.estimators._reading import last_step, steps_before, story_of
+from bandfall.report.columns import is_number
+from bandfall.report.scores import Classes, Measure, Numbers
 
 MAX_MOMENTS = 30
 MAX_CUT_ROWS = 1000  # training rows up to which a path is cut between its stages
@@ -25,7 +29,7 @@ class Moment:
     Attributes
     ----------
     stage : int
-        The last stage that is complete; −1 is the start, the mean of the target.
+        The last stage that is complete; −1 is the start.
     part : Path or None
         What a further stage had added by then.
     """
@@ -35,58 +39,72 @@ class Moment:
 
 
 class Model:
-    """A fitted estimator or pipeline with one target, asked through its public methods.
+    """A fitted estimator or pipeline with one target, used through its public methods.
+
+    Outputs have shape (m, k): a prediction, or the probabilities of k classes.
 
     Parameters
     ----------
     estimator : fitted estimator or pipeline
-    mean : float
-        Of the training target: what is predicted before training.
+    y : array-like of shape (n,)
+        The training target, whose mean is predicted before training.
     """
 
-    def __init__(self, estimator: Any, mean: float):
-        self._estimator, self.mean = estimator, mean
+    def __init__(self, estimator: Any, y: Any):
+        self._estimator = estimator
         self._names = getattr(estimator, "feature_names_in_", None)
         self.last, self._before = last_step(estimator), steps_before(estimator)
         self.story = story_of(estimator)
         path = self.story.path
         self.path: Any = path if path is not None and len(path) else None
+        classes = is_classifier(self.last)
+        self.measure: Measure = (
+            Classes(self.last.classes_, self.last.prior_) if classes else Numbers()
+        )
+        self._y = y
+        self.start = self.measure.start(self.measure.read(y))
+        self._method = "predict_proba" if classes else "predict"
 
     @property
-    def tells_its_story(self) -> bool:
-        """Whether earlier stages of training can be asked; those of a compressed path cannot."""
-        known = self.path is not None and hasattr(self.last, "staged_predict")
+    def schema(self) -> Schema | None:
+        """What the model takes the columns for, if it takes tables as they are."""
+        if self._before is not None or not self.story.encoders:
+            return None
+        return next(iter(self.story.encoders.values())).schema
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether it can predict as of earlier stages; a compressed path cannot."""
+        known = self.path is not None and hasattr(self.last, f"staged_{self._method}")
         return known and not np.isnan(self.path.stages[0].time)
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
-        """Predictions, shape (m,)."""
-        return np.ravel(self._estimator.predict(self._named(X)))
+        """Outputs, shape (m, k)."""
+        outputs = getattr(self._estimator, self._method)(self._named(X))
+        return np.asarray(outputs, dtype=np.float64).reshape(len(X), -1)
 
     def staged(self, X: pd.DataFrame) -> np.ndarray:
-        """Predictions after every stage, (n_stages, m)."""
-        return np.array([np.ravel(p) for p in self.last.staged_predict(self._inner(X))])
-
-    @property
-    def interval_facts(self) -> dict[str, Any] | None:
-        """How intervals were learned; None for models without them."""
-        return self.story.interval
+        """Outputs after every stage, (n_stages, m, k)."""
+        stages = getattr(self.last, f"staged_{self._method}")(self._inner(X))
+        return np.array([np.reshape(one, (len(X), -1)) for one in stages], dtype=np.float64)
 
     def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
         """Both ends for every coverage, (m, 2, c); infinite where rows were too few for one."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of odd values the predictions told already
+            warnings.simplefilter("ignore")  # predictions have warned already
             ends = self.last.predict_interval(self._inner(X), coverages)
         return np.asarray(ends).reshape(len(X), 2, -1)
 
-    def moments(self, train_r2: np.ndarray) -> list[Moment]:
-        """Moments about evenly apart in training R², given R² after every stage.
+    def moments(self, learned: np.ndarray) -> list[Moment]:
+        """Moments about evenly apart in the share of the training loss that is learned.
 
-        Where no stage ends near enough, the path is cut there, if it can be.
+        `learned` is that share after every stage. Where no stage ends near enough, the path is
+        cut there, if it can be.
         """
-        ends = np.append(0.0, train_r2)
-        levels = np.linspace(0.0, float(train_r2[-1]), MAX_MOMENTS)
+        ends = np.append(0.0, learned)
+        levels = np.linspace(0.0, float(learned[-1]), MAX_MOMENTS)
         nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
-        ended = {-1, len(train_r2) - 1}
+        ended = {-1, len(learned) - 1}
         cuts = []
         for level, end in zip(levels[1:-1], nearest[1:-1], strict=True):
             if abs(ends[end] - level) > 0.5 * levels[1] and self._can_be_cut:
@@ -104,15 +122,14 @@ class Model:
         return Moment(len(cut) - 2, part)
 
     def film(self, X: pd.DataFrame, moments: list[Moment]) -> np.ndarray:
-        """Predictions at every moment, (n_moments, m)."""
-        rows = self._inner(X)
-        start = np.full((1, len(X)), self.mean)
-        staged = np.concatenate([start, self.staged(X)])
-        predictions = staged[[moment.stage + 1 for moment in moments]]
-        for values, moment in zip(predictions, moments, strict=True):
+        """Outputs at every moment, (n_moments, m, k)."""
+        rows, staged = self._inner(X), self.staged(X)
+        start = np.broadcast_to(self.start, (1, *staged.shape[1:]))
+        outputs = np.concatenate([start, staged])[[moment.stage + 1 for moment in moments]]
+        for values, moment in zip(outputs, moments, strict=True):
             if moment.part is not None:
-                values += moment.part.evaluate(np.asarray(rows, dtype=moment.part.X.dtype))[:, 0]
-        return predictions
+                values += moment.part.evaluate(np.asarray(rows, dtype=moment.part.X.dtype))
+        return outputs
 
     def light(self) -> tuple[Model, int]:
         """Nearly the same model with few bandwidths, and the entries one prediction takes."""
@@ -121,7 +138,7 @@ class Model:
         last = self.last._compressed(LIGHT_TOLERANCE)
         pipeline = self._before is not None
         estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
-        return Model(estimator, self.mean), sum(
+        return Model(estimator, self._y), sum(
             len(path) * len(path.X) for path in story_of(last).paths
         )
 
@@ -139,5 +156,8 @@ class Model:
         return rows if self._before is None else self._before.transform(rows)
 
     def _named(self, X: pd.DataFrame) -> Any:
-        """The table, or its numbers for a model that was trained without names."""
-        return X.to_numpy(dtype=np.float64) if self._names is None else X
+        """The table, or its values for a model that was trained without names."""
+        if self._names is not None:
+            return X
+        numbers = all(is_number(X.iloc[:, j]) for j in range(X.shape[1]))
+        return X.to_numpy(dtype=np.float64 if numbers else object, na_value=np.nan)

@@ -1,22 +1,30 @@
-"""The page: sections put together with their style and script, everything inside one file."""
+"""The report: sections put together into one page, to be saved or shown in a notebook."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Any
 
-from bandfall.drawing import POLICY, number, read_resource, style_sheet
-from bandfall.report.errors import error_section
-from bandfall.report.features import data_section, film_data, importance_section, slice_section
-from bandfall.report.findings import Findings
-from bandfall.report.intervals import interval_section
-from bandfall.report.layout import scored_rows, section
-from bandfall.report.learning import path_section, scale_section
-from bandfall.report.score import score_section, trial_section
-from bandfall.version import __version__
+import numpy as np
+import pandas as pd
+from sklearn.base import is_classifier
 
-_PACKAGE = "bandfall.report"
+from bandfall.encoding import Table
+from bandfall.estimators._reading import last_step, training_rows_of
+from bandfall.persistence.atomic import write_atomically
+from bandfall.report.columns import Rows
+from bandfall.report.errors import error_sections
+from bandfall.report.features import data_section, importance_section, slice_section
+from bandfall.report.findings import Findings, study
+from bandfall.report.intervals import interval_section
+from bandfall.report.layout import page_shell, section
+from bandfall.report.learning import path_section, scale_section
+from bandfall.report.score import result_cards, score_section, trial_section
+
+NOTEBOOK_HEIGHT = 900
 
 
 def render_page(
@@ -27,7 +35,6 @@ def render_page(
     details: dict[str, str],
     rivals: Sequence[Any] = (),
     model_name: str = "bandfall",
-    selection: dict[str, Any] | None = None,
 ) -> str:
     """The report as HTML.
 
@@ -38,12 +45,11 @@ def render_page(
         Name of the target and of the file it came from.
     details : dict of str to str
         Further lines about the model, for the last section.
-    rivals : sequence of RivalScore
+    rivals : sequence of RivalScore or ClassRivalScore
         Including the model itself, under `model_name`.
-    selection : dict of arrays, optional
-        `BandfallRegressor.selection_`.
     """
-    slices, lines = slice_section(findings, target)
+    slices, film = slice_section(findings, target)
+    lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
     sections = [
         score_section(findings, rivals, model_name),
         path_section(findings),
@@ -51,99 +57,147 @@ def render_page(
         slices,
         importance_section(findings),
         interval_section(findings, target),
-        error_section(findings, target),
+        *error_sections(findings, target),
         data_section(findings, target),
-        trial_section(selection),
-        model_section(details),
+        trial_section(findings),
+        section("model", "The model", "", f"<dl>{lines}</dl>"),
     ]
     return page_shell(
         title=f"Predicting {target}",
         kind="report",
-        header=f'<div class="dim">from {len(findings.features)} features of '
-        f"<code>{escape(source)}</code></div>{result_cards(findings)}",
+        header=header(findings, source),
         sections=sections,
-        data=film_data(findings, lines),
+        data=film,
     )
 
 
-def page_shell(
-    *,
-    title: str,
-    kind: str,
-    header: str,
-    sections: Sequence[str],
-    data: str,
-    policy: str = POLICY,
-    style: str = "",
-    script: str = "",
-) -> str:
-    """A page about a model: head, links to its sections, tips, sorted tables, film."""
-    links = "".join(
-        f'<a href="#{name}">{link}</a>'
-        for name, link in _LINKS.items()
-        if any(f'<section id="{name}"' in one for one in sections)
-    )
+def header(findings: Findings, source: str) -> str:
+    """What stands below the title: where the rows come from, and the few numbers."""
+    n_classes = len(findings.measure.classes)
+    classes = f"{n_classes} classes, " if n_classes else ""
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="generator" content="bandfall {__version__}">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}: bandfall {kind}</title>"
-        f"<style>{style_sheet(_PACKAGE, 'page.css')}{style}</style>"
-        f"</head><body><header><h1>{escape(title)}</h1>{header}"
-        f'<nav aria-label="sections">{links}</nav></header>'
-        f"<main>{''.join(sections)}</main>"
-        f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
-        f'nothing.</footer><div id="tip" hidden></div>{data}'
-        f"<script>{read_resource(_PACKAGE, 'page.js')}{script}</script></body></html>\n"
+        f'<div class="dim">{classes}from {len(findings.features)} features of '
+        f"<code>{escape(source)}</code></div>{result_cards(findings)}"
     )
 
 
-_LINKS = {
-    "score": "Score",
-    "path": "Path",
-    "scales": "Scales",
-    "calibration": "Calibration",
-    "confusion": "Confusion",
-    "slices": "Slices",
-    "what-if": "What if",
-    "features": "Features",
-    "gains": "Features in time",
-    "intervals": "Intervals",
-    "errors": "Errors",
-    "data": "Data",
-    "trials": "Trials",
-    "members": "Members",
-    "model": "Model",
-}
+@dataclass(frozen=True)
+class Report:
+    """A page about a model; a notebook shows it.
+
+    Attributes
+    ----------
+    html : str
+        The whole page, which loads nothing.
+    findings : Findings
+        The numbers behind it.
+    """
+
+    html: str
+    findings: Findings
+
+    def save(self, file: str | Path) -> None:
+        """Write the page, whole or not at all."""
+        write_atomically(Path(file), self.html.encode())
+
+    def __repr__(self) -> str:
+        found = self.findings
+        if np.isnan(found.loss):
+            words = f"{found.measure.name} not defined"
+        else:
+            words = found.measure.words(found.loss)
+        n_rows = len(np.unique(found.row_numbers))
+        return f"<Report: {words} on {n_rows:,} {found.rows_name}>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="bandfall report" '
+            f'style="width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"></iframe>'
+        )
 
 
-def result_cards(findings: Findings) -> str:
-    """The few numbers at the top of the page."""
-    shown = [
-        ("main", f"{findings.r2:.3f}", f"R² on {scored_rows(findings)}"),
-        ("", number(findings.mae), "mean absolute error"),
-        ("", f"{len(findings.train.y):,}", "training rows"),
-    ]
-    if findings.held_out:
-        shown.append(("", f"{len(findings.scored.y):,}", "held-out rows"))
-    if findings.path is not None:
-        first, last = findings.path.bandwidths[[0, -1]]
-        shown.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
-        shown.append(("", f"{findings.path.r2:.3f}", "training R²"))
-    return cards(shown)
+def report_on(
+    estimator: Any,
+    file: str | Path | None = None,
+    X: Any = None,
+    y: Any = None,
+    *,
+    X_test: Any = None,
+    y_test: Any = None,
+    target: str = "y",
+    seed: int = 0,
+) -> Report:
+    """A page about a fitted estimator or pipeline with one target, of numbers or classes.
 
+    Parameters
+    ----------
+    estimator : fitted estimator or pipeline
+    file : path, optional
+        Where to write the page.
+    X, y : array-like or frame, optional
+        The rows it was trained on. Pipelines and models loaded from files need them.
+    X_test, y_test : array-like or frame, optional
+        Rows it has not seen, to score it on.
+    target : str
+        What the target is called.
+    seed : int
+        Of samples and shuffles.
 
-def cards(shown: Sequence[tuple[str, str, str]]) -> str:
-    """Numbers in large type: style, value and label of each."""
-    items = "".join(
-        f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
-        for style, value, label in shown
+    Returns
+    -------
+    Report
+    """
+    if (X_test is None) != (y_test is None):
+        raise ValueError("give both X_test and y_test, or neither")
+    if (X is None) != (y is None):
+        raise ValueError("give both X and y, or neither")
+    last = last_step(estimator)
+    if X is None:
+        known = training_rows_of(estimator)
+        if known is None:
+            raise ValueError(
+                "this model does not have its training rows, as pipelines and models from files: "
+                "call report(file, X, y) with the rows it was trained on"
+            )
+        X, y = known
+    classes = is_classifier(last)
+    train = _rows(X, y, classes)
+    test = None if X_test is None else _rows(X_test, y_test, classes)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = getattr(X, "columns", None) if isinstance(X, pd.DataFrame) else None
+    if names is None:
+        names = [f"feature {j + 1}" for j in range(_width(train))]
+    parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
+    findings = study(estimator, train, test, [str(name) for name in names], seed=seed)
+    page = render_page(
+        findings,
+        target=target,
+        source="rows given in Python",
+        details={"estimator": type(last).__name__, "parameters": parameters},
     )
-    return f'<div class="cards">{items}</div>'
+    report = Report(page, findings)
+    if file is not None:
+        report.save(file)
+    return report
 
 
-def model_section(details: dict[str, str]) -> str:
-    """Lines about the model, at the end of the page."""
-    lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
-    return section("model", "The model", "", f"<dl>{lines}</dl>")
+def _width(rows: Rows) -> int:
+    """Number of features."""
+    return rows.X.width if isinstance(rows.X, Table) else rows.X.shape[1]
+
+
+def _rows(X: Any, y: Any, classes: bool) -> Rows:
+    if hasattr(X, "to_pandas"):  # polars and its like
+        X = X.to_pandas()
+    if not isinstance(X, pd.DataFrame | Table):
+        X = pd.DataFrame(X if isinstance(X, dict) else np.asarray(X))
+    target = np.asarray(y) if classes else np.asarray(y, dtype=float)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1 or len(target) != len(X):
+        raise ValueError(
+            f"a report is about one target, one value a row; got y of shape {target.shape} for "
+            f"{len(X)} rows"
+        )
+    return Rows(X, target)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bandfall.drawing import number, ranking
 from bandfall.report.findings import Findings
-from bandfall.report.layout import figure, number_cell, section, sortable_table
+from bandfall.report.layout import cards, cell, figure, section, sortable_table
+from bandfall.report.scores import Classes, decimals
 
 MAX_TRIALS = 12
 LOWEST_R2 = -0.2  # longer bars to the left would squeeze all others
@@ -25,88 +26,199 @@ TRIAL_COLUMNS = {
 }
 
 
+class _Race(NamedTuple):
+    """How rivals are compared, for a target of numbers or of classes.
+
+    Attributes
+    ----------
+    value, losses : str
+        Attributes of a rival: its score, and its loss at each held-out row.
+    sign : float
+        What a difference of losses means for the score.
+    columns : dict of str to str
+        Further attributes by their heads.
+    title, caption, text : str
+    """
+
+    value: str
+    losses: str
+    sign: float
+    columns: dict[str, str]
+    title: str
+    caption: str
+    text: str
+
+
+_NUMBERS = _Race(
+    "r2",
+    "squared_errors",
+    -1.0,
+    {"MAE": "mae", "fit, s": "seconds", "rows": "n_rows"},
+    "R², higher is better",
+    "1 is perfect; 0 is predicting the mean.",
+    "Kernel ridge regression chooses bandwidth and penalty by cross-validation, on at most 1,000 "
+    "rows. MAE is the mean absolute error.",
+)
+_CLASSES = _Race(
+    "log_loss",
+    "losses",
+    1.0,
+    {
+        "AUC": "auc",
+        "accuracy": "accuracy",
+        "calibration error": "calibration_error",
+        "fit, s": "seconds",
+    },
+    "Log-loss, lower is better",
+    "",
+    "",
+)
+
+
+def result_cards(findings: Findings) -> str:
+    """The few numbers at the top of the page."""
+    scores, rows = findings.scores, findings.rows_name
+    if isinstance(findings.measure, Classes):
+        shown = [
+            ("main", decimals(scores["log_loss"]), f"log-loss on {rows}"),
+            ("", f"{scores['accuracy']:.1%}", "of them right"),
+            ("", decimals(scores["auc"]), "AUC"),
+            ("", decimals(scores["calibration_error"]), "calibration error"),
+        ]
+    else:
+        shown = [
+            ("main", decimals(scores["r2"]), f"R² on {rows}"),
+            ("", number(scores["mae"]), "mean absolute error"),
+        ]
+    if not findings.held_out:  # no score to be proud of
+        shown = [("", value, label) for _, value, label in shown]
+    shown.append(("", f"{len(findings.train.y):,}", "training rows"))
+    if findings.held_out:
+        shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
+    path = findings.model.path
+    if path is not None:
+        first, last = path.bandwidths[[0, -1]]
+        shown.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
+    return cards(shown)
+
+
 def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
-    """R² of the model and its rivals on the same rows."""
+    """The score of the model, and those of its rivals on the same rows."""
+    text = _meaning(findings)
     if not findings.held_out:
+        honest = (
+            "No rows were held out: all numbers on this page are about training rows, and errors "
+            "on new rows are larger. Give test rows (<code>X_test</code> and <code>y_test</code>, "
+            "or <code>--test-fraction 0.2</code>) to score the model."
+        )
+        return section("score", "Score", honest, "")
+    n_rows = len(np.unique(findings.row_numbers))
+    if not findings.tested:
         text = (
-            "No rows were held out, so that there is nothing to score honestly: train with "
-            "<code>--test-fraction 0.2</code>."
+            f"{findings.measure.words(findings.loss)} on {n_rows:,} held-out rows: no test rows "
+            "were given, so these are training rows that the search held out, predicted by models "
+            f"that had not seen them. {text}"
         )
         return section("score", "Score", text, "")
-    if not rivals:
-        text = f"R² {findings.r2:.4f} on {len(findings.scored.y):,} held-out rows."
-        return section("score", "Score", text, "")
-    ordered = sorted(rivals, key=lambda one: -one.r2)
-    ours = next((one for one in rivals if one.name == name), None)
-    variance = float(np.var(findings.scored.y)) or 1.0
-    drawing = ranking(
-        [one.name for one in ordered],
-        [max(one.r2, LOWEST_R2) for one in ordered],
-        ["a" if one.name == name else "soft" for one in ordered],
-        [f"{o.name}\nR² {o.r2:.4f}\nmean absolute error {number(o.mae)}" for o in ordered],
-        "R² of all models",
-        errors=[_standard_error(one.squared_errors, variance) for one in ordered],
-    )
-    rows = [
-        f"<tr{' class=ours' if one.name == name else ''}><td>{escape(one.name)}</td>"
-        f"{number_cell(one.r2)}<td>{_verdict(one, ours, variance)}</td>"
-        f"{number_cell(one.mae)}"
-        f'<td>{one.seconds:.2f}</td><td data-value="{one.n_rows}">{one.n_rows:,}</td></tr>'
-        for one in ordered
-    ]
-    heads = ("model", "R²", "difference", "MAE", "fit, s", "rows")
-    table = f'<figure class="below">{sortable_table(heads, rows)}</figure>'
-    picture = figure(
-        drawing,
-        "R², higher is better",
-        "1 is perfect; 0 is predicting the mean. Lines reach one standard error over held-out rows "
-        "to either side.",
-    )
+    if findings.unseen:
+        text = f"{escape(findings.unseen)}. {text}"
+    if not rivals or np.isnan(findings.loss):
+        words = f"{findings.measure.words(findings.loss)} on {n_rows:,} held-out rows."
+        return section("score", "Score", f"{words} {text}", "")
+    race = _CLASSES if isinstance(findings.measure, Classes) else _NUMBERS
     text = (
         f"Every model was trained on the same rows with its usual settings and scored on the same "
-        f"{len(findings.scored.y):,} held-out rows. Kernel ridge regression chooses bandwidth and "
-        "penalty by cross-validation, on at most 1,000 rows. MAE is the mean absolute error. Two "
-        "models differ clearly where their errors on the same rows do, by more than two standard "
-        "errors of the mean difference."
+        f"{n_rows:,} held-out rows. {race.text} {text} Two models differ clearly if the mean "
+        "difference of their losses on the same rows is more than two standard errors."
     )
-    body = f'<div class="narrow">{picture}{table}</div>'
-    return section("score", "Score, with rivals", text, body)
+    return section("score", "Score, with rivals", text, _race(findings, race, rivals, name))
 
 
-def _standard_error(squared_errors: np.ndarray | None, variance: float) -> float:
-    """Of R², from the spread of squared errors over held-out rows."""
-    if squared_errors is None or len(squared_errors) < 2:
-        return 0.0
-    return float(squared_errors.std(ddof=1) / np.sqrt(len(squared_errors)) / variance)
-
-
-def _verdict(one: Any, ours: Any, variance: float) -> str:
-    """How R² of a rival differs from that of this model, if it does clearly."""
-    if ours is None or one is ours or one.squared_errors is None or ours.squared_errors is None:
+def _meaning(findings: Findings) -> str:
+    """What scores of classes are."""
+    measure = findings.measure
+    if not isinstance(measure, Classes):
         return ""
-    paired = ours.squared_errors - one.squared_errors
-    difference, margin = paired.mean() / variance, 2.0 * _standard_error(paired, variance)
+    prior = float(-np.log(np.maximum(measure.prior, 1e-15)) @ measure.prior)
+    return (
+        "Log-loss is the mean of −log of the probability of the true class: 0 is certain and "
+        f"right; the shares of the classes alone have {prior:.3f}. AUC is the probability that a "
+        "row of a class gets a higher probability of this class than a row of another class. The "
+        "calibration error is the mean distance between probabilities and shares of right rows."
+    )
+
+
+def _race(findings: Findings, race: _Race, rivals: Sequence[Any], name: str) -> str:
+    """Bars and a table of all models."""
+    ordered = sorted(rivals, key=lambda one: race.sign * getattr(one, race.value))
+    ours = next((one for one in rivals if one.name == name), None)
+    unit = 1.0 if race is _CLASSES else float(np.var(findings.scored.y)) or 1.0
+    values = [getattr(one, race.value) for one in ordered]
+    drawing = ranking(
+        [one.name for one in ordered],
+        values if race is _CLASSES else [max(value, LOWEST_R2) for value in values],
+        ["a" if one.name == name else "soft" for one in ordered],
+        [
+            f"{one.name}\n{findings.measure.name} {value:.4f}"
+            for one, value in zip(ordered, values, strict=True)
+        ],
+        f"{findings.measure.name} of all models",
+        errors=[_standard_error(getattr(one, race.losses), unit) for one in ordered],
+    )
+    rows = []
+    for one, value in zip(ordered, values, strict=True):
+        mark = " class=ours" if one.name == name else ""
+        cells = "".join(cell(getattr(one, attribute)) for attribute in race.columns.values())
+        verdict = _verdict(one, ours, race, unit)
+        rows.append(f"<tr{mark}>{cell(one.name)}{cell(value)}<td>{verdict}</td>{cells}</tr>")
+    heads = ["model", findings.measure.name, "difference", *race.columns]
+    picture = figure(
+        drawing,
+        race.title,
+        f"{race.caption} Lines reach one standard error over held-out rows to either side.",
+    )
+    table = f'<figure class="below">{sortable_table(heads, rows)}</figure>'
+    return f'<div class="narrow">{picture}{table}</div>'
+
+
+def _standard_error(losses: np.ndarray | None, unit: float) -> float:
+    """Of a score, from the spread of losses over held-out rows."""
+    if losses is None or len(losses) < 2:
+        return 0.0
+    return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)
+
+
+def _verdict(one: Any, ours: Any, race: _Race, unit: float) -> str:
+    """How the score of a rival differs from that of this model, if it does clearly."""
+    if ours is None or one is ours:
+        return ""
+    theirs, own = getattr(one, race.losses), getattr(ours, race.losses)
+    if theirs is None or own is None:
+        return ""
+    paired = theirs - own
+    difference = race.sign * float(paired.mean()) / unit
+    margin = 2.0 * _standard_error(paired, unit)
     if abs(difference) <= margin:
         return "no clear difference"
     return f"{difference:+.3f} ± {margin:.3f}".replace("-", "−")
 
 
-def trial_section(
-    selection: dict[str, np.ndarray] | None,
-    measure: tuple[str, str] = ("score", "R² on held-out rows"),
-) -> str:
-    """What a model that tunes itself has tried, best first; `measure` is shown last."""
+def trial_section(findings: Findings) -> str:
+    """What a model that tunes itself has tried, best first."""
+    selection = findings.model.story.selection
     if not selection or not len(selection.get("loss", ())):
         return ""
     order = np.argsort(selection["loss"], kind="stable")
-    columns = TRIAL_COLUMNS | dict([measure])
+    last = "loss" if isinstance(findings.measure, Classes) else "score"
+    columns = TRIAL_COLUMNS | {last: f"{findings.measure.name} on held-out rows"}
     shown = [name for name in columns if name in selection]
     # Trials on more rows decide: the best of those was taken.
     n_rows = np.asarray(selection.get("n_rows", np.zeros(len(order))))
     taken = next(i for i in order if n_rows[i] == n_rows.max())
+    listed = [int(i) for i in order[:MAX_TRIALS]]
     rows = []
-    for i in _with(order[:MAX_TRIALS], taken):
-        cells = "".join(_trial_cell(selection[name][i]) for name in shown)
+    for i in listed if taken in listed else [*listed, int(taken)]:
+        cells = "".join(cell(selection[name][i]) for name in shown)
         mark = ' class="ours"' if i == taken else ""
         rows.append(f"<tr{mark}>{cells}<td>{'chosen' if i == taken else ''}</td></tr>")
     table = sortable_table([columns[name] for name in shown], rows, last=" ")
@@ -117,13 +229,3 @@ def trial_section(
         f"the training rows.{rest}"
     )
     return section("trials", "What was tried", text, table)
-
-
-def _with(order: np.ndarray, taken: int) -> list[int]:
-    return [int(i) for i in order] if taken in order else [*(int(i) for i in order), int(taken)]
-
-
-def _trial_cell(value: Any) -> str:
-    if isinstance(value, str | bytes | bool | np.bool_):
-        return f"<td>{escape(str(value))}</td>"
-    return number_cell(float(value))

@@ -1,0 +1,251 @@
+"""Rows of a report: columns as the model reads them, and rows made up from them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bandfall.drawing import Axis, number
+from bandfall.encoding import Column, Schema, Table, read_table
+
+SLICE_POINTS = 81
+MAX_LEVELS = 12  # of a category that a slice shows
+MISSING = "–"
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+
+
+class Rows(NamedTuple):
+    """Features (n, d), as a table or an array of numbers, and target (n,)."""
+
+    X: Any
+    y: np.ndarray
+
+    @property
+    def weights(self) -> None:
+        """Reports count all rows alike."""
+        return
+
+    def as_table(self, schema: Schema | None = None) -> Rows:
+        """The same in a DataFrame; text that `schema` reads as numbers or times, as such."""
+        if isinstance(self.X, Table):
+            X = _frame([_series(column) for column in self.X.columns], self.X.names)
+        else:
+            X = self.X if isinstance(self.X, pd.DataFrame) else pd.DataFrame(self.X)
+        X = X.reset_index(drop=True)
+        if schema is not None and any(one.style for one in schema.readings):
+            columns = schema.check(read_table(X), warn=False).columns
+            for j, reading in enumerate(schema.readings):
+                if reading.style and not reading.dropped:
+                    X.isetitem(j, _series(columns[j]))
+        return Rows(X, self.y)
+
+    def take(self, rows: np.ndarray) -> Rows:
+        """Some of the rows."""
+        return Rows(self.X.iloc[rows].reset_index(drop=True), self.y[rows])
+
+    def sample(self, n: int, seed: int) -> Rows:
+        """At most `n` rows, chosen at random."""
+        if len(self.y) <= n:
+            return self
+        return self.take(np.sort(np.random.default_rng(seed).permutation(len(self.y))[:n]))
+
+
+def _frame(columns: list[pd.Series], names: list[str] | None) -> pd.DataFrame:
+    return pd.concat(columns, axis=1, keys=range(len(columns)) if names is None else names)
+
+
+def _series(column: Column) -> pd.Series:
+    """A column of a `Table` as pandas has it."""
+    values = column.values
+    if column.kind == "category":
+        levels = np.append(np.array(column.levels, dtype=object), [None])
+        return pd.Series(levels[values])
+    if column.kind == "datetime":
+        return pd.Series(pd.to_datetime(values, unit="s"))
+    if column.kind == "duration":
+        return pd.Series(pd.to_timedelta(values, unit="s"))
+    if column.kind == "boolean":
+        truth = pd.Series(values).astype("boolean")
+        return truth if truth.isna().any() else truth.astype(bool)
+    return pd.Series(values)
+
+
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers; truth values are none."""
+    types = pd.api.types
+    return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
+
+
+def is_time(column: pd.Series) -> bool:
+    """Whether a column holds dates."""
+    return pd.api.types.is_datetime64_any_dtype(column.dtype)
+
+
+def is_duration(column: pd.Series) -> bool:
+    """Whether a column holds durations."""
+    return pd.api.types.is_timedelta64_dtype(column.dtype)
+
+
+def places(column: pd.Series) -> np.ndarray | None:
+    """A column as floats: dates and durations in seconds; None for categories."""
+    if is_number(column):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    if is_time(column):
+        naive = column.dt.tz_localize(None)
+        return ((naive - pd.Timestamp(0)) / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64)
+    if is_duration(column):
+        return (column / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64)
+    return None
+
+
+def shown(value: Any) -> str:
+    """A value of any column for people.
+
+    Examples
+    --------
+    >>> [shown(v) for v in (2.5, None, "Rom", pd.Timestamp("2024-03-31"), np.nan, True)]
+    ['2.5', '–', 'Rom', '2024-03-31', '–', 'True']
+    """
+    if value is None or (np.ndim(value) == 0 and pd.isna(value)):
+        return MISSING
+    if isinstance(value, pd.Timestamp):
+        midnight = value == value.normalize()
+        return f"{value:%Y-%m-%d}" if midnight else f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, pd.Timedelta):
+        return str(value.round("s")).removeprefix("0 days ")
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_):
+        return number(float(value))
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Where to ask a model along a column.
+
+    Attributes
+    ----------
+    kind : {"number", "time", "duration", "level"}
+    grid : ndarray of shape (n_points,)
+        Places on an axis: numbers, seconds; 0, 1, 2, … for levels.
+    values : Series
+        The same for the model.
+    labels : list of str
+        The same for people.
+    """
+
+    kind: str
+    grid: np.ndarray
+    values: pd.Series
+    labels: list[str]
+
+    @property
+    def unit(self) -> tuple[str, float]:
+        """In what durations are drawn, and how many seconds it has."""
+        reach = float(np.abs(self.grid).max(initial=0.0))
+        few = next((one for one in _UNITS if reach >= 2 * one[1]), _UNITS[-1])
+        return few if self.kind == "duration" else ("", 1.0)
+
+    @property
+    def axis(self) -> Axis:
+        """The axis that these places lie on."""
+        low, high = float(self.grid[0]), float(self.grid[-1])
+        if self.kind == "level":
+            return Axis("", low - 0.5, high + 0.5, names=tuple(self.labels))
+        name, size = self.unit
+        return Axis(name, low / size, high / size, dates=self.kind == "time")
+
+    @property
+    def at(self) -> np.ndarray:
+        """Places in the units of the axis."""
+        return self.grid / self.unit[1]
+
+
+def points_along(
+    column: pd.Series, n_points: int = SLICE_POINTS, n_levels: int = MAX_LEVELS
+) -> Points:
+    """Places between the outermost per cents of a column, or its most frequent levels in order."""
+    known, found = column.dropna(), places(column)
+    if found is None:
+        levels = _in_order(known, n_levels)
+        values = pd.Series(levels or [None], dtype=column.dtype)
+        return Points("level", np.arange(len(values)), values, [shown(one) for one in values])
+    found = found[~np.isnan(found)]
+    ends = [0.0, 1.0] if is_time(column) else [0.01, 0.99]
+    low, high = np.quantile(found, ends) if len(found) else (0.0, 0.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    grid = np.linspace(low, high, n_points)
+    if is_number(column):
+        return Points("number", grid, pd.Series(grid), [number(float(x)) for x in grid])
+    kind = "time" if is_time(column) else "duration"
+    values = moments(grid, column)
+    return Points(kind, grid, values, [shown(one) for one in values])
+
+
+def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
+    """Dates or durations of the dtype of a column, from seconds."""
+    if is_time(like):
+        made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
+        zone = getattr(like.dtype, "tz", None)
+        made = (
+            made if zone is None else made.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+        )
+    else:
+        made = pd.Series(pd.to_timedelta(seconds, unit="s"))
+    return made.astype(like.dtype)
+
+
+def _in_order(known: pd.Series, n_levels: int) -> list[Any]:
+    """The most frequent levels, in their own order or as people count: 2 before 10."""
+    frequent = list(known.value_counts().index[:n_levels])
+    if isinstance(known.dtype, pd.CategoricalDtype) and known.dtype.ordered:
+        return [level for level in known.dtype.categories if level in frequent]
+    return sorted(frequent, key=_count_key)
+
+
+def _count_key(level: Any) -> list[tuple[int, float, str]]:
+    parts = re.split(r"(\d+(?:\.\d+)?)", str(level))
+    return [(0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts)]
+
+
+def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: pd.Series) -> pd.DataFrame:
+    """Each of some rows with every one of these values in column j."""
+    repeated = X.iloc[np.repeat(rows, len(values))].reset_index(drop=True)
+    repeated.isetitem(j, pd.concat([values] * len(rows), ignore_index=True))
+    return repeated
+
+
+def shuffled_along(
+    X: pd.DataFrame, j: int, n_repeats: int, random: np.random.Generator
+) -> pd.DataFrame:
+    """Copies of the rows, one below the other, with column j shuffled in each."""
+    shuffled = pd.concat([X] * n_repeats, ignore_index=True)
+    orders = [random.permutation(len(X)) for _ in range(n_repeats)]
+    shuffled.isetitem(j, X.iloc[np.concatenate(orders), j].reset_index(drop=True))
+    return shuffled
+
+
+def typical_row(X: pd.DataFrame) -> int:
+    """The row nearest to the medians of all numbers and to the most frequent other values."""
+    distance = np.zeros(len(X))
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j]
+        values = places(column)
+        if values is not None:
+            missing = np.isnan(values)
+            known = np.where(missing, 0.0, values)
+            spread = known.std() or 1.0
+            centre = np.nanmedian(values) if not missing.all() else 0.0
+            distance += np.where(missing, 1.0, ((known - centre) / spread) ** 2)
+        else:
+            modes = column.mode()
+            # Before pandas 3 a comparison with a missing value is missing, not False.
+            same = (
+                (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
+            )
+            distance += 1.0 - same
+    return int(np.argmin(distance))

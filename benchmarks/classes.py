@@ -30,7 +30,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bandfall import BandfallClassifier
-from bandfall.report.class_scores import positions, score_classes
+from bandfall.report.scores import positions, score_classes
 
 N_FOLDS = 3
 BOOSTERS = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")

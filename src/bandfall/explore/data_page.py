@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from html import escape
 
@@ -134,7 +133,7 @@ def _member_section(members: Sequence[Member]) -> str:
     """The models that an average is made of."""
     if len(members) < 2:
         return ""
-    described = [{"weight": float(one.weight)} | asdict(one.candidate) for one in members]
+    described = [{"weight": float(one.weight)} | one.candidate.summary() for one in members]
     heads = list(described[0])
     rows = [f"<tr>{''.join(cell(one[head]) for head in heads)}</tr>" for one in described]
     text = "The prediction is the weighted mean of these models, heaviest first."

@@ -164,10 +164,6 @@ class BandfallRegressor(IntervalRegressor):
         with np.errstate(over="ignore"):
             return (y - self._y_offset) / self._y_scale
 
-    @property
-    def _held_out_outputs(self) -> np.ndarray:
-        return self.held_out_predictions_
-
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         self.held_out_predictions_ = self._in_units(tuned.predictions)
         self.best_score_ = tuned.score

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from bandfall.encoding.objects import is_missing
 from bandfall.estimators._arrays import as_numpy
+from bandfall.estimators._reading import Story
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.selection.classes import Link, LogLoss, all_columns, class_codes
 from bandfall.selection.parts import Rows
@@ -167,6 +169,10 @@ n_jobs, verbose
         """
         return super().score(X, y, sample_weight)
 
+    def _story(self) -> Story:
+        """See `story_of`."""
+        return replace(super()._story(), held_out_outputs=self.held_out_probabilities_)
+
     def _read_by(self, reader: Any) -> Any:
         """See `bandfall.estimators._reading.Reader`."""
         return reader.classes(self)
@@ -199,10 +205,6 @@ n_jobs, verbose
 
     def _judge(self) -> LogLoss:
         return LogLoss(self.prior_)
-
-    @property
-    def _held_out_outputs(self) -> np.ndarray:
-        return self.held_out_probabilities_
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         self.link_, loss = Link(), np.nan

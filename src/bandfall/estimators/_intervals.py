@@ -36,7 +36,8 @@ class IntervalRegressor(SelfTuning, ValidatedRegressor):
 
     def _story(self) -> Story:
         """See `story_of`."""
-        return replace(super()._story(), interval=self.interval_)
+        held_out = self.held_out_predictions_
+        return replace(super()._story(), interval=self.interval_, held_out_outputs=held_out)
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """Intervals that contain the target of a new row with a promised probability.

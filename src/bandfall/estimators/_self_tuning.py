@@ -205,13 +205,7 @@ class SelfTuning(
             given_up=getattr(self, "given_up_", ()),  # files of old have none
             encoders=self.encoders_,
             held_out_rows=self.held_out_rows_,
-            held_out_outputs=self._held_out_outputs,
         )
-
-    @property
-    def _held_out_outputs(self) -> np.ndarray:
-        """What models that had not seen the held-out rows predicted for them."""
-        raise NotImplementedError
 
     def _compressed(self, tolerance: float) -> Self:
         """A copy whose members have as few bandwidths as `tolerance` allows."""

@@ -32,7 +32,8 @@ JOBS = {
     "schedules": ("ground", "which bandwidth comes next"),
     "operators": ("ground", "products with K(σ), sums at new rows"),
     "encoding": ("ground", "tables to columns; formulas of kernels"),
-    "checks": ("ground", "what objects must pass before they are used"),
+    "checks": ("ground", "checks of objects; norms; profiles of kernels"),
+    "blocks": ("ground", "rows in blocks of bounded size"),
 }
 COLOURS = {
     "edge": "#f6d5c5",

@@ -342,3 +342,65 @@ def test_many_texts_do_not_fill_the_header(tmp_path):
     data = dump_bytes(model, notes={"test": pack_rows(table[["text"]], table["y"].to_numpy())})
     X, _ = unpack_rows(load_bytes(data).notes["test"], ["text"])
     assert X["text"].tolist() == table["text"].tolist()
+
+
+def kinds(tmp_path):
+    """What the columns are to the model there."""
+    return next(iter(load_model(tmp_path / "m").encoders_.values())).schema.kinds
+
+
+class TestWordsForMissingValues:
+    """A word in a column of numbers: found, named, or said with --na; --text for the opposite."""
+
+    def table(self, word, n_cells=6):
+        prices = [f"{i % 40},50" for i in range(120)]
+        prices[3 : 3 + n_cells] = [word] * n_cells
+        return with_column(prices, "price")
+
+    @pytest.mark.parametrize("word", ["k.A.", "unknown", "-", "?", "on request"])
+    def test_a_word_in_a_few_cells_is_missing_and_named(self, word, tmp_path):
+        done = fit(csv_of(self.table(word), sep=";", decimal=","), tmp_path)
+        assert done.exit_code == 0, done.output
+        assert f"numbers (comma), missing: {word!r} (" in " ".join(done.stderr.split())
+        assert kinds(tmp_path) == ["number"] * 3
+        assert call("predict", tmp_path / "m", tmp_path / "d.csv").exit_code == 0
+
+    def test_na_says_so(self, tmp_path):
+        sizes = ["not measured" if i % 3 == 0 else str(i % 5) for i in range(120)]
+        table = with_column(sizes, "size")
+        done = fit(csv_of(table), tmp_path, "--na", "not measured")
+        assert done.exit_code == 0, done.output
+        model = load_model(tmp_path / "m")
+        assert kinds(tmp_path)[0] == "number"
+        lines = call("predict", tmp_path / "m", tmp_path / "d.csv").stdout.splitlines()
+        # Python reads the file of a shell in the same way.
+        expected = model.predict(table.drop(columns="y"))
+        np.testing.assert_allclose([float(line.split(",")[0]) for line in lines[1:]], expected)
+
+    def test_na_in_a_target_and_for_other_models(self, tmp_path):
+        table = numbers().astype({"y": object})
+        table.loc[3:9, "y"] = "later"
+        done = fit(csv_of(table), tmp_path, "--na", "later", "--model", "kgdd")
+        assert done.exit_code == 0, done.output
+        assert "7 of 120 rows have no target" in done.stderr
+
+    def test_na_in_other_files(self, tmp_path):
+        self.table("missing!").to_parquet(tmp_path / "d.parquet")
+        found, _ = read_table(str(tmp_path / "d.parquet"), missing=["missing!"])
+        assert found["price"].isna().sum() == 6
+
+    def test_text_keeps_what_looks_like_numbers(self, tmp_path):
+        table = with_column([str(i % 7) for i in range(120)], "code")
+        done = fit(csv_of(table), tmp_path, "--text", "code")
+        assert done.exit_code == 0, done.output
+        assert kinds(tmp_path)[0] == "category"
+        assert call("predict", tmp_path / "m", tmp_path / "d.csv").exit_code == 0
+        assert "no column 'kode'" in one_line(fit(csv_of(table), tmp_path, "--text", "kode"))
+
+    def test_compare_and_report_take_both(self, tmp_path):
+        csv = tmp_path / "d.csv"
+        csv.write_bytes(csv_of(self.table("nix")))
+        for command in (("compare", csv), ("report", csv, "--out", tmp_path / "p.html")):
+            options = ("--target", "y", "--na", "nix", "--text", "a", "--max-rows", "40")
+            done = call(*command, *options)
+            assert done.exit_code == 0, done.output

@@ -294,7 +294,7 @@ class TestRefused:
             }
         )
         model = BandfallRegressor(kernels=("gaussian",), max_rounds=0)
-        with pytest.warns(UserWarning, match="text is read"):
+        with pytest.warns(UserWarning, match="text read as"):
             model.fit(table, table["size"])
         message = r"category: column 'colour'; datetime: column 'when'; text: column 'price'"
         with pytest.raises(ValueError, match=message):

@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall.encoding import TableEncoder, prepare_table, read_table
+from bandfall.encoding import (
+    NUMBERS,
+    TableEncoder,
+    encode_all,
+    prepare_table,
+    read_table,
+    text,
+)
 
 
 def fitted(data, **settings):
@@ -51,7 +58,7 @@ class TestWhatIsRead:
     def test_text_that_is_numbers(self):
         data = {"price": ["31,7", "1 234", "-"] * 10, "share": ["12 %", "13 %", "7 %"] * 10}
         encoder = TableEncoder()
-        with pytest.warns(UserWarning, match=r"text is read: column 'price' as numbers \(comma\)"):
+        with pytest.warns(UserWarning, match=r"numbers \(comma\), missing: '-' \(10×\)"):
             Z = encoder.fit_transform(data)
         assert encoder.names_out == ["price", "share", "price_missing"]
         assert encoder.describe()[0] == "price: number from text (comma) → 2 columns (missing)"
@@ -65,7 +72,7 @@ class TestWhatIsRead:
     def test_text_that_is_dates(self, written):
         days = pd.date_range("2024-01-01", periods=50, freq="3D")
         encoder = TableEncoder()
-        with pytest.warns(UserWarning, match="text is read: column 'day' as datetimes"):
+        with pytest.warns(UserWarning, match="Column 'day': text read as dates"):
             Z = encoder.fit_transform({"day": days.strftime(written)})
         np.testing.assert_allclose(Z, TableEncoder().fit_transform({"day": days}), atol=1e-9)
         np.testing.assert_allclose(encoder.transform({"day": days}), Z, atol=1e-12)
@@ -73,7 +80,7 @@ class TestWhatIsRead:
     def test_text_that_is_times_of_day(self):
         times = [f"{i % 24}:{i % 60:02d}" for i in range(N)]
         encoder = TableEncoder()
-        with pytest.warns(UserWarning, match=r"column 'at' as durations \(clock\)"):
+        with pytest.warns(UserWarning, match=r"Column 'at': text read as durations \(clock\)"):
             Z = encoder.fit_transform({"at": times})
         assert Z.shape == (N, 1)
         lasts = [np.timedelta64(i % 24 * 60 + i % 60, "m") for i in range(N)]
@@ -118,7 +125,7 @@ class TestWhatIsRead:
 
     def test_a_prepared_table_is_read_once(self):
         raw = read_table(good(price=["1,5", "2"] * (N // 2), id=[f"r{i}" for i in range(N)]))
-        with pytest.warns(UserWarning, match="text is read|are left out") as caught:
+        with pytest.warns(UserWarning, match="text read as|are left out") as caught:
             table = prepare_table(raw)
         assert len(caught) == 2
         with warnings.catch_warnings():
@@ -303,3 +310,23 @@ def test_a_table_without_anything_to_learn():
 
 def test_one_row():
     assert TableEncoder("steps").fit_transform(np.array([[1.0, 2.0]])).shape == (1, 0)
+
+
+def test_several_encoders_read_a_table_once(monkeypatch):
+    """Text is parsed once for all of them, and each gives what it gives alone."""
+    data = good(price=[f"{i % 30},5" for i in range(N)])
+    table = prepare_table(read_table(data), warn=False)
+    encoders = {name: TableEncoder(name) for name in NUMBERS}
+    for encoder in encoders.values():
+        encoder.fit_transform(table)
+    expected = {name: encoder.transform(data) for name, encoder in encoders.items()}
+    calls = []
+    parse = text.numbers
+    monkeypatch.setattr(text, "numbers", lambda *given: calls.append(1) or parse(*given))
+    found = encode_all(encoders, data)
+    assert len(calls) == 1
+    for name, columns in expected.items():
+        np.testing.assert_array_equal(found[name], columns)
+    with pytest.warns(UserWarning, match="far outside") as caught:
+        encode_all(encoders, good(price=["900,5"] * N))
+    assert len(caught) == 1

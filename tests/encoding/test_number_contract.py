@@ -79,10 +79,23 @@ def test_constant_columns_are_dropped(name):
     X[:, 1] = 0.1 + 0.2  # whose mean rounds
     X[:, 2] = np.where(np.arange(60) % 2, 0.3, 0.1 + 0.2)  # differ by rounding
     encoder = TableEncoder(name)
-    Z = encoder.fit_transform(X)
+    with pytest.warns(UserWarning, match=r"column 2 \(its values differ by rounding alone\)"):
+        Z = encoder.fit_transform(X)
     assert set(encoder.sources.tolist()) == {0, 3}
     assert np.all(np.ptp(Z, axis=0) > 0)
     assert "x1: number, dropped: constant" in encoder.describe()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("offset", [2**53 - 1001, -(2**53) + 1, 1_700_000_000_123_456_789])
+def test_large_counters_and_timestamps_are_no_constants(name, offset):
+    """Their spread is 1e-14 and less of what they are."""
+    counter = np.arange(1000) * (1 if abs(offset) < 2**53 else 1000)
+    random = np.random.default_rng(0)
+    X = np.column_stack([random.permutation(counter) + offset, random.normal(size=1000)])
+    plain = np.column_stack([X[:, 0] - float(offset), X[:, 1]])
+    Z, expected = (TableEncoder(name).fit_transform(rows) for rows in (X, plain))
+    np.testing.assert_allclose(Z, expected, atol=0.02)
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -98,19 +98,18 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     check_plain(column.to_frame(), name)
     levels = [str(level) for level in column.dropna().unique()]
-    style = text.number_style(levels) if kind == "text" else None
-    if style is None:
-        words = column.map(str, na_action="ignore")
-        parsed = pd.to_numeric(words, errors="coerce")
-        missing = column.isna() | words.map(lambda word: str(word).lower() in text.NOT_AVAILABLE)
-        wrong = (parsed.isna() & ~missing).to_numpy(dtype=bool)
-        if wrong.any():
+    values = text.plain_numbers(levels, "point")
+    if values is None:
+        style = text.number_style(levels) or "point"
+        odd = {one for one in levels if not text.is_number(one, style) and not text.is_gap(one)}
+        if odd or kind != "text":
+            wrong = column.map(lambda value: kind != "text" or str(value) in odd).to_numpy(bool)
             raise InputError(
                 f"column {column.name!r} of {name} has {_first(column, wrong)}, where a number "
                 f"should be; {remedy}"
             )
-        return parsed.to_numpy(dtype=np.float64, na_value=np.nan)
-    found = dict(zip(levels, text.numbers(levels, style), strict=True))
+        values = text.numbers(levels, style)
+    found = dict(zip(levels, values, strict=True))
     return np.array([found.get(str(value), np.nan) for value in column])
 
 

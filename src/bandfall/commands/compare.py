@@ -18,10 +18,12 @@ from bandfall.commands.options import (
     EncodingOption,
     FractionOption,
     GroupOption,
+    MissingOption,
     RowsOption,
     SeedOption,
     SeparatorOption,
     TargetOption,
+    TextOption,
     TimeOption,
     WeightsOption,
 )
@@ -57,6 +59,8 @@ def compare(
     max_rows: RowsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    na: MissingOption = None,
+    text: TextOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
@@ -72,7 +76,7 @@ def compare(
     with one_line_errors():
         if test_fraction <= 0:
             raise InputError("--test-fraction must be above 0: models are compared on those rows")
-        roles = Roles(target, drop or [], [], weights, time_split, group)
+        roles = Roles(target, drop or [], [], weights, time_split, group, text or [], na or [])
         table = load_table(data, roles, Style(sep, decimal, encoding), task)
         rows, held_out = split_table(table, test_fraction, seed, max_rows or MAX_ROWS["auto"])
         assert held_out is not None

@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from bandfall.commands.terminal import InputError
-from bandfall.encoding.text import NOT_AVAILABLE
+from bandfall.encoding.text import is_number, plain_numbers
 
 CHUNK_ROWS = 50_000
 SEPARATORS = (",", ";", "\t", "|")
@@ -30,10 +30,6 @@ _OTHER_TEXT = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{]|<(!|\?xml|html|table))", re
 _HEADER = "the first line must be the header, with all names"
 _TOO_LONG = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_NUMBER = re.compile(r"\s*[+-]?\d*[.,]?\d+([eE][+-]?\d+)?\s*")
-_POINT = re.compile(r"\s*[+-]?\d*\.\d+([eE][+-]?\d+)?\s*")
-_COMMA = re.compile(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*")
-_THOUSANDS = re.compile(r"\s*[+-]?[1-9]\d{0,2},\d{3}\s*")
 
 # Before version 3.1 pandas misses the last digit unless asked, and with it training rows; asking is
 # deprecated since.
@@ -70,14 +66,22 @@ class Style:
 
 
 def read_csv(
-    stream: BinaryIO, name: str, style: Style, *, text: Collection[str], max_cells: int
+    stream: BinaryIO,
+    name: str,
+    style: Style,
+    *,
+    text: Collection[str],
+    missing: Collection[str],
+    max_cells: int,
 ) -> tuple[pd.DataFrame, Style]:
     """The table of a stream that can be read twice; see `tables.read_table`."""
     style = _checked(style)
     encodings = [style.encoding] if style.encoding else _encodings(stream)
     for encoding in encodings:
         try:
-            table, found = _read(stream, name, replace(style, encoding=encoding), text, max_cells)
+            table, found = _read(
+                stream, name, replace(style, encoding=encoding), text, missing, max_cells
+            )
             unusual = found.unusual(style)
             return table, found.remarked(f"read with {unusual}" if unusual else "")
         except UnicodeDecodeError:
@@ -115,7 +119,12 @@ def _encodings(stream: BinaryIO) -> list[str]:
 
 
 def _read(
-    stream: BinaryIO, name: str, style: Style, text: Collection[str], max_cells: int
+    stream: BinaryIO,
+    name: str,
+    style: Style,
+    text: Collection[str],
+    missing: Collection[str],
+    max_cells: int,
 ) -> tuple[pd.DataFrame, Style]:
     sample = _sample(stream, style)
     if "\0" in sample:
@@ -130,13 +139,17 @@ def _read(
         raise InputError(f"{name} is empty")
     # Places hold even where names are repeated.
     places = {str(j) for j, column in enumerate(header) if column.strip() in text}
-    pieces = _pieces(stream, name, style, len(header), places, max_cells)
+
+    def read(text: set[str]) -> list[pd.DataFrame]:
+        return _pieces(stream, name, style, len(header), text, missing, max_cells)
+
+    pieces = read(places)
     torn = _torn(pieces)
     if torn:
-        pieces = _pieces(stream, name, style, len(header), places | torn, max_cells)
+        pieces = read(places | torn)
     table = pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
     for column in table.columns.difference(list(places)):
-        table[column] = settled(table[column])
+        table[column] = settled(table[column], style.decimal)
     table.columns = header
     return table, style
 
@@ -206,7 +219,8 @@ def _separator(sample: str) -> str:
         if not rows or len(rows[0]) < 2:
             continue
         equal = float(np.mean([len(row) == len(rows[0]) for row in rows]))
-        whole = [bool(_NUMBER.fullmatch(field)) for row in rows[1:] for field in row if field]
+        fields = [field for row in rows[1:] for field in row if field]
+        whole = [is_number(field, "point") or is_number(field, "comma") for field in fields]
         worth = (equal, float(np.mean(whole or [False])), len(rows[0]))
         if worth > best_worth:
             best, best_worth = separator, worth
@@ -214,15 +228,27 @@ def _separator(sample: str) -> str:
 
 
 def _has_decimal_commas(fields: list[str], separator: str) -> bool:
-    commas = [field for field in fields if _COMMA.fullmatch(field)]
-    if not commas or any(_POINT.fullmatch(field) for field in fields):
-        return False
-    # Between semicolons 1,234 is a little more than one; elsewhere it may be a thousand.
-    return separator == ";" or not all(_THOUSANDS.fullmatch(field) for field in commas)
+    """Whether numbers have decimal commas: some cannot be read otherwise, and none with a point.
+
+    Between semicolons 1,234 is a little more than one; elsewhere it may be a thousand.
+    """
+    points, commas, either = False, False, False
+    for field in fields:
+        point, comma = is_number(field, "point"), is_number(field, "comma")
+        points |= point and not comma
+        commas |= comma and not point
+        either |= point and comma and "," in field
+    return not points and (commas or (either and separator == ";"))
 
 
 def _pieces(
-    stream: BinaryIO, name: str, style: Style, width: int, text: set[str], max_cells: int
+    stream: BinaryIO,
+    name: str,
+    style: Style,
+    width: int,
+    text: set[str],
+    missing: Collection[str],
+    max_cells: int,
 ) -> list[pd.DataFrame]:
     """The table in pieces, its columns called by their place."""
     names = [str(j) for j in range(width)]
@@ -240,7 +266,7 @@ def _pieces(
                 chunksize=CHUNK_ROWS,
                 skipinitialspace=True,
                 keep_default_na=False,
-                na_values=[""],
+                na_values=["", *missing],
                 dtype=dict.fromkeys(text, str),
                 low_memory=False,  # otherwise one piece may hold a column of two kinds
                 **_EXACT_NUMBERS,
@@ -277,7 +303,7 @@ def _is_text(column: pd.Series) -> bool:
     )
 
 
-def settled(column: pd.Series) -> pd.Series:
+def settled(column: pd.Series, decimal: str | None = ".") -> pd.Series:
     """Text that is numbers but for the words for "not available" becomes numbers."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column
@@ -286,11 +312,10 @@ def settled(column: pd.Series) -> pd.Series:
     levels = pd.Series(column.dropna().unique(), dtype=object)
     if pd.api.types.infer_dtype(levels) == "integer":  # beyond 64 bits
         return pd.to_numeric(column.map(str, na_action="ignore")).astype(np.float64)
-    available = levels[~levels.str.strip().str.lower().isin(NOT_AVAILABLE)]
-    numbers = pd.to_numeric(available, errors="coerce")
-    if not len(available) or numbers.isna().any():
+    numbers = plain_numbers(levels.tolist(), "comma" if decimal == "," else "point")
+    if numbers is None:
         return column
-    return column.map(dict(zip(available, numbers, strict=True))).astype(np.float64)
+    return column.map(dict(zip(levels, numbers, strict=True))).astype(np.float64)
 
 
 def _reason(error: Exception) -> str:

@@ -22,13 +22,15 @@ from bandfall.commands.options import (
     DropOption,
     EncodingOption,
     FractionOption,
+    MissingOption,
     ModelOption,
     RowsOption,
     SeedOption,
     SeparatorOption,
+    TextOption,
 )
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
-from bandfall.commands.predict import features_of, strings_of
+from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, train_on
 from bandfall.commands.tables import name_of, read_table, require_columns
@@ -77,6 +79,8 @@ def explore(
     max_rows: RowsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    na: MissingOption = None,
+    text: TextOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
@@ -107,7 +111,8 @@ def explore(
         def get_model(progress: Callable[[float], None]) -> ModelFile:
             if ours:
                 return read_model_file(source)
-            return train_on(source, target, Roles([], drop or []), style, choices, progress)
+            roles = Roles([], drop or [], text=text or [], missing=na or [])
+            return train_on(source, target, roles, style, choices, progress)
 
         if out is not None:
             page, _ = _explorer_page(get_model(lambda share: None), data, style, seed, live=False)
@@ -153,7 +158,7 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarra
     """Features and target of a table, by the names that the model knows."""
     kinds = strings_of(stored.notes.get("kinds"))
     text = [name for name, kind in kinds.items() if kind == "text"]
-    table, _ = read_table(data, style, text=text)
+    table, _ = read_table(data, style, text=text, missing=missing_words(stored.notes))
     target = str(stored.notes.get("target", "target"))
     require_columns(table, [target], name_of(data))
     if is_classifier(last_step(stored.estimator)):

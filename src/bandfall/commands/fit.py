@@ -21,11 +21,13 @@ from bandfall.commands.options import (
     FractionOption,
     GroupOption,
     KeepOption,
+    MissingOption,
     ModelOption,
     SecondsOption,
     SeedOption,
     SeparatorOption,
     TargetOption,
+    TextOption,
     TimeOption,
     WeightsOption,
 )
@@ -87,6 +89,8 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from --checkpoint, if that file exists.")
     ] = False,
+    na: MissingOption = None,
+    text: TextOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
@@ -104,7 +108,9 @@ def fit(
         check_out(out, is_model, force=force, inputs=(data,))
         _check_checkpoint(checkpoint, resume, model)
         estimator = make_estimator(model, device, max_seconds)
-        roles = Roles(target, drop or [], keep or [], weights, time_split, group)
+        roles = Roles(
+            target, drop or [], keep or [], weights, time_split, group, text or [], na or []
+        )
         table = load_table(data, roles, Style(sep, decimal, encoding), task)
         if table.has_classes:
             estimator = make_classifier(model, device, max_seconds)

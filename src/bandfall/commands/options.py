@@ -48,6 +48,18 @@ GroupOption = Annotated[
         help="Hold out whole groups: rows with the same value here. Not a feature then.",
     ),
 ]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option("--na", metavar="WORD", help="Word that stands for a missing value; repeatable."),
+]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text",
+        metavar="COL",
+        help="Column to take as text even if it looks like numbers or dates; repeatable.",
+    ),
+]
 SeparatorOption = Annotated[
     str | None,
     typer.Option("--sep", metavar="C", help="Separator of a CSV file, or tab [default: guessed]."),

@@ -85,7 +85,9 @@ def predict(
         check_novelty(novelty, stored.estimator)
         kinds = strings_of(stored.notes.get("kinds"))
         text = [name for name, kind in kinds.items() if kind == "text"]
-        table, style = read_table(data, Style(sep, decimal, encoding), text=text)
+        table, style = read_table(
+            data, Style(sep, decimal, encoding), text=text, missing=missing_words(stored.notes)
+        )
         kept = _kept_columns(table, stored, keep or [], name_of(data))
         rows = features_of(table, stored, kinds, name_of(data))
         result: dict[str, Any] = {"n_rows": len(table)}
@@ -137,6 +139,12 @@ def _classes(
             if strange:
                 note(strange)
     return labels, columns
+
+
+def missing_words(notes: dict[str, Any]) -> list[str]:
+    """Words that stood for a missing value in the training rows."""
+    words = notes.get("missing")
+    return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
 
 
 def strings_of(value: Any) -> dict[str, str]:

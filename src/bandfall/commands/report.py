@@ -18,10 +18,12 @@ from bandfall.commands.options import (
     EncodingOption,
     FractionOption,
     GroupOption,
+    MissingOption,
     ModelOption,
     RowsOption,
     SeedOption,
     SeparatorOption,
+    TextOption,
     TimeOption,
     WeightsOption,
 )
@@ -63,6 +65,8 @@ def report(
     max_rows: RowsOption = None,
     seed: SeedOption = 0,
     device: DeviceOption = Device.AUTO,
+    na: MissingOption = None,
+    text: TextOption = None,
     sep: SeparatorOption = None,
     decimal: DecimalOption = None,
     encoding: EncodingOption = None,
@@ -81,7 +85,7 @@ def report(
         if source != "-" and Path(source).is_file() and is_model(Path(source)):
             stored = read_model_file(source)
         else:
-            asked = Roles([], drop or [], [], weights, time_split, group)
+            asked = Roles([], drop or [], [], weights, time_split, group, text or [], na or [])
             choices = Choices(model, device, test_fraction, max_rows, seed, task)
             stored = train_on(source, target, asked, Style(sep, decimal, encoding), choices)
         findings, results = _look(stored, seed, with_rivals)

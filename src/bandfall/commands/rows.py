@@ -34,6 +34,10 @@ class Roles:
         No features; the latter are carried into predictions.
     weights, time, group : str or None
         Column of weights, column to split by time, column whose values stay together.
+    text : list of str
+        Features that are text even if they look like numbers or dates.
+    missing : list of str
+        Words that stand for a missing value.
     """
 
     targets: list[str]
@@ -42,11 +46,13 @@ class Roles:
     weights: str | None = None
     time: str | None = None
     group: str | None = None
+    text: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
 
     @property
     def named(self) -> list[str]:
         """All columns that are spoken of."""
-        return [*self.decisive, *self.drop, *self.keep]
+        return [*self.decisive, *self.drop, *self.keep, *self.text]
 
     @property
     def decisive(self) -> list[str]:
@@ -136,7 +142,7 @@ def load_table(
 ) -> Table:
     """Features and targets of a file; rows without a target are set aside and counted."""
     roles.check()
-    table, style = read_table(source, style)
+    table, style = read_table(source, style, text=roles.text, missing=roles.missing)
     name = name_of(source)
     require_columns(table, roles.named, name)
     features = [column for column in table.columns if column not in roles.no_features]
@@ -151,8 +157,9 @@ def load_table(
         raise InputError(f"no row of {name} has a value in the target {', '.join(roles.targets)!r}")
     n_rows, table = len(table), table[known]
     check_finite(table[features], name)
+    as_text = {column: "category" for column in roles.text if column in features}
     loaded = Table(
-        X=table[features],
+        X=table[features].astype(as_text),
         y=np.ascontiguousarray(targets[known, 0] if len(roles.targets) == 1 else targets[known]),
         source=name,
         roles=roles,

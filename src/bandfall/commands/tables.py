@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 
-from bandfall.commands.csv_files import Style, read_csv
+from bandfall.commands.csv_files import Style, read_csv, settled
 from bandfall.commands.excel_files import is_excel, read_excel
 from bandfall.commands.terminal import InputError
 
@@ -35,7 +35,11 @@ _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\
 
 
 def read_table(
-    source: str, style: Style | None = None, *, text: Collection[str] = ()
+    source: str,
+    style: Style | None = None,
+    *,
+    text: Collection[str] = (),
+    missing: Collection[str] = (),
 ) -> tuple[pd.DataFrame, Style]:
     """The table of a file, and how it was written.
 
@@ -47,6 +51,8 @@ def read_table(
         What is known about a CSV file; the rest is guessed, and said where it is unusual.
     text : collection of str
         Columns whose fields are text even where they look like numbers.
+    missing : collection of str
+        Words that stand for a missing value.
 
     Returns
     -------
@@ -71,7 +77,8 @@ def read_table(
             table, remark = read_excel(stream, name, MAX_CELLS)
             style = Style().remarked(remark)
         else:
-            table, style = _read_text(stream, start, name, style, text)
+            table, style = _read_text(stream, start, name, style, text, missing)
+    table = _without(table, missing)
     table, remark = _named(table, name)
     style = style.remarked(remark)
     if not len(table):
@@ -106,14 +113,28 @@ def _alike(name: str, columns: list[str]) -> list[str]:
 
 
 def _read_text(
-    stream: BinaryIO, start: bytes, name: str, style: Style, text: Collection[str]
+    stream: BinaryIO,
+    start: bytes,
+    name: str,
+    style: Style,
+    text: Collection[str],
+    missing: Collection[str],
 ) -> tuple[pd.DataFrame, Style]:
     if start[:2] == _GZIP:
         stream = gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[assignment]
     try:
-        return read_csv(stream, name, style, text=text, max_cells=MAX_CELLS)
+        return read_csv(stream, name, style, text=text, missing=missing, max_cells=MAX_CELLS)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise InputError(f"{name} is damaged: it cannot be unpacked ({error})") from None
+
+
+def _without(table: pd.DataFrame, words: Collection[str]) -> pd.DataFrame:
+    """The table with these words as missing values; what is then numbers becomes numbers."""
+    for j in range(table.shape[1]) if words else ():
+        column = table.iloc[:, j]
+        if kind_of(column) == "text" and column.isin(list(words)).any():
+            table.isetitem(j, settled(column.where(~column.isin(list(words)))))
+    return table
 
 
 def _read_parquet(stream: BinaryIO, name: str) -> pd.DataFrame:

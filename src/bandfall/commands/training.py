@@ -123,6 +123,8 @@ def train(
     start, n_taken = time.monotonic(), Interrupt.n_taken
     model = last_step(estimator)
     single_path = isinstance(model, KernelDescentRegressor)
+    if table.roles.missing and "missing" in model.get_params():
+        model.set_params(missing=table.roles.missing)
     with Bar("fit", progress) as bar, observed_by(bar.follow):
         if single_path:
             model.set_callbacks(_PathWatch(bar))
@@ -245,6 +247,7 @@ def model_notes(train_table: Table, test_table: Table | None, seconds: float) ->
         "targets": list(roles.targets),
         "source": Path(train_table.source).name,
         "keep": list(roles.keep),
+        "missing": list(roles.missing),
         "kinds": {name: kind_of(train_table.X[name]) for name in train_table.X.columns},
         "n_dropped": train_table.n_dropped,
         "n_without_target": train_table.n_without_target,

@@ -9,7 +9,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from bandfall.encoding.base import CATEGORIES, NUMBERS, CategoryEncoding, NumberEncoding, register
-from bandfall.encoding.encoder import TableEncoder
+from bandfall.encoding.encoder import TableEncoder, encode_all
 from bandfall.encoding.fitted import FittedEncoding
 from bandfall.encoding.reading import prepare_table
 from bandfall.encoding.schema import Schema
@@ -29,6 +29,7 @@ __all__ = [
     "Schema",
     "Table",
     "TableEncoder",
+    "encode_all",
     "is_frame",
     "prepare_table",
     "read_table",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,6 +205,16 @@ class TableEncoder:
         if self.fitted is None:
             raise ValueError("this TableEncoder has learned nothing yet: call fit_transform")
         return self.fitted
+
+
+def encode_all(encoders: Mapping[str, TableEncoder], table: Any) -> dict[str, np.ndarray]:
+    """New rows under several encoders that learned from one table.
+
+    The table is read and checked once, and warnings are given once.
+    """
+    names = list(encoders)
+    table = encoders[names[0]].schema.check(read_table(table), warn=False)
+    return {name: encoders[name].transform(table, warn=name == names[0]) for name in names}
 
 
 def _positions(readings: list[Reading], *kinds: str) -> np.ndarray:

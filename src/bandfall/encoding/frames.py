@@ -7,15 +7,19 @@ from typing import Any
 import numpy as np
 
 from bandfall.encoding.objects import categories, column_of_objects
-from bandfall.encoding.table import Column, label
+from bandfall.encoding.table import Column, check_names, label
 
 
 def columns_of_frame(X: Any) -> tuple[list[str], list[Column]]:
     """Names and columns of a frame."""
     import narwhals.stable.v2 as nw
+    from narwhals.exceptions import NarwhalsError
 
     try:
         frame = nw.from_native(X)
+    except (ValueError, NarwhalsError):  # perhaps of names: say which
+        check_names([str(name) for name in X.columns])
+        raise
     except TypeError as error:
         raise TypeError(f"X of type {type(X).__name__} is no table that is known") from error
     if isinstance(frame, nw.LazyFrame):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,15 +17,27 @@ _ID_ROWS = 20  # fewer rows may differ by chance
 _ID_SHARE = 0.9  # of values that differ
 _NAMED, _LONGEST = 3, 30  # levels in a message, and their characters
 CONSTANT = "constant"
+_ROUNDED = "its values differ by rounding alone"
 _ID = "nearly all values differ, as those of an id"
+_NOUNS = {"number": "numbers", "datetime": "dates", "duration": "durations"}
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
-def prepare_table(table: Table, *, warn: bool = True) -> Table:
+def prepare_table(
+    table: Table, *, missing: str | Sequence[str] | None = None, warn: bool = True
+) -> Table:
     """A table of training rows with text that is numbers or times read as such.
 
     What each column is taken for is decided here, once: encoders that learn from the prepared
     table, or from some of its rows, keep to it.
+
+    Parameters
+    ----------
+    table : Table
+    missing : str or sequence of str, optional
+        Words that stand for a missing value in any column of text. Those that people use for a
+        gap, and a few words among many numbers or dates, are found without.
+    warn : bool
 
     Warns
     -----
@@ -34,13 +46,16 @@ def prepare_table(table: Table, *, warn: bool = True) -> Table:
     """
     if table.readings:
         return table
-    readings = [learn_reading(column) for column in table.columns]
+    words = [missing] if isinstance(missing, str) else list(missing or ())
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError(f"missing={missing!r} must hold words: text, not numbers")
+    readings = [learn_reading(column, words) for column in table.columns]
     if warn:
         _warn_of(readings, table)
     if table.matrix is not None:
         return replace(table, readings=readings)
     parts = [
-        column if reading.dropped else read_column(column, reading, label(table.names, j), None)
+        column if reading.dropped else read_column(column, reading, label(table.names, j))
         for j, (column, reading) in enumerate(zip(table.parts, readings, strict=True))
     ]
     return Table(table.names, None, parts, readings)
@@ -51,13 +66,15 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
     for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
         where = label(table.names, j)
         if reading.style:
-            read.append(f"{where} as {reading.kind}s ({reading.style})")
+            words = f"text read as {_NOUNS[reading.kind]} ({reading.style})"
+            read.append(f"{where}: {words}{_gaps(column, reading)}")
         if reading.dropped not in ("", CONSTANT):
             dropped.append(f"{where} ({reading.dropped})")
         elif reading.kind == "category" and (why := _nearly_numbers(column, _known_levels(column))):
             categories.append(f"{where} ({why})")
     if read:
-        warnings.warn(f"text is read: {', '.join(read)}", UserWarning, stacklevel=4)
+        message = "; ".join(read)
+        warnings.warn(message[0].upper() + message[1:], UserWarning, stacklevel=4)
     if dropped:
         warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=4)
     if categories:
@@ -65,30 +82,60 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
         warnings.warn(message, UserWarning, stacklevel=4)
 
 
-def learn_reading(column: Column) -> Reading:
+def _gaps(column: Column, reading: Reading) -> str:
+    """The words in a column that count as missing, and how often they occur."""
+    counts = _counts(column)
+    found = [f"{word!r} ({counts[word]:,}×)" for word in reading.missing if word in counts]
+    return f", missing: {', '.join(found)}" if found else ""
+
+
+def learn_reading(column: Column, missing: Sequence[str] = ()) -> Reading:
     """Decide what a column of training rows is."""
+    reading = _learn_reading(_without(column, missing))
+    return replace(reading, missing=tuple(dict.fromkeys((*missing, *reading.missing))))
+
+
+def _learn_reading(column: Column) -> Reading:
     known = ~column.missing
     if not known.any():
         return Reading(column.kind, dropped="no value")
     if column.kind != "category":
-        constant = known.all() and is_constant(column.values)
-        return Reading(column.kind, dropped=CONSTANT if constant else "")
+        if not known.all() or not is_constant(column.values):
+            return Reading(column.kind)
+        varied = np.ptp(column.values) > 0
+        return Reading(column.kind, dropped=_ROUNDED if varied else CONSTANT)
     levels = _known_levels(column)
     if len(levels) == 1 and known.all():
         return Reading("category", dropped=CONSTANT)
     if not column.declared:
-        if style := text.number_style(levels):
-            return Reading("number", style)
-        if style := text.date_style(levels):
-            return Reading("datetime", style)
-        if text.are_clocks(levels):
-            return Reading("duration", text.CLOCK)
+        words = text.missing_words(_counts(column))
+        values = [level for level in levels if level not in words]
+        if style := text.number_style(values):
+            return Reading("number", style, missing=words)
+        if style := text.date_style(values):
+            return Reading("datetime", style, missing=words)
+        if text.are_clocks(values):
+            return Reading("duration", text.CLOCK, missing=words)
     n_known = int(known.sum())
     if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
         ambiguous = not column.declared and text.is_ambiguous_date(levels)
         doubt = "dates with day and month in doubt; write 2024-03-31" if ambiguous else ""
         return Reading("category", dropped=doubt or _nearly_numbers(column, levels) or _ID)
     return Reading("category")
+
+
+def _counts(column: Column) -> dict[str, int]:
+    """How many rows have each level of a category."""
+    codes, counts = np.unique(column.values[~column.missing], return_counts=True)
+    return {column.levels[code]: int(n) for code, n in zip(codes, counts, strict=True)}
+
+
+def _without(column: Column, words: Sequence[str]) -> Column:
+    """A category with some levels, or with blanks around them, taken as missing values."""
+    gone = [i for i, level in enumerate(column.levels) if level.strip() in words or level in words]
+    if not gone:
+        return column
+    return replace(column, values=np.where(np.isin(column.values, gone), -1, column.values))
 
 
 def _known_levels(column: Column) -> list[str]:
@@ -116,7 +163,9 @@ def looks_like_id(values: np.ndarray) -> bool:
     return bool(np.all(np.diff(values) > 0) or np.ptp(values) < 2 * len(values))
 
 
-def read_column(column: Column, reading: Reading, where: str, known: Callable | None) -> Column:
+def read_column(
+    column: Column, reading: Reading, where: str, known: Callable[[str], bool] | None = None
+) -> Column:
     """A column as the kind that the training rows had.
 
     Parameters
@@ -133,6 +182,8 @@ def read_column(column: Column, reading: Reading, where: str, known: Callable | 
     ValueError
         Naming the column, where it is of another kind.
     """
+    if column.kind == "category" and reading.missing:
+        column = _without(column, reading.missing)
     if column.kind == reading.kind:
         return column
     if column.missing.all():

@@ -11,6 +11,7 @@ from bandfall.checks import ShapeChecker
 from bandfall.encoding.base import NumberEncoding, register
 
 FARTHEST = 1e6  # standard deviations: where values out of range end, so that float32 holds them
+_LAST_BITS = 8
 TINIEST = 1e-305  # what varies by less is constant: its reciprocal would overflow
 
 
@@ -43,7 +44,7 @@ class Standard(NumberEncoding):
         A constant column gets scale 1 and is zero exactly.
         """
         centre, deviation = moments(values)
-        constant = deviation <= rounding(values, centre)
+        constant = np.ptp(values, axis=0) <= rounding(values)
         return cls(np.where(constant, values[0], centre), np.where(constant, 1.0, deviation))
 
     def transform(self, values: np.ndarray) -> np.ndarray:
@@ -85,10 +86,15 @@ def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def is_constant(values: np.ndarray) -> bool:
     """Whether a complete column varies by no more than rounding."""
-    centre, deviation = moments(values[:, None])
-    return bool(deviation[0] <= rounding(values, centre)[0])
+    return bool(np.ptp(values) <= rounding(values[:, None])[0])
 
 
-def rounding(values: np.ndarray, centre: np.ndarray) -> np.ndarray:
-    """The deviation that rounding of the mean alone may give a constant column."""
-    return np.maximum(len(values) * np.finfo(np.float64).eps * np.abs(centre), TINIEST)
+def rounding(values: np.ndarray) -> np.ndarray:
+    """Differences within columns that are rounding: a few last bits of the largest value.
+
+    Whole numbers below 2⁵³ are exact, so their differences never are: large counters and
+    timestamps vary by little of what they are.
+    """
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    exact = (largest < 2.0**53) & np.all(values == np.round(values), axis=0)
+    return np.where(exact, 0.0, np.maximum(_LAST_BITS * np.spacing(largest), TINIEST))

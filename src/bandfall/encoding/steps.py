@@ -10,9 +10,8 @@ import numpy as np
 
 from bandfall.checks import ShapeChecker, check_positions
 from bandfall.encoding.base import NumberEncoding, register
-from bandfall.encoding.standard import FARTHEST, TINIEST
+from bandfall.encoding.standard import FARTHEST, rounding
 
-_ROUNDING = 1e-13  # of the largest knot: gaps this small are rounding
 _ROWS = 512  # at a time, so that their ramps stay in the processor's cache
 
 # Many rows show finer steps, and few features leave room for them.
@@ -156,5 +155,6 @@ def _knots(values: np.ndarray, n_steps: int) -> np.ndarray:
     if len(knots) > n_steps + 1:
         places = np.round(np.linspace(0, len(values) - 1, n_steps + 1)).astype(int)
         knots = np.unique(np.sort(values)[places])
-    tiniest = max(_ROUNDING * np.abs(knots).max(initial=0.0), TINIEST)
-    return knots[np.append(True, np.diff(knots) > tiniest)] if len(knots) else np.zeros(1)
+    if not len(knots):
+        return np.zeros(1)
+    return knots[np.append(True, np.diff(knots) > rounding(knots[:, None])[0])]

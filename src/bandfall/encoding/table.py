@@ -65,15 +65,21 @@ class Reading:
         How text is written that stands for numbers or times; empty where none does.
     dropped : str
         Why the column is not used; empty where it is.
+    missing : tuple of str
+        Words that stand for a missing value in a column of text.
     """
 
     kind: str
     style: str = ""
     dropped: str = ""
+    missing: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("kind", "style", "dropped"):
             check_instance(name, getattr(self, name), str)
+        check_instance("missing", self.missing, tuple)
+        for word in self.missing:
+            check_instance("missing", word, str)
         if self.style not in ("", *STYLES.get(self.kind, ())) or self.kind not in STYLES:
             raise ValueError(f"a column of kind {self.kind!r} and style {self.style!r} is unknown")
 
@@ -235,15 +241,22 @@ def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
     if len(lengths) > 1:
         raise ValueError(f"the columns of X have different lengths: {sorted(lengths)}")
     _check_size(max(lengths, default=0), len(columns))
-    if names is not None and len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"X has several columns of one name: {', '.join(map(repr, twice))}")
+    if names is not None:
+        check_names(names)
     for position, column in enumerate(columns):
         if column.kind != "category":
             check_magnitudes(names, column.values[:, None], position)
     if all(column.kind == "number" for column in columns):
         return Table(names, np.column_stack([column.values for column in columns]))
     return Table(names, None, columns)
+
+
+def check_names(names: list[str]) -> None:
+    """Raise ValueError, with counts, if several columns have one name."""
+    if len(set(names)) < len(names):
+        counts = {name: names.count(name) for name in names}
+        twice = ", ".join(f"{name!r} ({n}×)" for name, n in sorted(counts.items()) if n > 1)
+        raise ValueError(f"X has several columns of one name: {twice}; rename or drop all but one")
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

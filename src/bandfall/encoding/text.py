@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,9 +21,13 @@ CLOCK = "clock"
 # Words for a value that is not there, and what spreadsheets leave where a formula failed.
 _FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
 NOT_AVAILABLE = frozenset(("na", "n/a", "nan", "null", "none", *_FAILED))
-# What people write where there is no number.
-_NO_NUMBER = NOT_AVAILABLE | {"?", "-", "."}
+# What people write where there is no number or date.
+_GAPS = ("?", "-", ".", "–", "—", "--", "...", "…", "*", "unknown", "missing", "not available")
+_NO_VALUE = NOT_AVAILABLE | {*_GAPS, "n.a.", "k.a.", "k. a.", "keine angabe", "unbekannt"}
 _FEW = 0.1  # share of levels that are slips of the pen
+# Other words are missing values in a column with so many different numbers or dates, if there are
+# no more such words, in no more of the cells.
+_VALUES, _WORDS, _CELLS = 20, 5, 0.25
 _EPOCH = datetime.datetime(1970, 1, 1)
 
 _SPACES = " '’\u00a0\u2009\u202f"
@@ -34,6 +38,12 @@ _NUMBERS = {
         re.ASCII,
     )
     for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
+}
+_PLAIN = {
+    style: re.compile(
+        rf"[+-]?(?:(?:\d+{sign}?\d*|{sign}\d+)(?:[eE][+-]?\d+)?|inf|infinity)", re.ASCII | re.I
+    )
+    for style, sign in (("point", r"\."), ("comma", ","))
 }
 _UNITS = "%$€£¥"
 _UNIT = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$")
@@ -70,13 +80,48 @@ def number_style(levels: Iterable[str]) -> str | None:
     >>> number_style(["01234", "90210"]), number_style(["1", "one"])
     (None, None)
     """
-    known = [text.strip() for text in levels if text.strip().lower() not in _NO_NUMBER]
+    known = _present(levels)
     if not known or any(_CODE.fullmatch(text) for text in known):
         return None
     for style in NUMBER_STYLES:
-        if all(_number(text, style) is not None for text in known):
+        if all(is_number(text, style) for text in known):
             return style if len({_unit(text) for text in known}) == 1 else None
     return None
+
+
+def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Words in a column of numbers or times that stand for missing values, as they are written.
+
+    Those that people use for a gap ("?", "unknown"), and other words without a digit if there
+    are few, in few cells, among many numbers or dates.
+
+    Parameters
+    ----------
+    counts : mapping of str to int
+        Levels of a column and their numbers of cells.
+
+    Examples
+    --------
+    >>> prices = {f"{i},50": 3 for i in range(50)}
+    >>> missing_words({**prices, "on request": 7}), missing_words({"1": 40, "2": 40, "other": 9})
+    (('on request',), ())
+    """
+    words = [text for text in counts if not any(sign.isdigit() for sign in text)]
+    other = [word for word in words if not is_gap(word)]
+    n_cells = sum(counts[word] for word in other)
+    few = len(other) <= _WORDS and n_cells <= _CELLS * sum(counts.values())
+    if other and (not few or len(counts) - len(words) < _VALUES):
+        return ()
+    return tuple(sorted(word for word in words if word.strip().lower() not in NOT_AVAILABLE))
+
+
+def is_gap(text: str) -> bool:
+    """Whether people write this where there is no number or date."""
+    return text.strip().lower() in _NO_VALUE
+
+
+def _present(levels: Iterable[str]) -> list[str]:
+    return [text.strip() for text in levels if not is_gap(text)]
 
 
 def slips(levels: Iterable[str]) -> list[str]:
@@ -84,14 +129,14 @@ def slips(levels: Iterable[str]) -> list[str]:
 
     Examples
     --------
-    >>> slips([*map(str, range(30)), "unknown"]), slips(["1", "2", "three"])
-    (['unknown'], [])
+    >>> slips([*map(str, range(30)), "4o"]), slips(["1", "2", "three"])
+    (['4o'], [])
     """
-    known = [text.strip() for text in levels if text.strip().lower() not in _NO_NUMBER]
+    known = _present(levels)
     if any(_CODE.fullmatch(text) for text in known):
         return []
     wrong = min(
-        ([text for text in known if _number(text, style) is None] for style in NUMBER_STYLES),
+        ([text for text in known if not is_number(text, style)] for style in NUMBER_STYLES),
         key=len,
     )
     return wrong if len(wrong) < _FEW * len(known) else []
@@ -110,9 +155,42 @@ def numbers(levels: Sequence[str], style: str) -> np.ndarray:
         value = _number(text.strip(), style)
         if value is not None:
             found[i] = value
-        elif text.strip().lower() not in _NO_NUMBER:
+        elif not is_gap(text):
             raise ValueError(f"{text!r} is no number")
     return found
+
+
+def is_number(text: str, style: str) -> bool:
+    """Whether a text is a number in a style.
+
+    Examples
+    --------
+    >>> [is_number("1.234", style) for style in NUMBER_STYLES], is_number("1.234,5", "point")
+    ([True, True], False)
+    """
+    return _number(text.strip(), style) is not None
+
+
+def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
+    """The numbers of levels, NaN for "n/a" and the like, if there is nothing else beside digits.
+
+    None for units, groups of digits and other words, which may mean something else.
+
+    Examples
+    --------
+    >>> plain_numbers(["1.5", "NA"], "point"), plain_numbers(["1,5"], "comma")
+    (array([1.5, nan]), array([1.5]))
+    >>> plain_numbers(["1 234"], "point"), plain_numbers(["12 %"], "point")
+    (None, None)
+    """
+    found = np.full(len(levels), np.nan)
+    for i, text in enumerate(levels):
+        if text.strip().lower() in NOT_AVAILABLE:
+            continue
+        if not _PLAIN[style].fullmatch(text.strip()):
+            return None
+        found[i] = float(text.replace(",", "."))
+    return None if np.isnan(found).all() else found
 
 
 def _unit(text: str) -> str:
@@ -138,10 +216,10 @@ def date_style(levels: Iterable[str]) -> str | None:
     --------
     >>> date_style(["2024-03-31", "2024-04-01T12:00"]), date_style(["31/3/2024", "1/4/2024"])
     ('iso', 'day first')
-    >>> date_style(["1.4.2024"]), date_style(["1/4/2024"])
+    >>> date_style(["1.4.2024", "n/a"]), date_style(["1/4/2024"])
     ('day first', None)
     """
-    known = list(levels)
+    known = _present(levels)
     fits = [style for style in DATE_STYLES if known and _all_dates(known, style)]
     if len(fits) == 2 and all("." in text.split()[0] for text in known):
         return "day first"  # with points nobody writes the month first
@@ -150,7 +228,7 @@ def date_style(levels: Iterable[str]) -> str | None:
 
 def is_ambiguous_date(levels: Iterable[str]) -> bool:
     """Whether these are dates with the day first and with the month first alike."""
-    known = list(levels)
+    known = _present(levels)
     return bool(known) and date_style(known) is None and _all_dates(known, "month first")
 
 
@@ -159,7 +237,7 @@ def _all_dates(levels: list[str], style: str) -> bool:
 
 
 def dates(levels: Sequence[str], style: str) -> np.ndarray:
-    """Seconds since 1970 of levels.
+    """Seconds since 1970 of levels, NaN where one stands for a missing value.
 
     Raises
     ------
@@ -167,9 +245,9 @@ def dates(levels: Sequence[str], style: str) -> np.ndarray:
         With the first level that is no date in this style.
     """
     found = _seconds(levels, style)
-    wrong = np.flatnonzero(np.isnan(found))
-    if len(wrong):
-        raise ValueError(f"{levels[wrong[0]]!r} is no date ({style})")
+    for i in np.flatnonzero(np.isnan(found)).tolist():
+        if not is_gap(levels[i]):
+            raise ValueError(f"{levels[i]!r} is no date ({style})")
     return found
 
 
@@ -191,20 +269,23 @@ def are_clocks(levels: Sequence[str]) -> bool:
     >>> are_clocks(["7:30", "12:05:59", "1 days 02:00:00"]), are_clocks(["7:30", "late"])
     (True, False)
     """
-    return all(_HOURS.fullmatch(text.strip()) for text in levels)
+    known = _present(levels)
+    return bool(known) and all(_HOURS.fullmatch(text) for text in known)
 
 
 def clocks(levels: Sequence[str]) -> np.ndarray:
-    """Seconds of days, hours, minutes and seconds.
+    """Seconds of days, hours, minutes and seconds, NaN where one stands for a missing value.
 
     Raises
     ------
     ValueError
         With the first level that is none.
     """
-    found = np.empty(len(levels))
+    found = np.full(len(levels), np.nan)
     for i, text in enumerate(levels):
         match = _HOURS.fullmatch(text.strip())
+        if match is None and is_gap(text):
+            continue
         if match is None:
             raise ValueError(f"{text!r} is no time (12:30)")
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])

@@ -42,6 +42,9 @@ class BandfallRegressor(IntervalRegressor):
         Time limit for the whole fit: the search ends while there is time for the final fits. If
         there is not enough for all of them, `given_up_` says what was left out. The first trials
         and a final fit of 2,000 rows are always made, however long they take.
+    missing : str or list of str, optional
+        Words that stand for a missing value in columns of text. The usual ones ("n/a", "?"), and
+        a few words among many numbers, are found without.
     random_state : int, RandomState or None, default=0
         Seed for choosing the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30

@@ -13,7 +13,6 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from bandfall.encoding.objects import is_missing
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._reading import Story
 from bandfall.estimators._self_tuning import SelfTuning
@@ -34,8 +33,8 @@ class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernels, max_rounds, n_members, search_rows, max_seconds, random_state, memory_budget, device, \
-n_jobs, verbose
+    kernels, max_rounds, n_members, search_rows, max_seconds, missing, random_state, \
+memory_budget, device, n_jobs, verbose
         As in `BandfallRegressor`.
     class_weight : dict, "balanced" or None, default=None
         How much the rows of a class count, times `sample_weight`; with "balanced" all classes
@@ -83,6 +82,7 @@ n_jobs, verbose
         n_members: int = 4,
         search_rows: int = 5000,
         max_seconds: float | None = None,
+        missing: Any = None,
         random_state: Any = 0,
         memory_budget: int = 2**30,
         device: str | None = "auto",
@@ -96,6 +96,7 @@ n_jobs, verbose
             n_members=n_members,
             search_rows=search_rows,
             max_seconds=max_seconds,
+            missing=missing,
             random_state=random_state,
             memory_budget=memory_budget,
             device=device,
@@ -180,11 +181,6 @@ n_jobs, verbose
     def _read_target(self, y: Any) -> np.ndarray:
         """Numbers of the classes, shape (n,)."""
         y = column_or_1d(as_numpy(y), warn=True)
-        missing = [i for i, label in enumerate(y.tolist()) if is_missing(label)]
-        if missing:
-            raise ValueError(
-                f"Input y contains NaN: row {missing[0]} has no class; leave out such rows"
-            )
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         return labels

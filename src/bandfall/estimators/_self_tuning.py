@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
-from bandfall.encoding import Table, TableEncoder, prepare_table
+from bandfall.encoding import Table, TableEncoder, encode_all, prepare_table
 from bandfall.encoding.steps import steps_for
 from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import SaveMixin
@@ -73,6 +73,7 @@ class SelfTuning(
         "n_members": COUNT,
         "search_rows": [count(10)],
         "max_seconds": [number(0, closed="neither"), None],
+        "missing": [str, "array-like", None],
         "random_state": RANDOM,
         "memory_budget": COUNT,
         "device": [str, None],
@@ -88,6 +89,7 @@ class SelfTuning(
         n_members: int = 4,
         search_rows: int = 5000,
         max_seconds: float | None = None,
+        missing: Any = None,
         random_state: Any = 0,
         memory_budget: int = 2**30,
         device: str | None = "auto",
@@ -99,6 +101,7 @@ class SelfTuning(
         self.n_members = n_members
         self.search_rows = search_rows
         self.max_seconds = max_seconds
+        self.missing = missing
         self.random_state = random_state
         self.memory_budget = memory_budget
         self.device = device
@@ -238,7 +241,7 @@ class SelfTuning(
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         evidence = None if weights is None else evidence_weights(weights)
-        codes, table = self._codes(y, evidence), prepare_table(table)
+        codes, table = self._codes(y, evidence), prepare_table(table, missing=self.missing)
         n_steps = steps_for(len(y), self.n_features_in_)
         self.encoders_ = {}
         views: dict[str, Encoded] = {}
@@ -268,12 +271,8 @@ class SelfTuning(
         return None
 
     def _encoded(self, table: Table) -> dict[str, np.ndarray]:
-        """Columns under the encoding of every member; what is odd is told once."""
-        encoders = self.encoders_.items()
-        return {
-            name: encoder.transform(table, warn=number == 0)
-            for number, (name, encoder) in enumerate(encoders)
-        }
+        """Columns under the encoding of every member."""
+        return encode_all(self.encoders_, table)
 
     def _model_rows(self, X: Any) -> np.ndarray:
         """Rows of features as rows of `path_`."""

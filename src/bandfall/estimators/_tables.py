@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.encoding import Table, is_frame, read_table
+from bandfall.encoding.objects import is_missing
+from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import FLOATS
 from bandfall.estimators._groups import group_numbers, group_values
 from bandfall.selection.weights import training_weights
@@ -29,8 +32,10 @@ class TableInputMixin:
     def _training_table(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
         """Validated rows: a Table, the target as read, weights and groups or None."""
         _refuse_records(X)
-        if is_frame(X):
-            table, self._dtype = self._named(X, reset=True), np.dtype(np.float64)
+        _refuse_missing_targets(y)
+        X = _objects(X)
+        if is_frame(X) or _holds_more_than_numbers(X):
+            table, self._dtype = self._read(X, reset=True), np.dtype(np.float64)
             y = self._read_target(y)
             if len(y) != len(table):
                 raise ValueError(f"y of {len(y)} rows does not fit X with {len(table)} rows")
@@ -64,15 +69,16 @@ class TableInputMixin:
     def _new_table(self, X: Any) -> Table:
         check_is_fitted(self)
         _refuse_records(X)
-        if is_frame(X):
-            return self._named(X, reset=False)
+        X = _objects(X)
+        if is_frame(X) or _holds_more_than_numbers(X):
+            return self._read(X, reset=False)
         X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
         return read_table(X)
 
-    def _named(self, X: Any, *, reset: bool) -> Table:
-        """The table of a frame; names are kept, and told where they differ."""
+    def _read(self, X: Any, *, reset: bool) -> Table:
+        """The table of a frame or of objects; names are kept, and told where they differ."""
         table = read_table(X)
-        if hasattr(X, "__dataframe__"):
+        if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
             validate_data(self, X, reset=reset, skip_check_array=True)
         elif reset:
             self.n_features_in_ = table.width
@@ -85,3 +91,45 @@ def _refuse_records(X: Any) -> None:
     dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
     if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
         raise TypeError("rows as dicts or records are not taken; use pandas.DataFrame(X)")
+
+
+def _objects(X: Any) -> Any:
+    """Rows as lists that hold text as an array of objects; anything else as it is."""
+    if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
+        return X
+    if not any(isinstance(value, str) for row in X for value in row):
+        return X
+    lengths = {len(row) for row in X}
+    if len(lengths) > 1:
+        raise ValueError(f"the rows of X have different lengths: {sorted(lengths)}")
+    objects = np.empty((len(X), *lengths), dtype=object)
+    objects[:] = X
+    return objects
+
+
+def _holds_more_than_numbers(X: Any) -> bool:
+    """Whether X is an array of text, or of objects some of which are text or times."""
+    if not isinstance(X, np.ndarray) or X.ndim != 2:
+        return False
+    if X.dtype.kind in "US":
+        return True
+    kinds = (str, datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+    return X.dtype == object and any(isinstance(value, kinds) for value in X.flat)
+
+
+def _refuse_missing_targets(y: Any) -> None:
+    """Say how many targets are missing, and what to do."""
+    values = np.asarray(as_numpy(y))
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype == object:
+        missing = np.array([is_missing(value) for value in values.flat]).reshape(values.shape)
+    else:
+        return
+    if not missing.any() or not missing.ndim:
+        return
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    raise ValueError(
+        f"Input y contains NaN: {len(rows):,} of {len(values):,} rows have no target, first "
+        f"row {rows[0]}; fit the other rows"
+    )

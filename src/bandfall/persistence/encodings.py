@@ -47,7 +47,8 @@ def to_state(encoder: TableEncoder) -> dict[str, Any]:
         "suspicious": encoder.suspicious,
         "names": schema.names,
         "readings": {
-            field: [getattr(reading, field) for reading in schema.readings] for field in _READING
+            **{name: [getattr(one, name) for one in schema.readings] for name in _READING},
+            "missing": [list(one.missing) for one in schema.readings],
         },
         "low": schema.low,
         "high": schema.high,
@@ -96,9 +97,11 @@ def from_state(state: dict[str, Any]) -> TableEncoder:
 
 def _readings(state: Any) -> list[Reading]:
     check_instance("readings", state, dict)
-    check_names("readings", state, set(_READING), set(_READING))
+    check_names("readings", state, {*_READING, "missing"}, set(_READING))
     columns = [_list(f"readings.{field}", state[field], str) for field in _READING]
-    return [Reading(*values) for values in zip(*columns, strict=True)]
+    words = _list("readings.missing", state.get("missing", [[]] * len(columns[0])))
+    words = [tuple(_list("readings.missing", one)) for one in words]
+    return [Reading(*values) for values in zip(*columns, words, strict=True)]
 
 
 def _scaling(name: str, state: Any) -> NumberEncoding:

@@ -83,13 +83,13 @@ class TargetEncoded(Encoded):
         }
         self._y = y
         self._weights = weights
-        self._known: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
+        self._known: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows of Z, mean targets replaced by those of the training rows."""
         if not len(new):
             return super().columns(train, new)
-        key = train.tobytes()
+        key = (train.tobytes(), new.tobytes())
         if key not in self._known:
             self._known[key] = self._learn(train, new)
         return self._known[key]

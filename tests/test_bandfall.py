@@ -13,9 +13,11 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
 from bandfall import BandfallRegressor, KernelDescentRegressor, load_model
+from bandfall.backends import NumpyBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.metric import gradient_outer_product, metric_root, scaled, slopes
+from bandfall.metric import gradient_outer_product, learned_root, metric_root, scaled, slopes
+from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
 from problems import problem
 
@@ -460,7 +462,8 @@ def test_metric_from_a_function_of_one_feature():
     )
     product = gradient_outer_product(path)
     assert_allclose(product, np.einsum("mik,mjk->ij", *2 * [path.gradient(X) / path.scale]) / 200)
-    steep = slopes(product, np.ones(4))
+    steep = slopes(path.model, path.scale, np.ones(4))
+    assert_allclose(steep, np.sqrt(np.diag(product)))
     assert steep[1:].max() < 0.5 * steep[0]
     root = metric_root(product, np.ones(4))
     assert_allclose(root, root.T, atol=1e-12)
@@ -475,12 +478,33 @@ def test_metric_in_the_coordinates_of_the_one_before():
     root = A @ A.T
     inner = np.linalg.solve(root, slope)  # f = slopeᵀx = innerᵀ(root x)
     assert_allclose(scaled(np.eye(3), root) @ inner, slope)
-    assert_allclose(slopes(np.outer(inner, inner), root), np.abs(slope))
     product = np.outer(inner, inner)
     full = metric_root(product, root, shrinkage=0.0, floor=0.0)
     assert_allclose(full, np.outer(slope, slope) / (slope @ slope), atol=1e-7)
     alone = metric_root(product, root, shrinkage=1.0, floor=0.0)
     assert_allclose(alone, np.diag(np.abs(slope)) / np.abs(slope).max(), atol=1e-7)
+
+
+@pytest.mark.parametrize("root", [np.array([1.0, 0.3, 2.0]), np.diag([1.0, 0.3, 2.0]) + 0.1])
+def test_slopes_and_roots_do_not_depend_on_the_memory_for_gradients(root):
+    rng = np.random.default_rng(0)
+    model = KernelSum(
+        scaled(rng.normal(size=(50, 3)), root),
+        get_kernel("gaussian"),
+        np.array([2.0, 0.5]),
+        rng.normal(size=(2, 50, 2)),
+        np.zeros(2),
+    )
+    scale = np.array([2.0, 0.0])  # the second target does not vary
+    gradient = scaled(model.gradient(model.X)[:, :, 0] / 2.0, root)
+    for backend in (NumpyBackend(), NumpyBackend(1000)):
+        expected = np.sqrt((gradient**2).mean(axis=0))
+        assert_allclose(slopes(model, scale, root, backend=backend), expected)
+        alone = learned_root(model, scale, root, diagonal=True, backend=backend)
+        assert_allclose(alone, np.maximum(expected / expected.max(), 1e-3))
+        whole = learned_root(model, scale, root, backend=backend)
+        inner = model.gradient(model.X)[:, :, 0] / 2.0
+        assert_allclose(whole, metric_root(inner.T @ inner / 50, root))
 
 
 def test_metric_of_a_constant_function_is_flat():

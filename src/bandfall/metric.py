@@ -9,17 +9,23 @@ A root is a symmetric matrix (d, d), or a vector (d,) of scales where that is en
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from bandfall.backends import HOST, Backend
+from bandfall.blocks import row_blocks, rows_within
 from bandfall.descent import Path
+from bandfall.model import KernelSum
 
-__all__ = ["gradient_outer_product", "mean_outer_product", "metric_root", "scaled", "slopes"]
+__all__ = ["gradient_outer_product", "learned_root", "metric_root", "scaled", "slopes"]
 
 _MAX_ROWS = 2000
 _WIDE = 1000  # features: beyond, each is scaled on its own
 _SCARCE = 8  # features a row: beyond, rows say nothing about pairs of them
 _FLOOR = 1e-3  # no direction fades further, so that it can come back
+_LARGEST_BLOCK = 2**27  # bytes of gradients at a time
+_COPIES = 3
 _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
 
@@ -36,26 +42,79 @@ def gradient_outer_product(
     backend : Backend
         Where to compute, and in how much memory.
     """
-    if X is None:
-        X = path.X[:: max(1, -(-len(path.X) // _MAX_ROWS))]
-    return mean_outer_product(path.gradient(X, backend=backend), path.scale)
+    return _outer_product(path.model, _some(path.X) if X is None else X, path.scale, backend)
 
 
-def mean_outer_product(gradient: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """E[∇f ∇fᵀ] from gradients (m, d, k) at rows, each target divided by its scale (k,)."""
-    units = gradient.astype(np.float64) / np.where(scale > 0, scale, np.inf)
-    return np.tensordot(units, units, ((0, 2), (0, 2))) / len(units)
+def learned_root(
+    model: KernelSum,
+    scale: np.ndarray,
+    root: np.ndarray,
+    *,
+    diagonal: bool = False,
+    backend: Backend = HOST,
+) -> np.ndarray:
+    """The next root, from gradients of a model at its centres; see `metric_root`.
+
+    Parameters
+    ----------
+    model : KernelSum
+        In coordinates scaled by `root`.
+    scale : ndarray of shape (k,)
+        Norms of the targets.
+    root : ndarray of shape (d, d) or (d,)
+    diagonal : bool
+    backend : Backend
+    """
+    X, n_rows = model.X, len(model.X)
+    if diagonal or _one_by_one(X.shape[1], n_rows):  # d² products would be computed for d of them
+        return _normalised(slopes(model, scale, root, backend=backend), _FLOOR)
+    product = _outer_product(model, _some(X), scale, backend)
+    return metric_root(product, root, n_rows=n_rows)
+
+
+def slopes(
+    model: KernelSum, scale: np.ndarray, root: np.ndarray, *, backend: Backend = HOST
+) -> np.ndarray:
+    """Root mean square of ∂f/∂x_k at the centres of a model, whose x are `scaled` by `root`.
+
+    With z = root x, ∇_x f = root ∇_z f; averaged over targets of unit norm.
+    """
+    X = _some(model.X)
+    squares = np.zeros(X.shape[1])
+    for units in _gradients(model, X, scale, backend):
+        squares += (scaled(units, root) ** 2).sum(axis=(0, 1))
+    return np.sqrt(squares / max(1, len(X)))
+
+
+def _outer_product(
+    model: KernelSum, X: np.ndarray, scale: np.ndarray, backend: Backend
+) -> np.ndarray:
+    product = np.zeros(2 * X.shape[1:])
+    for units in _gradients(model, X, scale, backend):
+        product += np.tensordot(units, units, ((0, 1), (0, 1)))
+    return product / len(X)
+
+
+def _gradients(
+    model: KernelSum, X: np.ndarray, scale: np.ndarray, backend: Backend
+) -> Iterator[np.ndarray]:
+    """Gradients (b, k, d) at blocks of rows, each target divided by its scale (k,)."""
+    units = np.where(scale > 0, scale, np.inf)
+    width = _COPIES * 8 * X.shape[1] * len(scale)
+    for block in row_blocks(len(X), rows_within(min(backend.budget, _LARGEST_BLOCK), width)):
+        gradient = model.gradient(X[block], backend=backend)
+        yield (gradient.astype(np.float64) / units).swapaxes(1, 2)
+
+
+def _some(X: np.ndarray) -> np.ndarray:
+    """At most 2,000 of the rows, spread over all of them."""
+    return X[:: max(1, -(-len(X) // _MAX_ROWS))]
 
 
 def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:
     """Rows in the coordinates in which distances are measured, in the dtype of X."""
     root = root.astype(X.dtype)
     return X * root if root.ndim == 1 else X @ root
-
-
-def slopes(product: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Root mean square of ∂f/∂x_k, from G in coordinates `scaled` by `root`."""
-    return np.sqrt(np.maximum(np.diag(_in_features(product, root)), 0.0))
 
 
 def metric_root(
@@ -86,13 +145,17 @@ def metric_root(
         Scale features one by one: for kernels whose norm depends on the axes.
     """
     metric = _in_features(product, root)
-    scarce = n_rows is not None and len(metric) > _SCARCE * n_rows
-    if diagonal or scarce or len(metric) > _WIDE:
+    if diagonal or _one_by_one(len(metric), n_rows):
         return _normalised(np.sqrt(np.maximum(np.diag(metric), 0.0)), floor)
     own = np.diag(np.diag(metric))
     eigenvalues, vectors = np.linalg.eigh(own + (1.0 - shrinkage) * (metric - own))
     sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
     return (vectors * sizes) @ vectors.T
+
+
+def _one_by_one(n_features: int, n_rows: int | None) -> bool:
+    """Whether there are too many features to learn how pairs of them act together."""
+    return n_features > _WIDE or (n_rows is not None and n_features > _SCARCE * n_rows)
 
 
 def _in_features(product: np.ndarray, root: np.ndarray) -> np.ndarray:

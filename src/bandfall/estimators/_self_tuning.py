@@ -27,7 +27,7 @@ from bandfall.estimators._reading import Story
 from bandfall.estimators._tables import TableInputMixin
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel
-from bandfall.metric import gradient_outer_product, scaled, slopes
+from bandfall.metric import scaled, slopes
 from bandfall.novelty import nearest_distances, novelty_scale
 from bandfall.operators.rows import blas_threads_for
 from bandfall.selection.candidates import Budget, Judge, trial_table
@@ -316,11 +316,12 @@ class SelfTuning(
         shares = np.zeros(self.n_features_in_)
         for member in self.members_:
             encoding = member.candidate.encoding
-            product = gradient_outer_product(member.path, backend=rows.backend)
+            path = member.path
+            steepness = slopes(path.model, path.scale, member.root, backend=rows.backend)
             view = rows.views[encoding]
             Z, _ = view.columns(np.arange(len(rows)), np.arange(0))
             variances = Z.var(axis=0, dtype=np.float64)[view.places]
-            squares = slopes(product, member.root) ** 2 * variances
+            squares = steepness**2 * variances
             shares += member.weight * np.bincount(
                 self.encoders_[encoding].sources, weights=squares, minlength=self.n_features_in_
             )

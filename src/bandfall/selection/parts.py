@@ -11,7 +11,7 @@ import numpy as np
 
 from bandfall.backends import HOST, Backend, CrossProduct
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.metric import mean_outer_product, metric_root, scaled
+from bandfall.metric import learned_root, scaled
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.selection.candidates import MAX_R2, Budget, Trial
@@ -23,7 +23,6 @@ from bandfall.targets import column_means, column_norms, column_units
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
 MAX_DIMENSION = 32
-_GRADIENT_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,14 @@ class Part:
         X, _ = self._scaled(candidate.encoding, candidate.n_rounds)
         n_stops = ladder.reached(speed, scout.max_r2)
         path = _kernel_sum(X, candidate.kernel, *ladder.until(speed, n_stops))
-        some = X[:: max(1, -(-len(X) // _GRADIENT_ROWS))]
         with self.backend.threads(len(X)):
-            gradient = path.gradient(some, backend=self.backend)
-        product = mean_outer_product(gradient, self.scale)
-        before = self.root(candidate.encoding, candidate.n_rounds)
-        root = metric_root(
-            product, before, n_rows=len(X), diagonal=not candidate.kernel.geometry.rotates
-        )
+            root = learned_root(
+                path,
+                self.scale,
+                self.root(candidate.encoding, candidate.n_rounds),
+                diagonal=not candidate.kernel.geometry.rotates,
+                backend=self.backend,
+            )
         self.roots[candidate.encoding, candidate.n_rounds + 1] = root
 
     def root(self, encoding: str, n_rounds: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TypeVar
 
 import joblib
@@ -16,12 +17,32 @@ _WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
 
 
 def parallel_map(
-    function: Callable[[Task], Result], tasks: list[Task], *, n_rows: int, n_jobs: int | None
+    function: Callable[[Task], Result],
+    tasks: list[Task],
+    *,
+    n_rows: int,
+    n_jobs: int | None,
+    stop: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """Results in order, over threads where that pays: the order of work is not theirs to see."""
+    """Results in order, over threads where that pays.
+
+    No thread is left at work: if a task fails or the user interrupts, `stop` is called, which
+    should make running tasks end soon, and these are waited for.
+    """
     if n_jobs is None:
         n_jobs = n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
-    with blas_threads_for(n_rows):  # also between products: threads that wait spin
-        return joblib.Parallel(n_jobs=n_jobs, require="sharedmem")(
-            joblib.delayed(function)(task) for task in tasks
-        )
+    n_jobs = min(joblib.effective_n_jobs(n_jobs), len(tasks))
+    with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait
+        if n_jobs <= 1:
+            return [function(task) for task in tasks]
+        with ThreadPoolExecutor(n_jobs, thread_name_prefix="bandfall-search") as pool:
+            futures = [pool.submit(function, task) for task in tasks]
+            try:
+                done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+                for one in done:
+                    one.result()
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                stop()
+                raise

@@ -161,6 +161,7 @@ def tune(
             list(rows.views),
             n_rows=len(first[0]),
             n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
+            stop=deadline.end,
         )
     for one in explored:
         found.add(one)
@@ -183,6 +184,7 @@ def tune(
                 list(rows.views),  # what has an encoding in common learns its metrics once
                 n_rows=len(second[0]),
                 n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
+                stop=deadline.end,
             )
         for one in chain.from_iterable(several):
             decided.add(one)

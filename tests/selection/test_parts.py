@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bandfall import metric
 from bandfall.metric import metric_root, scaled
 from bandfall.operators.base import group_rows
-from bandfall.selection import parts as parts_module
 from bandfall.selection.candidates import Candidate, Trial
 from bandfall.selection.held_out import run_parts
 from bandfall.selection.parts import Part, Rows, learn_metrics, shuffled_rows, split_rows
@@ -149,7 +149,7 @@ def test_the_metric_comes_from_gradients_at_the_scouts_stop(weighted):
 
 
 def test_many_rows_are_thinned_before_gradients_are_taken(monkeypatch):
-    monkeypatch.setattr(parts_module, "_GRADIENT_ROWS", 10)
+    monkeypatch.setattr(metric, "_MAX_ROWS", 10)
     rows = rows_of()
     part = Part(rows, np.arange(35), np.arange(35, 40))
     (outcome,) = run_parts([part], "standard", 0, "gaussian", [0.1])

@@ -26,6 +26,7 @@ JOBS = {
     "selection": ("tools", "the search; diagnostics; networks"),
     "metric": ("tools", "learned distances; how far rows are from what was seen"),
     "descent": ("core", "training: solvers, stopping, the Path"),
+    "partitioned": ("core", "a KernelSum in each leaf, blended"),
     "model": ("core", "KernelSum: the fitted function"),
     "backends": ("core", "where it is computed, in how much memory"),
     "closed_form": ("ground", "filters of one eigendecomposition; fewer bandwidths"),

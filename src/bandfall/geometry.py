@@ -17,7 +17,7 @@ import numpy as np
 
 from bandfall.blocks import row_blocks, rows_within
 
-__all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "Prepared", "geometry_of"]
+__all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "Prepared", "geometry_of", "scaled"]
 
 Array = Any  # NumPy array or torch tensor
 
@@ -326,3 +326,12 @@ def to_power(values: Array, exponent: float, xp: ModuleType = np) -> Array:
         return values
     values **= exponent
     return values
+
+
+def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:
+    """Rows in the coordinates in which distances are measured, in the dtype of X.
+
+    The root of a metric is a symmetric matrix (d, d), or a vector (d,) of scales.
+    """
+    root = root.astype(X.dtype)
+    return X * root if root.ndim == 1 else X @ root

@@ -16,7 +16,8 @@ import numpy as np
 from bandfall.backends import HOST, Backend
 from bandfall.blocks import row_blocks, rows_within
 from bandfall.descent import Path
-from bandfall.model import KernelSum
+from bandfall.geometry import scaled
+from bandfall.partitioned import AnySum
 
 __all__ = ["gradient_outer_product", "learned_root", "metric_root", "scaled", "slopes"]
 
@@ -46,7 +47,7 @@ def gradient_outer_product(
 
 
 def learned_root(
-    model: KernelSum,
+    model: AnySum,
     scale: np.ndarray,
     root: np.ndarray,
     *,
@@ -57,7 +58,7 @@ def learned_root(
 
     Parameters
     ----------
-    model : KernelSum
+    model : KernelSum or PartitionedSum
         In coordinates scaled by `root`.
     scale : ndarray of shape (k,)
         Norms of the targets.
@@ -73,7 +74,7 @@ def learned_root(
 
 
 def slopes(
-    model: KernelSum, scale: np.ndarray, root: np.ndarray, *, backend: Backend = HOST
+    model: AnySum, scale: np.ndarray, root: np.ndarray, *, backend: Backend = HOST
 ) -> np.ndarray:
     """Root mean square of ∂f/∂x_k at the centres of a model, whose x are `scaled` by `root`.
 
@@ -86,9 +87,7 @@ def slopes(
     return np.sqrt(squares / max(1, len(X)))
 
 
-def _outer_product(
-    model: KernelSum, X: np.ndarray, scale: np.ndarray, backend: Backend
-) -> np.ndarray:
+def _outer_product(model: AnySum, X: np.ndarray, scale: np.ndarray, backend: Backend) -> np.ndarray:
     product = np.zeros(2 * X.shape[1:])
     for units in _gradients(model, X, scale, backend):
         product += np.tensordot(units, units, ((0, 1), (0, 1)))
@@ -96,7 +95,7 @@ def _outer_product(
 
 
 def _gradients(
-    model: KernelSum, X: np.ndarray, scale: np.ndarray, backend: Backend
+    model: AnySum, X: np.ndarray, scale: np.ndarray, backend: Backend
 ) -> Iterator[np.ndarray]:
     """Gradients (b, k, d) at blocks of rows, each target divided by its scale (k,)."""
     units = np.where(scale > 0, scale, np.inf)
@@ -109,12 +108,6 @@ def _gradients(
 def _some(X: np.ndarray) -> np.ndarray:
     """At most 2,000 of the rows, spread over all of them."""
     return X[:: max(1, -(-len(X) // _MAX_ROWS))]
-
-
-def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Rows in the coordinates in which distances are measured, in the dtype of X."""
-    root = root.astype(X.dtype)
-    return X * root if root.ndim == 1 else X @ root
 
 
 def metric_root(

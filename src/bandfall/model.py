@@ -67,6 +67,11 @@ class KernelSum:
         """Number of targets k."""
         return self.coefficients.shape[2]
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes that rows and coefficients take."""
+        return self.X.nbytes + self.coefficients.nbytes
+
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
         """f at the rows of X, shape (m, k), in the wider dtype of coefficients and offset."""
         return backend.evaluate(self, X)

@@ -198,7 +198,7 @@ def resume_path(
         stages, log = recorder.result()
         scaled = [_scaled(stage, to_units) for stage in stages]
         return path.replace(
-            **stage_columns(path.model, [*path.stages, *scaled]),
+            **stage_columns(path.undivided, [*path.stages, *scaled]),
             log=path.log + log,
             residual=operator.numpy(front.residual) * (units / root).astype(dtype),
             time=front.time,
@@ -240,7 +240,7 @@ def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) 
     """
     n = len(after.X)
     rows = np.linspace(0, n - 1, min(n, n_rows)).astype(int)
-    new = after.model.part(slice(len(before), None))
+    new = after.undivided.part(slice(len(before), None))
     explained = new.evaluate(after.X[rows], backend=backend)
     changed = before.residual[rows] - after.residual[rows]
     total_weight = float(n if after.weights is None else after.weights.sum())
@@ -307,7 +307,7 @@ def rewind_path(path: Path, n_stages: int, backend: Backend = HOST) -> Path:
         return path
     kept, gone = slice(0, n_stages), slice(n_stages, None)
     start = float(path.starts[n_stages])
-    added = path.model.part(gone).evaluate(path.X, backend=backend)
+    added = path.undivided.part(gone).evaluate(path.X, backend=backend)
     return path.replace(
         bandwidths=path.bandwidths[kept],
         coefficients=path.coefficients[kept],
@@ -346,7 +346,9 @@ def _start(bandwidth: float | None, floor: float, operator: KernelOperator) -> f
 
 def _solver_of(path: Path) -> Solver:
     if path.solver is None:
-        raise ValueError("a compressed path cannot be trained further or truncated")
+        raise ValueError(
+            "a path that is compressed or has several leaves cannot be trained further or truncated"
+        )
     return path.solver
 
 

@@ -14,6 +14,7 @@ from bandfall.descent.front import Plan
 from bandfall.descent.stopping import Status
 from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
+from bandfall.partitioned import AnySum, PartitionedSum
 
 if TYPE_CHECKING:
     from bandfall.descent.fit import Solver
@@ -97,12 +98,12 @@ class Path:
 
     Attributes
     ----------
-    model : KernelSum
+    model : KernelSum or PartitionedSum
         The function itself, one bandwidth a stage; `X`, `kernel`, `offset`, `bandwidths` and
-        `coefficients` are its own.
+        `coefficients` are its own. One of several leaves has no stages of its own.
     starts, durations : ndarray of shape (S,)
         Of each stage, in training time; NaN for a compressed path, whose stages are no longer
-        spans of training.
+        spans of training, and for one of several leaves, which trained apart.
     step_sizes : ndarray of shape (S,)
         The Euler step of each stage, 0 for exact flow.
     scale : ndarray of shape (k,)
@@ -120,7 +121,7 @@ class Path:
         Where in its stage the run ended.
     solver, schedule : object
         What produced the stages: `truncate` and `resume_path` go on with them. None for a
-        compressed path.
+        compressed path and for one of several leaves.
     compression_error : float
         Bound on the relative error of `compress`, 0 before.
     y : ndarray of shape (n, k) or None
@@ -131,7 +132,7 @@ class Path:
         As given; None if training started at the largest distance between two rows.
     """
 
-    model: KernelSum
+    model: AnySum
     starts: np.ndarray
     durations: np.ndarray
     step_sizes: np.ndarray
@@ -159,10 +160,16 @@ class Path:
         return iter(self.stages)
 
     def __repr__(self) -> str:
+        leaves = f" in {self.n_leaves} leaves" if self.n_leaves > 1 else ""
         return (
-            f"<Path: {len(self)} stages over {len(self.X)} rows, kernel "
+            f"<Path: {len(self)} stages over {len(self.X)} rows{leaves}, kernel "
             f"{self.kernel.name!r}, time {self.time:.6g}, R² {self.r2:.6f}, {self.status.value}>"
         )
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves that the rows were divided into."""
+        return len(self.model.leaves) if isinstance(self.model, PartitionedSum) else 1
 
     @property
     def X(self) -> np.ndarray:
@@ -177,7 +184,7 @@ class Path:
     @property
     def offset(self) -> np.ndarray:
         """Mean of the target, shape (k,), float64: with a large offset its digits matter."""
-        return self.model.offset
+        return self.undivided.offset
 
     @property
     def bandwidths(self) -> np.ndarray:
@@ -187,7 +194,17 @@ class Path:
     @property
     def coefficients(self) -> np.ndarray:
         """Coefficients of each stage, shape (S, n, k)."""
-        return self.model.coefficients
+        return self.undivided.coefficients
+
+    @property
+    def undivided(self) -> KernelSum:
+        """The model, of one leaf; raises ValueError if it has several."""
+        if isinstance(self.model, PartitionedSum):
+            raise ValueError(
+                f"this path has {self.n_leaves} leaves, each with coefficients of its own: "
+                "path.model.leaves"
+            )
+        return self.model
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -315,7 +332,7 @@ class Path:
     def replace(self, **changes: Any) -> Path:
         """A copy with some attributes changed, those of its model and its stages among them."""
         if "stages" in changes:
-            changes.update(stage_columns(self.model, changes.pop("stages")))
+            changes.update(stage_columns(self.undivided, changes.pop("stages")))
         own = {f.name for f in fields(self)}
         of_model = {name: changes.pop(name) for name in changes.keys() - own}
         if of_model:

@@ -323,7 +323,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     @property
     def kernel_sum_(self) -> KernelSum:
         """The fitted model, a `KernelSum`: that of ``path_``."""
-        return self.path_.model
+        return self.path_.undivided
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict.

@@ -8,7 +8,9 @@ from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallClassifier, BandfallRegressor
 from bandfall.onnx_export.builder import Graph
 from bandfall.onnx_export.encodings import add_encoding, check_encodable
+from bandfall.onnx_export.partitions import add_partitioned
 from bandfall.onnx_export.sums import Prepare, add_nearest, add_sum
+from bandfall.partitioned import PartitionedSum
 from bandfall.selection.classes import CLIP, LEAST
 from bandfall.selection.conformal import PRIOR_ROWS
 from bandfall.selection.members import Member
@@ -26,7 +28,11 @@ def add_average(graph: Graph, rows: str, model: BandfallRegressor | BandfallClas
     parts = []
     for member in model.members_:
         prepare, same = _prepare(model.encoders_, member), _same_row(member.path.X)
-        outputs = add_sum(graph, rows, model.n_features_in_, member.path.model, prepare, same)
+        inner, d = member.path.model, model.n_features_in_
+        if isinstance(inner, PartitionedSum):
+            outputs = add_partitioned(graph, rows, d, inner, prepare, same)
+        else:
+            outputs = add_sum(graph, rows, d, inner, prepare, same)
         parts.append(graph.op("Mul", outputs, graph.constant(member.weight, np.float64)))
     return graph.op("Sum", *parts)
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from bandfall.estimators import BandfallClassifier, BandfallRegressor
 from bandfall.estimators._reading import last_step, read_formula, steps_before
 from bandfall.model import KernelSum
+from bandfall.partitioned import AnySum
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
@@ -197,8 +198,8 @@ class _Writer:
         ]
 
 
-def _check_size(models: list[KernelSum]) -> None:
-    size = sum(model.X.nbytes + model.coefficients.nbytes for model in models)
+def _check_size(models: list[AnySum]) -> None:
+    size = sum(model.nbytes for model in models)
     if size > MAX_BYTES:
         raise ValueError(
             f"the model's arrays take {size / 2**30:.1f} GiB and ONNX files at most 2: use "

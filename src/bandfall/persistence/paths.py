@@ -12,6 +12,8 @@ from bandfall.checks import ShapeChecker, check_instance, check_names, check_rea
 from bandfall.descent import Euler, Flow, Log, Path, Plan, Status
 from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
+from bandfall.partition import Partition
+from bandfall.partitioned import Leaf, PartitionedSum
 from bandfall.persistence.codec import Component, register
 from bandfall.schedules import Constant, Geometric, MinimumSpeed
 
@@ -56,6 +58,8 @@ def _path_to_state(path: Path) -> dict[str, Any]:
         for name, value in field_values(path).items()
         if name != "model" and name not in _STAGE_FIELDS
     }
+    if isinstance(path.model, PartitionedSum):  # which has no stages of its own
+        return {**own, "model": path.model}
     return {
         **own,
         **{name: getattr(path.model, name) for name in _MODEL_FIELDS},
@@ -69,6 +73,8 @@ def _path_to_state(path: Path) -> dict[str, Any]:
 
 
 def _path_from_state(state: dict[str, Any]) -> Path:
+    if "model" in state:
+        return _partitioned_path(state)
     check_instance("stages", state.get("stages"), dict)
     columns = state["stages"]
     check_names("stages", columns, set(_STAGE_COLUMNS), set(_STAGE_COLUMNS))
@@ -100,6 +106,72 @@ def _path_from_state(state: dict[str, Any]) -> Path:
     return path
 
 
+def _partitioned_path(state: dict[str, Any]) -> Path:
+    """A path of several leaves."""
+    model = state["model"]
+    check_instance("model", model, PartitionedSum)
+    spans = np.full(len(model), np.nan)
+    columns = {"starts": spans, "durations": spans, "step_sizes": np.zeros(len(model))}
+    path = make_dataclass(Path, {**state, **columns, "status": Status(state["status"])})
+    _check_path(path, ShapeChecker(n=len(model.X), k=model.n_outputs))
+    return path
+
+
+def _check_partition(partition: Partition) -> None:
+    shapes = ShapeChecker()
+    shapes("directions", partition.directions, "cuts d")
+    shapes("lows", partition.lows, "cuts")
+    shapes("highs", partition.highs, "cuts")
+    n_cuts, children = len(partition.lows), partition.children
+    check_instance("children", children, np.ndarray)
+    if children.dtype.kind != "i" or children.shape != (n_cuts, 2):
+        raise ValueError("children must hold two integers for each cut")
+    if np.any(partition.highs <= partition.lows):
+        raise ValueError("a band is empty")
+    # Every cut but the first is below one with a smaller number, every leaf below some cut.
+    wanted = [*range(1, n_cuts), *(~leaf for leaf in range(n_cuts + 1))] if n_cuts else []
+    below = np.any((children >= 0) & (children <= np.arange(n_cuts)[:, None]))
+    if below or sorted(children.ravel().tolist()) != sorted(wanted):
+        raise ValueError("its cuts make no tree")
+
+
+def _check_leaf(leaf: Leaf) -> None:
+    check_instance("model", leaf.model, KernelSum)
+    if len(leaf.model) > MAX_STAGES:
+        raise ValueError(f"a leaf has {len(leaf.model):,} stages, over {MAX_STAGES:,}")
+    if leaf.root is not None:
+        shapes = ShapeChecker(d=leaf.model.X.shape[1])
+        shapes("root", leaf.root, "d" if np.ndim(leaf.root) == 1 else "d d")
+
+
+def _check_partitioned(model: PartitionedSum) -> None:
+    check_instance("partition", model.partition, Partition)
+    shapes = ShapeChecker()
+    shapes("X", model.X, "n d")
+    shapes("directions", model.partition.directions, "cuts d")
+    for leaf in model.leaves:
+        check_instance("a leaf", leaf, Leaf)
+        shapes.sizes.pop("rows", None)
+        shapes("X of a leaf", leaf.model.X, "rows d")
+        shapes("offset of a leaf", leaf.model.offset, "k")
+        if leaf.model.kernel != model.kernel or leaf.model.X.dtype != model.X.dtype:
+            raise ValueError("its leaves differ in kernel or dtype")
+
+
+def _partitioned_state(model: PartitionedSum) -> dict[str, Any]:
+    return {**field_values(model), "leaves": list(model.leaves)}
+
+
+def _partitioned_from_state(state: dict[str, Any]) -> PartitionedSum:
+    check_instance("leaves", state.get("leaves"), list)
+    check_instance("partition", state.get("partition"), Partition)
+    if not state["leaves"]:
+        raise ValueError("it has no leaves")
+    model = make_dataclass(PartitionedSum, {**state, "leaves": tuple(state["leaves"])})
+    _check_partitioned(model)
+    return model
+
+
 def _check_sum(model: KernelSum) -> None:
     shapes = ShapeChecker()
     shapes("X", model.X, "n d")
@@ -116,7 +188,8 @@ def _check_sum(model: KernelSum) -> None:
 
 
 def _check_path(path: Path, shapes: ShapeChecker) -> None:
-    _check_sum(path.model)
+    if isinstance(path.model, KernelSum):
+        _check_sum(path.model)
     shapes("residual", path.residual, "n k")
     shapes("scale", path.scale, "k")
     if path.weights is not None:
@@ -173,6 +246,9 @@ for _cls in _SCHEDULES:
     register(dataclass_component(_cls, _check_schedule))
 register(Component(Path, _path_to_state, _path_from_state))
 register(dataclass_component(KernelSum, _check_sum))
+register(dataclass_component(Partition, _check_partition))
+register(dataclass_component(Leaf, _check_leaf))
+register(Component(PartitionedSum, _partitioned_state, _partitioned_from_state))
 register(dataclass_component(Log, _check_log))
 register(dataclass_component(Plan, _check_plan))
 register(dataclass_component(Flow, _check_flow))

@@ -76,7 +76,7 @@ class Model:
     def has_stages(self) -> bool:
         """Whether it can predict as of earlier stages; a compressed path cannot."""
         known = self.path is not None and hasattr(self.last, f"staged_{self._method}")
-        return known and not np.isnan(self.path.stages[0].time)
+        return known and not np.isnan(self.path.starts[0])
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
         """Outputs, shape (m, k)."""

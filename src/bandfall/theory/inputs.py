@@ -30,8 +30,13 @@ def as_path(model: Any) -> Path:
 
 
 def trained_path(model: Any) -> Path:
-    """`as_path`, refused where compression has replaced the stages of training."""
+    """`as_path`, refused if it has no stages of training: compressed, or of several leaves."""
     path = as_path(model)
+    if path.n_leaves > 1:
+        raise ValueError(
+            f"the path has {path.n_leaves} leaves, which trained apart; fit with leaf_rows above "
+            "the number of rows for a path of one leaf"
+        )
     if path.solver is None:
         raise ValueError(
             "a compressed path has lost the stages of its training; use the path before compress()"

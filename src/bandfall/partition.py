@@ -1,0 +1,233 @@
+"""Space in leaves: cuts one after the other, and weights that blend neighbours smoothly.
+
+Every cut halves a region along one direction. Left and right share a band around it, over which
+the weight goes from one side to the other as a smooth step, 3s² − 2s³. The weight of a leaf is the
+product over the cuts that lead to it: weights of all leaves sum to one everywhere, and they have
+continuous first derivatives. So has every blend of smooth functions, one a leaf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Partition", "partition_rows"]
+
+OVERLAP = 0.1  # share of the rows of a region that lie in the band of its cut
+_SAMPLE = 5000  # rows that directions are found from
+_MOST_COLUMNS = 200  # beyond, cuts go along columns
+_THINNEST = 1e-3  # width of a band, relative to the spread of the rows along the cut
+_SMALLEST = 4  # a cut takes at least leaf_rows over this from either side
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A tree of cuts, whose ends are leaves.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (c, d)
+        Unit vectors: a cut looks at the product of a row with its direction.
+    lows, highs : ndarray of shape (c,)
+        The band of each cut. Below, all weight goes left, above, all of it goes right.
+    children : ndarray of int, shape (c, 2)
+        What is left and right of each cut: the number of another cut, or ~leaf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.partition import partition_rows
+    >>> halves = partition_rows(np.arange(100.0)[:, None], leaf_rows=60)
+    >>> halves.n_leaves
+    2
+    >>> for leaf, _, weights in halves.shares(np.array([[49.0]])):
+    ...     print(leaf, weights.round(2))
+    0 [0.57]
+    1 [0.43]
+    """
+
+    directions: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    children: np.ndarray
+
+    @property
+    def n_leaves(self) -> int:
+        """One more than there are cuts."""
+        return len(self.lows) + 1
+
+    def shares(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(leaf, numbers of the rows of X with a share in it, weights), for leaves with rows."""
+        for leaf, rows, weights, _ in self._walk(X, slopes=False):
+            yield leaf, rows, weights
+
+    def sloped_shares(
+        self, X: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """The same with the gradients of the weights, of shape (rows, d)."""
+        yield from self._walk(X, slopes=True)
+
+    def _walk(
+        self, X: np.ndarray, *, slopes: bool
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        start = 0 if len(self.lows) else ~0
+        gradients = np.zeros((len(X) if slopes else 0, X.shape[1]))
+        waiting = [(start, np.arange(len(X)), np.ones(len(X)), gradients)]
+        while waiting:
+            place, rows, weights, gradients = waiting.pop()
+            if not len(rows):
+                continue
+            if place < 0:
+                yield ~place, rows, weights, gradients
+                continue
+            low, width = self.lows[place], self.highs[place] - self.lows[place]
+            along = projected(X[rows], self.directions[place])
+            step = np.clip((along - low) / width, 0.0, 1.0)
+            right = step * step * (3.0 - 2.0 * step)
+            rise = 6.0 * step * (1.0 - step) / width
+            left, right_child = self.children[place]
+            # The right side waits longer: leaves come in order from the left.
+            for child, share, slope in ((right_child, right, rise), (left, 1.0 - right, -rise)):
+                kept = np.flatnonzero(share > 0.0)
+                steeper = gradients
+                if slopes:
+                    own = (weights[kept] * slope[kept])[:, None] * self.directions[place]
+                    steeper = gradients[kept] * share[kept, None] + own
+                waiting.append((int(child), rows[kept], weights[kept] * share[kept], steeper))
+
+
+def partition_rows(
+    X: np.ndarray, leaf_rows: int, *, axes: bool = False, overlap: float = OVERLAP
+) -> Partition:
+    """Cut at quantiles, again and again, until no leaf has a share in more than `leaf_rows` rows.
+
+    A cut goes along the direction in which the rows spread most: the leading principal direction,
+    or the column. Where values repeat, it lies between two values. A leaf stays larger if no cut
+    divides it: rows that are all but equal.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        In the coordinates in which distances are measured.
+    leaf_rows : int >= 1
+    axes : bool
+        Cut along columns: for distances that depend on the axes.
+    overlap : float in (0, 1)
+        Share of the rows of a region that lie in the band of a cut, where it is cut once along
+        each direction. A region that is cut more often along one has narrower bands.
+    """
+    directions: list[np.ndarray] = []
+    bands: list[tuple[float, float]] = []
+    children: list[list[int]] = []
+    n_leaves = 0
+    waiting = [(np.arange(len(X)), -1, 0)]
+    while waiting:
+        rows, parent, side = waiting.pop()
+        cut = _cut(X[rows], leaf_rows, axes, overlap) if len(rows) > leaf_rows else None
+        if cut is None:
+            place, n_leaves = ~n_leaves, n_leaves + 1
+        else:
+            place = len(bands)
+            direction, low, high, along = cut
+            directions.append(direction)
+            bands.append((low, high))
+            children.append([0, 0])
+            waiting.append((rows[along > low], place, 1))
+            waiting.append((rows[along < high], place, 0))
+        if parent >= 0:
+            children[parent][side] = place
+    lows, highs = np.array(bands, dtype=np.float64).reshape(-1, 2).T.copy()
+    return Partition(
+        np.array(directions, dtype=np.float64).reshape(len(bands), X.shape[1]),
+        lows,
+        highs,
+        np.array(children, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def projected(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Rows along a direction, in float64."""
+    used = np.flatnonzero(direction)
+    if len(used) == 1 and direction[used[0]] == 1.0:
+        return X[:, used[0]].astype(np.float64)
+    return X.astype(np.float64) @ direction
+
+
+def _cut(
+    X: np.ndarray, leaf_rows: int, axes: bool, overlap: float
+) -> tuple[np.ndarray, float, float, np.ndarray] | None:
+    """Direction, band and the rows along it; None where no direction divides the rows."""
+    sample = X[:: -(-len(X) // _SAMPLE)].astype(np.float64)
+    n_parts = math.ceil(len(X) * (1.0 + overlap) / leaf_rows)
+    # A region with as many parts along each of several directions has fewer along any of them.
+    extent = min(0.5, n_parts ** (-1.0 / _n_directions(sample)))
+    band = 2.0 * overlap * extent
+    fewest = max(1, leaf_rows // _SMALLEST)
+    for direction in _directions(sample, axes):
+        along = projected(X, direction)
+        ends = _band(np.sort(along), (n_parts // 2) / n_parts, band, fewest)
+        if ends is not None:
+            return direction, *ends, along
+    return None
+
+
+def _directions(sample: np.ndarray, axes: bool) -> Iterator[np.ndarray]:
+    """Those in which rows spread most come first."""
+    n_columns = sample.shape[1]
+    principal = 1 < n_columns <= _MOST_COLUMNS
+    if principal and not axes:
+        yield _principal(sample)
+    spreads = np.mean(np.abs(sample - np.median(sample, axis=0)), axis=0)
+    for column in np.argsort(-spreads, kind="stable"):
+        direction = np.zeros(n_columns)
+        direction[column] = 1.0
+        yield direction
+    if principal and axes:
+        yield _principal(sample)
+
+
+def _principal(sample: np.ndarray) -> np.ndarray:
+    centred = sample - sample.mean(axis=0)
+    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    return direction * np.sign(direction[np.argmax(np.abs(direction))])
+
+
+def _n_directions(sample: np.ndarray) -> float:
+    """In how many directions rows spread: (Σ λ)² / Σ λ² of their covariance."""
+    centred = sample - sample.mean(axis=0)
+    if sample.shape[1] > _MOST_COLUMNS:
+        variances = np.mean(centred**2, axis=0)
+        total, squares = variances.sum(), float(variances @ variances)
+    else:
+        covariance = centred.T @ centred / len(sample)
+        total, squares = np.trace(covariance), float(np.sum(covariance**2))
+    return float(total**2 / squares) if squares > 0 else 1.0
+
+
+def _band(along: np.ndarray, share: float, band: float, fewest: int) -> tuple[float, float] | None:
+    """A band around a quantile of sorted values, between two of them; None if it divides nothing.
+
+    At least `fewest` values lie at or below the band, and as many at or above.
+    """
+    n = len(along)
+    places = np.array([share - 0.5 * band, share + 0.5 * band]) * (n - 1)
+    first, last = np.clip([math.floor(places[0]), math.ceil(places[1])], 0, n - 1)
+    low, high = along[first], along[last]
+    thinnest = _THINNEST * max(float(np.mean(np.abs(along - along[n // 2]))), 1e-300)
+    if high - low > thinnest:
+        options = [(low, high)]
+    else:  # many equal values: the nearest others on either side
+        above = np.searchsorted(along, low + thinnest, side="right")
+        below = np.searchsorted(along, high - thinnest, side="left") - 1
+        options = [(low, along[above])] if above < n else []
+        options += [(along[below], high)] if below >= 0 else []
+    best, most = None, fewest - 1
+    for ends in options:
+        beyond = np.searchsorted(along, ends[0], side="right")
+        smaller = min(beyond, n - np.searchsorted(along, ends[1], side="left"))
+        if smaller > most and ends[1] > ends[0]:
+            best, most = (float(ends[0]), float(ends[1])), smaller
+    return best

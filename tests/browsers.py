@@ -16,6 +16,24 @@ ROOT = Path(__file__).parent.parent
 AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 
+_OVERLAPS = """
+const bad = [];
+for (const svg of document.querySelectorAll("svg[role=img]")) {
+  const frame = svg.getBoundingClientRect();
+  const boxes = [...svg.querySelectorAll("text")].map(
+    (text) => [text.textContent, text.getBoundingClientRect()]);
+  boxes.forEach(([name, a], i) => {
+    if (a.width === 0) return;
+    if (a.left < frame.left - 1 || a.right > frame.right + 1) bad.push(`clipped: ${name}`);
+    for (const [other, b] of boxes.slice(i + 1)) {
+      const apart = a.right <= b.left || b.right <= a.left
+        || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
+      if (!apart && b.width > 0) bad.push(`${name} on ${other}`);
+    }
+  });
+}
+return bad;"""
+
 
 def missing(reason):
     """Skip, or fail where browser tests are required."""
@@ -115,6 +133,10 @@ class Browser:
     def too_wide(self):
         """By how many pixels the page is wider than the window."""
         return self.run("return document.documentElement.scrollWidth - innerWidth")
+
+    def overlaps(self):
+        """Labels of charts that lie on each other or leave their chart."""
+        return self.run(_OVERLAPS)
 
     def serious_issues(self):
         """What axe-core finds serious or critical."""

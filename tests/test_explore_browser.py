@@ -165,6 +165,91 @@ class TestUse:
         browser.wait("document.getElementById('floor-text').textContent === '0'")
 
 
+class TestClear:
+    def test_everything_is_cleared_and_comes_back(self, visit, tmp_path):
+        browser = visit()
+        browser.wait(SWEPT)
+        before = browser.run(f"return {CURVE}")
+        browser.find("#clear").click()
+        browser.wait(SOLVED)
+        drawn = browser.run(
+            "return [...document.querySelectorAll('svg .line, svg .cursor, svg circle, svg .dot')]"
+            ".filter((mark) => mark.tagName === 'circle' || mark.getAttribute('d')).length"
+        )
+        assert drawn == 0
+        assert browser.run("return data.value") == "own"
+        assert browser.text("#file-text") == ""
+        assert browser.text("#now") == "Add at least two points."
+        browser.find("#undo").click()
+        browser.wait(f"{SOLVED} && {CURVE} === {before!r}")
+        assert browser.run("return data.value") == "sine"
+
+    def test_while_the_solver_is_busy(self, visit):
+        browser = visit()
+        browser.run("redraw.click(); clear.click();")
+        browser.wait(SOLVED)
+        browser.run("return new Promise((done) => setTimeout(done, 700))")
+        assert browser.text("#now") == "Add at least two points."
+        assert browser.run("return Playground.sweep.length") == 0
+
+
+class TestPhone:
+    @pytest.fixture
+    def phone(self, visit):
+        browser = visit(width=390)
+        command = browser.driver.execute_cdp_cmd
+        command("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 1})
+        yield browser
+        command("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+    def touch(self, browser, *places):
+        """A finger goes down at the first place, along the others, and up."""
+
+        def send(kind, points):
+            points = [{"x": x, "y": y} for x, y in points]
+            event = {"type": kind, "touchPoints": points}
+            browser.driver.execute_cdp_cmd("Input.dispatchTouchEvent", event)
+
+        send("touchStart", places[:1])
+        for place in places[1:]:
+            send("touchMove", [place])
+        send("touchEnd", [])
+
+    def place(self, browser, selector):
+        return browser.run(
+            "const box = document.querySelector(arguments[0]);"
+            "box.scrollIntoView({block: 'center'});"
+            "const {x, y, width, height} = box.getBoundingClientRect();"
+            "return [x + width / 2, y + height / 2]",
+            selector,
+        )
+
+    def test_a_finger_drags_a_point(self, phone):
+        before = phone.run(f"return {CURVE}")
+        x, y = self.place(phone, "#model .points circle")
+        self.touch(phone, (x, y), (x, y - 15), (x, y - 40), (x, y - 60))
+        phone.wait(f"{SOLVED} && {CURVE} !== {before!r}")
+        assert len(phone.find_all("#model .points circle")) == 20
+        assert phone.run("return Playground.state.points !== null")
+        now = self.place(phone, "#model .points circle")
+        assert now[0] == pytest.approx(x, abs=3)
+
+    def test_a_finger_adds_a_point_but_scrolls_without_adding_one(self, phone):
+        phone.find("#clear").click()
+        phone.wait(SOLVED)
+        x, y = self.place(phone, "#model svg")
+        self.touch(phone, (x, y))
+        phone.wait("document.querySelectorAll('#model .points circle').length === 1")
+        self.touch(phone, (x + 60, y), (x + 60, y - 30), (x + 60, y - 90), (x + 60, y - 150))
+        assert len(phone.find_all("#model .points circle")) == 1
+
+    def test_points_from_a_csv(self, phone, tmp_path):
+        TestFiles().upload(phone, tmp_path, "p.csv", "x,y\n1,2\n2,3\n3,1\n4,4\n")
+        phone.wait(f"{SOLVED} && document.querySelectorAll('.points circle').length === 4")
+        assert "4 rows, y along x" in phone.text("#file-text")
+        assert phone.too_wide() <= 0
+
+
 class TestFiles:
     def upload(self, browser, tmp_path, name, text):
         file = tmp_path / name
@@ -294,6 +379,18 @@ class TestLooks:
         )
         assert small == 0
         assert browser.serious_issues() == []
+
+    @pytest.mark.parametrize("width", [390, 700, 1280])
+    def test_labels_neither_touch_nor_leave_their_plot(self, visit, width):
+        browser = visit(width=width)
+        names = browser.run("return Object.keys(Data.SETS)")
+        for name in names:
+            browser.run("Playground.change(State.fresh(arguments[0]))", name)
+            browser.wait(SOLVED)
+            assert browser.overlaps() == [], name
+        browser.run("Playground.change({...State.fresh('sine'), speed: 0.0026, n: 300, noise: 1})")
+        browser.wait(SOLVED)
+        assert browser.overlaps() == []
 
     def test_a_turned_phone_is_drawn_anew(self, visit):
         browser = visit(width=390)

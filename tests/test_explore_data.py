@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import urlopen
@@ -20,7 +21,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bandfall import BandfallRegressor, KernelDescentRegressor
+from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer
 from bandfall.explore.what_if import WhatIf
@@ -100,6 +101,53 @@ def _is_closed(connection):
         return connection.recv(1) == b""
     except TimeoutError:
         return False
+
+
+@pytest.fixture(scope="module")
+def stays():
+    """What is found about a classifier with dates as text, times of day and categories."""
+    n, random = 90, np.random.default_rng(0)
+    days = pd.Series(pd.date_range("2024-01-05", periods=n, freq="D"))
+    X = pd.DataFrame(
+        {
+            "arrival": days.dt.strftime("%Y-%m-%d"),
+            "booked": days - pd.to_timedelta(random.integers(0, 9000, n), unit="min"),
+            "town": random.choice(["Rom", "Oslo", EVIL], n),
+            "age": random.uniform(20, 80, n),
+        }
+    )
+    late = (np.arange(n) > 45) + (X["town"] == "Rom").to_numpy(int)
+    y = np.array(["short", "long", f"very long {EVIL}"])[late]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of text that is read
+        model = BandfallClassifier(kernels=("gaussian",), max_rounds=0).fit(X, y)
+    return study(model, Rows(X, y), None, list(X.columns))
+
+
+class TestClasses:
+    def test_each_kind_of_feature_has_its_control(self, stays):
+        kinds = {one.name: one.points.kind for one in WhatIf(stays).features}
+        assert kinds == {"arrival": "time", "booked": "time", "town": "level", "age": "number"}
+        days = {one.name: one.whole_days for one in WhatIf(stays).features}
+        assert days["arrival"]
+        assert not days["booked"]
+
+    def test_outputs_are_probabilities(self, stays):
+        data = WhatIf(stays).as_data()
+        assert data["classes"] == list(stays.model.last.classes_)
+        assert all(row["actual"] in data["classes"] for row in data["rows"])
+        for feature in data["features"]:
+            np.testing.assert_allclose(np.sum(feature["outputs"], axis=2), 1.0, atol=1e-4)
+        json.dumps(data, allow_nan=False)
+
+    def test_any_date_can_be_asked_for(self, stays):
+        what_if = WhatIf(stays)
+        place = [one.name for one in what_if.features].index("booked")
+        moment = pd.Timestamp("2024-02-02 13:37")
+        changed = what_if.rows.iloc[[1]].copy()
+        changed["booked"] = moment
+        want = stays.model.predict(changed)[0]
+        np.testing.assert_allclose(what_if.predict(1, {place: moment.timestamp()}), want)
 
 
 @pytest.fixture
@@ -201,6 +249,15 @@ class TestServer:
         finally:
             served.close()
 
+    def test_dates_within_those_seen_are_answered(self, explorer, stays):
+        what_if = WhatIf(stays)
+        explorer.show("page", what_if)
+        place = [one.name for one in what_if.features].index("booked")
+        inside = float(np.mean(what_if.features[place].points.grid))
+        for seconds, status in ((inside, 200), (1e12, 400), ("nan", 400), ("x", 400)):
+            query = f"/{explorer.token}/predict?row=0&changes={place}:@{seconds}"
+            assert ask(explorer, query)[0] == status
+
     def test_listens_on_loopback_only(self, explorer):
         assert urlsplit(explorer.address).hostname == "127.0.0.1"
         assert explorer._server.server_address[0] == "127.0.0.1"
@@ -228,6 +285,15 @@ class TestBrowser:
         assert chromium.errors() == []
         assert chromium.requests() == []
 
+    @pytest.fixture
+    def classes(self, chromium, stays, tmp_path):
+        """The same about classes."""
+        file = tmp_path / "classes.html"
+        file.write_text(page_of(stays, WhatIf(stays)), encoding="utf-8")
+        yield lambda **options: chromium.open(file.as_uri(), **options)
+        assert chromium.errors() == []
+        assert chromium.requests() == []
+
     def test_what_if_without_a_server(self, alone, what_if):
         browser = alone()
         before = browser.run(f"return {self.ANSWER}")
@@ -250,7 +316,54 @@ class TestBrowser:
     def test_fits_and_is_accessible(self, alone, width, dark):
         browser = alone(width=width, dark=dark)
         assert browser.too_wide() <= 0
+        assert browser.overlaps() == []
         assert browser.serious_issues() == []
+
+    @pytest.mark.parametrize("width", [390, 1280])
+    @pytest.mark.parametrize("dark", [False, True])
+    def test_pages_about_classes_fit_and_are_accessible(self, classes, width, dark):
+        browser = classes(width=width, dark=dark)
+        assert browser.too_wide() <= 0
+        assert browser.overlaps() == []
+        assert browser.serious_issues() == []
+
+    def test_dates_have_a_picker_and_categories_a_list(self, classes, stays):
+        browser = classes()
+        names = [one.name for one in WhatIf(stays).features]
+        control = "document.querySelectorAll('#what-if-controls label')[{}].querySelector('{}')"
+        kinds = {"arrival": "date", "booked": "datetime-local", "town": "select-one"}
+        for name, kind in kinds.items():
+            one = control.format(names.index(name), "input, select")
+            assert browser.run(f"return {one}.type") == kind
+        lists = control.format(names.index("town"), "select")
+        options = browser.run(f"return [...{lists}.options].map((one) => one.textContent)")
+        assert options[1:] == sorted([EVIL, "Oslo", "Rom"])
+        own = control.format(names.index("arrival"), "input")
+        given = browser.run("return document.querySelectorAll('#what-if-controls output')")
+        assert browser.run(f"return {own}.value") == given[names.index("arrival")].text
+        before = browser.run("return document.getElementById('what-if-classes').innerText")
+        browser.run(self.SLIDE, names.index("arrival"), "2024-03-31")
+        after = browser.run("return document.getElementById('what-if-classes').innerText")
+        assert after != before
+        assert "long" in browser.run(f"return {self.ANSWER}")
+        shown = browser.run("return document.querySelector('.changed output').textContent")
+        assert abs(pd.Timestamp(shown) - pd.Timestamp("2024-03-31")) < pd.Timedelta(days=2)
+        picked = control.format(names.index("arrival"), "input")
+        assert browser.run(f"return {picked}.value") == shown
+        assert browser.run("return document.querySelectorAll('img').length") == 0
+
+    def test_the_film_plays_probabilities(self, classes):
+        browser = classes()
+        lines = "[...document.querySelectorAll('[data-film]')].map((one) => one.getAttribute('d'))"
+        last = browser.run(f"return {lines}")
+        browser.run(
+            "const slider = document.getElementById('film-slider'); slider.value = 0;"
+            "slider.dispatchEvent(new Event('input'))"
+        )
+        first = browser.run(f"return {lines}")
+        assert len(first) == 4 * 3
+        assert all(a != b for a, b in zip(first, last, strict=True))
+        assert "log-loss" in browser.text("#film-text")
 
     def test_from_progress_to_live_predictions(self, chromium, explorer, findings, what_if):
         chromium.open(explorer.address)

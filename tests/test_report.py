@@ -537,26 +537,6 @@ def page_about_classes():
     )
 
 
-# Labels of charts that lie on each other or leave their chart.
-OVERLAPS = """
-const bad = [];
-for (const svg of document.querySelectorAll("figure svg")) {
-  const frame = svg.getBoundingClientRect();
-  const boxes = [...svg.querySelectorAll("text")].map(
-    (text) => [text.textContent, text.getBoundingClientRect()]);
-  boxes.forEach(([name, a], i) => {
-    if (a.width === 0) return;
-    if (a.left < frame.left - 1 || a.right > frame.right + 1) bad.push(`clipped: ${name}`);
-    for (const [other, b] of boxes.slice(i + 1)) {
-      const apart = a.right <= b.left || b.right <= a.left
-        || a.bottom <= b.top + 2 || b.bottom <= a.top + 2;
-      if (!apart && b.width > 0) bad.push(`${name} on ${other}`);
-    }
-  });
-}
-return bad;"""
-
-
 @pytest.mark.browser
 class TestBrowser:
     @pytest.fixture
@@ -618,7 +598,7 @@ class TestBrowser:
         for text in (page_of(sure[1]), page_about_classes()):
             browser = visit(text, width=width)
             assert browser.too_wide() <= 0
-            assert browser.run(OVERLAPS) == []
+            assert browser.overlaps() == []
 
     @pytest.mark.parametrize("dark", [False, True])
     def test_pages_with_intervals_and_about_classes_are_accessible(self, visit, dark, sure):
@@ -632,11 +612,11 @@ class TestBrowser:
             assert browser.run(f"return [...document.querySelectorAll('.scroll')]{wide}") == []
             cut = ".filter((t) => t.textContent.endsWith('…') && !t.dataset.tip).length"
             assert browser.run(f"return [...document.querySelectorAll('text, td')]{cut}") == 0
-            assert browser.run(OVERLAPS) == []
+            assert browser.overlaps() == []
 
     @pytest.mark.parametrize("width", [390, 1280])
     def test_labels_neither_touch_nor_leave_their_chart(self, visit, width):
-        assert visit(width=width).run(OVERLAPS) == []
+        assert visit(width=width).overlaps() == []
 
     def test_prints_in_colour(self, visit):
         browser = visit()

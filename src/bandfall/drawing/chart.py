@@ -257,7 +257,7 @@ class Chart:
             x, name = self.px(tick), self.x.tick_name(tick)
             parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
             half = LETTER * min(len(name), LONGEST_NAME) / 2
-            place = min(max(x, half), self.width - half - 1)
+            place = min(max(x, self.left - 5 + half), self.width - half - 1)
             if place - half < free_from:
                 continue
             parts.append(svg_text("tick", place, bottom + 17, name, LONGEST_NAME))

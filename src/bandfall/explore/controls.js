@@ -59,7 +59,11 @@ const Controls = (() => {
     $("redraw").addEventListener("click", () =>
       Playground.change({ points: null, seed: Playground.state.seed + 1 }));
     $("undo").addEventListener("click", Points.undo);
-    $("clear").addEventListener("click", () => Points.set([]));
+    $("clear").addEventListener("click", () => {
+      $("file").value = "";
+      $("file-text").textContent = "";
+      Points.clear();
+    });
     $("reset").addEventListener("click", () => Playground.change(State.fresh()));
     $("scrub").addEventListener("input", () => {
       Playground.stop();
@@ -112,18 +116,26 @@ const Points = (() => {
   let plot = null;
   let chosen = 0;
   let held = null;
+  let tapped = null; // where an empty place was pressed
   let lastPress = { time: 0, index: -1 };
 
   const current = () => State.points(Playground.state).map((point) => [...point]);
   const canUndo = () => history.length > 0;
 
   function set(points) {
-    history.push(Playground.state.points);
+    history.push({ points: Playground.state.points });
     Playground.change({ points });
   }
 
+  /** An empty sheet: no points, no truth, no curves. */
+  function clear() {
+    history.push({ ...Playground.state });
+    const { kernel, speed, ridge, truth, residuals } = Playground.state;
+    Playground.change({ ...State.fresh("own"), kernel, speed, ridge, truth, residuals, points: [] });
+  }
+
   function undo() {
-    if (canUndo()) Playground.change({ points: history.pop() });
+    if (canUndo()) Playground.change(history.pop());
   }
 
   function draw(target, points) {
@@ -152,8 +164,11 @@ const Points = (() => {
     const twice = index >= 0 && index === lastPress.index && event.timeStamp - lastPress.time < 350;
     lastPress = { time: event.timeStamp, index };
     if (twice) return remove(index);
-    if (index < 0) return add(inside(plot.at(event)));
-    history.push(Playground.state.points);
+    if (index < 0) { // a point on release: until then it may become a scroll of the page
+      tapped = { pointer: event.pointerId, x: event.clientX, y: event.clientY };
+      return;
+    }
+    history.push({ points: Playground.state.points });
     held = { index, pointer: event.pointerId };
     chosen = index;
     plot.svg.setPointerCapture(event.pointerId);
@@ -165,6 +180,13 @@ const Points = (() => {
     const points = current();
     points[held.index] = inside(plot.at(event));
     Playground.change({ points });
+  }
+
+  function release(event) {
+    const tap = tapped?.pointer === event.pointerId ? tapped : null;
+    held = tapped = null;
+    if (!tap || event.type === "pointercancel") return;
+    if (Math.hypot(event.clientX - tap.x, event.clientY - tap.y) < 8) add(inside(plot.at(event)));
   }
 
   function add(point) {
@@ -218,11 +240,11 @@ const Points = (() => {
     plot.svg.classList.add("editable");
     plot.svg.addEventListener("pointerdown", press);
     plot.svg.addEventListener("pointermove", drag);
-    for (const end of ["pointerup", "pointercancel"]) plot.svg.addEventListener(end, () => { held = null; });
+    for (const end of ["pointerup", "pointercancel"]) plot.svg.addEventListener(end, release);
     plot.host.addEventListener("keydown", key);
   }
 
-  return { connect, draw, set, undo, canUndo };
+  return { connect, draw, set, clear, undo, canUndo };
 })();
 
 /** Four steps that tell why the bandwidth should fall. */

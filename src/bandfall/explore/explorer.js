@@ -53,7 +53,7 @@
       return data.live && away[point] > 0 ? { seconds: inside } : { point };
     },
     show(control, point, text, feature, seconds) {
-      control.value = iso(seconds ?? feature.seconds[point], feature.wholeDays);
+      control.value = seconds === null ? "" : iso(seconds, feature.wholeDays);
     },
   };
 
@@ -97,7 +97,8 @@
       const control = labels[f].querySelector("input, select");
       labels[f].classList.toggle("changed", changes.has(f));
       labels[f].querySelector("output").textContent = text;
-      CONTROLS[feature.kind].show(control, point, text, feature, value?.seconds);
+      const seconds = value ? value.seconds ?? feature.seconds[point] : feature.own[row()];
+      CONTROLS[feature.kind].show(control, point, text, feature, seconds);
       if (control.type === "range") control.setAttribute("aria-valuetext", text);
     });
     answer();

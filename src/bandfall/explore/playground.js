@@ -91,7 +91,7 @@ const Playground = (() => {
       return;
     }
     document.documentElement.dataset.solved = String(job);
-    sweepTimer = setTimeout(startSweep, SWEEP_AFTER);
+    if (film) sweepTimer = setTimeout(startSweep, SWEEP_AFTER);
   };
 
   function startSweep() {
@@ -133,8 +133,10 @@ const Playground = (() => {
       drawBandwidth(film.time);
       drawR2(film.time);
       drawSpeed(film.time);
+      drawFloors();
+    } else {
+      for (const name of ["bandwidth", "r2", "speed", "floors"]) plots[name].clear();
     }
-    drawFloors();
     $("scrub").max = film ? film.frames - 1 : 0;
     drawFrame();
   }

@@ -1,6 +1,7 @@
 "use strict";
 // Plots as SVG that follow the width of their place; colours are classes of the style sheet.
 const Plots = (() => {
+  const LETTER = 8; // widest letters of a tick, as a phone shows them
   const parsed = document.createElement("template");
   parsed.innerHTML = "<svg></svg>";
   const SVG = parsed.content.firstChild.namespaceURI;
@@ -74,40 +75,47 @@ const Plots = (() => {
       this.x = x;
       this.y = y;
       this.width = Math.max(this.host.clientWidth, 200);
-      const narrow = this.width < 480;
-      this.left = 54;
       this.right = this.width - 10;
       this.top = 10;
       this.bottom = this.height - 38;
+      const across = this.ticks(x, this.width < 480 ? 4 : 6);
+      const up = this.ticks(y, Math.max(2, Math.round((this.bottom - this.top) / 36)));
+      this.left = 32 + LETTER * Math.max(2, ...up.map(([, name]) => name.length));
       this.svg.setAttribute("viewBox", `0 0 ${this.width} ${this.height}`);
       this.svg.style.height = `${this.height}px`;
       const inner = { x: this.left, y: this.top - 4, width: this.right - this.left + 6, height: this.bottom - this.top + 8 };
       for (const [key, value] of Object.entries(inner)) this.window.setAttribute(key, value);
-      this.drawFrame(narrow);
+      this.drawFrame(across, up);
     }
 
-    drawFrame(narrow) {
+    /** Values and names of about as many ticks as wanted; named ones push neighbours away. */
+    ticks(axis, wanted) {
+      const names = axis.names ?? [];
+      const place = (value) => this.place(axis, value, 0, 1);
+      const clear = (v) => names.every(([name]) => Math.abs(place(v) - place(name)) > 0.5 / wanted);
+      const round = (axis.log ? logTicks : linearTicks)(axis.low, axis.high, wanted).filter(clear);
+      return [...round.map((v) => [v, number(v)]), ...names];
+    }
+
+    drawFrame(across, up) {
       this.frame.replaceChildren();
       const text = (name, attributes, content) => {
         element("text", { class: name, ...attributes }, this.frame).textContent = content;
       };
-      const ticks = (axis, wanted) => {
-        const names = axis.names ?? [];
-        const room = 0.5 / wanted; // named ticks push their neighbours away
-        const clear = (v) => names.every(([name]) => Math.abs(this.place(axis, v, 0, 1) - this.place(axis, name, 0, 1)) > room);
-        const round = (axis.log ? logTicks : linearTicks)(axis.low, axis.high, wanted).filter(clear);
-        return [...round.map((v) => [v, number(v)]), ...names];
-      };
-      const rows = Math.max(2, Math.round((this.bottom - this.top) / 36));
-      for (const [value, name] of ticks(this.y, rows)) {
+      for (const [value, name] of up) {
         const y = this.py(value);
         element("path", { class: "grid", d: `M${this.left} ${y}H${this.right}` }, this.frame);
         text("tick", { x: this.left - 6, y: y + 4, "text-anchor": "end" }, name);
       }
-      for (const [value, name] of ticks(this.x, narrow ? 4 : 6)) {
+      let free = 0; // up to where names stand already
+      for (const [value, name] of across.sort((a, b) => this.px(a[0]) - this.px(b[0]))) {
         const x = this.px(value);
+        const half = (LETTER * name.length) / 2;
         element("path", { class: "grid", d: `M${x} ${this.top}V${this.bottom}` }, this.frame);
-        text("tick", { x, y: this.bottom + 15, "text-anchor": "middle" }, name);
+        const at = Math.min(x, this.width - half);
+        if (at - half < free) continue;
+        text("tick", { x: at, y: this.bottom + 15, "text-anchor": "middle" }, name);
+        free = at + half + LETTER;
       }
       const middle = (this.top + this.bottom) / 2;
       text("label", { x: (this.left + this.right) / 2, y: this.height - 6, "text-anchor": "middle" }, this.labels[0]);
@@ -139,6 +147,12 @@ const Plots = (() => {
         ? axis.low * (axis.high / axis.low) ** fraction
         : axis.low + (axis.high - axis.low) * fraction);
       return { x: value(this.x, across), y: value(this.y, up) };
+    }
+
+    /** Take all marks away; the axes stay. */
+    clear() {
+      for (const mark of this.paths.values()) mark.remove();
+      this.paths.clear();
     }
 
     path(name, style, d) {

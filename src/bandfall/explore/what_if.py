@@ -114,6 +114,7 @@ class WhatIf:
                     "wholeDays": one.whole_days,
                     "labels": one.points.labels,
                     "seconds": one.points.grid.tolist() if one.points.kind == "time" else [],
+                    "own": self._own_seconds(one),
                     "starts": one.starts,
                     "given": one.given,
                     "outputs": _short(self._along(rows, one)),
@@ -121,6 +122,13 @@ class WhatIf:
                 for one in self.features
             ],
         }
+
+    def _own_seconds(self, one: Feature) -> list[float | None]:
+        """The dates of the rows themselves."""
+        values = places(self.rows.iloc[:, one.column])
+        if values is None or one.points.kind != "time":
+            return []
+        return [None if np.isnan(value) else float(value) for value in values]
 
     def _along(self, rows: list[int], one: Feature) -> np.ndarray:
         """Outputs of every row at every point of a feature, (n_rows, n_points, k)."""

@@ -96,7 +96,7 @@ def result_cards(findings: Findings) -> str:
     if findings.held_out:
         shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
     path = findings.model.path
-    if path is not None:
+    if path is not None and not findings.measure.classes:
         first, last = path.bandwidths[[0, -1]]
         shown.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
     return cards(shown)

@@ -284,22 +284,6 @@ class TestRefused:
         with pytest.raises(TypeError, match="PaperMLPRegressor is not a kernel estimator"):
             to_onnx(PaperMLPRegressor(max_epochs=1).fit(*table()))
 
-    def test_categories_dates_and_text(self):
-        table = pd.DataFrame(
-            {
-                "size": np.arange(20.0) % 7,
-                "colour": ["red", "blue"] * 10,
-                "when": pd.date_range("2024-01-01", periods=20),
-                "price": [f"{i},5" for i in range(20)],
-            }
-        )
-        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0)
-        with pytest.warns(UserWarning, match="text read as"):
-            model.fit(table, table["size"])
-        message = r"category: column 'colour'; datetime: column 'when'; text: column 'price'"
-        with pytest.raises(ValueError, match=message):
-            to_onnx(model)
-
     @pytest.mark.parametrize("kernel", ["laplace-1.5", "laplace^0.7"])
     def test_other_norms_and_exponents(self, kernel):
         model = KernelRidgeRegressor(kernel=kernel).fit(*table())

@@ -7,7 +7,7 @@ import numpy as np
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallClassifier, BandfallRegressor
 from bandfall.onnx_export.builder import Graph
-from bandfall.onnx_export.encodings import add_encoding, check_encodable
+from bandfall.onnx_export.encodings import add_encoding
 from bandfall.onnx_export.partitions import add_partitioned
 from bandfall.onnx_export.sums import Prepare, add_nearest, add_sum
 from bandfall.partitioned import PartitionedSum
@@ -23,8 +23,6 @@ SAME_PRODUCT = 64
 
 def add_average(graph: Graph, rows: str, model: BandfallRegressor | BandfallClassifier) -> str:
     """The weighted sum over members at float64 rows, in what they were trained on, (m, k)."""
-    for encoder in model.encoders_.values():
-        check_encodable(encoder)
     parts = []
     for member in model.members_:
         prepare, same = _prepare(model.encoders_, member), _same_row(member.path.X)

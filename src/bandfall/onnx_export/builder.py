@@ -60,10 +60,12 @@ class Graph:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self._names: Iterator[int] = count() if outer is None else outer._names
+        self.taken: set[str] = set() if outer is None else outer.taken  # names of inputs
 
     def name(self, stem: str) -> str:
         """A name that is new in this graph, its outer and its inner graphs."""
-        return f"{stem}_{next(self._names)}"
+        name = f"{stem}_{next(self._names)}"
+        return self.name(stem) if name in self.taken else name
 
     def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """Add a node with one output; the name of the output."""

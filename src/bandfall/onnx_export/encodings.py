@@ -1,6 +1,7 @@
-"""What BandfallRegressor does to numbers before it measures distances, as ONNX nodes.
+"""What encodings do to a table before distances are measured, as ONNX nodes.
 
-The formulas are those of `bandfall.encoding`; results are rounded where the Python code rounds.
+Each encoding has its own ONNX form; here they are put together as in
+`bandfall.encoding.FittedEncoding`. Results are rounded where the Python code rounds.
 """
 
 from __future__ import annotations
@@ -8,37 +9,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from bandfall.encoding import FittedEncoding, TableEncoder
 from bandfall.onnx_export.builder import Graph
-
-
-def check_encodable(encoder: TableEncoder) -> None:
-    """Raise ValueError, naming the features, unless all that count are numbers or booleans."""
-    schema = encoder.schema
-    others: dict[str, list[str]] = {}
-    for position, reading in enumerate(schema.readings):
-        if not reading.dropped and (reading.kind not in ("number", "boolean") or reading.style):
-            kind = "text" if reading.style else reading.kind
-            others.setdefault(kind, []).append(schema.label(position))
-    if others:
-        named = "; ".join(f"{kind}: {', '.join(labels)}" for kind, labels in others.items())
-        raise ValueError(
-            "an ONNX model takes one array of numbers, and these features are none: "
-            f"{named}. Encode them before fitting"
-        )
 
 
 def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarray) -> str:
     """The columns that a member measures distances in, from float64 rows of features."""
     fitted = encoder.fitted
     assert fitted is not None
-    scaled_columns, booleans = _add_complete(graph, rows, fitted)
-    parts = [fitted.scaling.onnx(graph, scaled_columns)]
-    if len(fitted.boolean):
-        parts.append(booleans)
+    parts = _add_numbers(graph, rows, fitted)
+    for one in fitted.categories:
+        place = graph.op("Gather", rows, graph.constant(one.position, np.int64), axis=1)
+        parts.append(one.onnx(graph, graph.op("Cast", place, to=TensorProto.INT64)))
     columns = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=1)
-    # Categories and dates stand last and are refused, so that what is used is among these.
     used = graph.constant(np.flatnonzero(fitted.used), np.int64)
     columns = graph.cast(graph.op("Gather", columns, used, axis=1), fitted.dtype)
     operation = "Mul" if root.ndim == 1 else "MatMul"
@@ -46,24 +31,29 @@ def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarra
     return graph.cast(scaled, np.float64)
 
 
-def _add_complete(graph: Graph, rows: str, fitted: FittedEncoding) -> tuple[str, str]:
-    """Numbers without gaps followed by the marks of gaps, and booleans without gaps."""
+def _add_numbers(graph: Graph, rows: str, fitted: FittedEncoding) -> list[str]:
+    """Numbers with marks of gaps, booleans and cycles of dates, those that there are."""
     positions = np.concatenate([fitted.numeric, fitted.boolean])
-    values = graph.op("Gather", rows, graph.constant(positions, np.int64), axis=1)
+    if not len(positions):
+        return []
+    values = _columns(graph, rows, positions)
     missing = graph.op("IsNaN", values)
-    fill = graph.constant(fitted.missing.fill, np.float64)
-    filled = graph.op("Where", missing, fill, values)
-    n_numeric = len(fitted.numeric)
-    numbers = _columns(graph, filled, range(n_numeric))
+    filled = graph.op("Where", missing, graph.constant(fitted.missing.fill, np.float64), values)
+    n_numeric, parts = len(fitted.numeric), []
+    numbers = [_columns(graph, filled, range(n_numeric))] if n_numeric else []
     if len(fitted.missing.marked):
-        marks = graph.op("Gather", missing, _indices(graph, fitted.missing.marked), axis=1)
-        numbers = graph.op("Concat", numbers, graph.cast(marks, np.float64), axis=1)
-    return numbers, _columns(graph, filled, range(n_numeric, len(positions)))
+        numbers.append(graph.cast(_columns(graph, missing, fitted.missing.marked), np.float64))
+    if len(fitted.scaling.columns):
+        complete = numbers[0] if len(numbers) == 1 else graph.op("Concat", *numbers, axis=1)
+        parts.append(fitted.scaling.onnx(graph, complete))
+    if len(fitted.boolean):
+        parts.append(_columns(graph, filled, range(n_numeric, len(positions))))
+    places = {int(position): i for i, position in enumerate(fitted.numeric)}
+    for one in fitted.cycles:
+        if one.periods:
+            parts.append(one.onnx(graph, _columns(graph, filled, [places[one.position]])))
+    return parts
 
 
 def _columns(graph: Graph, rows: str, columns: Any) -> str:
-    return graph.op("Gather", rows, _indices(graph, columns), axis=1)
-
-
-def _indices(graph: Graph, values: Any) -> str:
-    return graph.constant(np.array(values, dtype=np.int64))
+    return graph.op("Gather", rows, graph.constant(np.array(columns, dtype=np.int64)), axis=1)

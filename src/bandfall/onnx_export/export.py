@@ -9,7 +9,7 @@ does not grow with either.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bandfall.onnx_export.builder import Graph
 
 OPSET = 17
+ML_OPSET = 3  # of LabelEncoder, for categories
 IR_VERSION = 8
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 
@@ -32,11 +33,13 @@ MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None) -> Any:
     """A fitted kernel estimator, or a pipeline that ends in one, as an ONNX model.
 
-    One input ``X`` of shape (rows, features). Regressors have an output ``prediction`` of shape
-    (rows,) or (rows, targets), and with `coverage` two more of that shape, ``lower`` and
-    ``upper``; input and outputs are of `dtype`. A classifier's ``prediction`` is the class, and
-    ``probability`` of shape (rows, classes), of `dtype`, goes with it. Only operators of the
-    standard set (opset 17) are used. Needs the package onnx: ``pip install "bandfall[onnx]"``.
+    One input ``X`` of shape (rows, features); for tables with categories, dates or text one input
+    of shape (rows, 1) for each column that is used, under its name. Regressors have an output
+    ``prediction`` of shape (rows,) or (rows, targets), and with `coverage` two more of that shape,
+    ``lower`` and ``upper``; numbers in and out are of `dtype`. A classifier's ``prediction`` is
+    the class, and ``probability`` of shape (rows, classes), of `dtype`, goes with it. Only
+    operators of the standard set (opset 17) are used, and LabelEncoder of ai.onnx.ml for
+    categories. Needs the package onnx: ``pip install ".[onnx]"``.
 
     Parameters
     ----------
@@ -44,8 +47,9 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
         Any kernel estimator of this package, alone or after StandardScaler, MinMaxScaler,
         MaxAbsScaler or RobustScaler in a pipeline. Kernels given as functions are exported
         where they consist of NumPy's elementwise functions. A `BandfallRegressor` or
-        `BandfallClassifier` with its encodings of numbers and booleans (given as 0 and 1), gaps
-        included; one that was fitted to categories, dates or text is refused.
+        `BandfallClassifier` with all its encodings. Categories are strings, empty where missing;
+        truth values are 0 and 1, dates seconds since 1970 on their own clock, durations seconds,
+        and text that is read as numbers or dates is given as these. NaN is missing.
     dtype : {float32, float64}, optional
         Of input and output; by default the one the estimator was trained in.
     coverage : float in (0, 1), optional
@@ -86,16 +90,17 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
     for _, transformer in [] if before is None else before.steps:
         if transformer not in (None, "passthrough"):
             rows = add_transformer(graph, rows, transformer, dtype)
-    outputs, properties = read_formula(last, _Writer(graph, rows, dtype, coverage))
+    writer = _Writer(graph, rows, dtype, coverage)
+    outputs, properties = read_formula(last, writer)
 
-    n_features = int(estimator.n_features_in_)
+    shape = ("rows", int(estimator.n_features_in_))
+    matrix = helper.make_tensor_value_info("X", FLOAT_TYPES[dtype], shape)
+    domains = {"": OPSET}
+    if any(node.domain for node in graph.nodes):
+        domains["ai.onnx.ml"] = ML_OPSET
     proto = helper.make_model(
-        graph.finish(
-            "bandfall",
-            [helper.make_tensor_value_info("X", FLOAT_TYPES[dtype], ("rows", n_features))],
-            outputs,
-        ),
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        graph.finish("bandfall", writer.inputs or [matrix], outputs),
+        opset_imports=[helper.make_opsetid(*one) for one in domains.items()],
         ir_version=IR_VERSION,
         producer_name="bandfall",
         producer_version=__version__,
@@ -126,12 +131,15 @@ class _Writer:
         Of the outputs.
     coverage : float or None
         Of intervals.
+    inputs : list
+        One for each column, if a table is more than numbers; else empty.
     """
 
     graph: Graph
     rows: str
     dtype: np.dtype
     coverage: float | None
+    inputs: list[Any] = field(default_factory=list)
 
     def kernel_sum(self, estimator: Any) -> tuple[list[Any], dict[str, str]]:
         """Predictions of one that predicts by its ``kernel_sum_``."""
@@ -151,7 +159,7 @@ class _Writer:
 
         graph, coverage = self.graph, self.coverage
         _check_size([member.path.model for member in estimator.members_])
-        rows = graph.cast(self.rows, np.float64)
+        rows = self._table_rows(estimator)
         average = add_average(graph, rows, estimator)
         ends = [] if coverage is None else add_interval(graph, rows, average, estimator, coverage)
         values = [add_in_units(graph, value, estimator) for value in (average, *ends)]
@@ -169,7 +177,7 @@ class _Writer:
         self._refuse_coverage(estimator)
         _check_size([member.path.model for member in estimator.members_])
         graph = self.graph
-        average = add_average(graph, graph.cast(self.rows, np.float64), estimator)
+        average = add_average(graph, self._table_rows(estimator), estimator)
         probabilities = add_probabilities(graph, average, estimator)
         labels = add_labels(graph, probabilities, estimator)
         shape, classes = ("rows", len(estimator.classes_)), plain_classes(estimator)
@@ -178,6 +186,17 @@ class _Writer:
             _output(graph, graph.cast(probabilities, self.dtype), "probability", self.dtype, shape),
         ]
         return outputs, {"classes": json.dumps(estimator.classes_.tolist())}
+
+    def _table_rows(self, estimator: Any) -> str:
+        """Float64 rows of all features, from one array or from an input for each column."""
+        from bandfall.onnx_export.inputs import add_inputs, is_matrix
+
+        schema = next(iter(estimator.encoders_.values())).schema
+        if is_matrix(schema):
+            return self.graph.cast(self.rows, np.float64)
+        rows, inputs = add_inputs(self.graph, schema, self.dtype)
+        self.inputs.extend(inputs)
+        return rows
 
     def _refuse_coverage(self, estimator: Any) -> None:
         if self.coverage is not None:

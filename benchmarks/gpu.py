@@ -6,8 +6,8 @@
     python benchmarks/gpu.py scaling 10000 100000 300000 500000 1000000 --out scaling.json
     python benchmarks/gpu.py plot scaling.json scaling.svg
 
-Everything is float32, Gaussian, min_speed 0.1. Each fit is timed from NumPy arrays to the fitted
-estimator; the first fit of a process also compiles kernels and is reported as such.
+Everything is float32; fits are Gaussian, min_speed 0.1. Each fit is timed from NumPy arrays to the
+fitted estimator; the first fit of a process also compiles kernels and is reported as such.
 """
 
 import argparse
@@ -19,6 +19,19 @@ import time
 import numpy as np
 
 MIN_SPEED = 0.1
+# Kernel, rows, features, and seconds on an H200 that one product is to take at most.
+PRODUCTS = (
+    ("gaussian", 1_000_000, 8, 0.5),
+    ("matern12", 1_000_000, 8, ""),
+    ("laplace^0.7", 1_000_000, 8, ""),
+    ("laplace-1", 1_000_000, 8, 1.0),
+    ("laplace-1.5", 1_000_000, 8, 2.5),
+    ("laplace-1.4", 1_000_000, 8, ""),
+    ("cauchy-1.5^1", 1_000_000, 8, ""),
+    ("gaussian", 200_000, 64, ""),
+    ("laplace-1", 200_000, 64, ""),
+    ("laplace-1.5", 200_000, 64, ""),
+)
 
 
 def main() -> None:
@@ -40,6 +53,7 @@ def main() -> None:
         return
     print_machine()
     if arguments.command == "products":
+        time_norms()
         for n, d in ((1_000_000, 8), (200_000, 64)):
             time_product(n, d)
         time_kernel_ridge()
@@ -60,6 +74,28 @@ def print_machine() -> None:
     )
 
 
+def time_norms() -> None:
+    """One product K v in different norms and with different exponents, as a table."""
+    from bandfall.backends.torch_operator import TorchOperator
+    from bandfall.kernels import get_kernel
+
+    print(f"{'kernel':>16} {'rows':>10} {'d':>3} {'seconds':>8} {'aim':>5} {'entries/s':>10} error")
+    for name, n, d, aim in PRODUCTS:
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((n, d), dtype=np.float32)
+        kernel = get_kernel(name)
+        operator = TorchOperator(X, kernel, np.float32, "cuda")
+        bandwidth = d ** (1 / kernel.geometry.p) / 3
+        v = operator.array(rng.standard_normal((n, 1)))
+        seconds = median_seconds(lambda: operator.product(bandwidth, v))  # noqa: B023
+        error = product_error(X, operator.product(bandwidth, v), v, bandwidth, kernel)
+        print(
+            f"{name:>16} {n:>10,} {d:>3} {seconds:>8.3f} {aim:>5} {n * n / seconds:>10.3g} "
+            f"{error:.1e}",
+            flush=True,
+        )
+
+
 def time_product(n: int, d: int) -> None:
     """One product K v: time, error, share of what the chip could do, and plain torch."""
     import torch
@@ -73,7 +109,7 @@ def time_product(n: int, d: int) -> None:
     operator = TorchOperator(X, get_kernel("gaussian"), np.float32, "cuda")
     v = operator.array(rng.standard_normal((n, 1)))
     seconds = median_seconds(lambda: operator.product(bandwidth, v))
-    error = product_error(X, operator.product(bandwidth, v), v, bandwidth)
+    error = product_error(X, operator.product(bandwidth, v), v, bandwidth, operator.kernel)
     plain = median_seconds(lambda: plain_product(operator.array(X), v, bandwidth), repeats=1)
     properties = torch.cuda.get_device_properties(0)
     clock = 1.98e9  # boost clock of an H200
@@ -103,15 +139,15 @@ def plain_product(X, v, bandwidth: float, rows: int = 2048):
     return torch.cat(parts)
 
 
-def product_error(X: np.ndarray, product, v, bandwidth: float, n_rows: int = 500) -> float:
+def product_error(X: np.ndarray, product, v, bandwidth: float, kernel, n_rows: int = 500) -> float:
     """Relative error on some rows, against float64 differences."""
     import torch
 
     chosen = torch.as_tensor(np.random.default_rng(1).integers(len(X), size=n_rows)).cuda()
     rows = torch.as_tensor(X).cuda().double()
     exact = "donot_use_mm_for_euclid_dist"
-    distances = torch.cdist(rows[chosen], rows, compute_mode=exact)
-    truth = torch.exp(-0.5 * (distances / bandwidth) ** 2) @ v.double()
+    distances = torch.cdist(rows[chosen], rows, p=kernel.geometry.p, compute_mode=exact)
+    truth = kernel(distances / bandwidth, torch) @ v.double()
     return float((product[chosen].double() - truth).norm() / truth.norm())
 
 

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.backends import HOST, NumpyBackend, base, resolve_backend
+from bandfall.backends import HOST, NumpyBackend, base, resolve_backend, torch_operator
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import KERNELS, get_kernel, vanishing_bandwidth
@@ -32,6 +32,7 @@ BACKENDS = {
     "torch-small": lambda: TorchBackend("cpu", 20_000),
 }
 ON_A_GPU = pytest.param("cuda", marks=[pytest.mark.gpu, needs_gpu])
+FUSED = pytest.param("cuda-fused", marks=[pytest.mark.gpu, needs_gpu])
 BANDWIDTHS = np.array([np.inf, 4.0, 0.8, 1e-3, 0.0])
 
 
@@ -46,14 +47,17 @@ def cluster():
         yield client
 
 
-@pytest.fixture(params=[*BACKENDS, "dask", ON_A_GPU])
-def backend(request):
+@pytest.fixture(params=[*BACKENDS, "dask", ON_A_GPU, FUSED])
+def backend(request, monkeypatch):
     if request.param == "dask":
         request.getfixturevalue("cluster")
         from bandfall.backends.dask_backend import DaskBackend
 
         return DaskBackend(worth_sending=0)
-    return TorchBackend("cuda") if request.param == "cuda" else BACKENDS[request.param]()
+    if request.param == "cuda-fused":  # however few the rows
+        monkeypatch.setattr(torch_operator, "_KEPT_ROWS", 0)
+        monkeypatch.setattr(torch_operator, "_FUSED_ENTRIES", 0)
+    return TorchBackend("cuda") if "cuda" in request.param else BACKENDS[request.param]()
 
 
 @pytest.fixture(params=[np.float32, np.float64])

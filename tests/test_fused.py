@@ -18,6 +18,11 @@ pytest.importorskip("triton", minversion="3.3")  # as fused_available asks
 from bandfall.backends import fused as fused_module  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+# log2(0) = −∞ and exp2 beyond the largest number are meant; the interpreter warns, a GPU does not.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:divide by zero encountered in log2:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:overflow encountered in exp2:RuntimeWarning"),
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -52,8 +57,13 @@ def product(X, name, bandwidth, V):
     return engine.product(bandwidth, tensor(V)).cpu().numpy()
 
 
-@pytest.mark.parametrize("name", KERNELS)
-@pytest.mark.parametrize(("d", "bandwidth"), [(3, 0.7), (20, 3.0), (20, 0.05)])
+@pytest.mark.parametrize(
+    ("name", "d", "bandwidth"),
+    [
+        *((name, d, s) for name in KERNELS for d, s in [(3, 0.7), (20, 3.0), (20, 0.05)]),
+        *((name, d, s) for name in reference.OTHER_KERNELS for d, s in [(3, 0.7), (20, 3.0)]),
+    ],
+)
 def test_product(name, d, bandwidth):
     X = rows(d=d)
     V = np.random.default_rng(1).normal(size=(len(X), 3)).astype(np.float32)
@@ -65,23 +75,47 @@ def test_product(name, d, bandwidth):
     )
 
 
-@pytest.mark.parametrize("d", [2, 20])
-def test_product_in_float64(d):
+@pytest.mark.parametrize(
+    ("name", "d"),
+    [("matern52", 2), ("matern52", 20), *((name, 2) for name in reference.OTHER_KERNELS)],
+)
+def test_product_in_float64(name, d):
     X = rows(n=40, d=d, dtype=np.float64)
     V = np.ones((40, 1))
-    truth = reference.kernel("matern52", X, X, 1.0) @ V
-    assert_allclose(product(X, "matern52", 1.0, V), truth, rtol=1e-13)
+    truth = reference.kernel(name, X, X, 1.0) @ V
+    assert_allclose(product(X, name, 1.0, V), truth, rtol=1e-13)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-@pytest.mark.parametrize("d", [2, 20])
-def test_any_scale_of_the_data(scale, d):
+@pytest.mark.parametrize(
+    ("name", "d"), [("gaussian", 2), ("gaussian", 20), ("laplace-1.5", 2), ("laplace-1.3^0.7", 2)]
+)
+def test_any_scale_of_the_data(scale, name, d):
     X, V = rows(n=20, d=d), np.ones((20, 1), np.float32)
     assert_allclose(
-        product(X * np.float32(scale), "gaussian", scale, V),
-        product(X, "gaussian", 1.0, V),
-        rtol=1e-5,
+        product(X * np.float32(scale), name, scale, V), product(X, name, 1.0, V), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["laplace^0.02", "cauchy-1^0.1", "laplace-1.3^0.3", "cauchy-1.5^1"]
+)
+def test_nothing_but_equal_rows_is_left_at_bandwidth_zero(name):
+    """However slowly a profile falls with a small exponent."""
+    X, C = rows(n=40), np.random.default_rng(1).normal(size=(2, 40, 1)).astype(np.float32)
+    cross = fused_module.FusedCross(tensor(X), tensor(X), get_kernel(name), 2**30)
+    assert_allclose(cross.product([0.0], tensor(C[:1])).cpu(), C[0], rtol=1e-6)
+    everything = cross.product([0.0, np.inf], tensor(C)).cpu()
+    assert_allclose(everything, C[0] + C[1].sum(), rtol=1e-5)
+
+
+def test_only_the_euclidean_distance_is_taken_from_tensor_cores():
+    X = tensor(rows(n=20, d=20))
+    depths = [
+        fused_module.FusedProduct(X, get_kernel(name), 2**30).rows.depth
+        for name in ("gaussian", "laplace^0.7", "laplace-1.5")
+    ]
+    assert depths == [32, 32, 0]
 
 
 @pytest.mark.parametrize("n", [1, 65, 150])
@@ -103,14 +137,16 @@ def test_rows_that_span_too_far_for_two_parts_take_differences():
     assert_allclose(engine.product(3.0, tensor(V)).cpu().numpy(), truth, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["gaussian", "laplace-1", "laplace-1.5", "laplace-1.3^0.7"])
 @pytest.mark.parametrize("d", [3, 20])
-def test_largest_distance(d):
+def test_largest_distance(name, d):
     X = rows(d=d)
-    engine = fused_module.FusedProduct(tensor(X), get_kernel("gaussian"), 2**30)
-    assert_allclose(engine.max_distance(), reference.distances(X, X).max(), rtol=1e-6)
+    engine = fused_module.FusedProduct(tensor(X), get_kernel(name), 2**30)
+    truth = reference.distances(X.astype(float), X.astype(float), reference.norm_of(name)).max()
+    assert_allclose(engine.max_distance(), truth, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "matern12", "cauchy"])
+@pytest.mark.parametrize("name", ["gaussian", "matern12", "cauchy", *reference.OTHER_KERNELS])
 @pytest.mark.parametrize("d", [3, 20])
 def test_cross_product_sums_stages(name, d):
     rng = np.random.default_rng(0)
@@ -157,7 +193,7 @@ def test_long_sums_are_split_as_memory_allows(monkeypatch, longest, budget, n_pa
     assert_allclose(cross.product([1.0], tensor(C)).cpu(), truth, atol=rounding(np.float32, 400))
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS, "cauchy^1", "laplace-1^0.5"])
 @pytest.mark.parametrize("d", [3, 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_gradient(name, d, dtype):
@@ -171,6 +207,14 @@ def test_gradient(name, d, dtype):
     cross = fused_module.FusedCross(tensor(X_new), tensor(X), get_kernel(name), 2**30)
     gradient = cross.gradient(bandwidths, tensor(C))
     assert_allclose(gradient.cpu().numpy(), truth, atol=rounding(dtype, 400))
+
+
+def test_gradients_at_bandwidths_far_too_small_or_too_wide():
+    X, X_new = rows(n=30), rows(n=30) + np.float32(0.5)
+    C = np.ones((2, 30, 1), np.float32)
+    for name in ("laplace-1.5", "cauchy-1.5^1", "laplace^0.7", "cauchy-1^0.5"):
+        cross = fused_module.FusedCross(tensor(X_new), tensor(X), get_kernel(name), 2**30)
+        assert np.isfinite(cross.gradient([1e-15, 1e15], tensor(C)).cpu().numpy()).all()
 
 
 def test_budget_too_small_for_one_plane():

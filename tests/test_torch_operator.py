@@ -10,6 +10,7 @@ from bandfall import KernelDescentRegressor, KernelRidgeRegressor
 from bandfall.backends import HOST, check_device, resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Euler
+from bandfall.geometry import Euclidean
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 
@@ -55,14 +56,17 @@ def test_same_model_on_torch_as_on_numpy(options):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("n_features", [3, 30])
-def test_same_model_on_a_gpu(monkeypatch, fused, n_features):
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace-1.5", "laplace-1^0.7"])
+def test_same_model_on_a_gpu(monkeypatch, fused, n_features, kernel):
     if fused:
         monkeypatch.setattr(torch_operators, "_KEPT_ROWS", 0)
         monkeypatch.setattr(torch_operators, "_FUSED_ENTRIES", 0)
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(150, n_features)), 2, axis=0).astype(np.float32)
     y = (np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=300)).astype(np.float32)
-    host, gpu = (KernelDescentRegressor(device=device).fit(X, y) for device in (None, "cuda"))
+    host, gpu = (
+        KernelDescentRegressor(kernel=kernel, device=device).fit(X, y) for device in (None, "cuda")
+    )
     X_new = X[::3] + np.float32(0.1) * (np.arange(100) % 2)[:, None].astype(np.float32)
     assert host.path_.status is gpu.path_.status
     assert_allclose(gpu.predict(X_new), host.predict(X_new), atol=1e-3)
@@ -82,6 +86,33 @@ def test_going_on_and_cutting_on_torch():
     assert_allclose(patient.predict(X), at_once.predict(X), atol=1e-6)
     cut = at_once.path_.truncate(r2=0.8, backend=resolve_backend("cpu"))
     assert_allclose(cut.evaluate(X), at_once.path_.truncate(r2=0.8).evaluate(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("make", ["operator", "cross"])
+def test_an_interrupted_pass_does_not_pass_for_a_finished_one(monkeypatch, make):
+    """K(σ) is kept from one product to the next, but not one that is half written."""
+    X, _ = problem()
+    backend, kernel, V = TorchBackend("cpu"), get_kernel("gaussian"), np.ones((len(X), 1))
+
+    def products():
+        if make == "cross":
+            return backend.cross(X, X, kernel).product
+        operator = backend.operator(X, kernel)
+        return lambda bandwidth, V: operator.numpy(operator.product(bandwidth, operator.array(V)))
+
+    expected, product = products()(1.0, V), products()
+    product(1.0, V)
+    kernel_matrix = torch_operators.kernel_matrix
+
+    def interrupted(kernel, distances, bandwidth, xp, out):
+        kernel_matrix(kernel, distances[:9], bandwidth, xp, out=out[:9])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch_operators, "kernel_matrix", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        product(3.0, V)
+    monkeypatch.undo()
+    assert_array_equal(product(1.0, V), expected)
 
 
 @pytest.mark.parametrize("name", ["gaussian", "matern12", "matern52"])
@@ -194,15 +225,15 @@ def test_smaller_chunks_when_memory_runs_out(monkeypatch):
     operator = TorchBackend("cpu", 2**16).operator(X, get_kernel("gaussian"))
     V = torch.ones((len(X), 1), dtype=torch.float64)
     expected = operator.product(1.0, V)
-    squared_distances = torch_operators.squared_distances
+    block = Euclidean.block
     limit = 8
 
-    def small_memory(A, B, xp):
+    def small_memory(self, A, *more):
         if len(A) > limit:
             raise torch.OutOfMemoryError("full")
-        return squared_distances(A, B, xp)
+        return block(self, A, *more)
 
-    monkeypatch.setattr(torch_operators, "squared_distances", small_memory)
+    monkeypatch.setattr(Euclidean, "block", small_memory)
     assert_allclose(operator.product(1.0, V), expected)
     limit = 0
     with pytest.raises(MemoryError, match="no room for one row of distances to 70 rows"):

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from bandfall.kernels import KERNELS, Kernel, vanishing_bandwidth
+from bandfall import profiles
+from bandfall.kernels import Kernel, vanishing_bandwidth
 from bandfall.operators.base import GIBIBYTE
 
 Tensor = Any
@@ -18,11 +19,12 @@ _DIRECT_FEATURES = 12  # up to here differences in registers serve, beyond tenso
 _OUTPUTS = (4, 2, 1)  # right-hand sides per pass
 _SPLIT_ERROR = 2.0**-21
 _LONGEST_SUM = 256  # blocks of rows that one program adds up at new rows: more would round more
+_LOG2E = math.log2(math.e)
 
 
 def fused_available(kernel: Kernel, device: torch.device) -> bool:
-    """Whether the Triton kernels can serve: a CUDA device, Triton, and a built-in profile."""
-    if device.type != "cuda" or KERNELS.get(kernel.name) is not kernel:
+    """Whether the Triton kernels can serve: a CUDA device, Triton, and a built-in kernel."""
+    if device.type != "cuda" or not kernel.built_in:
         return False
     try:
         import triton
@@ -30,6 +32,105 @@ def fused_available(kernel: Kernel, device: torch.device) -> bool:
         return False
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
     return version >= (3, 3) and torch.cuda.get_device_capability(device) >= (7, 0)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A built-in kernel as the Triton kernels evaluate it.
+
+    k is a profile of q = fold · u^exponent. In units of the points, q = (total · factor)^power
+    with total = Σ_k |z_k|^p and power = exponent / p.
+
+    Attributes
+    ----------
+    profile : {"exponential", "rational", "matern32", "matern52"}
+        2^−q, 1/(1 + q), and the Matérn profiles of √q.
+    p, exponent, fold : float
+    vanished : float
+        Beyond this q the profile is below 1e-12, and the rounding of q without effect.
+    """
+
+    profile: str
+    p: float
+    exponent: float
+    fold: float
+    vanished: float
+
+    @property
+    def power(self) -> float:
+        """What a scaled total is raised to."""
+        return self.exponent / self.p
+
+    @property
+    def by_logarithms(self) -> bool:
+        """Whether neither a product nor a square root gives q; see `triton_kernels._scaled`."""
+        return self.power not in (1.0, 0.5)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What is compiled into a Triton kernel."""
+        return {"PROFILE": self.profile, "POWER": self.power, "P": self.p}
+
+    def scale(self, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
+        """What `triton_kernels._scaled` needs of a bandwidth, for points in units.
+
+        At bandwidth 0, so much that only coinciding rows are left.
+        """
+        limit = float(torch.finfo(dtype).max) ** 0.8
+        if bandwidth <= unit * vanishing_bandwidth(torch.finfo(dtype)):
+            return limit
+        if not self.by_logarithms:
+            return min(self.fold ** (1.0 / self.power) * (unit / bandwidth) ** self.p, limit)
+        if math.isinf(bandwidth):
+            return -limit
+        return math.log2(self.fold) + self.exponent * math.log2(unit / bandwidth)
+
+    def limits(self, scales: list[float]) -> tuple[float, float]:
+        """Between which squared distances, in units, cancellation would show at any scale.
+
+        Below the first, ‖x‖² + ‖z‖² itself is so small that its rounding hardly moves k.
+        """
+        largest = torch.finfo(torch.float32).max
+        if self.by_logarithms:
+            exponent = (math.log2(self.vanished) - min(scales)) / self.power
+            return 0.0, 2.0**exponent if exponent < 127.0 else largest
+        harmless = 4.0 if self.power == 1.0 else 0.0
+        vanished = self.vanished ** (1.0 / self.power)
+        return (
+            min(harmless / max(max(scales), 1.0 / largest), largest),
+            min(vanished / max(min(scales), 1.0 / largest), largest),
+        )
+
+    def slope_factor(self, bandwidth: float, unit: float) -> float:
+        """What `triton_kernels._slope` lacks of k′(u) u^(1−p) unit^(p−1) / bandwidth^p.
+
+        With k = f(q), k′(u) u^(1−p) = exponent · f′(q) · q / u^p. Where the power of u does not
+        cancel, `_slope` divides by the total, and the bandwidth drops out.
+        """
+        steepness = self.exponent
+        if self.profile == "rational":
+            steepness *= 0.5  # `_slope` has the factor 2 of the Cauchy kernel
+        elif self.profile == "exponential":
+            steepness *= self.fold / _LOG2E
+        else:
+            steepness = 1.0
+        if self.by_logarithms or (self.profile == "rational" and self.power != 1.0):
+            return steepness / (self.fold * unit)
+        return steepness * unit ** (self.p - 1.0) / bandwidth**self.p
+
+
+def form_of(kernel: Kernel) -> Form:
+    """How a built-in kernel is evaluated."""
+    p = kernel.geometry.p
+    if kernel.profile is profiles.gaussian:
+        return Form("exponential", 2.0, 2.0, 0.5 * _LOG2E, 40.0)
+    if kernel.profile is profiles.matern32:
+        return Form("matern32", 2.0, 2.0, 3.0, 32.0**2)
+    if kernel.profile is profiles.matern52:
+        return Form("matern52", 2.0, 2.0, 5.0, 36.0**2)
+    if kernel.profile is profiles.matern12:
+        return Form("exponential", p, float(kernel.power), _LOG2E, 40.0)
+    return Form("rational", p, float(kernel.power), 1.0, math.inf)
 
 
 @dataclass(frozen=True)
@@ -115,11 +216,11 @@ class FusedProduct:
     """K(σ) @ block for one set of rows, every pair evaluated once and nothing n² stored."""
 
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
-        self.kernel = kernel
+        self.form = form_of(kernel)
         self.n_evaluations = 0
         self.budget = budget
         self.unit = _unit(X)
-        wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
+        wide = _on_tensor_cores(self.form, X)
         # Near rows side by side: few tiles then hold distances that cancel on tensor cores.
         self._order = _nearby_order(X) if wide else None
         ordered = X if self._order is None else X[self._order]
@@ -133,7 +234,7 @@ class FusedProduct:
         values = block.new_zeros((block.shape[1], rows.stride))
         values[:, : rows.n_rows] = block.T if self._order is None else block[self._order].T
         result = torch.empty_like(values)
-        scale = _scale(self.kernel, bandwidth, self.unit, values.dtype)
+        scale = self.form.scale(bandwidth, self.unit, values.dtype)
         for first, count in _passes(len(values)):
             part = slice(first, first + count)
             result[part] = self._pass(scale, values[part])
@@ -148,8 +249,8 @@ class FusedProduct:
         leap = _coprime(_steps(rows, launch)) if rows.depth else 1
         _kernels().symmetric_product[(len(planes),)](
             *rows.arguments, values, planes, values.new_full((1,), scale),
-            *_limits(self.kernel, [scale]), rows.n_blocks, rows.stride, tiles, leap,
-            rows.n_features, **_constants(self.kernel, rows, launch, len(values)),
+            *self.form.limits([scale]), rows.n_blocks, rows.stride, tiles, leap,
+            rows.n_features, **_constants(self.form, rows, launch, len(values)),
         )  # fmt: skip
         return planes.sum(0)
 
@@ -161,10 +262,12 @@ class FusedProduct:
         largest = rows.points.new_empty(n_programs)
         _kernels().largest_distance[(n_programs,)](
             rows.points, largest, rows.n_blocks, tiles, rows.n_features,
-            HELD=_held(rows, 0), BLOCK=_BLOCK, ROWS=launch.rows, COLUMNS=launch.columns,
-            **launch.options,
+            P=self.form.p, HELD=_held(rows, 0), BLOCK=_BLOCK, ROWS=launch.rows,
+            COLUMNS=launch.columns, **launch.options,
         )  # fmt: skip
-        return math.sqrt(float(largest.max())) * self.unit
+        total = float(largest.max())
+        root = math.sqrt(total) if self.form.p == 2.0 else total ** (1.0 / self.form.p)
+        return root * self.unit
 
     def _planes(self, launch: Launch, values: Tensor) -> tuple[Tensor, int]:
         """One zeroed plane of partial sums per program, as many as fit; tiles per program."""
@@ -198,10 +301,10 @@ class FusedCross:
     """
 
     def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
-        self.kernel = kernel
+        self.form = form_of(kernel)
         self.budget = budget
         self.unit = max(_unit(X), _unit(X_new))
-        wide = X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
+        wide = _on_tensor_cores(self.form, X)
         centre = X.mean(0)
         self.new = FusedRows(X_new, self.unit, centre, split=wide, odd=False)
         self.rows = FusedRows(X, self.unit, centre, split=wide, odd=False)
@@ -220,7 +323,8 @@ class FusedCross:
     def gradient(self, bandwidths: Any, coefficients: Tensor) -> Tensor:
         """∂f/∂x at the new rows, shape (m, d, k)."""
         scales = self._scales(bandwidths, coefficients)
-        factors = coefficients.new_tensor([self.unit / float(b) ** 2 for b in bandwidths])
+        factors = [self.form.slope_factor(float(b), self.unit) for b in bandwidths]
+        factors = coefficients.new_tensor(factors)
         values = self._values(coefficients * factors[:, None, None])
         parts = [self._gradient_pass(scales, v.contiguous()) for v in values.unbind(1)]
         return torch.stack(parts, -1)
@@ -232,7 +336,7 @@ class FusedCross:
         return values
 
     def _scales(self, bandwidths: Any, like: Tensor) -> list[float]:
-        return [_scale(self.kernel, float(b), self.unit, like.dtype) for b in bandwidths]
+        return [self.form.scale(float(b), self.unit, like.dtype) for b in bandwidths]
 
     def _grid(self, launch: Launch, values: Tensor, width: int) -> tuple[tuple[int, int], int]:
         """Strips of new rows times parts of the training rows; blocks in a part.
@@ -254,9 +358,9 @@ class FusedCross:
         partial = values.new_empty((grid[1], n_outputs, new.stride))
         _kernels().cross_product[grid](
             *new.arguments, new.stride, *rows.arguments, rows.stride,
-            values, values.new_tensor(scales), partial, *_limits(self.kernel, scales), n_stages,
+            values, values.new_tensor(scales), partial, *self.form.limits(scales), n_stages,
             rows.n_blocks, blocks, rows.n_features,
-            **_constants(self.kernel, rows, launch, n_outputs),
+            **_constants(self.form, rows, launch, n_outputs),
         )  # fmt: skip
         return partial.sum(0)
 
@@ -267,7 +371,7 @@ class FusedCross:
         _kernels().cross_gradient[grid](
             new.points, new.stride, rows.points, rows.stride, values, values.new_tensor(scales),
             partial, len(scales), rows.n_blocks, blocks, rows.n_features,
-            KERNEL=self.kernel.name, BLOCK=_BLOCK, ROWS=launch.rows, COLUMNS=launch.columns,
+            **self.form.constants, BLOCK=_BLOCK, ROWS=launch.rows, COLUMNS=launch.columns,
             **launch.options,
         )  # fmt: skip
         return partial.sum(0)[:, : new.n_rows].T
@@ -299,23 +403,9 @@ def _nearby_order(X: Tensor) -> Tensor:
     return order
 
 
-def _scale(kernel: Kernel, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
-    """What turns squared distances, in units, into the argument of the Triton profile.
-
-    At bandwidth 0, so much that only coinciding rows are left.
-    """
-    limit = float(torch.finfo(dtype).max) ** 0.8
-    if bandwidth <= unit * vanishing_bandwidth(torch.finfo(dtype)):
-        return limit
-    return min(_kernels().FOLDS[kernel.name] * (unit / bandwidth) ** 2, limit)
-
-
-def _limits(kernel: Kernel, scales: list[float]) -> tuple[float, float]:
-    """Between which squared distances, in units, cancellation would show at any scale."""
-    kernels, largest = _kernels(), torch.finfo(torch.float32).max
-    harmless = kernels.HARMLESS[kernel.name] / max(max(scales), 1.0 / largest)
-    vanished = kernels.VANISHED[kernel.name] / max(min(scales), 1.0 / largest)
-    return min(harmless, largest), min(vanished, largest)
+def _on_tensor_cores(form: Form, X: Tensor) -> bool:
+    """Whether distances are worth a matrix product: many features, and a norm that has one."""
+    return form.p == 2.0 and X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
 
 
 def _launch(rows: FusedRows, n_outputs: int, direct: bool = False) -> Launch:
@@ -338,9 +428,9 @@ def _held(rows: FusedRows, depth: int) -> int:
     return rows.n_features if depth == 0 and rows.n_features <= _DIRECT_FEATURES else 0
 
 
-def _constants(kernel: Kernel, rows: FusedRows, launch: Launch, n_outputs: int) -> dict[str, Any]:
+def _constants(form: Form, rows: FusedRows, launch: Launch, n_outputs: int) -> dict[str, Any]:
     return {
-        "KERNEL": kernel.name,
+        **form.constants,
         "HELD": _held(rows, rows.depth),
         "DEPTH": rows.depth,
         "CHUNK": rows.chunk,

@@ -123,7 +123,7 @@ class _ChunkedProduct:
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         self.kernel = kernel
         self.n_evaluations = 0
-        self._chunks = _Chunks(X, X, budget)
+        self._chunks = _Chunks(X, X, kernel, budget)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
         result = torch.empty_like(block)
@@ -132,7 +132,7 @@ class _ChunkedProduct:
         def multiply(rows: slice, distances: Tensor) -> None:
             result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
 
-        self._chunks.for_each(self.kernel, multiply)
+        self._chunks.for_each(multiply)
         return result
 
     def max_distance(self) -> float:
@@ -142,7 +142,7 @@ class _ChunkedProduct:
             nonlocal largest
             largest = max(largest, float(distances.max()))
 
-        self._chunks.for_each(self.kernel, compare)
+        self._chunks.for_each(compare)
         return largest ** (1.0 / self.kernel.power)
 
 
@@ -151,37 +151,34 @@ class _KeptProduct(_ChunkedProduct):
 
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         super().__init__(X, kernel, budget)
-        self._distances = X.new_empty((len(X), len(X)))
-        self._matrix = torch.empty_like(self._distances)
-        self._bandwidth = math.nan
-        self._chunks.for_each(kernel, self._distances.__setitem__)
+        self._kept = _KeptMatrix(self._chunks)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        if bandwidth != self._bandwidth:
-            self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
-            kernel_matrix(self.kernel, self._distances, bandwidth, torch, out=self._matrix)
-            self.n_evaluations += len(block) ** 2
-            self._bandwidth = bandwidth
-        return self._matrix @ block
+        self.n_evaluations += 0 if self._kept.holds(bandwidth) else len(block) ** 2
+        return self._kept.at(bandwidth) @ block
 
 
 class _Chunks:
     """Distances between two sets of rows, some rows at a time; fewer if memory runs out."""
 
-    def __init__(self, X_new: Tensor, X: Tensor, budget: int):
-        centre = X.mean(0, dtype=torch.float64)
+    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
+        self.kernel = kernel
+        self.new, self.train = X_new, X
+        if kernel.geometry.rotates:  # by a matrix product, which cancels; differences do not
+            centre = X.mean(0, dtype=torch.float64)
+            self.train = X.double() - centre
+            self.new = self.train if X_new is X else X_new.double() - centre
         self.dtype = X.dtype
-        self.train = X.double() - centre
-        self.new = self.train if X_new is X else X_new.double() - centre
         self._size = rows_within(budget, _BYTES_PER_ENTRY * len(X))
 
-    def for_each(self, kernel: Kernel, function: Callable[[slice, Tensor], None]) -> None:
+    def for_each(self, function: Callable[[slice, Tensor], None]) -> None:
         """Call `function` with consecutive rows and their distances to all training rows."""
+        geometry, power = self.kernel.geometry, self.kernel.power
         start = 0
         while start < len(self.new):
             rows = slice(start, min(start + self._size, len(self.new)))
             try:
-                block = kernel.geometry.block(self.new[rows], self.train, kernel.power, torch)
+                block = geometry.block(self.new[rows], self.train, power, torch)
                 function(rows, block.to(self.dtype))
             except torch.OutOfMemoryError as error:
                 if self._size == 1:
@@ -194,6 +191,30 @@ class _Chunks:
             start = rows.stop
 
 
+class _KeptMatrix:
+    """Distances between two sets of rows and the last K(σ), in memory."""
+
+    def __init__(self, chunks: _Chunks):
+        self._kernel = chunks.kernel
+        shape, dtype = (len(chunks.new), len(chunks.train)), chunks.dtype
+        self._distances = chunks.train.new_empty(shape, dtype=dtype)
+        self._matrix = torch.empty_like(self._distances)
+        self._bandwidth = math.nan
+        chunks.for_each(self._distances.__setitem__)
+
+    def holds(self, bandwidth: float) -> bool:
+        """Whether K(bandwidth) is there already."""
+        return bandwidth == self._bandwidth
+
+    def at(self, bandwidth: float) -> Tensor:
+        """K(bandwidth)."""
+        if not self.holds(bandwidth):
+            self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
+            kernel_matrix(self._kernel, self._distances, bandwidth, torch, out=self._matrix)
+            self._bandwidth = bandwidth
+        return self._matrix
+
+
 class TorchCross:
     """See `bandfall.operators.cross.CrossOperator`: the same on a torch device."""
 
@@ -201,24 +222,17 @@ class TorchCross:
         self._new, self._train = (upload(a, device, X.dtype) for a in (X_new, X))
         self._kernel = kernel
         self._budget = budget
-        self._bandwidth = math.nan
-        self._kept = 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4
-        if self._kept:
-            self._distances = self._train.new_empty((len(X_new), len(X)))
-            self._matrix = torch.empty_like(self._distances)
-            chunks = _Chunks(self._new, self._train, budget)
-            chunks.for_each(kernel, self._distances.__setitem__)
+        self._kept = None
+        if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
+            self._kept = _KeptMatrix(_Chunks(self._new, self._train, kernel, budget))
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""
         weights = torch.as_tensor(block, device=self._train.device)
-        if not self._kept:
+        if self._kept is None:
             parts = (self._new, self._train, self._kernel, [bandwidth], weights[None])
             return sums(*parts, self._budget, cumulative=False)
-        if bandwidth != self._bandwidth:
-            kernel_matrix(self._kernel, self._distances, bandwidth, torch, out=self._matrix)
-            self._bandwidth = bandwidth
-        return (self._matrix @ weights).cpu().numpy()
+        return (self._kept.at(bandwidth) @ weights).cpu().numpy()
 
 
 def upload(array: np.ndarray, device: str, dtype: np.dtype) -> Tensor:
@@ -255,7 +269,7 @@ def sums(
                 kernel_matrix(kernel, distances, bandwidth, torch, out=K)
                 total[s if cumulative else 0, rows] += K @ weights[s]
 
-        _Chunks(new, train, budget).for_each(kernel, accumulate)
+        _Chunks(new, train, kernel, budget).for_each(accumulate)
     return (total.cumsum(0) if cumulative else total[0]).cpu().numpy()
 
 
@@ -276,7 +290,7 @@ def gradients(
             fused = FusedCross(new, train, kernel, budget)
             gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
         return gradient.cpu().numpy()
-    chunks = _Chunks(new, train, budget)
+    chunks = _Chunks(new, train, kernel, budget)
     new, train = chunks.new.to(weights.dtype), chunks.train.to(weights.dtype)
 
     def accumulate(rows: slice, distances: Tensor) -> None:
@@ -284,7 +298,7 @@ def gradients(
             new[rows], train, distances, kernel, bandwidths, weights, torch
         )
 
-    chunks.for_each(kernel, accumulate)
+    chunks.for_each(accumulate)
     return gradient.cpu().numpy()
 
 

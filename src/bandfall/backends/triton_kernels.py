@@ -1,12 +1,14 @@
 """Fused kernel products for CUDA: distance, profile and sum in one pass, nothing n² stored.
 
-Triton cannot call array functions, so the five profiles and slopes of `bandfall.kernels` stand here
-once more, in `_profile` and `_slope`; the tests compare them.
+Triton cannot call array functions, so the formulas of `bandfall.profiles` and `bandfall.geometry`
+stand here once more, in `_profile`, `_slope`, `_to_p` and `_pull`; the tests compare them. P, the
+norm, and POWER, which turns a sum Σ|z_k|^P into the argument of a profile, are compile-time
+constants.
 
 Rows are padded to whole blocks with copies of a real row and weight zero: no masks. Points are
-stored block by block, ``points[block, feature, row in block]``. Squared distances come from
+stored block by block, ``points[block, feature, row in block]``. Sums Σ|z_k|^P come from
 differences, exact to rounding at any bandwidth, of features held in registers (HELD of them) or
-read one by one; or, for many features, from tensor cores with operands split into two
+read one by one; or, for many features and P = 2, from tensor cores with operands split into two
 half-precision parts (DEPTH features, zeros added), where a tile in which that cancels is taken
 from differences.
 """
@@ -15,71 +17,119 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from triton.language.extra.cuda import libdevice
 
 LOG2E = tl.constexpr(1.4426950408889634)
 # Below this share of ‖x‖² + ‖z‖², a squared distance loses too many digits to cancellation …
 NEAR = tl.constexpr(0.0625)
-# … unless ‖x‖² + ‖z‖², scaled as q below, is so small that even their rounding hardly moves k.
-HARMLESS = {"gaussian": 4.0, "matern12": 0.0, "matern32": 4.0, "matern52": 4.0, "cauchy": 4.0}
-# Beyond this q a profile is below 1e-12, and its argument's rounding without effect.
-VANISHED = {
-    "gaussian": 40.0,
-    "matern12": 40.0**2,
-    "matern32": 32.0**2,
-    "matern52": 36.0**2,
-    "cauchy": float("inf"),
-}
 # By which share of ‖x‖² + ‖z‖² a squared distance from tensor cores may be wrong, at most.
 BLUR = tl.constexpr(2.0**-16)
 # Half-precision parts are 2¹⁴ times the points, which lie in [−1, 1]: −2aᵀb = −2⁻²⁷ dot.
 SPLIT_SCALE = 2.0**14
 
-# `_profile` takes q = fold · u², so that exponentials need no further factor.
-FOLDS = {
-    "gaussian": 0.5 * LOG2E.value,
-    "matern12": LOG2E.value**2,
-    "matern32": 3.0,
-    "matern52": 5.0,
-    "cauchy": 1.0,
-}
+
+@triton.jit
+def _log2(x):
+    """log₂ x, −∞ at 0: for float32 one instruction, 22 bits, where Triton's own takes twenty."""
+    if COMPILED and x.dtype == tl.float32:
+        return libdevice.fast_log2f(x)
+    else:
+        return tl.log2(x)
+
+
+COMPILED = tl.constexpr(isinstance(_log2, triton.JITFunction))  # not in Triton's interpreter
 
 
 @triton.jit
-def _profile(q, KERNEL: tl.constexpr):
-    """k(u) from q = fold · u²."""
-    if KERNEL == "gaussian":
+def _scaled(total, scale, POWER: tl.constexpr):
+    """The argument of a profile, (total · scale)^POWER.
+
+    For other powers than 1 and ½, `scale` is POWER times the binary logarithm of the factor. It
+    is finite, so that a total of 0, the logarithm of which is −∞, gives 0 at any bandwidth.
+    """
+    if POWER == 1.0:
+        return total * scale
+    elif POWER == 0.5:
+        return tl.sqrt(total * scale)
+    else:
+        return tl.exp2(_log2(total) * POWER + scale)
+
+
+@triton.jit
+def _profile(q, PROFILE: tl.constexpr):
+    """k(u) from q = fold · u^power; see `fused.Form`."""
+    if PROFILE == "exponential":
         return tl.exp2(-q)
-    elif KERNEL == "matern12":
-        return tl.exp2(-tl.sqrt(q))
-    elif KERNEL == "matern32":
+    elif PROFILE == "matern32":
         a = tl.sqrt(tl.minimum(q, 1e30))  # (1 + ∞)·0 is not a number
         return (1.0 + a) * tl.exp2(a * -LOG2E)
-    elif KERNEL == "matern52":
+    elif PROFILE == "matern52":
         q = tl.minimum(q, 1e30)
         a = tl.sqrt(q)
         return (1.0 + a + q * (1.0 / 3.0)) * tl.exp2(a * -LOG2E)
     else:
-        tl.static_assert(KERNEL == "cauchy")
+        tl.static_assert(PROFILE == "rational")
         return 1.0 / (1.0 + q)
 
 
 @triton.jit
-def _slope(q, KERNEL: tl.constexpr):
-    """k′(u)/u from q = fold · u² > 0."""
-    if KERNEL == "gaussian":
-        return -tl.exp2(-q)
-    elif KERNEL == "matern12":
-        a = tl.sqrt(tl.maximum(q, 1e-36))
-        return -tl.exp2(-a) * LOG2E / a
-    elif KERNEL == "matern32":
-        return -3.0 * tl.exp2(tl.sqrt(q) * -LOG2E)
-    elif KERNEL == "matern52":
-        a = tl.sqrt(tl.minimum(q, 1e30))
+def _slope(total, scale, PROFILE: tl.constexpr, POWER: tl.constexpr):
+    """k′(u) u^(1−P) from total = Σ|z_k|^P > 0, up to the factor `Form.slope_factor`."""
+    if PROFILE == "matern32":
+        return -3.0 * tl.exp2(tl.sqrt(total * scale) * -LOG2E)
+    elif PROFILE == "matern52":
+        a = tl.sqrt(tl.minimum(total * scale, 1e30))
         return (1.0 + a) * tl.exp2(a * -LOG2E) * (-5.0 / 3.0)
+    elif PROFILE == "exponential" and POWER == 0.5:
+        a = tl.sqrt(tl.maximum(total * scale, 1e-36))
+        return -tl.exp2(-a) * LOG2E / a
     else:
-        tl.static_assert(KERNEL == "cauchy")
-        k = 1.0 / (1.0 + q)
-        return -2.0 * k * k
+        q = _scaled(total, scale, POWER)
+        if POWER != 1.0:
+            q = tl.minimum(q, 1e30)  # ∞·0 is not a number
+        k = _profile(q, PROFILE)
+        slope = -k if PROFILE == "exponential" else -2.0 * k * k
+        if POWER != 1.0:
+            slope = slope * q / tl.maximum(total, 1e-36)
+        return slope
+
+
+@triton.jit
+def _to_p(gap, P: tl.constexpr):
+    """|gap|^P."""
+    if P == 2.0:
+        return gap * gap
+    elif P == 1.0:
+        return tl.abs(gap)
+    elif P == 1.5:
+        size = tl.abs(gap)
+        return size * tl.sqrt(size)
+    else:
+        return tl.exp2(_log2(tl.abs(gap)) * P)
+
+
+@triton.jit
+def _plus_to_p(total, gap, P: tl.constexpr):
+    """total + |gap|^P."""
+    if P == 2.0:
+        return tl.fma(gap, gap, total)
+    else:
+        return total + _to_p(gap, P)
+
+
+@triton.jit
+def _pull(gap, P: tl.constexpr):
+    """sgn(gap) |gap|^(P−1)."""
+    if P == 2.0:
+        return gap
+    else:
+        if P == 1.0:
+            size = tl.where(gap == 0.0, 0.0, 1.0).to(gap.dtype)
+        elif P == 1.5:
+            size = tl.sqrt(tl.abs(gap))
+        else:
+            size = tl.exp2(_log2(tl.abs(gap)) * (P - 1.0))
+        return tl.where(gap < 0.0, -size, size)
 
 
 @triton.jit
@@ -99,46 +149,44 @@ def _address(points, start, D, SIZE: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _held_differences(held, others, HELD: tl.constexpr):
-    """‖a_i − b_j‖² as a sum of squared differences of features in registers."""
-    gap = held[0][:, None] - others[0][None, :]
-    squared = gap * gap
+def _held_differences(held, others, P: tl.constexpr, HELD: tl.constexpr):
+    """Σ_k |a_ik − b_jk|^P of features in registers."""
+    total = _to_p(held[0][:, None] - others[0][None, :], P)
     for k in tl.static_range(1, HELD):
-        gap = held[k][:, None] - others[k][None, :]
-        squared = tl.fma(gap, gap, squared)
-    return squared
+        total = _plus_to_p(total, held[k][:, None] - others[k][None, :], P)
+    return total
 
 
 @triton.jit
-def _differences(a, b, D, BLOCK: tl.constexpr):
-    """‖a_i − b_j‖² as a sum of squared differences, for any number of features."""
-    squared = tl.zeros([a.shape[0], b.shape[0]], a.dtype.element_ty)
+def _differences(a, b, D, P: tl.constexpr, BLOCK: tl.constexpr):
+    """Σ_k |a_ik − b_jk|^P for any number of features."""
+    total = tl.zeros([a.shape[0], b.shape[0]], a.dtype.element_ty)
     for _ in range(D):
-        gap = tl.load(a)[:, None] - tl.load(b)[None, :]
-        squared = tl.fma(gap, gap, squared)
+        total = _plus_to_p(total, tl.load(a)[:, None] - tl.load(b)[None, :], P)
         a += BLOCK
         b += BLOCK
-    return squared
+    return total
 
 
 @triton.jit
-def _squared_distances(
+def _totals(
     held, others, a, a_high, a_low, a_norms, a_start, b, b_high, b_low, b_norms, b_start,
     harmless, vanished, D,
-    HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
+    P: tl.constexpr, HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """‖a_i − b_j‖²: differences if DEPTH is 0, else ‖a‖² + ‖b‖² − 2aᵀb on tensor cores.
+    """Σ_k |a_ik − b_jk|^P: differences if DEPTH is 0, else ‖a‖² + ‖b‖² − 2aᵀb on tensor cores.
 
     With a = high + low to 22 bits the product of the two low parts is below rounding.
     """
     rows = _address(a, a_start, D, ROWS, BLOCK)
     columns = _address(b, b_start, D, COLUMNS, BLOCK)
     if HELD > 0:
-        squared = _held_differences(held, others, HELD)
+        total = _held_differences(held, others, P, HELD)
     elif DEPTH == 0:
-        squared = _differences(rows, columns, D, BLOCK)
+        total = _differences(rows, columns, D, P, BLOCK)
     else:
+        tl.static_assert(P == 2.0)
         i, j, chunk = tl.arange(0, ROWS), tl.arange(0, COLUMNS), tl.arange(0, CHUNK)
         depth = tl.full((), DEPTH, tl.int64)
         a_index = a_start * depth + i[:, None] * DEPTH + chunk[None, :]
@@ -151,11 +199,11 @@ def _squared_distances(
             dot = tl.dot(tl.load(a_low + a_index + k), other_high, dot)
             dot = tl.dot(high, other_high, dot)
         norms = tl.load(a_norms + a_start + i)[:, None] + tl.load(b_norms + b_start + j)[None, :]
-        squared = tl.maximum(norms - dot * 2.0**-27, 0.0)
+        total = tl.maximum(norms - dot * 2.0**-27, 0.0)
         near = tl.minimum((norms - harmless) * NEAR, vanished + norms * BLUR)
-        if tl.min(squared - near) < 0.0:
-            squared = _differences(rows, columns, D, BLOCK)
-    return squared
+        if tl.min(total - near) < 0.0:
+            total = _differences(rows, columns, D, P, BLOCK)
+    return total
 
 
 @triton.jit
@@ -191,7 +239,8 @@ def _first_column(
 def symmetric_product(
     points, high, low, norms, values, scratch, scale, harmless, vanished,
     n_blocks, stride, tiles_per_program, leap, D,
-    KERNEL: tl.constexpr, HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
+    PROFILE: tl.constexpr, POWER: tl.constexpr, P: tl.constexpr,
+    HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
 ):  # fmt: skip
     """Each program's share of K @ values, every pair of rows evaluated once.
@@ -226,11 +275,11 @@ def symmetric_product(
             next_step = tl.where(next_step >= length, next_step - length, next_step).to(tl.int32)
             ahead = _first_column(strip, next_step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
             others_ahead = _load_each(_address(points, ahead, D, COLUMNS, BLOCK), BLOCK, HELD)
-            squared = _squared_distances(
+            totals = _totals(
                 held, others, points, high, low, norms, start, points, high, low, norms, column,
-                harmless, vanished, D, HELD, DEPTH, CHUNK, BLOCK, ROWS, COLUMNS,
+                harmless, vanished, D, P, HELD, DEPTH, CHUNK, BLOCK, ROWS, COLUMNS,
             )  # fmt: skip
-            K = _profile(squared * scale, KERNEL)
+            K = _profile(_scaled(totals, scale, POWER), PROFILE)
             updated = ()
             for k in tl.static_range(OUTPUTS):
                 updated += (tl.fma(K, column_values[k][None, :], sums[k]),)
@@ -251,12 +300,13 @@ def cross_product(
     new_points, new_high, new_low, new_norms, new_stride,
     points, high, low, norms, stride,
     values, scales, partial, harmless, vanished, n_stages, n_blocks, blocks_per_program, D,
-    KERNEL: tl.constexpr, HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
+    PROFILE: tl.constexpr, POWER: tl.constexpr, P: tl.constexpr,
+    HELD: tl.constexpr, DEPTH: tl.constexpr, CHUNK: tl.constexpr,
     BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, OUTPUTS: tl.constexpr,
 ):  # fmt: skip
     """partial[part, output, new row] = Σ_stages K_new(scale) @ values[stage, output].
 
-    One squared distance serves every stage; `partial` (parts, OUTPUTS, new_stride) is summed
+    One distance serves every stage; `partial` (parts, OUTPUTS, new_stride) is summed
     over the parts into which the columns are split.
     """
     start = tl.program_id(0) * ROWS
@@ -268,14 +318,14 @@ def cross_product(
     end = tl.minimum((part + 1) * blocks_per_program, n_blocks) * (BLOCK // COLUMNS)
     for block in range(part * blocks_per_program * (BLOCK // COLUMNS), end):
         others = _load_each(_address(points, block * COLUMNS, D, COLUMNS, BLOCK), BLOCK, HELD)
-        squared = _squared_distances(
+        totals = _totals(
             held, others, new_points, new_high, new_low, new_norms, start,
             points, high, low, norms, block * COLUMNS, harmless, vanished, D,
-            HELD, DEPTH, CHUNK, BLOCK, ROWS, COLUMNS,
+            P, HELD, DEPTH, CHUNK, BLOCK, ROWS, COLUMNS,
         )  # fmt: skip
         address = values + block * COLUMNS + tl.arange(0, COLUMNS)
         for stage in range(n_stages):
-            K = _profile(squared * tl.load(scales + stage), KERNEL)
+            K = _profile(_scaled(totals, tl.load(scales + stage), POWER), PROFILE)
             updated = ()
             for k in tl.static_range(OUTPUTS):
                 updated += (tl.fma(K, tl.load(address)[None, :], sums[k]),)
@@ -290,9 +340,12 @@ def cross_product(
 def cross_gradient(
     new_points, new_stride, points, stride, values, scales, partial,
     n_stages, n_blocks, blocks_per_program, D,
-    KERNEL: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    PROFILE: tl.constexpr, POWER: tl.constexpr, P: tl.constexpr,
+    BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """partial[part, feature, new row] += Σ_j W_j (x − x_j), W = Σ_stages k′(u)/u values[stage].
+    """partial[part, feature, new row] += Σ_j W_j sgn(z) |z|^(P−1), z = x − x_j.
+
+    W = Σ_stages k′(u) u^(1−P) values[stage], u = ‖z‖ / bandwidth.
 
     From differences: nothing cancels, and a row's own term is zero.
     """
@@ -303,18 +356,18 @@ def cross_gradient(
     end = tl.minimum((part + 1) * blocks_per_program, n_blocks) * (BLOCK // COLUMNS)
     for block in range(part * blocks_per_program * (BLOCK // COLUMNS), end):
         columns = _address(points, block * COLUMNS, D, COLUMNS, BLOCK)
-        squared = _differences(rows, columns, D, BLOCK)
+        totals = _differences(rows, columns, D, P, BLOCK)
         W = tl.zeros([ROWS, COLUMNS], scales.dtype.element_ty)
         address = values + block * COLUMNS + tl.arange(0, COLUMNS)
         for stage in range(n_stages):
-            slope = _slope(squared * tl.load(scales + stage), KERNEL)
+            slope = _slope(totals, tl.load(scales + stage), PROFILE, POWER)
             W = tl.fma(slope, tl.load(address)[None, :], W)
             address += stride
-        W = tl.where(squared > 0.0, W, 0.0)
+        W = tl.where(totals > 0.0, W, 0.0)
         a, b, sums = rows, columns, partial
         for _ in range(D):
             gap = tl.load(a)[:, None] - tl.load(b)[None, :]
-            tl.store(sums, tl.load(sums) + tl.sum(W * gap, 1))
+            tl.store(sums, tl.load(sums) + tl.sum(W * _pull(gap, P), 1))
             a += BLOCK
             b += BLOCK
             sums += new_stride
@@ -324,9 +377,10 @@ def cross_gradient(
 @triton.jit(do_not_specialize=["n_blocks", "tiles_per_program", "D"])
 def largest_distance(
     points, largest, n_blocks, tiles_per_program, D,
-    HELD: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    P: tl.constexpr, HELD: tl.constexpr,
+    BLOCK: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """largest[program] = max ‖x_i − x_j‖² over the program's share of tiles."""
+    """largest[program] = max ‖x_i − x_j‖^P over the program's share of tiles."""
     n_strips = n_blocks * (BLOCK // ROWS)
     first, last, length = _share(n_blocks, tiles_per_program, n_strips, BLOCK // COLUMNS)
     seen = tl.zeros([ROWS, COLUMNS], largest.dtype.element_ty)
@@ -338,8 +392,8 @@ def largest_distance(
             column = _first_column(strip, step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
             columns = _address(points, column, D, COLUMNS, BLOCK)
             if HELD > 0:
-                squared = _held_differences(held, _load_each(columns, BLOCK, HELD), HELD)
+                totals = _held_differences(held, _load_each(columns, BLOCK, HELD), P, HELD)
             else:
-                squared = _differences(rows, columns, D, BLOCK)
-            seen = tl.maximum(seen, squared)
+                totals = _differences(rows, columns, D, P, BLOCK)
+            seen = tl.maximum(seen, totals)
     tl.store(largest + tl.program_id(0), tl.max(seen))

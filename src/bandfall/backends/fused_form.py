@@ -1,0 +1,113 @@
+"""Built-in kernels as the Triton kernels evaluate them: constants, and numbers per bandwidth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from bandfall import profiles
+from bandfall.kernels import Kernel, vanishing_bandwidth
+
+_LOG2E = math.log2(math.e)
+
+
+@dataclass(frozen=True)
+class Form:
+    """A built-in kernel as the Triton kernels evaluate it.
+
+    k is a profile of q = fold · u^exponent. In units of the points, q = (total · factor)^power
+    with total = Σ_k |z_k|^p and power = exponent / p.
+
+    Attributes
+    ----------
+    profile : {"exponential", "rational", "matern32", "matern52"}
+        2^−q, 1/(1 + q), and the Matérn profiles of √q.
+    p, exponent, fold : float
+    vanished : float
+        Beyond this q the profile is below 1e-12, and the rounding of q without effect.
+    """
+
+    profile: str
+    p: float
+    exponent: float
+    fold: float
+    vanished: float
+
+    @property
+    def power(self) -> float:
+        """What a scaled total is raised to."""
+        return self.exponent / self.p
+
+    @property
+    def by_logarithms(self) -> bool:
+        """Whether neither a product nor a square root gives q; see `triton_kernels._scaled`."""
+        return self.power not in (1.0, 0.5)
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What is compiled into a Triton kernel."""
+        return {"PROFILE": self.profile, "POWER": self.power, "P": self.p}
+
+    def scale(self, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
+        """What `triton_kernels._scaled` needs of a bandwidth, for points in units.
+
+        At bandwidth 0, so much that only coinciding rows are left.
+        """
+        limit = float(torch.finfo(dtype).max) ** 0.8
+        if bandwidth <= unit * vanishing_bandwidth(torch.finfo(dtype)):
+            return limit
+        if not self.by_logarithms:
+            return min(self.fold ** (1.0 / self.power) * (unit / bandwidth) ** self.p, limit)
+        if math.isinf(bandwidth):
+            return -limit
+        return math.log2(self.fold) + self.exponent * math.log2(unit / bandwidth)
+
+    def limits(self, scales: list[float]) -> tuple[float, float]:
+        """Between which squared distances, in units, cancellation would show at any scale.
+
+        Below the first, ‖x‖² + ‖z‖² itself is so small that its rounding hardly moves k.
+        """
+        largest = torch.finfo(torch.float32).max
+        if self.by_logarithms:
+            exponent = (math.log2(self.vanished) - min(scales)) / self.power
+            return 0.0, 2.0**exponent if exponent < 127.0 else largest
+        harmless = 4.0 if self.power == 1.0 else 0.0
+        vanished = self.vanished ** (1.0 / self.power)
+        return (
+            min(harmless / max(max(scales), 1.0 / largest), largest),
+            min(vanished / max(min(scales), 1.0 / largest), largest),
+        )
+
+    def slope_factor(self, bandwidth: float, unit: float) -> float:
+        """What `triton_kernels._slope` lacks of k′(u) u^(1−p) unit^(p−1) / bandwidth^p.
+
+        With k = f(q), k′(u) u^(1−p) = exponent · f′(q) · q / u^p. Where the power of u does not
+        cancel, `_slope` divides by the total, and the bandwidth drops out.
+        """
+        steepness = self.exponent
+        if self.profile == "rational":
+            steepness *= 0.5  # `_slope` has the factor 2 of the Cauchy kernel
+        elif self.profile == "exponential":
+            steepness *= self.fold / _LOG2E
+        else:
+            steepness = 1.0
+        if self.by_logarithms or (self.profile == "rational" and self.power != 1.0):
+            return steepness / (self.fold * unit)
+        return steepness * unit ** (self.p - 1.0) / bandwidth**self.p
+
+
+def form_of(kernel: Kernel) -> Form:
+    """How a built-in kernel is evaluated."""
+    p = kernel.geometry.p
+    if kernel.profile is profiles.gaussian:
+        return Form("exponential", 2.0, 2.0, 0.5 * _LOG2E, 40.0)
+    if kernel.profile is profiles.matern32:
+        return Form("matern32", 2.0, 2.0, 3.0, 32.0**2)
+    if kernel.profile is profiles.matern52:
+        return Form("matern52", 2.0, 2.0, 5.0, 36.0**2)
+    if kernel.profile is profiles.matern12:
+        return Form("exponential", p, float(kernel.power), _LOG2E, 40.0)
+    return Form("rational", p, float(kernel.power), 1.0, math.inf)

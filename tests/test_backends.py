@@ -18,7 +18,7 @@ from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import KERNELS, get_kernel, vanishing_bandwidth
 from bandfall.model import KernelSum
-from bandfall.operators import WeightedOperator
+from bandfall.operators import WeightedOperator, inner
 from bandfall.schedules import MinimumSpeed
 from problems import problem
 from tolerances import rounding
@@ -28,6 +28,9 @@ BACKENDS = {
     "numpy": NumpyBackend,
     # Too small for any matrix: blocks of a few rows.
     "numpy-small": lambda: NumpyBackend(20_000),
+    # The same with compiled loops, however little there is to do.
+    "compiled": NumpyBackend,
+    "compiled-small": lambda: NumpyBackend(20_000),
     "torch": TorchBackend,
     "torch-small": lambda: TorchBackend("cpu", 20_000),
 }
@@ -49,6 +52,9 @@ def cluster():
 
 @pytest.fixture(params=[*BACKENDS, "dask", ON_A_GPU, FUSED])
 def backend(request, monkeypatch):
+    if request.param.startswith("compiled"):
+        pytest.importorskip("numba")
+        monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
     if request.param == "dask":
         request.getfixturevalue("cluster")
         from bandfall.backends.dask_backend import DaskBackend

@@ -22,6 +22,7 @@ from bandfall.operators import (
     cross_gradient,
     cross_product,
     dense,
+    inner,
     largest_eigenvalue,
     make_operator,
     symmetric,
@@ -64,14 +65,32 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CU
 ON_A_GPU = [pytest.param(name, marks=[pytest.mark.gpu, needs_gpu]) for name in ("cuda", "fused")]
 
 
-@pytest.fixture(params=[*FACTORIES, *ON_A_GPU])
+# Compiled loops, however little there is to do; they take rows in float32.
+COMPILED = ("dense", "symmetric-strips", "blocked-small", "repeated")
+
+
+@pytest.fixture(params=[*FACTORIES, *(f"{name}-compiled" for name in COMPILED), *ON_A_GPU])
 def build(request, monkeypatch):
     """(X, kernel, dtype) -> operator."""
+    if request.param.endswith("-compiled"):
+        return compiled_factory(FACTORIES[request.param.removesuffix("-compiled")], monkeypatch)
     if request.param == "fused":
         monkeypatch.setattr(torch_operators, "_KEPT_ROWS", 0)
     if request.param in ("cuda", "fused"):
         return lambda X, k, dtype: TorchOperator(X, k, dtype, "cuda")
     return FACTORIES[request.param]
+
+
+def compiled_factory(factory, monkeypatch):
+    pytest.importorskip("numba")
+    monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
+
+    def build(X, kernel, dtype):
+        # What float32 would round away is the input's, not the operator's.
+        exact = X.astype(np.float32) if dtype == np.float32 and np.abs(X).max() < 1e3 else X
+        return factory(exact, kernel, dtype)
+
+    return build
 
 
 @pytest.fixture(params=[np.float32, np.float64])

@@ -10,7 +10,7 @@ import bandfall
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-MINIMUM = re.compile(r"^([\w-]+)(?:\[[\w,]+\])?>=([\d.]+)$")
+MINIMUM = re.compile(r"^([\w-]+)(?:\[[\w,]+\])?>=([\d.]+)(?:;.*)?$")
 
 
 def declared_minima():

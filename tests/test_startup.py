@@ -51,15 +51,24 @@ import sys
 import numpy as np
 from bandfall import BandfallRegressor
 
-X = np.linspace(0.0, 1.0, 12)[:, None]
+X = np.linspace(0.0, 1.0, 80)[:, None]
 BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, X[:, 0] ** 2).predict(X)
+sys.exit("torch" in sys.modules or "numba" in sys.modules)
+"""
+NO_DRIVER = """
+import sys
+from bandfall.backends import device, resolve_backend
+
+device.has_driver = lambda: False
+assert resolve_backend("auto", n_rows=100_000) == resolve_backend(None)
 sys.exit("torch" in sys.modules)
 """
 
 
-def test_a_search_over_few_rows_does_not_import_torch():
+@pytest.mark.parametrize("statement", [FEW_ROWS, NO_DRIVER], ids=["few rows", "no driver"])
+def test_what_is_not_needed_is_not_imported(statement):
     done = subprocess.run(
-        [sys.executable, "-c", FEW_ROWS],
+        [sys.executable, "-c", statement],
         check=False,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )

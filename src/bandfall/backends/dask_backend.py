@@ -164,6 +164,7 @@ class DaskOperator(HostArraysMixin):
         vector_bytes: int,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
+        self.n_evaluations = 0
         self._X = X
         self._leaves = Leaves(np.asarray(X, dtype=np.float64), _leaf_size(len(X)))
         held = HeldRows(X, self._leaves, kernel, dtype, budget)

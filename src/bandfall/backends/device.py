@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 from importlib.util import find_spec
 from typing import Any
 
@@ -47,6 +49,8 @@ def check_device(device: str | None) -> str | None:
         raise ImportError(f"device={device!r} needs PyTorch: pip install 'bandfall[torch]'")
     if device == "cpu":
         return device
+    if device == "auto" and not has_driver():
+        return None
     import torch
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -55,6 +59,17 @@ def check_device(device: str | None) -> str | None:
     if int(index or 0) >= n_gpus:
         raise ValueError(f"device={device!r} is not there: torch sees {n_gpus} CUDA device(s)")
     return device
+
+
+def has_driver() -> bool:
+    """Whether this machine has the driver of a GPU: cheap, where importing torch takes seconds."""
+    for name in ("libcuda.so.1", "nvcuda.dll"):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return os.path.exists("/dev/kfd")  # AMD's
 
 
 def for_any_machine(parameters: dict[str, Any]) -> dict[str, Any]:

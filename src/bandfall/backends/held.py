@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from importlib.util import find_spec
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.backends.base import Backend, Sum
+from bandfall.backends.device import has_driver
 from bandfall.kernels import Kernel
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.rows import blas_threads_for, scratch
@@ -78,11 +78,7 @@ def _engine(held: HeldRows) -> Any:
 
 def _has_gpu() -> bool:
     """Whether torch would find one; without a driver it is not even imported, which takes long."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    if find_spec("torch") is None:
+    if not has_driver() or find_spec("torch") is None:
         return False
     import torch
 

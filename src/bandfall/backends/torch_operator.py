@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,9 @@ from bandfall.backends.fused import FusedCross, FusedProduct, fused_available
 from bandfall.blocks import rows_within
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
-from bandfall.operators.cross import check_columns, gradient_block, usable_bandwidths
+from bandfall.operators.cross import check_columns
+from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
+from bandfall.operators.kept import KeptMatrix
 
 Tensor = Any
 
@@ -151,11 +152,22 @@ class _KeptProduct(_ChunkedProduct):
 
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         super().__init__(X, kernel, budget)
-        self._kept = _KeptMatrix(self._chunks)
+        self._kept = _kept_matrix(self._chunks)
 
     def product(self, bandwidth: float, block: Tensor) -> Tensor:
-        self.n_evaluations += 0 if self._kept.holds(bandwidth) else len(block) ** 2
-        return self._kept.at(bandwidth) @ block
+        K = self._kept.at(bandwidth)
+        self.n_evaluations = self._kept.n_evaluations
+        return K @ block
+
+
+def _kept_matrix(chunks: _Chunks) -> KeptMatrix:
+    distances = chunks.train.new_empty((len(chunks.new), len(chunks.train)), dtype=chunks.dtype)
+    chunks.for_each(distances.__setitem__)
+
+    def evaluate(distances: Tensor, bandwidth: float, out: Tensor) -> None:
+        kernel_matrix(chunks.kernel, distances, bandwidth, torch, out=out)
+
+    return KeptMatrix(distances, torch.empty_like(distances), evaluate)
 
 
 class _Chunks:
@@ -191,30 +203,6 @@ class _Chunks:
             start = rows.stop
 
 
-class _KeptMatrix:
-    """Distances between two sets of rows and the last K(σ), in memory."""
-
-    def __init__(self, chunks: _Chunks):
-        self._kernel = chunks.kernel
-        shape, dtype = (len(chunks.new), len(chunks.train)), chunks.dtype
-        self._distances = chunks.train.new_empty(shape, dtype=dtype)
-        self._matrix = torch.empty_like(self._distances)
-        self._bandwidth = math.nan
-        chunks.for_each(self._distances.__setitem__)
-
-    def holds(self, bandwidth: float) -> bool:
-        """Whether K(bandwidth) is there already."""
-        return bandwidth == self._bandwidth
-
-    def at(self, bandwidth: float) -> Tensor:
-        """K(bandwidth)."""
-        if not self.holds(bandwidth):
-            self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
-            kernel_matrix(self._kernel, self._distances, bandwidth, torch, out=self._matrix)
-            self._bandwidth = bandwidth
-        return self._matrix
-
-
 class TorchCross:
     """See `bandfall.operators.cross.CrossOperator`: the same on a torch device."""
 
@@ -222,9 +210,9 @@ class TorchCross:
         self._new, self._train = (upload(a, device, X.dtype) for a in (X_new, X))
         self._kernel = kernel
         self._budget = budget
-        self._kept = None
+        self._kept: KeptMatrix | None = None
         if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
-            self._kept = _KeptMatrix(_Chunks(self._new, self._train, kernel, budget))
+            self._kept = _kept_matrix(_Chunks(self._new, self._train, kernel, budget))
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""

@@ -77,7 +77,6 @@ class HostArraysMixin:
         self.dtype = np.dtype(dtype)
         self.n_rows = n_rows
         self.trace = float(n_rows)
-        self.n_evaluations = 0
         self.vector_bytes = vector_bytes
 
     def array(self, values: np.ndarray) -> np.ndarray:

@@ -43,6 +43,7 @@ class BlockedOperator(HostArraysMixin):
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
+        self.n_evaluations = 0
         rows = np.asarray(X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = Leaves(rows, self._leaf_size(budget))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from bandfall.blocks import row_blocks, rows_within
 from bandfall.geometry import Prepared
-from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
+from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET
+from bandfall.operators.inner import loops_over
+from bandfall.operators.kept import KeptMatrix, evaluate_with
 from bandfall.operators.rows import (
     CACHE_ENTRIES,
     for_each_block,
@@ -60,21 +61,20 @@ def cross_product(
     dtype = coefficients.dtype
     n_stages, _, n_outputs = coefficients.shape
     out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
-    blocks = _BlockPlan(X_new, centres or kernel.geometry.prepare(X), dtype, budget)
+    blocks = _BlockPlan(X_new, X, kernel, dtype, budget, n_stages, prepared=centres)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
-            distances = blocks.distances(rows, columns, kernel)
+            distances = blocks.distances(rows, columns)
             K = scratch("kernel", distances.shape, dtype)
-            work = scratch("work", distances.shape, dtype)
             last = math.nan
             for s, bandwidth in enumerate(bandwidths):
                 if bandwidth != last:
-                    kernel_matrix(kernel, distances, bandwidth, out=K, work=work)
+                    blocks.loops.evaluate(distances, bandwidth, K)
                     last = bandwidth
                 out[s if cumulative else 0, rows] += K @ coefficients[s, columns]
 
-    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(n_stages))
+    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel)
     if not cumulative:
         return out[0]
     return np.cumsum(out, axis=0, out=out)
@@ -100,37 +100,32 @@ class CrossOperator:
         self._new, self._train = X_new, X
         self._kernel = kernel
         self._budget = budget
-        self._bandwidth = math.nan
-        self._kept = 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4
-        if self._kept:
-            blocks = self._blocks = _BlockPlan(X_new, kernel.geometry.prepare(X), X.dtype, budget)
-            self._distances = np.empty((len(X_new), len(X)), X.dtype)
-            self._matrix = np.empty_like(self._distances)
+        self._kept: KeptMatrix | None = None
+        if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
+            blocks = self._blocks = _BlockPlan(X_new, X, kernel, X.dtype, budget)
+            distances = np.empty((len(X_new), len(X)), X.dtype)
 
             def measure(rows: slice) -> None:
                 for columns in blocks.columns():
-                    self._distances[rows, columns] = blocks.distances(rows, columns, kernel)
+                    distances[rows, columns] = blocks.distances(rows, columns)
 
-            for_each_block(measure, len(X_new), blocks.rows, blocks.parallel(1))
+            for_each_block(measure, len(X_new), blocks.rows, blocks.parallel)
+            evaluate = evaluate_with(blocks.loops, blocks.parallel)
+            self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""
-        if not self._kept:
+        if self._kept is None:
             return cross_product(
                 self._new, self._train, self._kernel, [bandwidth], block[None], budget=self._budget
             )
-        known, self._bandwidth = bandwidth == self._bandwidth, math.nan
+        K = self._kept.at(bandwidth)
         result = np.empty((len(self._new), block.shape[1]), block.dtype)
 
         def multiply(rows: slice) -> None:
-            K = self._matrix[rows]
-            if not known:
-                work = scratch("work", K.shape, K.dtype)
-                kernel_matrix(self._kernel, self._distances[rows], bandwidth, out=K, work=work)
-            np.matmul(K, block, out=result[rows])
+            np.matmul(K[rows], block, out=result[rows])
 
-        for_each_block(multiply, len(result), self._blocks.rows, self._blocks.parallel(1))
-        self._bandwidth = bandwidth
+        for_each_block(multiply, len(result), self._blocks.rows, self._blocks.parallel)
         return result
 
 
@@ -157,56 +152,15 @@ def cross_gradient(
     dtype = coefficients.dtype
     out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
     # The slopes, their factors and a mask come on top of what a product needs.
-    blocks = _BlockPlan(X_new, kernel.geometry.prepare(X), dtype, budget * 5 // 9)
+    n_stages, part = len(bandwidths), budget * 5 // 9
+    blocks = _BlockPlan(X_new, X, kernel, dtype, part, n_stages, slopes=True)
 
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
-            distances = blocks.distances(rows, columns, kernel)
-            out[rows] += gradient_block(
-                blocks.new[rows],
-                blocks.centres.rows[columns],
-                distances,
-                kernel,
-                bandwidths,
-                coefficients[:, columns],
-            )
+            out[rows] += blocks.loops.gradient(blocks.new[rows], columns, bandwidths, coefficients)
 
-    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel(len(bandwidths)))
+    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel)
     return out
-
-
-def gradient_block(
-    new: Array,
-    train: Array,
-    distances: Array,
-    kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
-    coefficients: Array,
-    xp: ModuleType = np,
-) -> Array:
-    """One block's share of `cross_gradient`, shape (m, d, k), with NumPy or torch."""
-    if kernel.slope is None:
-        raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
-    limits = xp.finfo(distances.dtype)
-    largest = float(limits.max) / 4.0  # finite, and slopes vanish long before
-    used = usable_bandwidths(bandwidths, limits)
-    weights = [xp.zeros_like(distances) for _ in range(coefficients.shape[2])]
-    q, work = xp.empty_like(distances), xp.empty_like(distances)
-    for s in used:  # slopes once for all outputs
-        bandwidth = float(bandwidths[s])
-        with np.errstate(over="ignore"):
-            scaled = xp.multiply(distances, bandwidth**-kernel.power, out=q)
-            slopes = kernel.slope(xp.clip(scaled, 0.0, largest, out=q), xp)
-            for output, W in enumerate(weights):
-                W += xp.multiply(
-                    slopes, coefficients[s, :, output] / bandwidth**kernel.geometry.p, out=work
-                )
-    elsewhere = distances > 0
-    parts = []
-    for W in weights:
-        W *= elsewhere  # a row's own term is zero; as a difference of large numbers it is noise
-        parts.append(kernel.geometry.pull(W, new, train, xp))
-    return xp.stack(parts, -1)
 
 
 def check_columns(new: Array, train: Array) -> None:
@@ -218,22 +172,30 @@ def check_columns(new: Array, train: Array) -> None:
         )
 
 
-def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> np.ndarray:
-    """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0."""
-    values = np.asarray(bandwidths, dtype=float)
-    return np.flatnonzero((values > vanishing_bandwidth(limits)) & np.isfinite(values))
-
-
 class _BlockPlan:
     """Blocks of the (m, n) distance matrix that fit the budget and, if they can, the cache."""
 
-    def __init__(self, X_new: np.ndarray, centres: Prepared, dtype: np.dtype, budget: int):
-        self.centres = centres
-        self._n = len(centres.rows)
-        new = np.asarray(X_new, dtype=np.float64)
-        check_columns(new, centres.rows)
-        self.new = new - centres.mean
-        self.dtype = dtype
+    def __init__(
+        self,
+        X_new: np.ndarray,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype,
+        budget: int,
+        n_stages: int = 1,
+        *,
+        prepared: Prepared | None = None,
+        slopes: bool = False,
+    ):
+        X_new = np.asarray(X_new)
+        check_columns(X_new, X)
+        self._n, self._dtype = len(X), dtype
+        n_entries = len(X_new) * len(X) * n_stages
+        self.parallel = n_entries > _SERIAL_ENTRIES
+        if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
+            n_entries = 0
+        self.loops = loops_over(X, kernel, dtype, n_entries, prepared=prepared, slopes=slopes)
+        self.new = self.loops.placed(X_new)
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = rows_within(budget, n_threads() * 40)
         self._columns = min(self._n, entries, 1 << 14)
@@ -242,13 +204,9 @@ class _BlockPlan:
     def columns(self) -> list[slice]:
         return row_blocks(self._n, self._columns)
 
-    def distances(self, rows: slice, columns: slice, kernel: Kernel) -> np.ndarray:
-        centres = self.centres
-        squares = None if centres.squares is None else centres.squares[columns]
-        block = kernel.geometry.block(
-            self.new[rows], centres.rows[columns], kernel.power, squares=squares
+    def distances(self, rows: slice, columns: slice) -> np.ndarray:
+        """Of some new rows to some training rows: a buffer that the next call overwrites."""
+        shape = (len(self.new[rows]), columns.stop - columns.start)
+        return self.loops.distances(
+            self.new[rows], columns, scratch("distances", shape, self._dtype)
         )
-        return block.astype(self.dtype, copy=False)
-
-    def parallel(self, n_stages: int) -> bool:
-        return len(self.new) * self._n * n_stages > _SERIAL_ENTRIES

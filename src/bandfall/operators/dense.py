@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from bandfall.blocks import rows_within
-from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block, scratch
+from bandfall.operators.inner import loops_over
+from bandfall.operators.kept import KeptMatrix, evaluate_with
+from bandfall.operators.rows import for_each_block
 
 # Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
 # is small, calling it takes longer than reading.
@@ -49,17 +49,22 @@ class DenseOperator(HostArraysMixin):
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
-        centred = np.asarray(X, dtype=np.float64)
-        self._rows = centred - centred.mean(axis=0)
-        self._distances = np.empty((self.n_rows, self.n_rows), self.dtype)
-        self._for_each_block(self._measure, 1 << 22)
-        self._matrix = np.empty_like(self._distances)
-        self._bandwidth = math.nan
+        loops = loops_over(np.asarray(X), kernel, self.dtype, self.n_rows**2)
+        self._rows = loops.own
+        distances = np.empty((self.n_rows, self.n_rows), self.dtype)
+        parallel = self.n_rows > _PARALLEL_ROWS
+
+        def measure(rows: slice) -> None:
+            loops.distances(self._rows[rows], slice(None), distances[rows])
+
+        for_each_block(measure, self.n_rows, rows_within(1 << 22, self.n_rows), parallel)
+        evaluate = evaluate_with(loops, parallel)
+        self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
         self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return float(self._distances.max()) ** (1.0 / self.kernel.power)
+        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""
@@ -75,34 +80,16 @@ class DenseOperator(HostArraysMixin):
 
     def matrix(self, bandwidth: float) -> np.ndarray:
         """K(bandwidth) itself: a view that the next bandwidth overwrites."""
-        if bandwidth != self._bandwidth:
-            self._evaluate(bandwidth)
-        return self._matrix
+        return self._kept.at(bandwidth)
 
-    def _evaluate(self, bandwidth: float) -> None:
-        self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
-        self.n_evaluations += self.n_rows**2
-
-        def evaluate(rows: slice) -> None:
-            distances = self._distances[rows]
-            work = scratch("work", distances.shape, self.dtype)
-            kernel_matrix(self.kernel, distances, bandwidth, out=self._matrix[rows], work=work)
-
-        self._for_each_block(evaluate, CACHE_ENTRIES)
-        self._bandwidth = bandwidth
-
-    def _measure(self, rows: slice) -> None:
-        block = self.kernel.geometry.block(self._rows[rows], self._rows, self.kernel.power)
-        self._distances[rows] = block
-
-    def _for_each_block(self, function: Callable[[slice], None], entries: int) -> None:
-        """Rows of K, about so many of its entries at a time."""
-        size = rows_within(entries, self.n_rows)
-        for_each_block(function, self.n_rows, size, parallel=self.n_rows > _PARALLEL_ROWS)
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far."""
+        return self._kept.n_evaluations
 
     @cached_property
     def _groups(self) -> tuple[np.ndarray, int]:
         n = self.n_rows
-        if np.count_nonzero(self._distances) == n * (n - 1):  # quicker to see than by sorting
+        if np.count_nonzero(self._kept.distances) == n * (n - 1):  # quicker to see than by sorting
             return np.arange(n), n
         return group_rows(self._rows)

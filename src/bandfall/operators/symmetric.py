@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 
-from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
-from bandfall.operators.rows import CACHE_ENTRIES, FEW_ROWS, for_each, for_each_block, scratch
+from bandfall.operators.inner import loops_over
+from bandfall.operators.kept import KeptMatrix, evaluate_with
+from bandfall.operators.rows import FEW_ROWS, for_each
 
 _STRIP = 256  # rows
 # Multiplications in one call: BLAS has a way of its own for so few, twice as fast for a narrow
@@ -51,42 +52,44 @@ class SymmetricOperator(HostArraysMixin):
         strip_rows: int = _STRIP,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
-        centred = np.asarray(X, dtype=np.float64)
-        self._rows = centred - centred.mean(axis=0)
+        self._loops = loops_over(np.asarray(X), kernel, self.dtype, 0.5 * self.n_rows**2)
+        self._rows = self._loops.own
         self._height = strip_rows
         self._starts = range(0, self.n_rows, strip_rows)
         sizes = [(min(a + strip_rows, self.n_rows) - a) * (self.n_rows - a) for a in self._starts]
         self._places = np.cumsum([0, *sizes])  # of strips, in arrays of all entries
-        self._distances = np.empty(sum(sizes), self.dtype)
-        self._entries = np.empty_like(self._distances)
-        self._bandwidth = math.nan
-        for_each(self._measure, range(len(sizes)), parallel=self.n_rows > _PARALLEL_ROWS)
+        distances, parallel = np.empty(sum(sizes), self.dtype), self.n_rows > _PARALLEL_ROWS
+        evaluate = evaluate_with(self._loops, parallel)
+        self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
+        for_each(self._measure, range(len(sizes)), parallel)
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        return float(self._distances.max()) ** (1.0 / self.kernel.power)
+        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K(bandwidth) @ block."""
         if bandwidth == 0.0:
             return group_sums(*self._groups, block)
-        if bandwidth != self._bandwidth:
-            self._evaluate(bandwidth)
+        entries = self._kept.at(bandwidth)
         block = np.ascontiguousarray(block)
         n_shares = 1 if self.n_rows <= FEW_ROWS else _SHARES
         totals = self.zeros((n_shares, *block.shape))  # no two threads write to one place
 
         def multiply(share: int) -> None:
-            self._multiply(range(share, len(self._starts), n_shares), block, totals[share])
+            strips = range(share, len(self._starts), n_shares)
+            self._multiply(entries, strips, block, totals[share])
 
         for_each(multiply, range(n_shares), parallel=n_shares > 1)
         return totals.sum(axis=0) if n_shares > 1 else totals[0]
 
-    def _multiply(self, strips: Iterable[int], block: np.ndarray, total: np.ndarray) -> None:
+    def _multiply(
+        self, entries: np.ndarray, strips: Iterable[int], block: np.ndarray, total: np.ndarray
+    ) -> None:
         """Add what some strips give, for both of their sides, a tile at a time."""
         width = max(self._height, _SMALL_PRODUCT // (self._height * block.shape[1]))
         for number in strips:
-            start, K = self._starts[number], self._strip(self._entries, number)
+            start, K = self._starts[number], self._strip(entries, number)
             end = start + len(K)
             for first in range(start, self.n_rows, width):
                 last = min(first + width, self.n_rows)
@@ -102,26 +105,19 @@ class SymmetricOperator(HostArraysMixin):
         return strip.reshape(-1, self.n_rows - self._starts[number])
 
     def _measure(self, number: int) -> None:
-        start, distances = self._starts[number], self._strip(self._distances, number)
+        start, distances = self._starts[number], self._strip(self._kept.distances, number)
         rows = self._rows[start : start + self._height]
-        distances[...] = self.kernel.geometry.block(rows, self._rows[start:], self.kernel.power)
+        self._loops.distances(rows, slice(start, self.n_rows), distances)
 
-    def _evaluate(self, bandwidth: float) -> None:
-        self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
-        self.n_evaluations += len(self._entries)
-
-        def evaluate(part: slice) -> None:
-            distances = self._distances[part]
-            work = scratch("work", distances.shape, self.dtype)
-            kernel_matrix(self.kernel, distances, bandwidth, out=self._entries[part], work=work)
-
-        parallel = self.n_rows > _PARALLEL_ROWS
-        for_each_block(evaluate, len(self._entries), CACHE_ENTRIES, parallel=parallel)
-        self._bandwidth = bandwidth
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far."""
+        return self._kept.n_evaluations
 
     @cached_property
     def _groups(self) -> tuple[np.ndarray, int]:
         n = self.n_rows
-        if np.count_nonzero(self._distances) == len(self._distances) - n:  # quicker than sorting
+        distances = self._kept.distances
+        if np.count_nonzero(distances) == len(distances) - n:  # quicker than sorting
             return np.arange(n), n
         return group_rows(self._rows)

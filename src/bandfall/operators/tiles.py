@@ -9,6 +9,7 @@ import numpy as np
 
 from bandfall.geometry import Euclidean, squared_to_power
 from bandfall.kernels import Kernel, kernel_matrix
+from bandfall.operators.inner import compiled_form, even_features, fill_tile
 from bandfall.operators.rows import scratch
 
 LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache
@@ -38,16 +39,21 @@ class Tiles:
         self.dtype = dtype
         # Entries below rounding / n cannot change a sum of n of them.
         self._radius = _vanishing_point(kernel, float(np.finfo(dtype).eps) / len(rows))
+        self._form = compiled_form(kernel, rows.astype(dtype), dtype, len(rows) ** 2)
         self._centres, self._centred, self._right = [], [], []
         for leaf in slices:
             centre = rows[leaf].mean(axis=0)
             centred = (rows[leaf] - centre).astype(dtype)
-            squares = np.einsum("ij,ij->i", centred, centred)
+            right = centred.T
+            if self._form is not None:
+                centred, centre = even_features(centred), even_features(centre[None])[0]
+                right = centred.T
+            elif isinstance(kernel.geometry, Euclidean):
+                squares = np.einsum("ij,ij->i", centred, centred)
+                right = np.vstack([right, np.ones_like(squares), squares])
             self._centres.append(centre)
             self._centred.append(centred)
-            self._right.append(
-                np.ascontiguousarray(np.vstack([centred.T, np.ones_like(squares), squares]))
-            )
+            self._right.append(np.ascontiguousarray(right))
 
     def reach(self, bandwidth: float) -> float:
         """A distance beyond which every entry of K(bandwidth) is below rounding."""
@@ -59,15 +65,18 @@ class Tiles:
 
     def evaluate(self, i: int, j: int, bandwidth: float, out: np.ndarray) -> np.ndarray:
         """K(bandwidth) between leaves i and j, into `out`."""
+        if self._form is not None:
+            near = self._centred[i] if i == j else self._about(i, j)
+            return fill_tile(self.kernel, self._form, near, self._right[j], bandwidth, out)
         if i == j:  # exact zeros for equal rows, and few of these
             rows = self.rows[self.slices[i]]
             out[...] = self.kernel.geometry.block(rows, rows, self.kernel.power)
         elif not isinstance(self.kernel.geometry, Euclidean):
-            near = self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
-            out[...] = self.kernel.geometry.block(near, self._centred[j], self.kernel.power)
+            rows = self._about(i, j)
+            out[...] = self.kernel.geometry.block(rows, self._centred[j], self.kernel.power)
         else:
             # ‖x − z‖² = [−2p, ‖p‖², 1]·[z, 1, ‖z‖²] about the centre of z's leaf.
-            p = self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
+            p = self._about(i, j)
             left = np.empty((len(p), p.shape[1] + 2), self.dtype)
             np.multiply(p, -2.0, out=left[:, :-2])
             np.einsum("ij,ij->i", p, p, out=left[:, -2])
@@ -77,6 +86,10 @@ class Tiles:
             squared_to_power(out, self.kernel.power)
         work = scratch("work", out.shape, self.dtype)
         return kernel_matrix(self.kernel, out, bandwidth, out=out, work=work)
+
+    def _about(self, i: int, j: int) -> np.ndarray:
+        """Rows of leaf i about the centre of leaf j."""
+        return self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
 
 
 def _vanishing_point(kernel: Kernel, value: float) -> float:

@@ -1,0 +1,284 @@
+"""The inner loops: distances to a set of rows, profiles and gradients, a block at a time.
+
+Two forms with the same members: `PlainLoops` with NumPy, for any kernel and dtype, and
+`CompiledLoops` with numba, for the kernels of this package in float32. `loops_over` takes the
+second where it is worth compiling, which small work is not, and where numba can be imported.
+Double precision stays with NumPy: small fits and the figures of the paper are the same to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+
+from bandfall.geometry import Prepared
+from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
+from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
+from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
+from bandfall.operators.rows import scratch
+
+__all__ = [
+    "CompiledLoops",
+    "Loops",
+    "PlainLoops",
+    "compiled_form",
+    "even_features",
+    "fill_tile",
+    "loops_over",
+]
+
+_WORTH_COMPILING = 500 * 500  # kernel entries
+# Euclidean distances of more features than this are quicker as a matrix product.
+_DIRECT_FEATURES = 48
+
+
+class Loops(Protocol):
+    """Distances of rows to the n rows X, and what is evaluated from them."""
+
+    @property
+    def own(self) -> np.ndarray:
+        """The rows X as `distances` takes them; equal where rows of X are."""
+        ...
+
+    def placed(self, X_new: np.ndarray) -> np.ndarray:
+        """Other rows as `distances` takes them."""
+        ...
+
+    def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
+        """distance**power of rows to some of X, into out (m, len of columns), contiguous."""
+        ...
+
+    def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
+        """K(bandwidth) from contiguous distances."""
+        ...
+
+    def gradient(
+        self,
+        rows: np.ndarray,
+        columns: slice,
+        bandwidths: Sequence[float] | np.ndarray,
+        coefficients: np.ndarray,
+    ) -> np.ndarray:
+        """What some of X add to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
+        ...
+
+
+class PlainLoops:
+    """With NumPy; distances are computed in float64.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    prepared : Prepared
+        The rows X.
+    dtype : dtype
+        Of distances and K(σ).
+    """
+
+    def __init__(self, kernel: Kernel, prepared: Prepared, dtype: np.dtype):
+        self._kernel, self._prepared, self._dtype = kernel, prepared, dtype
+
+    @property
+    def own(self) -> np.ndarray:
+        """See `Loops.own`."""
+        return self._prepared.rows
+
+    def placed(self, X_new: np.ndarray) -> np.ndarray:
+        """See `Loops.placed`."""
+        return np.asarray(X_new, dtype=np.float64) - self._prepared.mean
+
+    def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
+        """See `Loops.distances`."""
+        known = self._prepared.squares
+        squares = None if known is None else known[columns]
+        kernel = self._kernel
+        out[...] = kernel.geometry.block(rows, self.own[columns], kernel.power, squares=squares)
+        return out
+
+    def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
+        """See `Loops.evaluate`."""
+        work = scratch("work", distances.shape, self._dtype)
+        return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
+
+    def gradient(
+        self,
+        rows: np.ndarray,
+        columns: slice,
+        bandwidths: Sequence[float] | np.ndarray,
+        coefficients: np.ndarray,
+    ) -> np.ndarray:
+        """See `Loops.gradient`."""
+        X = self.own[columns]
+        distances = self.distances(rows, columns, np.empty((len(rows), len(X)), self._dtype))
+        some = coefficients[:, columns]
+        return gradient_block(rows, X, distances, self._kernel, bandwidths, some)
+
+
+class CompiledLoops:
+    """With numba, in float32; differences are taken directly, so that nothing cancels.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray of shape (n, d), float32
+    """
+
+    def __init__(self, kernel: Kernel, X: np.ndarray):
+        self._code = _code()
+        self._kernel, self._form = kernel, _form(kernel)
+        self._width = X.shape[1]
+        self.own = self.placed(X)
+        self._columns = np.ascontiguousarray(self.own.T)
+
+    def placed(self, X_new: np.ndarray) -> np.ndarray:
+        """See `Loops.placed`."""
+        return even_features(X_new)
+
+    def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
+        """See `Loops.distances`."""
+        start, stop, _ = columns.indices(len(self.own))
+        form = self._form
+        self._code.fill(
+            rows, self._columns, start, stop, form.p, form.power, np.float32(1.0), DISTANCE, out
+        )
+        return out
+
+    def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
+        """See `Loops.evaluate`."""
+        scale = compiled_scale(self._form, bandwidth)
+        if scale is None:
+            return kernel_matrix(self._kernel, distances, bandwidth, out=out)
+        self._code.evaluate(distances.reshape(-1), scale, self._form.kind, out.reshape(-1))
+        return out
+
+    def gradient(
+        self,
+        rows: np.ndarray,
+        columns: slice,
+        bandwidths: Sequence[float] | np.ndarray,
+        coefficients: np.ndarray,
+    ) -> np.ndarray:
+        """See `Loops.gradient`."""
+        form = self._form
+        start, stop, _ = columns.indices(len(self.own))
+        used = usable_bandwidths(bandwidths, np.finfo(np.float32))
+        sigmas = np.asarray(bandwidths, dtype=float)[used]
+        # q^(−order) = D^(−order) σ^(power · order).
+        constants = -form.constant * sigmas ** (form.power * form.order - form.p)
+        scaled = coefficients[used] * constants[:, None, None]
+        weights = np.ascontiguousarray(scaled.transpose(0, 2, 1), dtype=np.float32)
+        out = np.zeros((len(rows), self._width, coefficients.shape[2]), np.float32)
+        self._code.gradient(
+            rows,
+            self._columns,
+            start,
+            stop,
+            form.p,
+            form.power,
+            (form.factor * sigmas**-form.power).astype(np.float32),
+            form.kind,
+            form.order,
+            weights,
+            out,
+        )
+        return out
+
+
+def loops_over(
+    X: np.ndarray,
+    kernel: Kernel,
+    dtype: np.dtype,
+    n_entries: float,
+    *,
+    prepared: Prepared | None = None,
+    slopes: bool = False,
+) -> Loops:
+    """The loops over rows X that serve for so many kernel entries in all.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    dtype : dtype
+        Of distances and K(σ).
+    n_entries : float
+    prepared : Prepared, optional
+        The rows X, where the caller has prepared them.
+    slopes : bool
+        Whether gradients are wanted.
+    """
+    form = compiled_form(kernel, X, dtype, n_entries)
+    if form is None or (slopes and math.isnan(form.constant)):
+        return PlainLoops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
+    return CompiledLoops(kernel, X)
+
+
+def compiled_form(
+    kernel: Kernel, X: np.ndarray, dtype: np.dtype | type, n_entries: float
+) -> Form | None:
+    """How compiled loops see a kernel; None where NumPy serves."""
+    exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
+    if not exact or n_entries < _WORTH_COMPILING:
+        return None
+    if kernel.geometry.rotates and X.shape[1] > _DIRECT_FEATURES:
+        return None
+    form = form_of(kernel)
+    return form if form is not None and _code_or_none() is not None else None
+
+
+def fill_tile(
+    kernel: Kernel,
+    form: Form,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    bandwidth: float,
+    out: np.ndarray,
+) -> np.ndarray:
+    """K(bandwidth) between rows (m, d) and columns (d, n) in one pass, into `out`; d is even."""
+    scale = compiled_scale(form, bandwidth)
+    kind, factor = (DISTANCE, np.float32(1.0)) if scale is None else (form.kind, scale)
+    _code().fill(rows, columns, 0, columns.shape[1], form.p, form.power, factor, kind, out)
+    return out if scale is not None else kernel_matrix(kernel, out, bandwidth, out=out)
+
+
+def even_features(X: np.ndarray) -> np.ndarray:
+    """Contiguous rows with a feature of zeros if the number of features is odd."""
+    rows = np.zeros((len(X), X.shape[1] + X.shape[1] % 2), X.dtype)
+    rows[:, : X.shape[1]] = X
+    return rows
+
+
+def compiled_scale(form: Form, bandwidth: float) -> np.float32 | None:
+    """What multiplies distances**power at a bandwidth; None for one as good as 0."""
+    if bandwidth <= vanishing_bandwidth(np.finfo(np.float32)):
+        return None
+    return np.float32(0.0 if math.isinf(bandwidth) else form.factor * bandwidth**-form.power)
+
+
+@lru_cache(maxsize=1)
+def _code_or_none() -> ModuleType | None:
+    """The compiled loops, where numba can be imported."""
+    try:
+        from bandfall.operators.inner import compiled
+    except ImportError:
+        return None
+    return compiled
+
+
+def _code() -> Any:
+    code = _code_or_none()
+    if code is None:
+        raise ImportError("compiled loops need numba")
+    return code
+
+
+def _form(kernel: Kernel) -> Form:
+    form = form_of(kernel)
+    if form is None:
+        raise ValueError(f"kernel {kernel.name!r} has no compiled form")
+    return form

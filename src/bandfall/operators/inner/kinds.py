@@ -1,0 +1,59 @@
+"""Which of the compiled formulas a kernel is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from bandfall import profiles
+from bandfall.kernels import Kernel
+
+DISTANCE, EXPONENTIAL, MATERN32, MATERN52, RATIONAL = range(5)
+
+# Of each profile: its kind, what multiplies q there, its own slope, and that slope's constant.
+_FORMS = {
+    profiles.gaussian: (EXPONENTIAL, 0.5, profiles.gaussian_slope, 1.0),
+    profiles.matern12: (EXPONENTIAL, 1.0, profiles.laplace_slope, 1.0),
+    profiles.matern32: (MATERN32, math.sqrt(3.0), profiles.matern32_slope, 3.0),
+    profiles.matern52: (MATERN52, math.sqrt(5.0), profiles.matern52_slope, 5.0 / 3.0),
+    profiles.cauchy: (RATIONAL, 1.0, profiles.cauchy_slope, 2.0),
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel in compiled terms.
+
+    Attributes
+    ----------
+    kind : int
+    factor : float
+        The profile is a function of factor · q.
+    p, power : float
+        Of the norm, and of the distances that are kept.
+    constant, order : float
+        The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q; NaN where
+        the kernel has a slope of its own.
+    """
+
+    kind: int
+    factor: float
+    p: float
+    power: float
+    constant: float
+    order: float
+
+
+def form_of(kernel: Kernel) -> Form | None:
+    """The form of a kernel; None for a user's own profile."""
+    form = next((form for profile, form in _FORMS.items() if profile is kernel.profile), None)
+    if form is None:
+        return None
+    kind, factor, slope, constant = form
+    p, power = kernel.geometry.p, float(kernel.power)
+    order = 1.0 if kernel.profile is profiles.matern12 else 0.0
+    if isinstance(kernel.slope, profiles.PowerSlope):
+        constant, order = kernel.slope.exponent, p / kernel.slope.exponent - 1.0
+    elif kernel.slope is not slope:
+        constant = order = math.nan
+    return Form(kind, factor, p, power, constant, order)

@@ -1,0 +1,59 @@
+"""Distances kept once, and the last K(σ) evaluated from them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bandfall.operators.inner import Loops
+from bandfall.operators.rows import CACHE_ENTRIES, for_each_block
+
+Array = Any  # NumPy array or torch tensor
+
+
+class KeptMatrix:
+    """K(σ) for one bandwidth after another: products at an unchanged one evaluate nothing.
+
+    Parameters
+    ----------
+    distances : array
+        Raised to the kernel's power, of any shape.
+    entries : array like `distances`
+        For K(σ).
+    evaluate : callable (distances, bandwidth, out)
+    """
+
+    def __init__(
+        self, distances: Array, entries: Array, evaluate: Callable[[Array, float, Array], Any]
+    ):
+        self.distances = distances
+        self.n_evaluations = 0
+        self._evaluate = evaluate
+        self._entries = entries
+        self._bandwidth = math.nan
+
+    def at(self, bandwidth: float) -> Array:
+        """K(bandwidth): a view that the next bandwidth overwrites."""
+        if bandwidth != self._bandwidth:
+            self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
+            self._evaluate(self.distances, bandwidth, self._entries)
+            self.n_evaluations += math.prod(self.distances.shape)
+            self._bandwidth = bandwidth
+        return self._entries
+
+
+def evaluate_with(loops: Loops, parallel: bool) -> Callable[[np.ndarray, float, np.ndarray], None]:
+    """What `KeptMatrix` calls on the host: blocks that fit the cache, over threads or not."""
+
+    def evaluate(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
+        flat, entries = distances.reshape(-1), out.reshape(-1)
+
+        def part(block: slice) -> None:
+            loops.evaluate(flat[block], bandwidth, entries[block])
+
+        for_each_block(part, len(flat), CACHE_ENTRIES, parallel)
+
+    return evaluate

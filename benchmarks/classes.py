@@ -113,17 +113,17 @@ class CatBoost:
 
 
 class HistGradientBoosting:
-    """scikit-learn's boosting, whose categories have at most 255 levels; others become numbers."""
+    """scikit-learn's boosting, which takes at most 255 levels and no column without a value."""
 
     def fit(self, X, y):
+        self.columns = X.columns[X.notna().any()]
         self.model = HistGradientBoostingClassifier(random_state=0).fit(self.coded(X), y)
         return self
 
-    @staticmethod
-    def coded(X):
-        many = [
-            name for name in X.columns[X.dtypes == "category"] if len(X[name].cat.categories) > 255
-        ]
+    def coded(self, X):
+        X = X[self.columns]
+        names = X.columns[X.dtypes == "category"]
+        many = [name for name in names if len(X[name].cat.categories) > 255]
         return X.assign(**{name: X[name].cat.codes for name in many})
 
     def predict_proba(self, X):

@@ -55,6 +55,7 @@ def _check_candidate(candidate: Candidate) -> None:
     check_real("n_rounds", candidate.n_rounds, 0)
     check_instance("kernel", candidate.kernel, Kernel)
     check_real("min_speed", candidate.min_speed, 0.0)
+    check_real("penalty", candidate.penalty, 0.0)
 
 
 def _check_member(member: Member) -> None:

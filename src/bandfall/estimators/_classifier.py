@@ -16,7 +16,8 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._reading import Story
 from bandfall.estimators._self_tuning import SelfTuning
-from bandfall.selection.classes import Link, LogLoss, all_columns, class_codes
+from bandfall.selection.class_loss import tune_classes
+from bandfall.selection.classes import Link, LogLoss, all_columns, class_codes, class_shares
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 
@@ -68,6 +69,7 @@ memory_budget, device, n_jobs, verbose
     True
     """
 
+    _tune = staticmethod(tune_classes)
     _measure = "log-loss"
     _parameter_constraints = {  # noqa: RUF012
         **SelfTuning._parameter_constraints,
@@ -192,8 +194,7 @@ memory_budget, device, n_jobs, verbose
         return weights * compute_sample_weight(self.class_weight, self.classes_[labels])
 
     def _codes(self, labels: Any, weights: Any) -> np.ndarray:
-        counts = np.bincount(labels, weights=weights, minlength=len(self.classes_))
-        self.prior_ = counts / counts.sum()
+        self.prior_ = class_shares(labels, weights, len(self.classes_))
         return class_codes(labels, self.prior_)
 
     def _strata(self, labels: Any) -> np.ndarray:
@@ -206,7 +207,8 @@ memory_budget, device, n_jobs, verbose
         self.link_, loss = Link(), np.nan
         held_out = tuned.held_out
         if len(held_out):
-            self.link_, loss = self._judge().best_link(
+            log_odds = tuned.members[0][0].candidate.penalty > 0
+            self.link_, loss = LogLoss(self.prior_, log_odds).best_link(
                 tuned.predictions,
                 rows.y[held_out],
                 rows.evidence[held_out],

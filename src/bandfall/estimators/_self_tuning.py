@@ -65,6 +65,7 @@ class SelfTuning(
     encoders_: dict[str, TableEncoder]
     held_out_rows_: np.ndarray
     _n_rows: int
+    _tune = staticmethod(tune)
     _measure = "R²"  # metric shown in progress messages
 
     _parameter_constraints = {  # noqa: RUF012
@@ -157,7 +158,7 @@ class SelfTuning(
         if rows.groups.max() + 1 >= fewest and np.any(rows.y):
             seconds = partial(expected_seconds, rows, self._budget.n_members)
             progress.begins(len(rows), seconds, deadline.bounded)
-            tuned = tune(
+            tuned = self._tune(
                 rows,
                 budget=self._budget,
                 judge=self._judge(),

@@ -19,13 +19,15 @@ MAX_R2 = 1.0 - 1e-6  # on training rows, where no earlier stop is better
 class Candidate:
     """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
 
-    The kernel may be given by its name.
+    The kernel may be given by its name. The penalty is that of the log-loss for classes; 0
+    stands for squared error.
     """
 
     encoding: str = "standard"
     n_rounds: int = 0
     kernel: Kernel = "gaussian"  # type: ignore[assignment]
     min_speed: float = 0.1
+    penalty: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))

@@ -16,13 +16,19 @@ _STRAY_ROWS = 0.5
 LEAST = 1e-12  # probability: a finite loss
 # What is tried: to which share of the prior a class may fall, and what outputs are divided by.
 _FLOORS = tuple(np.geomspace(1e-3, 0.5, 9))
-_TEMPERATURES = tuple(np.geomspace(0.01, 2.0, 24))
+_TEMPERATURES = tuple(np.geomspace(0.01, 4.0, 27))
 
 
 def class_codes(labels: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """One-hot columns minus the prior, (n, c); of two classes the second column alone."""
     codes = np.eye(len(prior))[labels] - prior
     return codes[:, 1:] if len(prior) == 2 else codes
+
+
+def class_shares(labels: np.ndarray, weights: np.ndarray | None, n_classes: int) -> np.ndarray:
+    """Weighted shares of the classes, shape (c,)."""
+    counts = np.bincount(labels, weights=weights, minlength=n_classes).astype(np.float64)
+    return counts / counts.sum()
 
 
 def all_columns(outputs: np.ndarray, n_classes: int) -> np.ndarray:
@@ -63,6 +69,8 @@ LINKS = (
     *(Link(SOFTMAX, float(temperature)) for temperature in _TEMPERATURES),
 )
 _QUICK_LINKS = LINKS[::3]
+_LOG_ODDS_LINKS = tuple(link for link in LINKS if link.kind == SOFTMAX)
+PLAIN = Link(SOFTMAX, 1.0)  # for outputs that are log-odds
 
 
 @dataclass(frozen=True)
@@ -72,14 +80,18 @@ class LogLoss:
     Attributes
     ----------
     prior : ndarray of shape (c,)
+    log_odds : bool
+        Whether outputs are log-odds, of models that minimise the log-loss; codes of classes else.
     """
 
     prior: np.ndarray
+    log_odds: bool = False
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Of outputs (m, ..., k) for codes (m, ..., k), each by the best of a few links."""
         outputs, true = self._outputs_and_true(predictions, y)
-        losses = np.stack([self._with(link, outputs, true) for link in _QUICK_LINKS])
+        links = (PLAIN,) if self.log_odds else _QUICK_LINKS
+        losses = np.stack([self._with(link, outputs, true) for link in links])
         best = losses.mean(axis=1, keepdims=True).argmin(axis=0, keepdims=True)
         return np.take_along_axis(losses, np.broadcast_to(best, (1, *losses.shape[1:])), axis=0)[0]
 
@@ -100,7 +112,7 @@ class LogLoss:
         """
         columns, true = self._outputs_and_true(outputs, codes)
         best = LINKS[0], math.inf, math.inf
-        for link in LINKS:
+        for link in _LOG_ODDS_LINKS if self.log_odds else LINKS:
             logs = link.log_probabilities(columns, self.prior)
             losses = -np.take_along_axis(logs, true[:, None], axis=1)[:, 0]
             loss = float(np.average(losses, weights=weights))

@@ -15,6 +15,7 @@ from bandfall.operators.symmetric import symmetric_bytes
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
 from bandfall.selection.deadline import PATH, Deadline, clock
+from bandfall.selection.logistic import log_loss_target, with_log_loss
 from bandfall.selection.parts import (
     MAX_DIMENSION,
     SHRINK,
@@ -61,9 +62,10 @@ class Member:
 
     def __repr__(self) -> str:
         one = self.candidate
+        loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
         return (
             f"<{self.weight:.2f} of {one.encoding} columns, {one.n_rounds} rounds of the metric, "
-            f"{one.kernel}, speed {one.min_speed:g}, training R² {self.max_r2:.4f}>"
+            f"{one.kernel}, speed {one.min_speed:g}, training R² {self.max_r2:.4f}{loss}>"
         )
 
 
@@ -230,7 +232,7 @@ def _fit_member(
 
     def fit(X: np.ndarray) -> Path:
         watcher = (lambda _: deadline.left <= 0.0 or interrupted()) if watched else None
-        return _fit(rows, part.train, X, trial, watcher)
+        return fit_member_path(rows, part.train, X, trial, watcher)
 
     candidate = trial.candidate
     learn_metrics([part], candidate.encoding, candidate.n_rounds, scouts)
@@ -240,6 +242,8 @@ def _fit_member(
     path = fit(scaled(Z, root))
     if path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial):
         path = fit(scaled(Z.astype(np.float64), root))
+    if candidate.penalty > 0 and len(path):
+        path = with_log_loss(path, log_loss_target(rows, part.train), candidate.penalty)
     return _as_encoded(root, path, Z, view.places)
 
 
@@ -268,8 +272,8 @@ def _stop(trial: Trial) -> float:
     return max(1e-3, min(r2, enough, MAX_R2))
 
 
-def _fit(
-    rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None
+def fit_member_path(
+    rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None = None
 ) -> Path:
     """The path of a trial over training rows X, stopped where its search said."""
     max_r2 = _stop(trial)

@@ -120,7 +120,7 @@ class Part:
         self, encoding: str, n_rounds: int, kernel: Kernel | str, n_speeds: int
     ) -> KernelOperator:
         """Products over the training rows, in the metric of that many rounds."""
-        X, _ = self._scaled(encoding, n_rounds)
+        X, _ = self.scaled_rows(encoding, n_rounds)
         n_columns = n_speeds * self.y.shape[1]
         operator = self.backend.operator(X, get_kernel(kernel), n_columns=n_columns)
         if self._weights is None:
@@ -129,7 +129,7 @@ class Part:
 
     def cross(self, encoding: str, n_rounds: int, kernel: Kernel | str) -> CrossProduct:
         """Products between held-out and training rows, in the metric of that many rounds."""
-        X, X_new = self._scaled(encoding, n_rounds)
+        X, X_new = self.scaled_rows(encoding, n_rounds)
         return self.backend.cross(X_new, X, get_kernel(kernel))
 
     def in_units(self, ladder: Ladder) -> Ladder:
@@ -140,7 +140,7 @@ class Part:
     def learn(self, scout: Trial, ladder: Ladder, speed: int) -> None:
         """The metric of one more round, from the gradients of the scout's path at its stop."""
         candidate = scout.candidate
-        X, _ = self._scaled(candidate.encoding, candidate.n_rounds)
+        X, _ = self.scaled_rows(candidate.encoding, candidate.n_rounds)
         n_stops = ladder.reached(speed, scout.max_r2)
         path = _kernel_sum(X, candidate.kernel, *ladder.until(speed, n_stops))
         with self.backend.threads(len(X)):
@@ -159,7 +159,8 @@ class Part:
             return np.ones(self._encoded(encoding)[0].shape[1])
         return self.roots[encoding, n_rounds]
 
-    def _scaled(self, encoding: str, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
+    def scaled_rows(self, encoding: str, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
+        """Training rows and held-out rows in the metric of that many rounds."""
         root = self.root(encoding, n_rounds)
         X, X_new = self._encoded(encoding)
         return scaled(X, root), scaled(X_new, root)

@@ -65,6 +65,8 @@ class Tuned:
         Metrics learned from enough rows to be used as they are.
     among : callable (sequence of Trial) -> Tuned, optional
         The same with weights for these members alone.
+    parts : sequence of Part
+        Whose held-out rows the evidence is.
     """
 
     members: list[tuple[Trial, float]]
@@ -75,6 +77,7 @@ class Tuned:
     trials: list[Trial]
     roots: Mapping[tuple[str, int], np.ndarray]
     among: Callable[[Sequence[Trial]], Tuned] | None = None
+    parts: Sequence[Part] = ()
 
 
 @dataclass
@@ -327,6 +330,7 @@ class Search:
             found.trials,
             self.parts[0].roots if reuse_roots else {},
             partial(self.tuned, found, n_members, reuse_roots),
+            self.parts,
         )
 
     def _judged(self, candidate: Candidate, outcomes: list[Outcome], speed: int) -> Trial:

@@ -1,0 +1,186 @@
+"""Kernel logistic regression in the kernel of a path.
+
+Training for a time t at one bandwidth acts like ridge regression with penalty 1/t. A path that
+stays τ_s at bandwidth σ_s therefore stands for the kernel K = Σ_s τ_s K(σ_s). In this kernel
+
+    J(α) = −Σᵢ wᵢ log p(yᵢ | xᵢ) + (penalty / 2) tr(αᵀKα),   p ∝ π exp(g),  g = Kα
+
+is minimised, π being the prior and g the outputs of all classes. The model remains a sum over the
+path's bandwidths, with coefficients τ_s α.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg
+
+from bandfall.descent import Path
+from bandfall.kernels import kernel_matrix
+from bandfall.selection.classes import PLAIN, all_columns, class_shares
+from bandfall.selection.parts import Rows
+
+_MAX_STEPS = 100
+_MEMORY = 8  # steps that the curvature is estimated from
+_ENOUGH = 1e-4  # share of J that another step may gain
+_SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
+_MAX_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """What rows are to be predicted as.
+
+    Attributes
+    ----------
+    labels : ndarray of int, shape (n,)
+    prior : ndarray of shape (c,)
+    weights : ndarray of shape (n,) or None
+    """
+
+    labels: np.ndarray
+    prior: np.ndarray
+    weights: np.ndarray | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns that are trained: one for two classes."""
+        return 1 if len(self.prior) == 2 else len(self.prior)
+
+    def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Of outputs (n, k) for all classes, shape (n, c)."""
+        return PLAIN.log_probabilities(all_columns(outputs, len(self.prior)), self.prior)
+
+    def loss(self, outputs: np.ndarray) -> tuple[float, np.ndarray]:
+        """−Σ w log p of the true classes, and its gradient in the outputs, shape (n, k)."""
+        logs = self.log_probabilities(outputs)
+        losses = -np.take_along_axis(logs, self.labels[:, None], axis=1)[:, 0]
+        gradient = np.exp(logs)
+        gradient[np.arange(len(gradient)), self.labels] -= 1.0
+        if self.n_outputs == 1:  # outputs are (−g, g)
+            gradient = gradient[:, 1:] - gradient[:, :1]
+        if self.weights is None:
+            return float(losses.sum()), gradient
+        return float(self.weights @ losses), self.weights[:, None] * gradient
+
+
+def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
+    """Classes of some rows, with the prior of all."""
+    labels = rows.strata
+    assert labels is not None
+    prior = class_shares(labels, rows.weights, max(2, rows.y.shape[1]))
+    return ClassTarget(labels[train], prior, None if rows.weights is None else rows.weights[train])
+
+
+def path_kernel(path: Path, X_new: np.ndarray | None = None) -> np.ndarray:
+    """Σ_s τ_s k_{σ_s} between new rows (the training rows by default) and training rows."""
+    centres = path.X.astype(np.float64)
+    mean = centres.mean(axis=0)
+    centres -= mean
+    rows = centres if X_new is None else X_new.astype(np.float64) - mean
+    distances = path.kernel.geometry.block(rows, centres, path.kernel.power)
+    total, one, work = np.zeros_like(distances), np.empty_like(distances), np.empty_like(distances)
+    for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
+        one = kernel_matrix(path.kernel, distances, float(bandwidth), out=one, work=work)
+        one *= duration
+        total += one
+    return total
+
+
+def fit_logistic(
+    K: np.ndarray, target: ClassTarget, penalty: float, start: np.ndarray | None = None
+) -> np.ndarray:
+    """The α that minimises J, shape (n, k).
+
+    L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, where the gradient of J is −(y − p) + penalty · α
+    and the Hessian is at most b K + penalty, b = 1 for two classes and ½ for more: its inverse
+    is where the estimate of the curvature starts.
+
+    Parameters
+    ----------
+    K : ndarray of shape (n, n), float64
+        Positive semidefinite.
+    target : ClassTarget
+    penalty : float
+        Above 0.
+    start : ndarray of shape (n, k), optional
+    """
+    bound = K * (1.0 if target.n_outputs == 1 else 0.5)
+    bound.flat[:: len(K) + 1] += penalty + 1e-10 * np.trace(bound) / len(K)
+    factor = linalg.cho_factor(bound, lower=True, overwrite_a=True, check_finite=False)
+    alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
+    outputs = K @ alpha
+    loss, residual = target.loss(outputs)
+    value = loss + 0.5 * penalty * float(np.vdot(alpha, outputs))
+    gradient = residual + penalty * alpha
+    image = K @ gradient
+    steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=_MEMORY)
+    for _ in range(_MAX_STEPS):
+        direction = -_times_inverse_hessian(gradient, steps, factor)
+        moved = K @ direction
+        slope = float(np.vdot(image, direction))
+        if not slope < -_ENOUGH * value:
+            break
+        along = penalty * float(np.vdot(alpha, moved))
+        across = penalty * float(np.vdot(direction, moved))
+        quadratic = 0.5 * penalty * float(np.vdot(alpha, outputs))
+        size = 1.0
+        for _ in range(_MAX_HALVINGS):
+            loss, residual = target.loss(outputs + size * moved)
+            new = loss + quadratic + size * along + 0.5 * size**2 * across
+            if new <= value + _SUFFICIENT * size * slope:
+                break
+            size *= 0.5
+        else:
+            break
+        value = new
+        alpha = alpha + size * direction
+        outputs = outputs + size * moved
+        before, image_before = gradient, image
+        gradient = residual + penalty * alpha
+        image = K @ gradient
+        change, image_change = gradient - before, image - image_before
+        if np.vdot(moved, change) > 0.0:
+            steps.append((size * direction, size * moved, change, image_change))
+    return alpha
+
+
+def _times_inverse_hessian(
+    gradient: np.ndarray,
+    steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
+    factor: tuple[np.ndarray, bool],
+) -> np.ndarray:
+    """The two loops of L-BFGS (Nocedal and Wright, 2006, Algorithm 7.4), in ⟨a, b⟩ = aᵀKb."""
+    vector, shares = gradient, []
+    for _, moved, change, _ in reversed(steps):
+        scale = 1.0 / np.vdot(moved, change)
+        shares.append((scale, scale * np.vdot(moved, vector)))
+        vector = vector - shares[-1][1] * change
+    vector = linalg.cho_solve(factor, vector, check_finite=False)
+    for (step, _, _, image_change), (scale, share) in zip(steps, reversed(shares), strict=True):
+        vector = vector + (share - scale * np.vdot(image_change, vector)) * step
+    return vector
+
+
+def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
+    """The path with coefficients that minimise J in its own kernel.
+
+    Its stages keep the spans of training that K is made of, but it cannot be trained further. Its
+    residual is that of the probabilities.
+    """
+    K = path_kernel(path)
+    alpha = fit_logistic(K, target, penalty)
+    logs = target.log_probabilities(K @ alpha)
+    truth = np.eye(len(target.prior))[target.labels]
+    residual = (truth - np.exp(logs))[:, -target.n_outputs :].astype(path.residual.dtype)
+    return path.replace(
+        coefficients=(path.durations[:, None, None] * alpha).astype(path.coefficients.dtype),
+        offset=np.zeros(target.n_outputs),
+        residual=residual,
+        r2=max(0.0, path.r2_of(residual)),
+        solver=None,
+        schedule=None,
+        plan=None,
+    )

@@ -1,0 +1,173 @@
+"""Kernel logistic regression in the kernel of a path: its minimum, and models that use it."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris, make_moons
+from sklearn.metrics import log_loss
+
+from bandfall import BandfallClassifier, load_model
+from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.kernels import get_kernel
+from bandfall.schedules import MinimumSpeed
+from bandfall.selection import class_loss
+from bandfall.selection.classes import class_codes, class_shares
+from bandfall.selection.logistic import ClassTarget, fit_logistic, path_kernel, with_log_loss
+from reference import kernel as reference_kernel
+
+FAST = {"kernels": ("gaussian",), "max_rounds": 0}
+
+
+def problem(n_classes, n=60, weighted=False):
+    random = np.random.default_rng(n_classes)
+    X = random.normal(size=(n, 3))
+    scores = np.stack([X @ random.normal(size=3) for _ in range(n_classes)], axis=1)
+    labels = (scores + random.gumbel(size=scores.shape)).argmax(axis=1)
+    weights = random.uniform(0.5, 2.0, n) if weighted else None
+    return X, ClassTarget(labels, class_shares(labels, weights, n_classes), weights)
+
+
+def path_of(X, target, kernel="gaussian"):
+    codes = class_codes(target.labels, target.prior)
+    stopping = Stopping(max_r2=0.6)
+    schedule = MinimumSpeed(0.1, 0.5)
+    return fit_path(
+        X, codes, get_kernel(kernel), solver=Flow(), schedule=schedule, stopping=stopping
+    )
+
+
+def naive_objective(alpha, K, target, penalty):
+    """J as its formula says, row by row."""
+    g = K @ alpha
+    total = 0.5 * penalty * np.trace(alpha.T @ K @ alpha)
+    for i, label in enumerate(target.labels):
+        outputs = np.array([-g[i, 0], g[i, 0]]) if g.shape[1] == 1 else g[i]
+        shares = target.prior * np.exp(outputs)
+        weight = 1.0 if target.weights is None else target.weights[i]
+        total -= weight * np.log(shares[label] / shares.sum())
+    return total
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_the_minimum_is_that_of_a_general_optimiser(n_classes, weighted, penalty):
+    X, target = problem(n_classes, n=25, weighted=weighted)
+    K = path_kernel(path_of(X, target))
+    alpha = fit_logistic(K, target, penalty)
+    value = naive_objective(alpha, K, target, penalty)
+    best = minimize(
+        lambda a: naive_objective(a.reshape(alpha.shape), K, target, penalty), alpha.ravel()
+    ).fun
+    assert best <= value <= best * (1 + 2e-3)
+
+
+def test_a_start_changes_nothing():
+    X, target = problem(3)
+    K = path_kernel(path_of(X, target))
+    cold = fit_logistic(K, target, 0.1)
+    warm = fit_logistic(K, target, 0.1, fit_logistic(K, target, 1.0))
+    values = [naive_objective(alpha, K, target, 0.1) for alpha in (cold, warm)]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+def test_a_weight_of_two_is_a_row_that_stands_there_twice():
+    X, target = problem(2)
+    twice = np.append(np.arange(60), np.arange(10))
+    weights = np.where(np.arange(60) < 10, 2.0, 1.0)
+    weighted = ClassTarget(target.labels, target.prior, weights)
+    repeated = ClassTarget(target.labels[twice], target.prior)
+    path = path_of(X, target)
+    K = path_kernel(path)
+    K_twice = K[np.ix_(twice, twice)]
+    values = [
+        naive_objective(fit_logistic(matrix, rows, 0.1), matrix, rows, 0.1)
+        for matrix, rows in ((K, weighted), (K_twice, repeated))
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "matern12", "laplace-1.5"])
+def test_the_kernel_of_a_path_weighs_bandwidths_by_their_time(kernel):
+    X, target = problem(2, n=20)
+    path = path_of(X, target, kernel)
+    K = sum(
+        duration * reference_kernel(kernel, X[:5], X, bandwidth)
+        for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True)
+    )
+    assert_allclose(path_kernel(path, X[:5]), K, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_path_with_log_loss_predicts_log_odds(n_classes):
+    X, target = problem(n_classes)
+    path = path_of(X, target)
+    refitted = with_log_loss(path, target, 0.1)
+    K = path_kernel(path)
+    outputs = refitted.evaluate(X)
+    assert_allclose(outputs, K @ fit_logistic(K, target, 0.1), rtol=1e-6, atol=1e-9)
+    probabilities = np.exp(target.log_probabilities(outputs))
+    truth = np.eye(n_classes)[target.labels]
+    assert_allclose(refitted.residual, (truth - probabilities)[:, -outputs.shape[1] :])
+    assert 0 < refitted.r2 < 1
+    assert log_loss(target.labels, probabilities) < -np.log(target.prior) @ target.prior
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Models take the log-loss whatever held-out rows say."""
+    monkeypatch.setattr(class_loss, "_WORTH", -np.inf)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_models_with_log_loss_are_models(tmp_path, always, n_classes):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < n_classes], np.array(["a", "b", "c"])[y[y < n_classes]]
+    model = BandfallClassifier(**FAST).fit(X[::2], y[::2])
+    assert all(member.candidate.penalty > 0 for member in model.members_)
+    assert model.best_params_["penalty"] > 0
+    assert "log-loss" in repr(model.members_[0])
+    assert model.link_.kind == "softmax"
+    probabilities = model.predict_proba(X[1::2])
+    assert log_loss(y[1::2], probabilities) < 0.25
+    assert_allclose(list(model.staged_predict_proba(X[1::2]))[-1], probabilities, rtol=1e-5)
+    assert_array_equal(np.sort(model.held_out_rows_), np.arange(len(X[::2])))
+    assert -model.best_score_ == pytest.approx(
+        log_loss(y[::2][model.held_out_rows_], model.held_out_probabilities_)
+    )
+    assert len(model.feature_importances_) == 4
+    model.save(tmp_path / "model.bandfall")
+    again = load_model(tmp_path / "model.bandfall")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert "log-loss" in str(model.report(X_test=X[1::2], y_test=y[1::2]))
+
+
+def test_onnx_gives_the_same_probabilities(always):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    model = BandfallClassifier(**FAST).fit(X, y)
+    from bandfall.onnx_export import to_onnx
+
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    (name,) = [one.name for one in session.get_inputs()]
+    outputs = session.run(None, {name: X})
+    assert any(np.allclose(one, model.predict_proba(X), atol=1e-5) for one in outputs[1:])
+
+
+def test_the_log_loss_is_taken_where_it_is_clearly_better():
+    random = np.random.default_rng(0)
+    X = random.integers(-2, 3, size=(300, 4)).astype(float)
+    torque = X[:, 0] * (X[:, 1] + 3) - X[:, 2] * (X[:, 3] + 3)
+    y = np.sign(torque)
+    model = BandfallClassifier(max_rounds=0).fit(X, y)
+    assert model.best_params_["penalty"] > 0
+    noise = random.integers(2, size=300)
+    assert BandfallClassifier(**FAST).fit(X, noise).best_params_["penalty"] == 0
+
+
+def test_many_rows_keep_squared_error(monkeypatch, always):
+    monkeypatch.setattr(class_loss, "MAX_ROWS", 50)
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    assert BandfallClassifier(**FAST).fit(X, y).best_params_["penalty"] == 0

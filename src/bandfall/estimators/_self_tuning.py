@@ -57,8 +57,7 @@ class SelfTuning(
     """Fits a weighted average of paths that are chosen by held-out rows.
 
     Subclasses define the target: they read it (`_read_target`), turn it into columns of zero mean
-    (`_codes`), may bring a judge and strata for the folds, and keep the evidence
-    (`_keep_evidence`).
+    (`_codes`), may bring a judge, strata and a search, and keep the evidence (`_keep_evidence`).
     """
 
     members_: list[Member]

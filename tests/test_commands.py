@@ -220,8 +220,29 @@ class TestPredict:
         lines = done.stdout.splitlines()
         assert lines[0] == "prediction"
         expected = load_model(model).predict(frame()[["width", "höhe"]])
-        np.testing.assert_allclose([float(line) for line in lines[1:]], expected, rtol=1e-12)
-        assert "R² 0.9" in one_line(done, 0)
+        np.testing.assert_allclose([float(line) for line in lines[1:]], expected, rtol=5e-6)
+        assert "R² 0.9" in done.stderr
+        assert call("predict", model, csv, "--out", "-").stdout == done.stdout
+
+    def test_training_rows_are_not_scored(self, model, csv, tmp_path):
+        """Of 60 rows in the file, 48 trained the model: it knows them by heart."""
+        done = call("predict", model, csv, "--json")
+        assert "the model was trained on 48 of the 60 rows" in done.stderr
+        result = json.loads(done.stdout)
+        assert result["n_training_rows"] == 48
+        held_out = json.loads(call("inspect", model, "--json").stdout)["test"]
+        assert_allclose(result["scores"]["r2"], held_out["r2"])
+        new = frame(seed=1)
+        new.to_csv(tmp_path / "new.csv", index=False)
+        done = call("predict", model, tmp_path / "new.csv", "--json")
+        assert "n_training_rows" not in json.loads(done.stdout)
+        assert "on 60 rows" in one_line(done, 0)
+
+    def test_a_score_on_training_rows_alone_is_no_test(self, csv, tmp_path):
+        call("fit", csv, *Y, "--out", tmp_path / "m", "--test-fraction", 0)
+        done = call("predict", tmp_path / "m", csv)
+        assert "the model was trained on the rows in" in done.stderr
+        assert "their score is no test of it" in done.stderr
 
     def test_to_a_file_twice(self, model, csv, tmp_path):
         for _ in range(2):
@@ -253,7 +274,7 @@ class TestPredict:
         monkeypatch.setattr("bandfall.commands.predict.BATCH_ROWS", 7)
         pieces = call("predict", model, csv).stdout
         a, b = (np.array(text.splitlines()[1:], float) for text in (whole, pieces))
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(a, b, rtol=2e-6)
 
     def test_model_without_names_and_two_targets(self, tmp_path):
         table = frame()
@@ -266,6 +287,16 @@ class TestPredict:
 
 
 class TestInspect:
+    def test_warns_of_nothing(self, tmp_path):
+        """`fit` has said what is odd about the rows."""
+        table = frame()
+        table["day"] = [f"2024-01-{1 + i % 28:02d}" for i in range(len(table))]
+        table.to_csv(tmp_path / "d.csv", index=False)
+        fast = ("--model", "auto", "--max-seconds", 1e-9)
+        done = call("fit", tmp_path / "d.csv", "--target", "y", *fast, "--out", tmp_path / "m")
+        assert "'day'" in done.stderr
+        assert call("inspect", tmp_path / "m").stderr == ""
+
     def test_for_people(self, model):
         text = call("inspect", model).stdout
         for part in (
@@ -421,6 +452,16 @@ class _Recorded:
 
     def update(self, task, completed, **_):
         self.completed.append(completed)
+
+
+def test_a_model_needs_a_file_name(csv, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "--out -" in one_line(call("fit", csv, *Y, "--out", "-"))
+    assert not (tmp_path / "-").exists()
+
+
+def test_unknown_commands_suggest_the_nearest():
+    assert "Did you mean 'predict'" in call("predct").stderr
 
 
 def test_as_a_process(csv, tmp_path):

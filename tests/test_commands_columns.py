@@ -34,8 +34,8 @@ class TestRoles:
         assert done.exit_code == 0, done.output
         assert "id" not in load_model(tmp_path / "m").feature_names_in_
         lines = call("predict", tmp_path / "m", tmp_path / "d.csv").stdout.splitlines()
-        assert lines[0] == "prediction,id"
-        assert [line.split(",")[1] for line in lines[1:]] == IDS
+        assert lines[0] == "id,prediction"
+        assert [line.split(",")[0] for line in lines[1:]] == IDS
         # Where new rows have no such column, there is none to carry.
         table.drop(columns="id").to_csv(tmp_path / "new.csv", index=False)
         lines = call("predict", tmp_path / "m", tmp_path / "new.csv").stdout.splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,12 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     names = getattr(estimator, "feature_names_in_", None)
     X, y = unpack_rows(test, names)
     rows = X.to_numpy(dtype=float) if names is None else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `fit` has warned about these rows
+        return _scores_on(estimator, rows, y)
+
+
+def _scores_on(estimator: Any, rows: Any, y: np.ndarray) -> dict[str, Any]:
     if is_classifier(last_step(estimator)):
         probabilities = np.asarray(estimator.predict_proba(rows))
         return {"n_rows": len(y), **class_scores(last_step(estimator), probabilities, y)}

@@ -54,6 +54,43 @@ def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, y
 
 
+def trained_on(notes: dict[str, Any], X: Any, y: np.ndarray) -> np.ndarray:
+    """Which rows, features and targets alike, are among the training rows that a file kept.
+
+    Parameters
+    ----------
+    notes : dict
+        Of a model file.
+    X : frame or ndarray of shape (n, d)
+    y : ndarray of shape (n,) or (n, k)
+
+    Returns
+    -------
+    ndarray of bool, shape (n,)
+    """
+    table = pd.DataFrame(X)
+    try:
+        X_train, y_train = unpack_rows(notes.get("train"), list(table.columns))
+    except InputError:  # a file without rows
+        return np.zeros(len(table), dtype=bool)
+    return np.isin(_row_keys(table, y), _row_keys(X_train, y_train))
+
+
+def _row_keys(X: pd.DataFrame, y: np.ndarray) -> np.ndarray:
+    """One number for each row, equal for equal rows; numbers count by value, the rest as text."""
+    targets = pd.DataFrame(y.reshape(len(y), -1)).add_prefix("target ")
+    table = pd.concat([X.reset_index(drop=True), targets], axis=1)
+    columns = {}
+    for place in range(table.shape[1]):
+        column = table.iloc[:, place]
+        if kind_of(column) in ("number", "boolean"):
+            columns[place] = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        else:
+            columns[place] = column.astype(object).where(column.notna(), None).map(str)
+    keys: np.ndarray = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
+    return keys
+
+
 def _targets(kept: Any) -> np.ndarray:
     """Numbers, or classes as text."""
     if not isinstance(kept, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import tempfile
 from collections.abc import Callable
@@ -20,6 +21,7 @@ ForceOption = Annotated[
 ]
 
 PREDICTION = "prediction"
+_LONGEST_HEADER = 100_000  # bytes
 PAGE_MARK = '<meta name="generator" content="bandfall'
 
 
@@ -30,6 +32,8 @@ def check_out(
 
     Called before the work starts; leaves nothing behind.
     """
+    if str(file) == "-":
+        raise InputError("--out -: this is written to a file only; give it a name")
     if file.is_dir():
         raise InputError(f"--out {file} is a directory")
     if not file.resolve().parent.is_dir():
@@ -102,15 +106,13 @@ def is_model(file: Path) -> bool:
 
 def is_predictions(file: Path) -> bool:
     """Whether a file looks like the predictions of an earlier run."""
-    return _starts_with(file, PREDICTION)
+    with file.open("rb") as stream:
+        header = stream.readline(_LONGEST_HEADER).decode("utf-8", "replace")
+    fields = next(csv.reader([header]), [])
+    return any(field == PREDICTION or field.startswith(f"{PREDICTION}_") for field in fields)
 
 
 def is_page(file: Path) -> bool:
     """Whether a file looks like the report of an earlier run."""
     with file.open("rb") as stream:
         return PAGE_MARK.encode() in stream.read(2000)
-
-
-def _starts_with(file: Path, text: str) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(len(text)) == text.encode()

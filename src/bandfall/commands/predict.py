@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from bandfall.commands.intervals import (
     interval_columns,
     novelty_column,
 )
+from bandfall.commands.kept_rows import trained_on
 from bandfall.commands.options import (
     DataArgument,
     DecimalOption,
@@ -59,7 +61,8 @@ def predict(
     model: ModelArgument,
     data: DataArgument,
     out: Annotated[
-        Path | None, typer.Option("--out", help="CSV file to write [default: standard output].")
+        Path | None,
+        typer.Option("--out", help="CSV file to write; - or nothing for standard output."),
     ] = None,
     interval: IntervalOption = None,
     novelty: NoveltyOption = False,
@@ -73,11 +76,13 @@ def predict(
     """Predict the rows of a table, in their order.
 
     Columns are found by name: their order does not matter, and other columns are ignored. Columns
-    named with --keep, here or when the model was trained, are copied next to the predictions.
-    Models made with --model kgdd or krr-cv leave the predictions of incomplete rows empty. If the
-    table also has the target, the score is printed on standard error.
+    named with --keep, here or when the model was trained, come first in the result. Numbers are
+    written with six digits; --json prints all of them. Models made with --model kgdd or krr-cv
+    leave the predictions of incomplete rows empty. If the table also has the target, the score is
+    printed on standard error, without the rows that the model was trained on.
     """
     with one_line_errors():
+        out = None if out is not None and str(out) == "-" else out
         if out is not None:
             check_out(out, is_predictions, force=force, inputs=(model, data))
         stored = read_model_file(model)
@@ -104,8 +109,8 @@ def predict(
         if novelty:
             far = novelty_column(stored.estimator, rows, name_of(data))
             beside = pd.concat([beside.set_index(far.index), far], axis=1)
-        beside = pd.concat([beside.set_index(table.index), table[kept]], axis=1)
-        _write(predictions, beside, names, out, result, json)
+        beside = beside.set_index(table.index)
+        _write(predictions, table[kept], beside, names, out, result, json)
 
 
 def _numbers(
@@ -117,7 +122,7 @@ def _numbers(
     if n_missing:
         result["n_missing"] = n_missing
         note(f"{n_missing:,} rows with missing features have no prediction")
-    _score(table, predictions, stored.notes, source, result)
+    _score(table, rows, predictions, stored.notes, source, result)
     return predictions
 
 
@@ -130,7 +135,7 @@ def _classes(
     targets = _targets(stored.notes)
     if len(targets) == 1 and targets[0] in table.columns:
         y = target_labels(table[targets[0]])
-        known = ~pd.isna(y)
+        known = _new_rows(~pd.isna(y), rows, y, stored.notes, source, result)
         if known.sum() > 1:
             result["scores"] = class_scores(model, probabilities[known], y[known].astype(str))
             share = result["scores"]["accuracy"]
@@ -227,12 +232,13 @@ def _names(predictions: np.ndarray, notes: dict[str, Any]) -> list[str]:
 
 def _score(
     table: pd.DataFrame,
+    rows: Any,
     predictions: np.ndarray,
     notes: dict[str, Any],
     source: str,
     result: dict[str, Any],
 ) -> None:
-    """Tell how good the predictions are, where the table knows."""
+    """Score the predictions if the table has the target."""
     targets = _targets(notes)
     if len(targets) != predictions.shape[1] or not set(targets) <= set(table.columns):
         return
@@ -242,15 +248,41 @@ def _score(
         note(f"no score: {error}")
         return
     scored = np.isfinite(predictions).all(axis=1) & np.isfinite(y).all(axis=1)
+    scored = _new_rows(scored, rows, y, notes, source, result)
     n_scored = int(scored.sum())
     if n_scored > 1:
         result["scores"] = scores(y[scored], predictions[scored])
         note(f"against the target in {source}: R² {score_words(result['scores']['r2'], n_scored)}")
 
 
+def _new_rows(
+    scored: np.ndarray,
+    rows: Any,
+    y: np.ndarray,
+    notes: dict[str, Any],
+    source: str,
+    result: dict[str, Any],
+) -> np.ndarray:
+    """Rows to score: those that the model was not trained on, or all if it has seen them all."""
+    seen = trained_on(notes, rows, y) & scored
+    n_seen, n_scored = int(seen.sum()), int(scored.sum())
+    if not n_seen:
+        return scored
+    result["n_training_rows"] = n_seen
+    if n_scored - n_seen < 2:
+        note(f"the model was trained on the rows in {source}: their score is no test of it")
+        return scored
+    note(
+        f"the model was trained on {n_seen:,} of the {n_scored:,} rows in {source}; the score "
+        "leaves them out"
+    )
+    return scored & ~seen
+
+
 def _write(
     predictions: np.ndarray,
     kept: pd.DataFrame,
+    beside: pd.DataFrame,
     names: list[str],
     out: Path | None,
     result: dict[str, Any],
@@ -258,16 +290,18 @@ def _write(
 ) -> None:
     if out is None and json:
         result["predictions"] = (predictions[:, 0] if len(names) == 1 else predictions).tolist()
-        if kept.shape[1]:
+        others = pd.concat([beside, kept], axis=1)
+        if others.shape[1]:
             result["kept"] = {
                 column: [None if missing else _plain(value) for value, missing in pairs]
-                for column in kept.columns
-                for pairs in [zip(kept[column], kept[column].isna(), strict=True)]
+                for column in others.columns
+                for pairs in [zip(others[column], others[column].isna(), strict=True)]
             }
     else:
         table = pd.DataFrame(predictions, columns=names, index=kept.index)
+        numbers = pd.concat([table, beside], axis=1).map(_short)
         text = io.StringIO()
-        pd.concat([table, kept], axis=1).to_csv(text, index=False)
+        pd.concat([kept, numbers], axis=1).to_csv(text, index=False)
         if out is None:
             sys.stdout.write(text.getvalue())
         else:
@@ -277,6 +311,19 @@ def _write(
         print_json(result)
     elif out is not None:
         note(f"wrote {len(predictions):,} predictions to {out}")
+
+
+def _short(value: Any) -> Any:
+    """A number with six digits, in plain notation where people would write it so.
+
+    Examples
+    --------
+    >>> _short(158818.70052690268), _short(0.123456789), _short(12345678.9), _short("high")
+    ('158819', '0.123457', '12345679', 'high')
+    """
+    if not isinstance(value, float) or not math.isfinite(value):
+        return value
+    return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
 def _plain(value: Any) -> Any:

@@ -9,7 +9,7 @@ A root is a symmetric matrix (d, d), or a vector (d,) of scales where that is en
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -19,7 +19,14 @@ from bandfall.descent import Path
 from bandfall.geometry import scaled
 from bandfall.partitioned import AnySum
 
-__all__ = ["gradient_outer_product", "learned_root", "metric_root", "scaled", "slopes"]
+__all__ = [
+    "gradient_outer_product",
+    "learned_root",
+    "mean_root",
+    "metric_root",
+    "scaled",
+    "slopes",
+]
 
 _MAX_ROWS = 2000
 _WIDE = 1000  # features: beyond, each is scaled on its own
@@ -149,6 +156,21 @@ def metric_root(
 def _one_by_one(n_features: int, n_rows: int | None) -> bool:
     """Whether there are too many features to learn how pairs of them act together."""
     return n_features > _WIDE or (n_rows is not None and n_features > _SCARCE * n_rows)
+
+
+def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
+    """Root of the mean metric, its largest eigenvalue 1.
+
+    Examples
+    --------
+    >>> mean_root([np.array([1.0, 0.0]), np.array([1.0, 1.0])]).round(2)
+    array([1.  , 0.71])
+    """
+    if roots[0].ndim == 1:
+        return _normalised(np.sqrt(np.mean(np.square(roots), axis=0)), 0.0)
+    eigenvalues, vectors = np.linalg.eigh(np.mean([root @ root for root in roots], axis=0))
+    sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), 0.0)
+    return (vectors * sizes) @ vectors.T
 
 
 def _in_features(product: np.ndarray, root: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall.selection import held_out
-from bandfall.selection.candidates import PowerLoss
+from bandfall.selection.candidates import PowerLoss, Request
 from bandfall.selection.held_out import HeldOut, run_parts
 from bandfall.selection.parts import Part, Rows, split_rows
 from bandfall.selection.views import Encoded
@@ -26,7 +26,7 @@ def parts_of(rows, n_folds=3):
 
 
 def run(parts, judge=None, **options):
-    return run_parts(parts, "standard", 0, "gaussian", SPEEDS, judge=judge, **options)
+    return run_parts(parts, Request("standard", 0, "gaussian", SPEEDS), judge, **options)
 
 
 def curves(parts, outcomes):
@@ -74,7 +74,7 @@ def test_a_speed_ends_where_its_loss_over_all_parts_has_risen(weighted):
 
 def test_without_a_judge_nothing_turns():
     parts = parts_of(noisy_rows(noise=1.0))
-    watch = HeldOut(parts, "standard", 0, "gaussian", 2)
+    watch = HeldOut(parts, Request("standard", 0, "gaussian", SPEEDS))
     blocks = [np.ones((3, len(part), 2, 1)) for part in parts]
     assert_array_equal(watch(1.0, blocks), [False, False])
     assert [len(one) for one in watch.predictions] == [4, 4, 4]

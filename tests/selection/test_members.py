@@ -10,7 +10,7 @@ from bandfall.metric import scaled
 from bandfall.selection import members as members_module
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.members import default_choice, fit_members
-from bandfall.selection.parts import TOLERANCE, Part, Rows, learn_metrics
+from bandfall.selection.parts import TOLERANCE, Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.views import Encoded
 from problems import problem
@@ -28,15 +28,9 @@ def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9, score=1.0 - 1
     return Trial(Candidate("standard", n_rounds, kernel, speed), 0.1, 0.0, score, max_r2, 30)
 
 
-def choice(members, scouts=None, roots=None):
+def choice(members, roots=None):
     nothing = np.zeros(0, dtype=int)
-    return Tuned(members, scouts or {}, nothing, np.zeros((0, 1)), 0.8, [], roots or {})
-
-
-SCOUTS = {
-    ("standard", 0): trial_of(max_r2=0.7),
-    ("standard", 1): trial_of(1, "matern12", 0.03, 0.8),
-}
+    return Tuned(members, nothing, np.zeros((0, 1)), 0.8, [], roots or {})
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -98,21 +92,14 @@ def test_what_final_fits_will_take_is_measured_where_it_may_be_long(monkeypatch)
     assert members_module.expected_seconds(rows, 4) == expected
 
 
-def test_metrics_are_learned_from_all_rows():
-    rows = rows_of()
-    (member,), _ = fit_members(rows, choice([(trial_of(2), 1.0)], SCOUTS))
-    everything = Part(rows, np.arange(len(rows)), np.arange(0))
-    learn_metrics([everything], "standard", 2, SCOUTS)
-    assert_array_equal(member.root, everything.root("standard", 2))
-    assert_array_equal(member.path.X, scaled(rows.views["standard"].Z, member.root))
-
-
-def test_metrics_of_the_search_are_taken_over():
-    root = np.diag([1.0, 0.5, 0.1])
-    known = {("standard", 2): root}
-    (member,), _ = fit_members(rows_of(), choice([(trial_of(2), 1.0)], roots=known))
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace-1"])
+def test_metrics_of_the_search_are_taken_over(kernel):
+    rows, trial = rows_of(), trial_of(2, kernel)
+    scales = np.array([1.0, 0.5, 0.1])
+    root = np.diag(scales) if trial.candidate.metric.mixes else scales
+    (member,), _ = fit_members(rows, choice([(trial, 1.0)], {trial.candidate.metric: root}))
     assert_array_equal(member.root, root)
-    assert list(known) == [("standard", 2)]
+    assert_array_equal(member.path.X, scaled(rows.views["standard"].Z, root))
 
 
 @pytest.mark.parametrize(

@@ -13,19 +13,28 @@ from bandfall.kernels import get_kernel
 from bandfall.operators.base import group_rows
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection import jobs, tuning
-from bandfall.selection.candidates import SPEEDS, Budget, Candidate, PowerLoss, Trial
+from bandfall.selection.candidates import (
+    FAMILIES,
+    SPEEDS,
+    Budget,
+    Candidate,
+    PowerLoss,
+    Request,
+    Trial,
+)
 from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.ladder import Ladder
-from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows, search_parts
+from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows, search_stages
 from bandfall.selection.tuning import Search, tune
 from bandfall.selection.views import Encoded
 from reference import distances
 
 FEW = Budget(max_rounds=1)
 FOLDS = Budget(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
-ONE_RUNG = Budget(fold_rows=50, first_rows=1000, max_rounds=1)
-TWO_RUNGS = Budget(fold_rows=50, first_rows=40, second_rows=60, max_rounds=1)
+ONE_RUNG = Budget(fold_rows=50, stage_rows=(1000,), max_rounds=1)
+TWO_RUNGS = Budget(fold_rows=50, stage_rows=(40, 60), max_rounds=1)
+THREE_RUNGS = Budget(fold_rows=50, stage_rows=(20, 40, 60), max_rounds=1)
 
 
 def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights=None, seed=0):
@@ -54,7 +63,7 @@ def same(first, second):
     """Whether two searches found the same, to the last digit."""
     assert first.members == second.members
     assert first.trials == second.trials
-    assert first.scouts == second.scouts
+    assert first.roots.keys() == second.roots.keys()
     assert_array_equal(first.held_out, second.held_out)
     assert_array_equal(first.predictions, second.predictions)
 
@@ -95,14 +104,13 @@ def check_evidence(rows, tuned):
 
 class TestParts:
     def split(self, rows, budget, seed=0):
-        return search_parts(rows, budget, np.random.RandomState(seed))
+        return search_stages(rows, budget, np.random.RandomState(seed))
 
     @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
     def test_equal_rows_are_never_held_out_and_trained_on(self, budget):
         rows = rows_of(repeated=25)
         for seed in range(10):
-            first, second = self.split(rows, budget, seed)
-            for part in first + second:
+            for part in itertools.chain(*self.split(rows, budget, seed)):
                 assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
                 assert min(len(part), len(part.held_out)) > 0
 
@@ -125,10 +133,16 @@ class TestParts:
 
     def test_many_rows_are_held_out_once(self):
         rows = rows_of()
-        (only,), second = self.split(rows, ONE_RUNG)
-        assert second == []
+        ((only,),) = self.split(rows, ONE_RUNG)
         assert len(only.held_out) == 10
         assert_array_equal(np.sort(np.append(only.train, only.held_out)), np.arange(60))
+
+    def test_stages_grow_by_half_at_least(self):
+        budget = replace(THREE_RUNGS, stage_rows=(20, 40, 1000))
+        sizes = {n: [len(part) for (part,) in self.split(rows_of(n=n), budget)] for n in (50, 66)}
+        assert sizes == {50: [20, 42], 66: [20, 55]}
+        for n_rows, stages in ((1000, (20, 40, 1000)), (30, (20, 30)), (10, (10,))):
+            assert budget.up_to(n_rows).stage_rows == stages
 
     def test_finalists_see_more_rows_and_the_same_held_out(self):
         (small,), (large,) = self.split(rows_of(n=90), TWO_RUNGS)
@@ -139,7 +153,7 @@ class TestParts:
         assert len(small.held_out) == 7
 
 
-@pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
+@pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS, THREE_RUNGS])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_search_gives_honest_evidence(budget, weighted):
     weights = np.random.default_rng(1).uniform(0.5, 2.0, 90) if weighted else None
@@ -150,8 +164,8 @@ def test_every_search_gives_honest_evidence(budget, weighted):
     assert len(tuned.members) <= budget.n_members
     kinds = {(trial.candidate.encoding, str(trial.candidate.kernel)) for trial, _ in tuned.members}
     assert kinds <= {("standard", "gaussian"), ("standard", "matern12")}
-    # Metrics that enough rows have taught are kept, others are learned anew from all rows.
-    assert bool(tuned.roots) == (budget.fold_rows < 90)
+    metrics = {trial.candidate.metric for trial, _ in tuned.members if trial.candidate.n_rounds}
+    assert tuned.roots.keys() == metrics
 
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
@@ -162,9 +176,8 @@ def test_held_out_predictions_are_those_of_models_that_have_not_seen_the_rows(bu
     ((trial, weight),) = tuned.members
     assert weight == 1.0
     assert trial.candidate.n_rounds == 0
-    first, second = search_parts(rows, budget, np.random.RandomState(0))
+    parts = search_stages(rows, budget, np.random.RandomState(0))[-1]
     X, y = rows.views["standard"].Z, rows.y
-    parts = second or first
     start = max(distances(X[part.train], X[part.train]).max() for part in parts)
     predictions = []
     for part in parts:
@@ -189,10 +202,11 @@ def test_targets_of_held_out_rows_do_not_touch_their_predictions():
     tuned = tuned_on(rows, ONE_RUNG)
     changed = Rows(rows.views, rows.y.copy(), rows.groups)
     changed.y[tuned.held_out] += 100.0
-    (part,), _ = search_parts(changed, ONE_RUNG, np.random.RandomState(0))
+    ((part,),) = search_stages(changed, ONE_RUNG, np.random.RandomState(0))
     assert_array_equal(part.held_out, tuned.held_out)
     before = Part(rows, part.train, part.held_out)
-    outcomes = [run_parts([one], "standard", 0, "gaussian", [0.1])[0] for one in (before, part)]
+    request = Request("standard", 0, "gaussian", [0.1])
+    outcomes = [run_parts([one], request)[0] for one in (before, part)]
     assert_array_equal(outcomes[0].predictions, outcomes[1].predictions)
 
 
@@ -250,7 +264,6 @@ def test_a_metric_is_learned_where_it_helps():
 def test_one_column_has_no_metric_to_learn():
     tuned = tuned_on(rows_of(d=1), Budget(max_rounds=5))
     assert {trial.candidate.n_rounds for trial in tuned.trials} == {0}
-    assert tuned.scouts.keys() == {("standard", 0)}
 
 
 @pytest.mark.parametrize("patience", [1, 2, 3])
@@ -312,12 +325,12 @@ FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
 
 def test_finalists_that_come_too_late_are_not_looked_at():
     rows = rows_of()
-    first, _ = search_parts(rows, FEW, np.random.RandomState(0))
+    first, _ = search_stages(rows, FEW, np.random.RandomState(0))
     search = Search(first, PowerLoss(), lambda trial: True)
-    decided = search.decide(FINALIST, {})
+    decided = search.decide([FINALIST], {}, FEW, grown=False)
     assert len(decided.trials) == 2
     assert search.over
-    assert search.decide(FINALIST, {}).trials == []
+    assert search.decide([FINALIST], {}, FEW, grown=False).trials == []
 
 
 def test_finalists_are_the_best_of_every_kind():
@@ -419,7 +432,7 @@ def test_parts_that_teach_nothing_do_not_end_the_search(seed):
 
 def test_a_target_that_varies_in_held_out_rows_alone_does_not_end_the_search():
     rows = rows_of()
-    (part,), _ = search_parts(rows, ONE_RUNG, np.random.RandomState(0))
+    ((part,),) = search_stages(rows, ONE_RUNG, np.random.RandomState(0))
     y = np.zeros((60, 1))
     y[part.held_out[0]] = 7.0
     tuned = tuned_on(Rows(rows.views, y, rows.groups), ONE_RUNG)
@@ -432,7 +445,7 @@ def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
     X[5:] = X[5]
     rows = Rows(rows.views, rows.y, group_rows(X)[0])
     for seed in range(60):  # in some of them that row comes last
-        (part,), _ = search_parts(rows, ONE_RUNG, np.random.RandomState(seed))
+        ((part,),) = search_stages(rows, ONE_RUNG, np.random.RandomState(seed))
         assert min(len(part), len(part.held_out)) > 0
         assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
 
@@ -457,3 +470,47 @@ def test_the_standard_search_needs_no_settings():
     tuned = tune(rows, random=np.random.RandomState(0))
     check_evidence(rows, tuned)
     assert tuned.score > 0.3
+    assert {str(trial.candidate.kernel) for trial in tuned.trials} == set(FAMILIES["standard"])
+
+
+def test_a_metric_is_learned_and_judged_anew_on_more_rows():
+    """Rounds go on where they still help, with stops of their own."""
+    rows = rows_of(n=300, d=6)
+    budget = Budget(fold_rows=50, stage_rows=(30, 250), max_rounds=6, patience=1)
+    tuned = tuned_on(rows, budget)
+    sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}
+    rounds = {n: {t.candidate.n_rounds for t in trials} for n, trials in sizes.items()}
+    assert rounds[250] == set(range(max(rounds[250]) + 1))
+    best = {n: min(trials, key=lambda t: t.loss) for n, trials in sizes.items()}
+    assert max(rounds[250]) > best[30].candidate.n_rounds or best[30].candidate.n_rounds == 6
+    assert tuned.members[0][0].n_rows == 250
+    assert best[250].max_r2 != best[30].max_r2
+
+
+def test_hopeless_families_and_light_members_go_no_further():
+    rows = rows_of(n=90)
+    (part,) = search_stages(rows, ONE_RUNG, np.random.RandomState(0))[0]
+    search, found = Search([part], PowerLoss()), tuning.Found()
+    for kernel, loss in (("gaussian", 0.1), ("matern12", 0.15), ("cauchy", 0.3)):
+        trial = Trial(Candidate(kernel=kernel), loss, 0.0, 0.0, 0.9, 10)
+        found.predictions[trial] = part.y + loss
+    names = [str(t.candidate.kernel) for t in search.shortlist(found, ONE_RUNG, last=False)]
+    assert names == ["gaussian", "matern12"]
+    names = [str(t.candidate.kernel) for t in search.shortlist(found, ONE_RUNG, last=True)]
+    assert names == ["gaussian"]
+
+
+def test_strong_and_weak_features_are_both_found():
+    """Few rows see the two strong ones alone; on more rows the weak ones come back."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2500, 12))
+    y = np.sin(2 * X[:, 0]) * (1 + 0.5 * X[:, 1]) + 0.3 * (np.sin(2 * X[:, 2]) + np.abs(X[:, 3]))
+    y = (y + 0.05 * random.normal(size=2500))[:, None]
+    y = (y - y.mean()) / y.std()
+    rows = Rows({"standard": Encoded(X.astype(np.float32))}, y, np.arange(2500))
+    budget = Budget(stage_rows=(300, 2000), max_rounds=6)
+    tuned = tuned_on(rows, budget, kernels=("laplace-1",), n_jobs=2)
+    trial, _ = tuned.members[0]
+    scales = tuned.roots[trial.candidate.metric]
+    assert scales[:4].min() > 3 * scales[4:].max()
+    assert tuned.score > 0.9

@@ -13,7 +13,6 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options
 
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.selection.candidates import KERNELS
 
 __all__ = [
     "COUNT",
@@ -70,10 +69,10 @@ DEVICE = [None, _DeviceName()]
 validated = _fit_context(prefer_skip_nested_validation=True)
 
 
-def chosen_kernels(kernels: Any) -> tuple[Kernel, ...]:
+def chosen_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
     """The kernels to choose from, each once; None stands for the default, one may stand alone."""
     if kernels is None:
-        kernels = KERNELS
+        return None
     if isinstance(kernels, str | Kernel):
         kernels = (kernels,)
     chosen = tuple(dict.fromkeys(get_kernel(kernel) for kernel in kernels))

@@ -87,7 +87,7 @@ class SelfTuning(
         kernels: Any = None,
         max_rounds: int = 10,
         n_members: int = 4,
-        search_rows: int = 5000,
+        search_rows: int = 15000,
         max_seconds: float | None = None,
         missing: Any = None,
         random_state: Any = 0,
@@ -147,7 +147,7 @@ class SelfTuning(
     def _choose_and_fit(
         self,
         rows: Rows,
-        kernels: tuple[Kernel, ...],
+        kernels: tuple[Kernel, ...] | None,
         fewest: int,
         deadline: Deadline,
         progress: Progress,
@@ -376,13 +376,8 @@ class SelfTuning(
 
     @property
     def _budget(self) -> Budget:
-        budget = Budget()
-        return Budget(
-            first_rows=min(budget.first_rows, self.search_rows),
-            second_rows=self.search_rows,
-            max_rounds=self.max_rounds,
-            n_members=self.n_members,
-        )
+        budget = Budget(max_rounds=self.max_rounds, n_members=self.n_members)
+        return budget.up_to(self.search_rows)
 
     def _backend(self, n_rows: int) -> Backend:
         """Where to compute on a model of so many rows, and in how much memory."""

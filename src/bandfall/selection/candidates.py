@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from bandfall.kernels import Kernel, get_kernel
 
 SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
-KERNELS = ("gaussian", "matern12")
+# Families that differ in kind make a good average: smooth and rough profiles, norms that mix
+# features and norms that add them up (docs/research.md says what each is worth).
+FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "standard": ("gaussian", "laplace^1.4", "laplace-1"),
+        "steps": ("gaussian",),
+        "quantile": ("gaussian", "laplace^1.4", "laplace-1.25"),
+        "target": ("laplace^1.4",),
+    }
+)
 MAX_R2 = 1.0 - 1e-6  # on training rows, where no earlier stop is better
+
+
+class Family(NamedTuple):
+    """Candidates that differ in metric, speed and stop alone."""
+
+    encoding: str
+    kernel: Kernel
+
+
+class MetricKey(NamedTuple):
+    """Which metric: of which columns, by how many rounds, and whether it mixes them.
+
+    Kernels of the Euclidean norm share a metric with directions of its own. All other norms
+    depend on the axes; their kernels share a metric that scales columns one by one.
+    """
+
+    encoding: str
+    mixes: bool
+    n_rounds: int
+
+    @classmethod
+    def of(cls, encoding: str, kernel: Kernel, n_rounds: int = 0) -> MetricKey:
+        """Of the candidates with this encoding and kernel, after some rounds."""
+        return cls(encoding, kernel.geometry.rotates, n_rounds)
+
+    def after(self, n_rounds: int) -> MetricKey:
+        """The same after another number of rounds."""
+        return self._replace(n_rounds=n_rounds)
 
 
 @dataclass(frozen=True)
@@ -32,9 +71,38 @@ class Candidate:
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
 
+    @property
+    def family(self) -> Family:
+        """Its encoding and kernel."""
+        return Family(self.encoding, self.kernel)
+
+    @property
+    def metric(self) -> MetricKey:
+        """The metric that distances are measured in."""
+        return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
+
     def summary(self) -> dict[str, Any]:
         """Its parts as numbers and text."""
         return {**vars(self), "kernel": str(self.kernel)}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A ladder of speeds to train on all parts; the kernel may be given by its name."""
+
+    encoding: str
+    n_rounds: int
+    kernel: Kernel
+    speeds: Sequence[float]
+    max_r2: float = MAX_R2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", get_kernel(self.kernel))
+
+    @property
+    def metric(self) -> MetricKey:
+        """The metric that distances are measured in."""
+        return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
 
 
 @dataclass(frozen=True)
@@ -73,8 +141,9 @@ class Budget:
 
     Attributes
     ----------
-    first_rows, second_rows : int
-        Training rows of the whole search, and of the finalists.
+    stage_rows : tuple of int
+        Training rows, from stage to stage: of the whole search first, then of fewer and fewer
+        finalists.
     fold_rows : int
         Below so many rows each is held out in turn; from here on, one part is held out.
     n_folds : int
@@ -93,10 +162,11 @@ class Budget:
         Share by which the loss must fall for a round to have helped.
     patience : int
         Rounds that may follow each other without having helped.
+    hopeless : float
+        A family whose loss is more than so many times the least goes no further.
     """
 
-    first_rows: int = 2000
-    second_rows: int = 5000
+    stage_rows: tuple[int, ...] = (2000, 5000, 15000)
     fold_rows: int = 1500
     n_folds: int = 5
     few_rows: int = 300
@@ -106,6 +176,12 @@ class Budget:
     max_rounds: int = 10
     worth: float = 0.01
     patience: int = 2
+    hopeless: float = 2.0
+
+    def up_to(self, n_rows: int) -> Budget:
+        """The same with no stage of more than so many rows."""
+        stages = [rows for rows in self.stage_rows if rows < n_rows]
+        return replace(self, stage_rows=(*stages, min(n_rows, self.stage_rows[-1])))
 
 
 class Judge(Protocol):

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandfall.kernels import Kernel
-from bandfall.selection.candidates import MAX_R2, Judge
+from bandfall.selection.candidates import Judge, Request
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import Part, train_parts
 
@@ -36,17 +35,13 @@ class Outcome:
 
 def run_parts(
     parts: Sequence[Part],
-    encoding: str,
-    n_rounds: int,
-    kernel: Kernel | str,
-    speeds: Sequence[float],
-    max_r2: float = MAX_R2,
+    request: Request,
     judge: Judge | None = None,
     ended: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
     """Train at several speeds on every part, each as long as the judge sees it get better."""
-    held_out = HeldOut(parts, encoding, n_rounds, kernel, len(speeds), judge, ended)
-    ladders = train_parts(parts, encoding, n_rounds, kernel, speeds, max_r2, held_out)
+    held_out = HeldOut(parts, request, judge, ended)
+    ladders = train_parts(parts, request, held_out)
     return [
         Outcome(ladder, np.stack(predictions), np.array(losses))
         for ladder, predictions, losses in zip(
@@ -64,10 +59,7 @@ class HeldOut:
     Parameters
     ----------
     parts : sequence of Part
-    encoding : str
-    n_rounds : int
-    kernel : Kernel or str
-    n_speeds : int
+    request : Request
     judge : Judge, optional
         Without one, nothing turns.
     ended : callable () -> bool
@@ -84,17 +76,15 @@ class HeldOut:
     def __init__(
         self,
         parts: Sequence[Part],
-        encoding: str,
-        n_rounds: int,
-        kernel: Kernel | str,
-        n_speeds: int,
+        request: Request,
         judge: Judge | None = None,
         ended: Callable[[], bool] = lambda: False,
     ):
+        n_speeds = len(request.speeds)
         self._parts = parts
         self._judge = judge
         self._ended = ended
-        self._crosses = [part.cross(encoding, n_rounds, kernel) for part in parts]
+        self._crosses = [part.cross(request) for part in parts]
         shapes = [(len(part.y), n_speeds, part.y.shape[1]) for part in parts]
         self.predictions = [
             [np.broadcast_to(part.offset, shape).astype(np.float64)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +22,6 @@ from bandfall.selection.parts import (
     TOLERANCE,
     Part,
     Rows,
-    learn_metrics,
 )
 from bandfall.selection.trainers import HeldParts, Roots
 from bandfall.selection.tuning import Tuned
@@ -73,7 +72,7 @@ def default_choice(n_rows: int) -> Tuned:
     """The paper's rule, for rows that are too few or too alike to choose by."""
     trial = Trial(Candidate(), np.nan, np.nan, np.nan, MAX_R2, n_rows)
     nothing = np.zeros(0, dtype=int)
-    return Tuned([(trial, 1.0)], {}, nothing, np.zeros((0, 1)), np.nan, [], {})
+    return Tuned([(trial, 1.0)], nothing, np.zeros((0, 1)), np.nan, [], {})
 
 
 def fit_members(
@@ -84,27 +83,24 @@ def fit_members(
 ) -> tuple[list[Member], Tuned]:
     """Fit what was chosen to all rows, and tell what was chosen in the end.
 
-    Metrics are learned on all rows, or taken over. Members that there is no time for, the
-    lightest, are left out of the average; where the heaviest alone takes too long, it is fitted
-    to fewer rows. `interrupted` is asked after every stage of a long fit. Once it says yes, the
-    members that are there make the model, or, if there is none, the heaviest on as few rows as
-    take seconds.
+    Metrics are those of the search. Members that there is no time for, the lightest, are left out
+    of the average; where the heaviest alone takes too long, it is fitted to fewer rows.
+    `interrupted` is asked after every stage of a long fit. Once it says yes, the members that are
+    there make the model, or, if there is none, the heaviest on as few rows as take seconds.
     """
     deadline = deadline or Deadline()
     if len(rows) > _PROBED_ROWS and interrupted():
         deadline.end()
     everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
     everything.roots.update(tuned.roots)
-    n_paths = sum(_n_ladders(trial, everything.roots) for trial, _ in tuned.members)
-    deadline.work.expect(FINAL_FITS, n_paths * len(everything) ** 2)
+    deadline.work.expect(FINAL_FITS, PATH * len(tuned.members) * len(everything) ** 2)
     fitted = _fitted_elsewhere(rows, everything, tuned, deadline)
     for trial, _ in tuned.members if not fitted else []:
-        n_ladders = _n_ladders(trial, everything.roots)
-        if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
+        if fitted and deadline.estimate(len(everything), PATH) > deadline.left:
             break
-        entries = n_ladders * len(everything) ** 2
-        with deadline.timed(len(everything), n_ladders), deadline.work.task(FINAL_FITS, entries):
-            root, path = _fit_member(rows, everything, trial, tuned.scouts, deadline, interrupted)
+        entries = PATH * len(everything) ** 2
+        with deadline.timed(len(everything), PATH), deadline.work.task(FINAL_FITS, entries):
+            root, path = _fit_member(rows, everything, trial, deadline, interrupted)
         if path.status is Status.INTERRUPTED and interrupted():
             deadline.end()
             if fitted:
@@ -136,12 +132,11 @@ def expected_seconds(rows: Rows, n_members: int) -> float:
 
 def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
     """Numbers of the rows that the heaviest member is in time with."""
-    n_ladders = _n_ladders(tuned.members[0][0], tuned.roots)
     if deadline.bounded and len(rows) > _PROBED_ROWS:
         heaviest = tuned.members[0][0].candidate
         seconds = _seconds_of_a_path(rows, heaviest, _PROBED_ROWS)
         deadline.learn(_PROBED_ROWS, PATH, seconds)
-    n = deadline.affordable_rows(len(rows), n_ladders)
+    n = deadline.affordable_rows(len(rows), PATH)
     if n == len(rows):
         return np.arange(n)
     deadline.give_up(f"trained on {n:,} of {len(rows):,} rows")
@@ -173,15 +168,6 @@ def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
     return n_bandwidths * evaluated + n_products * (repeated if kept else evaluated)
 
 
-def _n_ladders(trial: Trial, roots: Mapping[tuple[str, int], np.ndarray]) -> float:
-    """What a member takes: its own path, and one for each round of a metric not known."""
-    candidate = trial.candidate
-    if (candidate.encoding, candidate.n_rounds) in roots:
-        return PATH
-    rounds = range(1, candidate.n_rounds + 1)
-    return PATH * (1 + sum((candidate.encoding, number) not in roots for number in rounds))
-
-
 def _fitted_elsewhere(
     rows: Rows, part: Part, tuned: Tuned, deadline: Deadline
 ) -> dict[Trial, tuple[np.ndarray, Path]]:
@@ -197,11 +183,10 @@ def _fitted_elsewhere(
     trials = [
         trial
         for place, (trial, _) in enumerate(tuned.members)
-        if place == 0
-        or deadline.estimate(len(part), _n_ladders(trial, part.roots)) <= deadline.left
+        if place == 0 or deadline.estimate(len(part), PATH) <= deadline.left
     ]
     try:
-        calls = [("member", (trial, dict(tuned.scouts), part.roots)) for trial in trials]
+        calls = [("member", (trial, part.roots)) for trial in trials]
         return dict(zip(trials, helpers.call(calls), strict=True))
     finally:
         helpers.close()
@@ -210,19 +195,16 @@ def _fitted_elsewhere(
 class HeldMembers(HeldParts):
     """What a worker holds to fit members: one part, of all rows to train on."""
 
-    def member(
-        self, trial: Trial, scouts: Mapping[tuple[str, int], Trial], roots: Roots, _: None
-    ) -> tuple[np.ndarray, Path]:
+    def member(self, trial: Trial, roots: Roots, _: None) -> tuple[np.ndarray, Path]:
         """Metric and path of a member."""
         (part,) = self.parts([0], [roots])
-        return _fit_member(part.rows, part, trial, scouts, Deadline(), lambda: False)
+        return _fit_member(part.rows, part, trial, Deadline(), lambda: False)
 
 
 def _fit_member(
     rows: Rows,
     part: Part,
     trial: Trial,
-    scouts: Mapping[tuple[str, int], Trial],
     deadline: Deadline,
     interrupted: Callable[[], bool],
 ) -> tuple[np.ndarray, Path]:
@@ -235,8 +217,7 @@ def _fit_member(
         return fit_member_path(rows, part.train, X, trial, watcher)
 
     candidate = trial.candidate
-    learn_metrics([part], candidate.encoding, candidate.n_rounds, scouts)
-    root = part.root(candidate.encoding, candidate.n_rounds)
+    root = part.root(candidate.metric)
     view = rows.views[candidate.encoding]
     Z, _ = view.columns(part.train, part.held_out)
     path = fit(scaled(Z, root))

@@ -10,11 +10,11 @@ from functools import cached_property
 import numpy as np
 
 from bandfall.backends import HOST, Backend, CrossProduct
-from bandfall.kernels import Kernel, get_kernel
-from bandfall.metric import learned_root, scaled
+from bandfall.kernels import Kernel
+from bandfall.metric import learned_root, mean_root, scaled
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
-from bandfall.selection.candidates import MAX_R2, Budget, Trial
+from bandfall.selection.candidates import Budget, MetricKey, Request, Trial
 from bandfall.selection.ladder import Ladder, Watch, train_ladders
 from bandfall.selection.views import View
 from bandfall.selection.weights import evidence_weights
@@ -23,6 +23,7 @@ from bandfall.targets import column_means, column_norms, column_units
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
 MAX_DIMENSION = 32
+_GROWTH = 1.5  # of training rows, from stage to stage
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Part:
         root = 1.0 if self._weights is None else np.sqrt(self._weights)[:, None]
         inverse = np.divide(1.0, self._units, out=np.zeros_like(self._units), where=varies)
         self.target = root * (y - self.offset) * inverse  # of unit norm in all
-        self.roots: dict[tuple[str, int], np.ndarray] = {}
+        self.roots: dict[MetricKey, np.ndarray] = {}
 
     def __len__(self) -> int:
         return len(self.train)
@@ -116,21 +117,19 @@ class Part:
         """Where it is computed."""
         return self._rows.backend
 
-    def operator(
-        self, encoding: str, n_rounds: int, kernel: Kernel | str, n_speeds: int
-    ) -> KernelOperator:
-        """Products over the training rows, in the metric of that many rounds."""
-        X, _ = self.scaled_rows(encoding, n_rounds)
-        n_columns = n_speeds * self.y.shape[1]
-        operator = self.backend.operator(X, get_kernel(kernel), n_columns=n_columns)
+    def operator(self, request: Request) -> KernelOperator:
+        """Products over the training rows."""
+        X, _ = self.scaled_rows(request.metric)
+        n_columns = len(request.speeds) * self.y.shape[1]
+        operator = self.backend.operator(X, request.kernel, n_columns=n_columns)
         if self._weights is None:
             return operator
         return WeightedOperator(operator, self._weights.astype(X.dtype))
 
-    def cross(self, encoding: str, n_rounds: int, kernel: Kernel | str) -> CrossProduct:
-        """Products between held-out and training rows, in the metric of that many rounds."""
-        X, X_new = self.scaled_rows(encoding, n_rounds)
-        return self.backend.cross(X_new, X, get_kernel(kernel))
+    def cross(self, request: Request) -> CrossProduct:
+        """Products between held-out and training rows."""
+        X, X_new = self.scaled_rows(request.metric)
+        return self.backend.cross(X_new, X, request.kernel)
 
     def in_units(self, ladder: Ladder) -> Ladder:
         """Trained paths in the units of y."""
@@ -139,30 +138,26 @@ class Part:
 
     def learn(self, scout: Trial, ladder: Ladder, speed: int) -> None:
         """The metric of one more round, from the gradients of the scout's path at its stop."""
-        candidate = scout.candidate
-        X, _ = self.scaled_rows(candidate.encoding, candidate.n_rounds)
+        kernel, key = scout.candidate.kernel, scout.candidate.metric
+        X, _ = self.scaled_rows(key)
         n_stops = ladder.reached(speed, scout.max_r2)
-        path = _kernel_sum(X, candidate.kernel, *ladder.until(speed, n_stops))
+        path = _kernel_sum(X, kernel, *ladder.until(speed, n_stops))
         with self.backend.threads(len(X)):
             root = learned_root(
-                path,
-                self.scale,
-                self.root(candidate.encoding, candidate.n_rounds),
-                diagonal=not candidate.kernel.geometry.rotates,
-                backend=self.backend,
+                path, self.scale, self.root(key), diagonal=not key.mixes, backend=self.backend
             )
-        self.roots[candidate.encoding, candidate.n_rounds + 1] = root
+        self.roots[key.after(key.n_rounds + 1)] = root
 
-    def root(self, encoding: str, n_rounds: int) -> np.ndarray:
-        """The metric after some rounds, which have been learned."""
-        if n_rounds == 0:
-            return np.ones(self._encoded(encoding)[0].shape[1])
-        return self.roots[encoding, n_rounds]
+    def root(self, key: MetricKey) -> np.ndarray:
+        """A metric that has been learned; that of no round leaves columns as they are."""
+        if key.n_rounds == 0:
+            return np.ones(self._encoded(key.encoding)[0].shape[1])
+        return self.roots[key]
 
-    def scaled_rows(self, encoding: str, n_rounds: int) -> tuple[np.ndarray, np.ndarray]:
-        """Training rows and held-out rows in the metric of that many rounds."""
-        root = self.root(encoding, n_rounds)
-        X, X_new = self._encoded(encoding)
+    def scaled_rows(self, key: MetricKey) -> tuple[np.ndarray, np.ndarray]:
+        """Training rows and held-out rows in a metric."""
+        root = self.root(key)
+        X, X_new = self._encoded(key.encoding)
         return scaled(X, root), scaled(X_new, root)
 
     def _encoded(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
@@ -175,31 +170,25 @@ class Part:
 
 
 def _kernel_sum(
-    X: np.ndarray, kernel: Kernel | str, bandwidths: np.ndarray, coefficients: np.ndarray
+    X: np.ndarray, kernel: Kernel, bandwidths: np.ndarray, coefficients: np.ndarray
 ) -> KernelSum:
     """Paths side by side as one sum of as many targets."""
     n_stops, n_rows, *targets = coefficients.shape  # no stop at all: -1 would not do
     columns = coefficients.reshape(n_stops, n_rows, math.prod(targets))
-    return KernelSum(X, get_kernel(kernel), bandwidths, columns, np.zeros(columns.shape[2]))
+    return KernelSum(X, kernel, bandwidths, columns, np.zeros(columns.shape[2]))
 
 
 def train_parts(
-    parts: Sequence[Part],
-    encoding: str,
-    n_rounds: int,
-    kernel: Kernel | str,
-    speeds: Sequence[float],
-    max_r2: float = MAX_R2,
-    watch: Watch | None = None,
+    parts: Sequence[Part], request: Request, watch: Watch | None = None
 ) -> list[Ladder]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
     with parts[0].backend.threads(max(map(len, parts))):
         ladders = train_ladders(
-            [part.operator(encoding, n_rounds, kernel, len(speeds)) for part in parts],
+            [part.operator(request) for part in parts],
             [part.target for part in parts],
-            speeds,
+            request.speeds,
             shrink=SHRINK,
-            max_r2=max_r2,
+            max_r2=request.max_r2,
             tolerance=TOLERANCE,
             max_dimension=MAX_DIMENSION,
             watch=watch,
@@ -209,30 +198,38 @@ def train_parts(
 
 def learn_metrics(
     parts: Sequence[Part],
-    encoding: str,
-    n_rounds: int,
-    scouts: Mapping[tuple[str, int], Trial],
+    key: MetricKey,
+    scouts: Mapping[MetricKey, Trial],
     train: Callable[..., list[Ladder]] = train_parts,
 ) -> None:
     """Learn the metrics of all rounds up to this one, each with its scout, where not known.
 
     `train` is called as `train_parts` is.
     """
-    for number in range(n_rounds):
-        known = {(encoding, number + 1), (encoding, n_rounds)}  # the last alone is enough
+    for number in range(key.n_rounds):
+        known = {key.after(number + 1), key}  # the last alone is enough
         wanted = [part for part in parts if not known & part.roots.keys()]
         if wanted:
-            scout = scouts[encoding, number]
-            speeds = [scout.candidate.min_speed]
-            ladders = train(wanted, encoding, number, scout.candidate.kernel, speeds, scout.max_r2)
-            for part, ladder in zip(wanted, ladders, strict=True):
+            scout = scouts[key.after(number)]
+            one = scout.candidate
+            request = Request(one.encoding, number, one.kernel, [one.min_speed], scout.max_r2)
+            for part, ladder in zip(wanted, train(wanted, request), strict=True):
                 part.learn(scout, ladder, 0)
 
 
-def search_parts(
-    rows: Rows, budget: Budget, random: np.random.RandomState
-) -> tuple[list[Part], list[Part]]:
-    """Parts for the whole search, and those for its finalists (none: the same)."""
+def common_root(parts: Sequence[Part], key: MetricKey) -> np.ndarray:
+    """The metric of all rows: the mean of those that the parts have learned."""
+    if len(parts) == 1:
+        return parts[0].root(key)
+    return mean_root([part.root(key) for part in parts])
+
+
+def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> list[list[Part]]:
+    """Parts for the whole search, and for its finalists, stage by stage.
+
+    Below `budget.fold_rows` rows, later stages judge by more folds; beyond, they train on more
+    rows, at least half as many again each.
+    """
     n, groups = len(rows), rows.groups
     if n < budget.fold_rows:
         splits = split_rows(rows, random, budget.n_folds)
@@ -241,18 +238,19 @@ def search_parts(
             n_first = len(splits)
             splits += split_rows(rows, random, budget.n_folds)
         parts = [Part(rows, *split) for split in splits]
-        return parts[:n_first], parts
+        return [parts[:n_first], parts] if n_first < len(parts) else [parts]
     order = shuffled_rows(rows, random)
     border = min(n // 6, budget.held_out_rows)
     while border < n and groups[order[border]] == groups[order[border - 1]]:
-        border += 1  # rows that are equal are on one side
-    if border == n:  # nearly all are
+        border += 1  # rows of a group are on one side
+    if border == n:  # nearly all are of one group
         border = int(np.argmax(groups[order] == groups[order[-1]]))
     held_out, others = order[:border], order[border:]
-    first = Part(rows, others[: budget.first_rows], held_out)
-    if len(others) <= budget.first_rows:
-        return [first], []
-    return [first], [Part(rows, others[: budget.second_rows], held_out)]
+    sizes = [min(len(others), budget.stage_rows[-1])]
+    for size in reversed(budget.stage_rows[:-1]):
+        if _GROWTH * size <= sizes[0]:
+            sizes.insert(0, size)
+    return [[Part(rows, others[:size], held_out)] for size in sizes]
 
 
 def split_rows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -12,24 +12,12 @@ import numpy as np
 from bandfall.backends import HOST
 from bandfall.backends.base import Helpers
 from bandfall.backends.held import own_backend
-from bandfall.kernels import Kernel
-from bandfall.selection.candidates import Judge
+from bandfall.selection.candidates import Judge, MetricKey, Request
 from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import Part, Rows, train_parts
 
-Roots = dict[tuple[str, int], np.ndarray]
-
-
-@dataclass(frozen=True)
-class Request:
-    """A ladder of speeds to train on all parts."""
-
-    encoding: str
-    n_rounds: int
-    kernel: Kernel
-    speeds: Sequence[float]
-    max_r2: float
+Roots = dict[MetricKey, np.ndarray]
 
 
 class Trainer(Protocol):
@@ -47,15 +35,7 @@ class Trainer(Protocol):
         """See `run_parts`, for one request after the other."""
         ...
 
-    def ladders(
-        self,
-        parts: Sequence[Part],
-        encoding: str,
-        n_rounds: int,
-        kernel: Kernel,
-        speeds: Sequence[float],
-        max_r2: float,
-    ) -> list[Ladder]:
+    def ladders(self, parts: Sequence[Part], request: Request) -> list[Ladder]:
         """See `train_parts`."""
         ...
 
@@ -82,16 +62,7 @@ class LocalTrainer:
     def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
         """See `Trainer.outcomes`."""
         for one in requests:
-            yield run_parts(
-                self._parts,
-                one.encoding,
-                one.n_rounds,
-                one.kernel,
-                one.speeds,
-                one.max_r2,
-                self._judge,
-                self._ended,
-            )
+            yield run_parts(self._parts, one, self._judge, self._ended)
 
 
 class RemoteTrainer:
@@ -115,25 +86,16 @@ class RemoteTrainer:
         calls = [("outcomes", (one, self._roots(everywhere, one))) for one in requests]
         yield from self._helpers.call(calls)
 
-    def ladders(
-        self,
-        parts: Sequence[Part],
-        encoding: str,
-        n_rounds: int,
-        kernel: Kernel,
-        speeds: Sequence[float],
-        max_r2: float,
-    ) -> list[Ladder]:
+    def ladders(self, parts: Sequence[Part], request: Request) -> list[Ladder]:
         """See `Trainer.ladders`."""
-        request = Request(encoding, n_rounds, kernel, speeds, max_r2)
         numbers = [i for i, part in enumerate(self._parts) if any(part is one for one in parts)]
         calls = [("ladders", (numbers, request, self._roots(numbers, request)))]
         return self._helpers.call(calls)[0]
 
     def _roots(self, numbers: Sequence[int], request: Request) -> list[Roots]:
         """Metrics are learned here: those that a request needs go with it."""
-        key = (request.encoding, request.n_rounds)
-        return [{key: self._parts[number].root(*key)} for number in numbers]
+        key = request.metric
+        return [{key: self._parts[number].root(key)} for number in numbers]
 
 
 @contextmanager
@@ -185,15 +147,7 @@ class HeldParts:
         self, numbers: Sequence[int], request: Request, roots: Sequence[Roots], _: None
     ) -> list[Ladder]:
         """See `train_parts`."""
-        one = request
-        return train_parts(
-            self.parts(numbers, roots),
-            one.encoding,
-            one.n_rounds,
-            one.kernel,
-            one.speeds,
-            one.max_r2,
-        )
+        return train_parts(self.parts(numbers, roots), request)
 
     def parts(self, numbers: Sequence[int], roots: Sequence[Roots]) -> list[Part]:
         """Parts with metrics of their own: calls may come at the same time."""

@@ -1,38 +1,42 @@
 """Choosing encoding, metric, kernel, speed and stop by evidence: the search behind Bandfall.
 
-Under every encoding the metric is learned round by round, each round judged by all kernels and
-speeds: one ladder of speeds costs little more than one path, and serves every stop. The best of
-every encoding and kernel then meet on more rows or folds, and the model is a weighted average of
-few of them: models that differ in kind make a better average than the best few, which are alike.
+A family is an encoding and a kernel. Families that measure distances in the same metric learn it
+together, round by round, each round judged at several speeds: one ladder of speeds costs little
+more than one path, and serves every stop. The best of every family then meet on more rows or
+folds, and the model is a weighted average of few of them: models that differ in kind make a better
+average than the best few, which are alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 
 import numpy as np
 
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.selection.averaging import greedy_weights
 from bandfall.selection.candidates import (
-    KERNELS,
+    FAMILIES,
     MAX_R2,
     SPEEDS,
     Budget,
     Candidate,
+    Family,
     Judge,
+    MetricKey,
     PowerLoss,
+    Request,
     Trial,
 )
 from bandfall.selection.deadline import AFTERWARDS, PATH, Deadline
 from bandfall.selection.held_out import Outcome
 from bandfall.selection.jobs import parallel_map
-from bandfall.selection.parts import Part, Rows, learn_metrics, search_parts
-from bandfall.selection.trainers import LocalTrainer, Request, Trainer, trainer_for
+from bandfall.selection.parts import Part, Rows, common_root, learn_metrics, search_stages
+from bandfall.selection.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 from bandfall.targets import column_means
 
@@ -51,8 +55,6 @@ class Tuned:
     ----------
     members : list of (Trial, float)
         What to average, with weights of sum one, heaviest first.
-    scouts : dict of (str, int) to Trial
-        With what the metric of an encoding and a number of rounds is learned further.
     held_out : ndarray of shape (m,)
         Row numbers of the evidence; a row may stand there more than once.
     predictions : ndarray of shape (m, k)
@@ -61,8 +63,8 @@ class Tuned:
         Their R².
     trials : list of Trial
         Everything tried, in order.
-    roots : dict of (str, int) to ndarray
-        Metrics learned from enough rows to be used as they are.
+    roots : dict of MetricKey to ndarray
+        The metrics of the members.
     among : callable (sequence of Trial) -> Tuned, optional
         The same with weights for these members alone.
     parts : sequence of Part
@@ -70,12 +72,11 @@ class Tuned:
     """
 
     members: list[tuple[Trial, float]]
-    scouts: Mapping[tuple[str, int], Trial]
     held_out: np.ndarray
     predictions: np.ndarray
     score: float
     trials: list[Trial]
-    roots: Mapping[tuple[str, int], np.ndarray]
+    roots: Mapping[MetricKey, np.ndarray]
     among: Callable[[Sequence[Trial]], Tuned] | None = None
     parts: Sequence[Part] = ()
 
@@ -85,7 +86,7 @@ class Found:
     """Trials, and for the best speed of every encoding, metric and kernel what it predicted."""
 
     trials: list[Trial] = field(default_factory=list)
-    scouts: dict[tuple[str, int], Trial] = field(default_factory=dict)
+    scouts: dict[MetricKey, Trial] = field(default_factory=dict)
     predictions: dict[Trial, np.ndarray] = field(default_factory=dict)
 
     def add(self, other: Found) -> None:
@@ -101,11 +102,17 @@ class Found:
 
     @property
     def finalists(self) -> list[Trial]:
-        """The best of every encoding and kernel, best first."""
-        kinds: dict[tuple[str, Kernel], Trial] = {}
+        """The best of every family, best first."""
+        families: dict[Family, Trial] = {}
         for trial in self.best:
-            kinds.setdefault((trial.candidate.encoding, trial.candidate.kernel), trial)
-        return list(kinds.values())
+            families.setdefault(trial.candidate.family, trial)
+        return list(families.values())
+
+
+def default_families(encodings: Sequence[str]) -> list[Family]:
+    """What is searched under these encodings unless somebody says otherwise."""
+    kernels = {one: FAMILIES.get(one, FAMILIES["standard"]) for one in encodings}
+    return [Family(one, get_kernel(kernel)) for one in encodings for kernel in kernels[one]]
 
 
 def tune(
@@ -113,7 +120,7 @@ def tune(
     *,
     budget: Budget | None = None,
     judge: Judge | None = None,
-    kernels: Sequence[Kernel | str] = KERNELS,
+    kernels: Sequence[Kernel | str] | None = None,
     random: np.random.RandomState,
     interrupted: Callable[[Trial], bool] = lambda trial: False,
     deadline: Deadline | None = None,
@@ -128,75 +135,109 @@ def tune(
     budget : Budget, optional
     judge : Judge, optional
         `PowerLoss` by default.
-    kernels : sequence of Kernel or str
+    kernels : sequence of Kernel or str, optional
+        To try under every encoding; by default those of `FAMILIES`.
     random : RandomState
         Draws the held-out rows.
     interrupted : callable (Trial) -> bool
-        Told the best trial of every ladder of speeds; True ends the search with the best so far.
+        Gets the best trial of every ladder of speeds; True ends the search with the best so far.
     deadline : Deadline, optional
         Of the whole fit: the search ends while there is time for what comes after it.
     n_jobs : int, optional
-        Encodings to work on at a time, each on a thread of its own; by default as many as there
+        Metrics to work on at a time, each on a thread of its own; by default as many as there
         are cores where that pays. The result does not depend on it.
     """
     budget, deadline = budget or Budget(), deadline or Deadline()
-    reuse_roots = len(rows) >= budget.fold_rows
-    n_paths = budget.n_members * (1 if reuse_roots else 1 + _USUAL_ROUNDS)
-    deadline.reserve(len(rows), PATH * n_paths)
     judge = judge or PowerLoss()
-    chosen = [get_kernel(kernel) for kernel in kernels]
-    first, second = search_parts(rows, budget, random)
-    work = deadline.work
-    work.expect(FINAL_FITS, PATH * n_paths * len(rows) ** 2)
-    work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
-    for encoding in rows.views:
-        n_tried = _ROUNDS_TRIED * len(kernels) * len(first)
-        work.expect(SEARCH, n_tried * len(first[0]) ** 2, part=encoding)
-    if second:
-        n_ladders = (len(kernels) + PATH * _USUAL_ROUNDS) * len(rows.views) * len(second)
-        work.expect(FINALISTS, n_ladders * len(second[0]) ** 2)
-    found = Found()
+    if kernels is None:
+        families = default_families(list(rows.views))
+    else:
+        families = [Family(one, get_kernel(k)) for one in rows.views for k in kernels]
+    deadline.reserve(len(rows), PATH * budget.n_members)
+    stages = search_stages(rows, budget, random)
+    _expect(deadline, rows, stages, families, budget)
     ended = partial(getattr, deadline, "interrupted")
-    with trainer_for(rows, first, judge, ended) as trainer:
-        search = Search(first, judge, interrupted, deadline, trainer)
-        explored = parallel_map(
-            lambda encoding: search.explore(encoding, chosen, budget),
-            list(rows.views),
-            n_rows=len(first[0]),
-            n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
-            stop=deadline.end,
-        )
-    for one in explored:
-        found.add(one)
-    if search.over:
-        deadline.give_up(f"the search ended early, after {len(found.trials)} trials")
-    elif second:
-        decided = Found(found.trials, found.scouts)
-        finalists = found.finalists
-        learned = {one.candidate.encoding: one.candidate.n_rounds for one in finalists}
-        n_ladders = (len(finalists) + PATH * sum(learned.values())) * len(second)
-        work.expect(FINALISTS, n_ladders * len(second[0]) ** 2)
-        with trainer_for(rows, second, judge, ended) as trainer:
-            final = Search(second, judge, interrupted, deadline, trainer)
-            several = parallel_map(
-                lambda encoding: [
-                    final.decide(one, found.scouts)
-                    for one in finalists
-                    if one.candidate.encoding == encoding
-                ],
-                list(rows.views),  # what has an encoding in common learns its metrics once
-                n_rows=len(second[0]),
-                n_jobs=len(rows.views) if trainer.elsewhere else n_jobs,
+    search, found = None, Found()
+    finalists: list[Trial] = []
+    for number, parts in enumerate(stages):
+        with trainer_for(rows, parts, judge, ended) as trainer:
+            now = Search(parts, judge, interrupted, deadline, trainer)
+            if search is None:
+                tasks = [partial(now.explore, *one, budget) for one in _by_metric(families)]
+            else:
+                grown = len(parts[0]) > len(search.parts[0])
+                tasks = [
+                    partial(now.decide, several, found.scouts, budget, grown)
+                    for several in _of_one_metric(finalists)
+                ]
+            results = parallel_map(
+                lambda task: task(),
+                tasks,
+                n_rows=len(parts[0]),
+                n_jobs=len(tasks) if trainer.elsewhere else n_jobs,
                 stop=deadline.end,
             )
-        for one in chain.from_iterable(several):
+        decided = Found(found.trials, dict(found.scouts))
+        for one in results:
             decided.add(one)
-        n_left = len(finalists) - len(decided.predictions)
-        if n_left:
+        n_left = len(finalists) - len(decided.finalists)
+        if search is not None and n_left > 0:
             deadline.give_up(f"{n_left} of {len(finalists)} finalists were not tried further")
-        if decided.predictions:
-            search, found = final, decided
-    return search.tuned(found, budget.n_members, reuse_roots)
+        if search is None or decided.predictions:
+            search, found = now, decided
+        if now.over:
+            if number == 0:
+                deadline.give_up(f"the search ended early, after {len(found.trials)} trials")
+            break
+        finalists = search.shortlist(found, budget, last=number > 0)
+        if number + 1 < len(stages):
+            _expect_finalists(deadline, finalists, stages[number + 1])
+    assert search is not None
+    return search.tuned(found, budget.n_members)
+
+
+def _by_metric(families: Sequence[Family]) -> list[tuple[MetricKey, list[Kernel]]]:
+    """Metrics to learn, each with the kernels that use it."""
+    groups: dict[MetricKey, list[Kernel]] = {}
+    for encoding, kernel in families:
+        groups.setdefault(MetricKey.of(encoding, kernel), []).append(kernel)
+    return list(groups.items())
+
+
+def _of_one_metric(trials: Sequence[Trial]) -> list[list[Trial]]:
+    """Trials whose metrics are learned together."""
+    groups: dict[MetricKey, list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.candidate.metric.after(0), []).append(trial)
+    return list(groups.values())
+
+
+def _expect(
+    deadline: Deadline,
+    rows: Rows,
+    stages: list[list[Part]],
+    families: Sequence[Family],
+    budget: Budget,
+) -> None:
+    """Announce the whole fit, as far as it can be known."""
+    work = deadline.work
+    work.expect(FINAL_FITS, PATH * budget.n_members * len(rows) ** 2)
+    work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
+    for key, kernels in _by_metric(families):
+        n_ladders = _ROUNDS_TRIED * len(kernels) * len(stages[0])
+        work.expect(SEARCH, n_ladders * len(stages[0][0]) ** 2, part=str(key))
+    for number, parts in enumerate(stages[1:]):
+        n_finalists = budget.n_members if number else len(families)
+        n_ladders = n_finalists * (1.0 + PATH * _USUAL_ROUNDS) * len(parts)
+        work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=str(len(parts[0])))
+
+
+def _expect_finalists(deadline: Deadline, finalists: Sequence[Trial], parts: list[Part]) -> None:
+    """Announce the next stage, now that its finalists are known."""
+    n_rounds = [max(t.candidate.n_rounds for t in one) for one in _of_one_metric(finalists)]
+    n_ladders = (len(finalists) + PATH * sum(n_rounds)) * len(parts)
+    part = str(len(parts[0]))
+    deadline.work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=part)
 
 
 class Search:
@@ -229,64 +270,118 @@ class Search:
         self._y = np.concatenate([part.y for part in parts])
         self._weights = _joined_weights(parts)
 
-    def explore(self, encoding: str, kernels: Sequence[Kernel], budget: Budget) -> Found:
-        """Learn the metric round by round while that helps any kernel."""
+    def explore(self, key: MetricKey, kernels: Sequence[Kernel], budget: Budget) -> Found:
+        """Learn a metric round by round while that helps any kernel."""
+        speeds = SPEEDS[:_N_FIRST_SPEEDS]
+        starts = [Request(key.encoding, 0, kernel, speeds, _FIRST_LIMIT) for kernel in kernels]
+        return self._rounds(key, starts, {}, budget, budget.patience, (SEARCH, str(key)))
+
+    def decide(
+        self,
+        finalists: Sequence[Trial],
+        scouts: Mapping[MetricKey, Trial],
+        budget: Budget,
+        grown: bool,
+    ) -> Found:
+        """Finalists of one metric, and the speeds beside them.
+
+        On more rows than before (`grown`) the metric is learned anew and judged round by round:
+        other rows want other stops and other numbers of rounds. On more folds of as many rows,
+        the metric is learned as its scouts did, for as many rounds as before.
+        """
+        n_rows, n_parts = len(self.parts[0]), len(self.parts)
+        n_rounds = max(trial.candidate.n_rounds for trial in finalists)
+        n_ladders = len(finalists) + PATH * n_rounds
+        if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
+            return Found()
+        starts = [
+            Request(
+                trial.candidate.encoding,
+                trial.candidate.n_rounds,
+                trial.candidate.kernel,
+                _neighbours(trial.candidate.min_speed),
+                _beyond(trial),
+            )
+            for trial in finalists
+        ]
+        stage = (FINALISTS, str(n_rows))
+        if grown:
+            key = finalists[0].candidate.metric.after(0)
+            found = self._rounds(key, starts, scouts, budget, 1, stage)
+        else:
+            found = Found()
+            for start in starts:
+                if self.over and found.trials:
+                    break
+                with self._task(stage, n_ladders / len(starts)):
+                    learn_metrics(self.parts, start.metric, scouts, self._trainer.ladders)
+                    self._take(found, start, self._trainer.outcomes([start]))
+        return Found() if self._deadline.interrupted else found  # cut off: no fair comparison
+
+    def _rounds(
+        self,
+        key: MetricKey,
+        starts: Sequence[Request],
+        scouts: Mapping[MetricKey, Trial],
+        budget: Budget,
+        patience: int,
+        stage: tuple[str, str],
+    ) -> Found:
+        """Learn a metric round by round while that helps, from no round on.
+
+        Each of `starts` is trained from its own round on. Before any of them, the scout of the
+        round alone is, at its speed.
+        """
         found = Found()
-        speeds = dict.fromkeys(kernels, SPEEDS[:_N_FIRST_SPEEDS])
-        limits = dict.fromkeys(kernels, _FIRST_LIMIT)
+        requests = {start.kernel: start for start in starts}
         least, misses = math.inf, 0
-        entries = len(self.parts) * len(self.parts[0]) ** 2
-        work = self._deadline.work
+        settled = max(start.n_rounds for start in starts)  # all are trained from here on
         for n_rounds in range(budget.max_rounds + 1):
-            rounds = []
-            n_to_come = max(budget.patience - misses, _ROUNDS_TRIED - n_rounds)
-            n_to_come = min(n_to_come, budget.max_rounds + 1 - n_rounds)
-            work.expect(SEARCH, n_to_come * len(kernels) * entries, part=encoding)
-            requests = [
-                Request(encoding, n_rounds, kernel, speeds[kernel], limits[kernel])
-                for kernel in kernels
-            ]
-            coming = self._trainer.outcomes(requests)
-            for kernel, request in zip(kernels, requests, strict=True):
+            due = [start.kernel for start in starts if start.n_rounds <= n_rounds]
+            if due:
+                asked = [replace(requests[kernel], n_rounds=n_rounds) for kernel in due]
+            else:
+                scout, at = scouts[key.after(n_rounds)], scouts[key.after(n_rounds)].candidate
+                limit = _beyond(scout)
+                asked = [Request(key.encoding, n_rounds, at.kernel, (at.min_speed,), limit)]
+            if stage[0] == SEARCH:
+                self._expect_rounds(n_rounds, len(asked), patience - misses, budget, stage)
+            coming, tried = self._trainer.outcomes(asked), []
+            for request in asked:
                 if self.over and found.trials:
                     return found
-                with work.task(SEARCH, entries, part=encoding):
+                with self._task(stage):
                     trial, outcomes = self._take(found, request, coming)
-                rounds.append((trial, outcomes, speeds[kernel].index(trial.candidate.min_speed)))
-                speeds[kernel] = _neighbours(trial.candidate.min_speed)
-                limits[kernel] = _beyond(trial)
-            scout, outcomes, speed = min(rounds, key=lambda one: one[0].loss)
-            found.scouts[encoding, n_rounds] = scout
+                one = trial.candidate
+                tried.append((trial, outcomes, tuple(request.speeds).index(one.min_speed)))
+                if one.kernel in requests:
+                    speeds, limit = _neighbours(one.min_speed), _beyond(trial)
+                    requests[one.kernel] = replace(request, speeds=speeds, max_r2=limit)
+            scout, outcomes, speed = min(tried, key=lambda one: one[0].loss)
+            found.scouts[key.after(n_rounds)] = scout
             misses = 0 if scout.loss < (1.0 - budget.worth) * least else misses + 1
             least = min(least, scout.loss)
-            flat = len(self.parts[0].root(encoding, n_rounds)) < 2
-            if flat or misses == budget.patience or n_rounds == budget.max_rounds:
-                work.expect(SEARCH, 0.0, part=encoding)
+            flat = len(self.parts[0].root(key.after(n_rounds))) < 2
+            enough = n_rounds >= settled and misses >= patience
+            if flat or enough or n_rounds == budget.max_rounds:
                 break
             for part, outcome in zip(self.parts, outcomes, strict=True):
                 part.learn(scout, outcome.ladder, speed)
+        if stage[0] == SEARCH:
+            self._deadline.work.expect(SEARCH, 0.0, part=stage[1])
         return found
 
-    def decide(self, finalist: Trial, scouts: Mapping[tuple[str, int], Trial]) -> Found:
-        """A finalist, and the speeds beside it; metrics are learned with their scouts."""
-        found, candidate = Found(), finalist.candidate
-        n_ladders = (1.0 + PATH * candidate.n_rounds) * len(self.parts)
-        if not self.over and self._deadline.has_room(len(self.parts[0]), n_ladders):
-            part = self.parts[0]
-            known = (candidate.encoding, candidate.n_rounds) in part.roots
-            n_ladders = 1.0 if known else 1.0 + PATH * candidate.n_rounds
-            request = Request(
-                candidate.encoding,
-                candidate.n_rounds,
-                candidate.kernel,
-                _neighbours(candidate.min_speed),
-                _beyond(finalist),
-            )
-            with self._deadline.work.task(FINALISTS, n_ladders * len(self.parts) * len(part) ** 2):
-                train = self._trainer.ladders
-                learn_metrics(self.parts, candidate.encoding, candidate.n_rounds, scouts, train)
-                self._take(found, request, self._trainer.outcomes([request]))
-        return Found() if self._deadline.interrupted else found  # cut off: no fair comparison
+    def _expect_rounds(
+        self, n_rounds: int, n_kernels: int, patience: int, budget: Budget, stage: tuple[str, str]
+    ) -> None:
+        n_to_come = max(patience, _ROUNDS_TRIED - n_rounds)
+        n_to_come = min(n_to_come, budget.max_rounds + 1 - n_rounds)
+        entries = len(self.parts) * len(self.parts[0]) ** 2
+        self._deadline.work.expect(stage[0], n_to_come * n_kernels * entries, part=stage[1])
+
+    def _task(self, stage: tuple[str, str], n_ladders: float = 1.0) -> AbstractContextManager[None]:
+        entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2
+        return self._deadline.work.task(stage[0], entries, part=stage[1])
 
     def _take(
         self, found: Found, request: Request, coming: Iterator[list[Outcome]]
@@ -306,31 +401,44 @@ class Search:
         self.over = self.over or self._interrupted(trials[best]) or self._deadline.search_over
         return trials[best], outcomes
 
-    def tuned(
-        self,
-        found: Found,
-        n_members: int,
-        reuse_roots: bool,
-        among: Sequence[Trial] | None = None,
-    ) -> Tuned:
+    def shortlist(self, found: Found, budget: Budget, *, last: bool) -> list[Trial]:
+        """The trials that the next stage looks at: all that may win, or what an average takes."""
+        finalists = found.finalists
+        if last:
+            weights = self._weights_of(finalists, found, budget.n_members)
+            return [trial for trial, w in zip(finalists, weights, strict=True) if w > 0]
+        least = finalists[0].loss
+        return [trial for trial in finalists if not trial.loss > budget.hopeless * least]
+
+    def tuned(self, found: Found, n_members: int, among: Sequence[Trial] | None = None) -> Tuned:
         """The average to take, of some trials or the best, and the evidence for it."""
         best = found.best if among is None else list(among)
-        predictions = [found.predictions[trial] for trial in best]
-        weights = greedy_weights(
-            predictions, self._y, self.judge, n_members=n_members, weights=self._weights
-        )
+        weights = self._weights_of(best, found, n_members)
         order = np.argsort(-weights, kind="stable")
-        average = np.tensordot(weights, np.stack(predictions), 1)
+        average = np.tensordot(weights, np.stack([found.predictions[trial] for trial in best]), 1)
+        members = [(best[i], float(weights[i])) for i in order if weights[i] > 0]
         return Tuned(
-            [(best[i], float(weights[i])) for i in order if weights[i] > 0],
-            found.scouts,
+            members,
             np.concatenate([part.held_out for part in self.parts]),
             average,
             _r2(average, self._y, self._weights),
             found.trials,
-            self.parts[0].roots if reuse_roots else {},
-            partial(self.tuned, found, n_members, reuse_roots),
+            {
+                key: common_root(self.parts, key)
+                for key in dict.fromkeys(trial.candidate.metric for trial, _ in members)
+                if key.n_rounds
+            },
+            partial(self.tuned, found, n_members),
             self.parts,
+        )
+
+    def _weights_of(self, trials: Sequence[Trial], found: Found, n_members: int) -> np.ndarray:
+        return greedy_weights(
+            [found.predictions[trial] for trial in trials],
+            self._y,
+            self.judge,
+            n_members=n_members,
+            weights=self._weights,
         )
 
     def _judged(self, candidate: Candidate, outcomes: list[Outcome], speed: int) -> Trial:

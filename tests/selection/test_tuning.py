@@ -452,17 +452,18 @@ def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
 
 def test_work_is_shared_where_that_pays(monkeypatch):
     asked = []
-    real = jobs.joblib.Parallel
+    real = jobs.ThreadPoolExecutor
 
-    def parallel(n_jobs, **options):
+    def pool(n_jobs, **options):
         asked.append(n_jobs)
-        return real(n_jobs=1, **options)
+        return real(n_jobs, **options)
 
-    monkeypatch.setattr(jobs.joblib, "Parallel", parallel)
+    monkeypatch.setattr(jobs, "ThreadPoolExecutor", pool)
     monkeypatch.setattr(jobs, "n_threads", lambda: 7)
+    tasks = list(range(8))
     for n_rows, n_jobs in ((10, None), (1000, None), (10**6, None), (10, 3)):
-        assert parallel_map(lambda x: x + 1, [1, 2], n_rows=n_rows, n_jobs=n_jobs) == [2, 3]
-    assert asked == [1, 7, 1, 3]
+        assert parallel_map(lambda x: x + 1, tasks, n_rows=n_rows, n_jobs=n_jobs) == tasks[1:] + [8]
+    assert asked == [7, 3]
 
 
 def test_the_standard_search_needs_no_settings():

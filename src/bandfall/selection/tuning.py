@@ -224,8 +224,8 @@ def _expect(
     work.expect(FINAL_FITS, PATH * budget.n_members * len(rows) ** 2)
     work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
     for key, kernels in _by_metric(families):
-        n_ladders = _ROUNDS_TRIED * len(kernels) * len(stages[0])
-        work.expect(SEARCH, n_ladders * len(stages[0][0]) ** 2, part=str(key))
+        n_tried = _ROUNDS_TRIED * len(kernels) * len(stages[0])
+        work.expect(SEARCH, n_tried * len(stages[0][0]) ** 2, part=str(key))
     for number, parts in enumerate(stages[1:]):
         n_finalists = budget.n_members if number else len(families)
         n_ladders = n_finalists * (1.0 + PATH * _USUAL_ROUNDS) * len(parts)

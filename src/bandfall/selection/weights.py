@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 _LARGEST_SHARE = 0.1  # of all evidence, that one row may be
@@ -26,7 +28,7 @@ def evidence_weights(weights: np.ndarray) -> np.ndarray:
     share = max(_LARGEST_SHARE, _FEWEST / len(weights))
     rising = np.sort(weights)
     sums, bound = np.cumsum(rising), np.inf
-    for n_bounded in range(min(len(rising), int(1.0 / share))):
+    for n_bounded in range(min(len(rising), math.ceil(1.0 / share - 1e-9))):
         # Rows that count `bound` each: share × (n_bounded × bound + rest) = bound.
         bound = share * sums[-1 - n_bounded] / (1.0 - share * n_bounded)
         if bound >= rising[-1 - n_bounded]:

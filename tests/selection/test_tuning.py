@@ -462,7 +462,7 @@ def test_work_is_shared_where_that_pays(monkeypatch):
     monkeypatch.setattr(jobs, "n_threads", lambda: 7)
     tasks = list(range(8))
     for n_rows, n_jobs in ((10, None), (1000, None), (10**6, None), (10, 3)):
-        assert parallel_map(lambda x: x + 1, tasks, n_rows=n_rows, n_jobs=n_jobs) == tasks[1:] + [8]
+        assert parallel_map(lambda x: x + 1, tasks, n_rows=n_rows, n_jobs=n_jobs) == [*tasks[1:], 8]
     assert asked == [7, 3]
 
 

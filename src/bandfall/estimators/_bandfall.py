@@ -36,7 +36,7 @@ class BandfallRegressor(IntervalRegressor):
         Maximum number of rounds of learning the metric; with 0 all columns count alike.
     n_members : int >= 1, default=4
         Maximum number of models to average; 1 keeps a single one.
-    search_rows : int, default=5000
+    search_rows : int, default=15000
         Maximum number of rows that candidates are trained on. The chosen ones get all rows.
     max_seconds : float > 0, optional
         Time limit for the whole fit: the search ends while there is time for the final fits. If

@@ -82,7 +82,7 @@ memory_budget, device, n_jobs, verbose
         kernels: Any = None,
         max_rounds: int = 10,
         n_members: int = 4,
-        search_rows: int = 5000,
+        search_rows: int = 15000,
         max_seconds: float | None = None,
         missing: Any = None,
         random_state: Any = 0,

@@ -16,7 +16,7 @@ from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
 from bandfall.selection.members import fit_member_path
-from bandfall.selection.parts import Part, Rows, learn_metrics
+from bandfall.selection.parts import Part, Rows
 from bandfall.selection.tuning import Tuned, tune
 
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
@@ -48,7 +48,7 @@ def with_better_loss(
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
     judge = LogLoss(prior, log_odds=True)
-    refit = partial(_refit, rows, parts, judge=judge, tuned=tuned)
+    refit = partial(_refit, rows, parts, judge=judge)
     trials = [trial for trial, _ in tuned.members]
     found = parallel_map(refit, trials, n_rows=len(parts[0]), n_jobs=n_jobs)
     evidence = _Evidence(rows, parts, judge, dict(found))
@@ -110,11 +110,10 @@ class _Evidence:
 
 
 def _refit(
-    rows: Rows, parts: Sequence[Part], trial: Trial, *, judge: LogLoss, tuned: Tuned
+    rows: Rows, parts: Sequence[Part], trial: Trial, *, judge: LogLoss
 ) -> tuple[Trial, np.ndarray]:
     """A member with the log-loss at its best penalty, and its held-out predictions (m, k)."""
     candidate = trial.candidate
-    learn_metrics(parts, candidate.encoding, candidate.n_rounds, tuned.scouts)
     problems = [_Problem(rows, part, trial) for part in parts]
     y = np.concatenate([part.y for part in parts])
     weights = None if parts[0].weights is None else np.concatenate([p.weights for p in parts])
@@ -141,8 +140,7 @@ class _Problem:
     """Kernel logistic regression on one part, from penalty to penalty."""
 
     def __init__(self, rows: Rows, part: Part, trial: Trial):
-        candidate = trial.candidate
-        X, X_new = part.scaled_rows(candidate.encoding, candidate.n_rounds)
+        X, X_new = part.scaled_rows(trial.candidate.metric)
         path = fit_member_path(rows, part.train, X, trial)
         self._K, self._K_new = path_kernel(path), path_kernel(path, X_new)
         self._target = log_loss_target(rows, part.train)

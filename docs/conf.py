@@ -4,13 +4,15 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).parent
-sys.path.insert(0, str(HERE.parent / "src"))
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE)]
 
 import matplotlib  # noqa: E402
 from docutils import nodes  # noqa: E402
 from docutils.utils.math.latex2mathml import tex2mathml  # noqa: E402
 
 matplotlib.use("agg")
+
+import landing  # noqa: E402
 
 import bandfall  # noqa: E402
 
@@ -44,7 +46,11 @@ sphinx_gallery_conf = {
     "examples_dirs": str(HERE.parent / "examples"),
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
+    "subsection_order": [
+        f"../examples/{group}" for group in ("use", "understand", "serve", "method", "extend")
+    ],
     "within_subsection_order": "FileNameSortKey",
+    "nested_sections": False,
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,
@@ -55,7 +61,6 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib",),
     "capture_repr": ("_repr_html_",),
     "backreferences_dir": None,
-    "default_thumb_file": str(HERE / "images" / "demo.png"),  # of examples without a picture
 }
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
 copybutton_prompt_is_regexp = True
@@ -63,13 +68,19 @@ copybutton_prompt_is_regexp = True
 html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = "Bandfall"
+html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["bandfall.css"]
 html_extra_path = ["playground.html"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
-    "logo": {"text": "Bandfall"},
+    "logo": {
+        "text": "Bandfall",
+        "alt_text": "",
+        "image_light": "_static/favicon.svg",
+        "image_dark": "_static/favicon.svg",
+    },
     "navbar_align": "left",
     "navbar_start": ["navbar-logo", "version-switcher"],
     "navbar_end": ["theme-switcher"],
@@ -102,5 +113,6 @@ def displayed_formula(writer, node):
 
 def setup(app):
     """Called by Sphinx."""
+    app.connect("source-read", landing.insert)
     app.add_html_math_renderer("mathml", (inline_formula, None), (displayed_formula, None))
     return {"parallel_read_safe": True}

@@ -5,12 +5,14 @@ import importlib
 import pathlib
 import re
 import runpy
+from itertools import pairwise
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 REFERENCE = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
-EXAMPLES = sorted((ROOT / "examples").glob("plot_*.py"))
+EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
+PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.stem != "changelog")
 MODULES = sorted(set(re.findall(r"^\.\. currentmodule:: (.*)$", REFERENCE, re.MULTILINE)))
 
 
@@ -40,6 +42,67 @@ def test_examples_are_pages(example):
     title, underline, _, *text = docstring.splitlines()
     assert underline == "=" * len(title)
     assert text
+
+
+def test_every_example_has_a_number_and_a_picture_of_its_own():
+    numbers = [example.stem.split("_")[1] for example in EXAMPLES]
+    assert sorted(numbers) == [f"{i:02}" for i in range(1, len(EXAMPLES) + 1)]
+    for example in EXAMPLES:
+        assert re.search(r"plt\.subplots|Display\.from_", example.read_text(encoding="utf-8")), (
+            example
+        )
+    groups = {example.parent for example in EXAMPLES}
+    assert all((group / "README.rst").exists() for group in groups)
+    order = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8")
+    assert all(f'"{group.name}"' in order for group in groups)
+
+
+def headings(page):
+    """Levels and titles of a page, code left out."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return [(len(signs), title) for signs, title in re.findall(r"^(#+) (.*)$", text, re.M)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_headings_go_down_one_level_at_a_time(page):
+    levels = [level for level, _ in headings(page)]
+    assert levels.count(1) == 1
+    assert levels[0] == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+
+
+@pytest.mark.parametrize("word", ["SHAP", "partial dependence", "reproducib", "importance"])
+def test_what_people_search_for_is_in_a_heading(word):
+    """The search of the site ranks titles first."""
+    assert any(word.lower() in title.lower() for page in PAGES for _, title in headings(page))
+
+
+class TestLanding:
+    @pytest.fixture
+    def landing(self):
+        return runpy.run_path(str(ROOT / "docs" / "landing.py"))
+
+    def test_shows_the_ratios_of_the_table(self, landing):
+        text = (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8")
+        found = landing["ratios"](text)
+        assert len(found) >= 15
+        assert list(found.values()) == sorted(found.values())
+        ahead = sum(ratio < 1 for ratio in found.values())
+        assert f"best tuned booster on {ahead} of {len(found)} sets" in text
+        picture = landing["picture"](found)
+        for name, ratio in found.items():
+            assert f">{name}</text>" in picture
+            assert f">{ratio:.2f}</text>" in picture
+        words = landing["words"](found)
+        assert f"On {len(found)} public tables," in words
+        assert f"on {ahead}." in words
+
+    def test_a_table_that_is_gone_is_named(self, landing):
+        with pytest.raises(ValueError, match="ratio"):
+            landing["ratios"]("# How it chooses\n\nno table")
+
+    def test_the_page_has_a_place_for_it(self, landing):
+        assert landing["MARK"] in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 def test_every_page_is_in_a_table_of_contents():

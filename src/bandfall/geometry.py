@@ -68,16 +68,16 @@ class Geometry:
         *,
         squares: Array | None = None,
     ) -> Array:
-        """‖a_i − b_j‖**power for rows that were centred together, shape (m, n).
+        """``‖a_i − b_j‖**power`` for rows that were centred together, shape (m, n).
 
         Exactly zero for identical rows. `squares` are those of `Prepared`.
         """
         raise NotImplementedError
 
     def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
-        """Σ_j W_ij sgn(z_k) |z_k|^(p−1) with z = a_i − b_j, shape (m, d).
+        """``Σ_j W_ij sgn(z_k) |z_k|^(p−1)`` with z = a_i − b_j, shape (m, d).
 
-        Since ∂‖z‖/∂z_k = sgn(z_k) |z_k|^(p−1) / ‖z‖^(p−1), this is the gradient of
+        Since ``∂‖z‖/∂z_k = sgn(z_k) |z_k|^(p−1) / ‖z‖^(p−1)``, this is the gradient of
         Σ_j k(‖a_i − b_j‖/σ) c_j if W_ij = c_j k′(u) u^(1−p) / σ^p, u = ‖z‖/σ.
         """
         raise NotImplementedError
@@ -171,7 +171,7 @@ class Euclidean(Geometry):
 
 @dataclass(frozen=True)
 class Minkowski(Geometry):
-    """The norm ‖z‖_p = (Σ_k |z_k|^p)^(1/p), 1 ≤ p ≤ 2, from differences.
+    """The norm ``‖z‖_p = (Σ_k |z_k|^p)^(1/p)``, 1 ≤ p ≤ 2, from differences.
 
     Unlike the Euclidean norm it depends on the axes: differences in many features at once count
     for more than the same difference in one. Distances of rows in float32 are computed in

@@ -13,6 +13,8 @@ import numpy as np
 
 from bandfall.drawing.axes import Axis
 
+Numbers = Sequence[float] | np.ndarray
+
 MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks as a phone shows them, where they are drawn larger.
 LETTER = 7.6
@@ -55,32 +57,26 @@ class Chart:
         inner = self.height - MARGIN_TOP - MARGIN_BOTTOM
         return self.height - MARGIN_BOTTOM - inner * min(max(self.y.fraction(value), -0.01), 1.01)
 
-    def trace(self, xs: Sequence[float] | np.ndarray, ys: Sequence[float] | np.ndarray) -> str:
+    def trace(self, xs: Numbers, ys: Numbers) -> str:
         """The path data of a line."""
         places = (f"{self.px(x):.1f} {self.py(y):.1f}" for x, y in zip(xs, ys, strict=True))
         return "M" + "L".join(places)
 
     def line(
         self,
-        xs: Sequence[float] | np.ndarray,
-        ys: Sequence[float] | np.ndarray,
+        xs: Numbers,
+        ys: Numbers,
         style: str,
         *,
         tip: Callable[[float, float], str] | None = None,
         frames: str = "",
     ) -> Chart:
         """A line; with `tip`, its points answer to the pointer; `frames` names its film."""
-        film = f' data-film="{escape(frames)}"' if frames else ""
-        self._marks.append(f'<path class="line {style}" d="{self.trace(xs, ys)}"{film}/>')
+        self._path(f"line {style}", self.trace(xs, ys), frames)
         return self if tip is None else self.hits(xs, ys, tip)
 
     def steps(
-        self,
-        xs: Sequence[float] | np.ndarray,
-        ys: Sequence[float] | np.ndarray,
-        style: str,
-        *,
-        tip: Callable[[float, float], str],
+        self, xs: Numbers, ys: Numbers, style: str, *, tip: Callable[[float, float], str]
     ) -> Chart:
         """A line that stays at ys[i] from xs[i] to xs[i + 1]; one more x than y."""
         corners_x = np.repeat(np.asarray(xs, dtype=float), 2)[1:-1]
@@ -89,8 +85,8 @@ class Chart:
 
     def dots(
         self,
-        xs: Sequence[float] | np.ndarray,
-        ys: Sequence[float] | np.ndarray,
+        xs: Numbers,
+        ys: Numbers,
         style: str,
         *,
         tips: Sequence[str] | None = None,
@@ -103,11 +99,7 @@ class Chart:
         return self
 
     def bars(
-        self,
-        edges: Sequence[float] | np.ndarray,
-        heights: Sequence[float] | np.ndarray,
-        styles: Sequence[str],
-        tips: Sequence[str],
+        self, edges: Numbers, heights: Numbers, styles: Sequence[str], tips: Sequence[str]
     ) -> Chart:
         """Vertical bars from zero between neighbouring edges."""
         base = self.py(min(max(0.0, self.y.low), self.y.high))
@@ -127,47 +119,22 @@ class Chart:
         """A thin line across the chart."""
         x1, x2 = (self.left, self.width - MARGIN_RIGHT) if x is None else (self.px(x),) * 2
         y1, y2 = (MARGIN_TOP, self.height - MARGIN_BOTTOM) if y is None else (self.py(y),) * 2
-        self._marks.append(f'<path class="rule" d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}"/>')
-        return self
+        return self._path("rule", f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}")
 
-    def band(
-        self,
-        xs: Sequence[float] | np.ndarray,
-        lows: Sequence[float] | np.ndarray,
-        highs: Sequence[float] | np.ndarray,
-        *,
-        frames: str = "",
-    ) -> Chart:
+    def band(self, xs: Numbers, lows: Numbers, highs: Numbers, *, frames: str = "") -> Chart:
         """The area between two lines."""
-        film = f' data-film="{escape(frames)}"' if frames else ""
-        self._marks.append(f'<path class="band" d="{self.area(xs, lows, highs)}"{film}/>')
-        return self
+        return self._path("band", self.area(xs, lows, highs), frames)
 
-    def area(
-        self,
-        xs: Sequence[float] | np.ndarray,
-        lows: Sequence[float] | np.ndarray,
-        highs: Sequence[float] | np.ndarray,
-    ) -> str:
+    def area(self, xs: Numbers, lows: Numbers, highs: Numbers) -> str:
         """The path data of a band."""
         back = self.trace(np.asarray(xs)[::-1], np.asarray(lows)[::-1])
         return f"{self.trace(xs, highs)}L{back[1:]}Z"
 
-    def columns(
-        self,
-        xs: Sequence[float] | np.ndarray,
-        heights: Sequence[float] | np.ndarray,
-        *,
-        frames: str = "",
-    ) -> Chart:
+    def columns(self, xs: Numbers, heights: Numbers, *, frames: str = "") -> Chart:
         """One bar for each of the axis's names, from zero."""
-        film = f' data-film="{escape(frames)}"' if frames else ""
-        self._marks.append(f'<path class="bar a" d="{self.column_trace(xs, heights)}"{film}/>')
-        return self
+        return self._path("bar a", self.column_trace(xs, heights), frames)
 
-    def column_trace(
-        self, xs: Sequence[float] | np.ndarray, heights: Sequence[float] | np.ndarray
-    ) -> str:
+    def column_trace(self, xs: Numbers, heights: Numbers) -> str:
         """The path data of such bars."""
         foot = f"{self.py(0.0):.1f}"
         return "".join(
@@ -175,46 +142,29 @@ class Chart:
             for x, h in zip(xs, heights, strict=True)
         )
 
-    def ledges(
-        self,
-        xs: Sequence[float] | np.ndarray,
-        ys: Sequence[float] | np.ndarray,
-        style: str,
-        *,
-        frames: str = "",
-    ) -> Chart:
+    def ledges(self, xs: Numbers, ys: Numbers, style: str, *, frames: str = "") -> Chart:
         """A short level line above each of the axis's names."""
-        film = f' data-film="{escape(frames)}"' if frames else ""
-        self._marks.append(f'<path class="line {style}" d="{self.ledge_trace(xs, ys)}"{film}/>')
-        return self
+        return self._path(f"line {style}", self.ledge_trace(xs, ys), frames)
 
-    def ledge_trace(
-        self, xs: Sequence[float] | np.ndarray, ys: Sequence[float] | np.ndarray
-    ) -> str:
+    def ledge_trace(self, xs: Numbers, ys: Numbers) -> str:
         """The path data of such lines."""
         return "".join(
             f"M{self.px(x - 0.36):.1f} {self.py(y):.1f}H{self.px(x + 0.36):.1f}"
             for x, y in zip(xs, ys, strict=True)
         )
 
-    def hits(
-        self,
-        xs: Sequence[float] | np.ndarray,
-        ys: Sequence[float] | np.ndarray,
-        tip: Callable[[float, float], str],
-    ) -> Chart:
+    def hits(self, xs: Numbers, ys: Numbers, tip: Callable[[float, float], str]) -> Chart:
         """Places that answer to the pointer."""
         for x, y in zip(xs, ys, strict=True):
             self._marks.append(self._dot(x, y, "hit", 7, tip(x, y)))
         return self
 
-    def rug(self, xs: Sequence[float] | np.ndarray) -> Chart:
+    def rug(self, xs: Numbers) -> Chart:
         """Short strokes where the data lie."""
         bottom = self.height - MARGIN_BOTTOM
         inside = [x for x in xs if 0.0 <= self.x.fraction(x) <= 1.0]
         strokes = "".join(f"M{self.px(x):.1f} {bottom}v-7" for x in inside)
-        self._marks.append(f'<path class="rug" d="{strokes or "M0 0"}"/>')
-        return self
+        return self._path("rug", strokes or "M0 0")
 
     def svg(self) -> str:
         """The drawing."""
@@ -225,6 +175,11 @@ class Chart:
             + "".join(self._marks)
             + "</svg>"
         )
+
+    def _path(self, style: str, d: str, frames: str = "") -> Chart:
+        film = f' data-film="{escape(frames)}"' if frames else ""
+        self._marks.append(f'<path class="{style}" d="{d}"{film}/>')
+        return self
 
     def _dot(self, x: float, y: float, style: str, radius: float, tip: str) -> str:
         return (

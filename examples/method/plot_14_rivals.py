@@ -9,6 +9,7 @@ fit.
 
 import time
 
+import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman3
 
@@ -38,7 +39,14 @@ for problem, (X, y) in problems.items():
         rows.append((problem, name, score, 1000 * (time.perf_counter() - start)))
 
 table = pd.DataFrame(rows, columns=["problem", "model", "test R²", "milliseconds"])
-table.pivot(index="model", columns="problem", values="test R²").round(3)
+scores = table.pivot(index="model", columns="problem", values="test R²")
+scores.round(3)
+
+# %%
+
+fig, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
+scores.loc[list(models)[::-1]].plot.barh(ax=ax, width=0.75)
+ax.set(xlabel="test R²", ylabel="")
 
 # %%
 # On noisy data such as diabetes, interpolating is the wrong thing to do, and the searches win.

@@ -6,6 +6,7 @@ A fit can run on the workers of a Dask cluster. It gives exactly the same model,
 workers there are.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -42,6 +43,14 @@ rows = da.from_array(X_test, chunks=(25, 3))
 predictions = model.predict(rows)
 print(predictions)
 print(np.allclose(predictions.compute(), model.predict(X_test)))
+
+fig, ax = plt.subplots(figsize=(5, 3.4), layout="constrained")
+for number, block in enumerate(predictions.to_delayed()):
+    part = slice(25 * number, 25 * (number + 1))
+    ax.scatter(block.compute(), y_test[part], s=16, label=f"block {number + 1}")
+ax.axline((0, 0), slope=1, color="gray", lw=1)
+ax.set(xlabel="predicted on the workers", ylabel="target")
+ax.legend()
 
 # %%
 # This problem is far too small for a cluster: a product of 500 rows takes a millisecond, and ten

@@ -9,6 +9,7 @@ without Python, scikit-learn or Bandfall.
 import time
 from dataclasses import replace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import onnx
 import onnxruntime
@@ -38,6 +39,11 @@ session = onnxruntime.InferenceSession("friedman.onnx", providers=["CPUExecution
 answers = session.run(None, {"X": X[300:]})[0]
 difference = np.abs(answers.ravel() - model.predict(X[300:])).max()
 print(f"largest difference to Python: {difference:.1e}")
+
+fig, ax = plt.subplots(figsize=(4.5, 3.6), layout="constrained")
+ax.scatter(model.predict(X[300:]), answers.ravel(), s=14)
+ax.axline((15, 15), slope=1, color="gray", lw=1)
+ax.set(xlabel="predicted by Python", ylabel="predicted by the ONNX runtime")
 
 # %%
 # How long does one row take? A service often predicts one row at a time.

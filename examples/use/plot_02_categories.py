@@ -8,6 +8,7 @@ are.
 
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -43,6 +44,21 @@ table.head()
 train, test = table[:240], table[240:]
 model = BandfallRegressor(kernels=("gaussian",), max_rounds=2).fit(train, rent[:240])
 print(f"test R² {model.score(test, rent[240:]):.3f}")
+
+# %%
+# The picture shows the test rows by town. Rows without an area are crosses.
+
+fig, ax = plt.subplots(figsize=(5.5, 4), layout="constrained")
+predictions = model.predict(test)
+for town in towns:
+    for gap, marker in ((False, "o"), (True, "x")):
+        rows = ((test["town"] == town) & (test["area"].isna() == gap)).to_numpy()
+        color = f"C{list(towns).index(town)}"
+        label = None if gap else town
+        ax.scatter(predictions[rows], rent[240:][rows], marker=marker, color=color, label=label)
+ax.axline((1000, 1000), slope=1, color="gray", lw=1)
+ax.set(xlabel="predicted rent", ylabel="rent")
+ax.legend()
 
 # %%
 # What do missing values cost? Compare the errors of rows with and without an area.

@@ -1,9 +1,11 @@
 """
-Explaining a model
-==================
+Explaining a model: importance, partial dependence, SHAP
+========================================================
 
 Which features matter, in which direction, and where? The gradient of a kernel model is known
-exactly, so these questions have exact answers.
+exactly, so these questions have exact answers. Tools for any scikit-learn model work too:
+permutation importance, partial dependence, and SHAP values from the `shap` package, which takes
+`model.predict` as it takes any function.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +24,8 @@ model = BandfallRegressor(kernels=("gaussian",), max_rounds=3).fit(X[:200], y[:2
 print(model.feature_importances_.round(2))
 
 # %%
-# Feature by feature: how the prediction changes on average as one of them changes.
+# Feature by feature: partial dependence shows how the prediction changes on average as one feature
+# changes.
 
 fig, axes = plt.subplots(1, 3, figsize=(9, 2.8), layout="constrained")
 PartialDependenceDisplay.from_estimator(model, X[200:], [2, 3, 5], ax=axes, grid_resolution=25)

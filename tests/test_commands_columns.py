@@ -375,7 +375,9 @@ class TestWordsForMissingValues:
         lines = call("predict", tmp_path / "m", tmp_path / "d.csv").stdout.splitlines()
         # Python reads the file of a shell in the same way.
         expected = model.predict(table.drop(columns="y"))
-        np.testing.assert_allclose([float(line.split(",")[0]) for line in lines[1:]], expected, rtol=5e-6)
+        np.testing.assert_allclose(
+            [float(line.split(",")[0]) for line in lines[1:]], expected, rtol=5e-6
+        )
 
     def test_na_in_a_target_and_for_other_models(self, tmp_path):
         table = numbers().astype({"y": object})

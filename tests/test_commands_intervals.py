@@ -66,7 +66,9 @@ def test_novelty_stands_beside_the_predictions(model, tmp_path):
     assert done.exit_code == 0, done.output
     table = pd.read_csv(tmp_path / "p.csv")
     assert list(table.columns) == ["prediction", "novelty"]
-    np.testing.assert_allclose(table["novelty"], load_model(model).novelty(rows), rtol=5e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        table["novelty"], load_model(model).novelty(rows), rtol=5e-6, atol=1e-9
+    )
 
 
 def test_many_novel_rows_are_told(model, tmp_path):

@@ -11,15 +11,15 @@ from bandfall.commands.terminal import fail, one_line_errors
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the picture.")] = Path("out"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the pictures.")] = Path("out"),
 ) -> None:
-    """Show what a falling bandwidth does, on data that ship inside: a table and a picture."""
+    """Compare bandfall with other models on data that ship inside: a table and two pictures."""
     with one_line_errors():
         from bandfall import demo as demonstration
 
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            fail("the picture needs matplotlib: pip install 'bandfall[plot]'")
+            fail('the pictures need matplotlib: pip install ".[plot]"')
         if demonstration.main(["--out", str(out)]):
             fail("the demonstration failed", 1)

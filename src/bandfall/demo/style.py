@@ -1,0 +1,27 @@
+"""Colours and settings that the pictures of the demonstration share."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart.
+BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
+
+
+def styled() -> AbstractContextManager[None]:
+    """Matplotlib's settings for a picture."""
+    import matplotlib as mpl
+
+    settings: Any = {
+        "font.size": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": GREY,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "xtick.color": BLACK,
+        "ytick.color": BLACK,
+        "mathtext.default": "regular",
+    }
+    return mpl.rc_context(settings)

@@ -55,6 +55,7 @@ def backend(request, monkeypatch):
     if request.param.startswith("compiled"):
         pytest.importorskip("numba")
         monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
+        monkeypatch.setattr(inner, "_WORTH_IMPORTING", 0)
     if request.param == "dask":
         request.getfixturevalue("cluster")
         from bandfall.backends.dask_backend import DaskBackend

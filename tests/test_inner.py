@@ -158,9 +158,12 @@ def test_which_loops_serve(monkeypatch):
         (X.astype(float), single, kernel, many),  # rounding the rows would cost accuracy
         (X, np.dtype(float), kernel, many),
         (X, single, get_kernel(lambda u: 1 / (1 + u)), many),
-        (np.zeros((600, 200), np.float32), single, get_kernel("gaussian"), many),
+        (np.zeros((600, 300), np.float32), single, get_kernel("gaussian"), many),
     ):
         assert isinstance(inner.loops_over(rows, one, dtype, n), inner.PlainLoops)
+    # A prediction is not worth importing numba for, unless it is a large one.
+    assert isinstance(inner.loops_over(X, kernel, single, many, once=True), inner.PlainLoops)
+    assert isinstance(inner.loops_over(X, kernel, single, 1e9, once=True), inner.CompiledLoops)
     laplace = get_kernel("laplace")
     own_slope = Kernel("mine", 1, laplace.profile, lambda q, xp: -xp.exp(-q))
     assert isinstance(inner.loops_over(X, own_slope, single, many), inner.CompiledLoops)

@@ -66,7 +66,7 @@ ON_A_GPU = [pytest.param(name, marks=[pytest.mark.gpu, needs_gpu]) for name in (
 
 
 # Compiled loops, however little there is to do; they take rows in float32.
-COMPILED = ("dense", "symmetric-strips", "blocked-small", "repeated")
+COMPILED = ("dense", "symmetric-strips", "blocked-tiny", "blocked-small", "blocked")
 
 
 @pytest.fixture(params=[*FACTORIES, *(f"{name}-compiled" for name in COMPILED), *ON_A_GPU])
@@ -84,6 +84,7 @@ def build(request, monkeypatch):
 def compiled_factory(factory, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
+    monkeypatch.setattr(inner, "_WORTH_IMPORTING", 0)
 
     def build(X, kernel, dtype):
         # What float32 would round away is the input's, not the operator's.

@@ -68,12 +68,18 @@ class BlockedOperator(HostArraysMixin):
             self._begin(bandwidth)
         self._count_evaluations()
         ordered = np.ascontiguousarray(block[self._leaves.order])
+        flat = np.ascontiguousarray(ordered.T)
+        fused = self._of_rows.fuses(bandwidth, block.shape[1])
         workers = n_threads()
         totals = np.zeros((workers, *block.shape))  # one a thread: no two write to one place
 
         def work(worker: int) -> None:
             for number in range(worker, len(self._tiles), workers):
-                self._apply(number, ordered, totals[worker])
+                if fused and number >= len(self._evaluated):
+                    i, j = self._tiles[number]
+                    self._of_rows.add_products(i, j, bandwidth, flat, totals[worker].T)
+                else:
+                    self._apply(number, ordered, totals[worker])
 
         try:
             for_each(work, range(workers), parallel=True)

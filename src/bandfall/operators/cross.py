@@ -102,7 +102,7 @@ class CrossOperator:
         self._budget = budget
         self._kept: KeptMatrix | None = None
         if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
-            blocks = self._blocks = _BlockPlan(X_new, X, kernel, X.dtype, budget)
+            blocks = self._blocks = _BlockPlan(X_new, X, kernel, X.dtype, budget, once=False)
             distances = np.empty((len(X_new), len(X)), X.dtype)
 
             def measure(rows: slice) -> None:
@@ -184,6 +184,7 @@ class _BlockPlan:
         budget: int,
         n_stages: int = 1,
         *,
+        once: bool = True,
         prepared: Prepared | None = None,
         slopes: bool = False,
     ):
@@ -194,7 +195,9 @@ class _BlockPlan:
         self.parallel = n_entries > _SERIAL_ENTRIES
         if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
             n_entries = 0
-        self.loops = loops_over(X, kernel, dtype, n_entries, prepared=prepared, slopes=slopes)
+        self.loops = loops_over(
+            X, kernel, dtype, n_entries, once=once, prepared=prepared, slopes=slopes
+        )
         self.new = self.loops.placed(X_new)
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = rows_within(budget, n_threads() * 40)

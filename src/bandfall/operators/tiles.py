@@ -9,9 +9,16 @@ import numpy as np
 
 from bandfall.geometry import Euclidean, squared_to_power
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.inner import compiled_form, even_features, fill_tile
+from bandfall.operators.inner import (
+    add_products,
+    compiled_form,
+    compiled_scale,
+    even_features,
+    fill_tile,
+)
 from bandfall.operators.rows import scratch
 
+_FUSED_OUTPUTS = 8  # beyond, a stored tile is multiplied faster
 LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache
 
 
@@ -86,6 +93,34 @@ class Tiles:
             squared_to_power(out, self.kernel.power)
         work = scratch("work", out.shape, self.dtype)
         return kernel_matrix(self.kernel, out, bandwidth, out=out, work=work)
+
+    def fuses(self, bandwidth: float, n_outputs: int) -> bool:
+        """Whether `add_products` serves: tiles need not be stored to be multiplied."""
+        few = n_outputs <= _FUSED_OUTPUTS
+        return few and self._form is not None and compiled_scale(self._form, bandwidth) is not None
+
+    def add_products(
+        self, i: int, j: int, bandwidth: float, blocks: np.ndarray, totals: np.ndarray
+    ) -> None:
+        """Add what the tile between leaves i and j gives to a product, for both of its sides.
+
+        Parameters
+        ----------
+        blocks : ndarray of shape (k, n)
+            In the order of the leaves.
+        totals : ndarray of shape (k, n), float64
+        """
+        assert self._form is not None
+        rows, columns = self.slices[i], self.slices[j]
+        left = np.ascontiguousarray(blocks[:, rows].T)
+        right = np.ascontiguousarray(blocks[:, columns])
+        total = np.zeros(left.shape)
+        other = np.zeros((0, 0) if i == j else right.shape)
+        near = self._centred[i] if i == j else self._about(i, j)
+        add_products(self._form, near, self._right[j], bandwidth, right, left, total, other)
+        totals[:, rows] += total.T
+        if i != j:
+            totals[:, columns] += other
 
     def _about(self, i: int, j: int) -> np.ndarray:
         """Rows of leaf i about the centre of leaf j."""

@@ -26,15 +26,21 @@ __all__ = [
     "CompiledLoops",
     "Loops",
     "PlainLoops",
+    "add_products",
     "compiled_form",
+    "compiled_scale",
     "even_features",
     "fill_tile",
     "loops_over",
 ]
 
-_WORTH_COMPILING = 500 * 500  # kernel entries
+# Kernel entries from which on compiled loops serve: of a matrix that training evaluates again and
+# again, and of sums and gradients, which a process may have come for alone: importing numba takes
+# longer than a small one.
+_WORTH_COMPILING = 500 * 500
+_WORTH_IMPORTING = 1 << 26
 # Euclidean distances of more features than this are quicker as a matrix product.
-_DIRECT_FEATURES = 48
+_DIRECT_FEATURES = 200
 
 
 class Loops(Protocol):
@@ -195,6 +201,7 @@ def loops_over(
     dtype: np.dtype,
     n_entries: float,
     *,
+    once: bool = False,
     prepared: Prepared | None = None,
     slopes: bool = False,
 ) -> Loops:
@@ -207,12 +214,15 @@ def loops_over(
     dtype : dtype
         Of distances and K(σ).
     n_entries : float
+    once : bool
+        Whether these are all there will be: no training, which evaluates them again and again.
     prepared : Prepared, optional
         The rows X, where the caller has prepared them.
     slopes : bool
         Whether gradients are wanted.
     """
-    form = compiled_form(kernel, X, dtype, n_entries)
+    worth = 0 if once and n_entries < _WORTH_IMPORTING else n_entries
+    form = compiled_form(kernel, X, dtype, worth)
     if form is None or (slopes and math.isnan(form.constant)):
         return PlainLoops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
     return CompiledLoops(kernel, X)
@@ -244,6 +254,25 @@ def fill_tile(
     kind, factor = (DISTANCE, np.float32(1.0)) if scale is None else (form.kind, scale)
     _code().fill(rows, columns, 0, columns.shape[1], form.p, form.power, factor, kind, out)
     return out if scale is not None else kernel_matrix(kernel, out, bandwidth, out=out)
+
+
+def add_products(
+    form: Form,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    bandwidth: float,
+    right: np.ndarray,
+    left: np.ndarray,
+    total: np.ndarray,
+    other: np.ndarray,
+) -> None:
+    """Add K(bandwidth) @ rightᵀ to total (m, k), and left K(bandwidth) to other (k, n) or (0, 0).
+
+    K(bandwidth) is between rows (m, d) and columns (d, n), as in `fill_tile`, and is never stored;
+    right has shape (k, n), left (m, k). The bandwidth must be one that `compiled_scale` takes.
+    """
+    scale = compiled_scale(form, bandwidth)
+    _code().product(rows, columns, form.p, form.power, scale, form.kind, right, left, total, other)
 
 
 def even_features(X: np.ndarray) -> np.ndarray:

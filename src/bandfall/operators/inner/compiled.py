@@ -258,6 +258,50 @@ def fill(A, columns, start, stop, p, power, scale, kind, out):
             _profile(row, scale, kind, out[i, first - start : last - start])
 
 
+@njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _dot(x, y):
+    """The sum may be taken in any order: the compiler's."""
+    total = float32(0.0)
+    for j in range(x.size):
+        total += x[j] * y[j]
+    return total
+
+
+@_inner
+def _add_multiple(total, factor, x):
+    for j in range(x.size):
+        total[j] += factor * x[j]
+
+
+@_compiled
+def product(A, columns, p, power, scale, kind, right, left, total, other):
+    """Add K @ rightᵀ to total (m, k) and, unless `other` is empty, left K to other (k, n).
+
+    K is evaluated a part of a row at a time, and never stored. right has shape (k, n), left
+    (m, k); totals are float64, and sums over one call's rows or columns float32.
+    """
+    n_outputs = right.shape[0]
+    D = np.empty(_CHUNK, np.float32)
+    K = np.empty(_CHUNK, np.float32)
+    below = np.zeros((n_outputs, _CHUNK), np.float32)
+    both = other.size > 0
+    for first in range(0, columns.shape[1], _CHUNK):
+        last = min(first + _CHUNK, columns.shape[1])
+        n = last - first
+        for i in range(A.shape[0]):
+            _measure(A, i, columns, first, last, p, power, D[:n])
+            _profile(D[:n], scale, kind, K[:n])
+            for o in range(n_outputs):
+                total[i, o] += _dot(K[:n], right[o, first:last])
+                if both:
+                    _add_multiple(below[o, :n], left[i, o], K[:n])
+        if both:
+            for o in range(n_outputs):
+                for j in range(n):
+                    other[o, first + j] += below[o, j]
+                    below[o, j] = 0
+
+
 @_inner
 def _slope(D, scale, kind, out):
     """−d/dD of a profile of scale · D, but for constants: see `gradient`."""
@@ -322,15 +366,6 @@ def _signed_powers(a, b, p, out):
             z = a - b[j]
             power = power_of(abs(z), high, low)
             out[j] = power if z > 0 else -power
-
-
-@njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})
-def _dot(x, y):
-    """The sum may be taken in any order: the compiler's."""
-    total = float32(0.0)
-    for j in range(x.size):
-        total += x[j] * y[j]
-    return total
 
 
 @_compiled

@@ -12,7 +12,9 @@ PROFILES = {
     "matern32": lambda u: (1 + math.sqrt(3) * u) * math.exp(-math.sqrt(3) * u),
     "matern52": lambda u: (1 + math.sqrt(5) * u + 5 * u * u / 3) * math.exp(-math.sqrt(5) * u),
     "cauchy": lambda u: 1 / (1 + u * u),
+    "laplace-1.5^1.2": lambda u: math.exp(-(u**1.2)),
 }
+NORMS = {"laplace-1.5^1.2": 1.5}
 
 
 def sine_data(seed, n=20, noise=0.2):
@@ -23,8 +25,9 @@ def sine_data(seed, n=20, noise=0.2):
 
 
 def kernel(a, b, name, bandwidth):
-    """k(‖a − b‖/σ) of two points."""
-    distance = math.sqrt(sum((p - q) ** 2 for p, q in zip(a, b, strict=True)))
+    """k(‖a − b‖_p/σ) of two points."""
+    p = NORMS.get(name, 2.0)
+    distance = sum(abs(one - other) ** p for one, other in zip(a, b, strict=True)) ** (1 / p)
     if bandwidth == 0:
         return 1.0 if distance == 0 else 0.0
     return PROFILES[name](0.0 if math.isinf(bandwidth) else distance / bandwidth)

@@ -1,5 +1,7 @@
 """Parts of the rows: what they train on, predict and learn, against sums written out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall import metric
+from bandfall.backends import HOST
 from bandfall.metric import metric_root, scaled
 from bandfall.operators.base import group_rows
 from bandfall.selection.candidates import Candidate, MetricKey, Request, Trial
@@ -18,8 +21,10 @@ from bandfall.selection.parts import (
     learn_metrics,
     shuffled_rows,
     split_rows,
+    train_parts,
 )
 from bandfall.selection.views import Encoded
+from counting import Counting
 from problems import problem, seeds
 from reference_ladder import gaussian_gradient, staged_sums
 
@@ -38,6 +43,15 @@ def rows_of(n=40, n_outputs=1, weighted=False, dtype=np.float64):
         weights /= weights.mean()
     views = {"standard": Encoded(X.astype(dtype)), "curved": Encoded(np.tanh(X).astype(dtype))}
     return Rows(views, (y - y.mean(0)) / y.std(0), group_rows(X)[0], weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_operators_of_parts_are_released(weighted):
+    backend = Counting(HOST)
+    part = part_of(replace(rows_of(weighted=weighted), backend=backend))
+    assert len(train_parts([part, part], Request("standard", 0, "laplace-1.5", SPEEDS))) == 2
+    assert backend.n_made == 2
+    assert not backend.open
 
 
 def grouped(groups):

@@ -4,7 +4,7 @@ from bandfall import KernelDescentRegressor
 from bandfall.descent import Euler
 from reference_theory import sine_data
 
-KERNELS = ["gaussian", "matern12", "matern32", "matern52", "cauchy"]
+KERNELS = ["gaussian", "matern12", "matern32", "matern52", "cauchy", "laplace-1.5^1.2"]
 
 
 @pytest.fixture(params=KERNELS)

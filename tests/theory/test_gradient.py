@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.kernels import get_kernel
 from bandfall.theory import gradient_bound, path_gradient_bound
 from reference_theory import sine_data
 
@@ -64,6 +65,31 @@ def test_it_is_reached_for_one_row_at_the_steepest_point(kernel):
     steep = steepness(model.predict, np.linspace(1e-4, 3, 3000)[:, None]).max()
     bound = gradient_bound(X, y, kernel, 1.0, 1e-9)
     assert_allclose(2 * steep, bound, rtol=1e-3)  # ‖y‖√n counts both rows
+
+
+@pytest.mark.parametrize("name", ["matern12", "laplace-1.5", "laplace-1", "laplace-1.3^1.2"])
+def test_the_norm_enters_as_a_power_of_the_number_of_features(name):
+    """Reached next to a row in a direction of equal coordinates; random ones stay below."""
+    d = 4
+    kernel = get_kernel(name)
+    X, y = np.stack([np.zeros(d), np.full(d, 1e6)]), np.array([1.0, -1.0])
+    model = KernelRidgeRegressor(kernel, bandwidth=1.0, penalty=1e-9).fit(X, y)
+    bound = gradient_bound(X, y, kernel, 1.0, 1e-9)
+    diagonal = np.linspace(1e-4, 1, 1000)[:, None] * np.ones(d)
+    steep = steepness(model.predict, diagonal, h=1e-7).max()
+    assert_allclose(2 * steep, bound, rtol=2e-3)  # ‖y‖√n counts both rows
+    points = np.random.default_rng(0).normal(size=(200, d))
+    assert np.all(2 * steepness(model.predict, points) <= bound)
+    euclidean = gradient_bound(X, y, get_kernel("laplace", exponent=kernel.power), 1.0, 1e-9)
+    assert_allclose(bound / euclidean, d ** (1 / kernel.geometry.p - 0.5))
+
+
+def test_kernels_that_are_infinitely_steep_have_no_bound():
+    X, f, noise = sine_data(8)
+    bounds = gradient_bound(X, f + noise, "laplace^0.7", [1.0, np.inf], 0.1)
+    assert bounds.tolist() == [np.inf, 0.0]
+    path = KernelDescentRegressor("laplace-1^0.5").fit(X, f + noise).path_
+    assert path_gradient_bound(path).tolist() == [np.inf]
 
 
 def test_bad_input_is_named():

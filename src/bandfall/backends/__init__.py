@@ -8,6 +8,7 @@ from bandfall.backends.base import (
     NumpyBackend,
     Sum,
     check_dense_budget,
+    operator_over,
 )
 from bandfall.backends.cluster import ClusterError
 from bandfall.backends.device import check_device
@@ -23,5 +24,6 @@ __all__ = [
     "Sum",
     "check_dense_budget",
     "check_device",
+    "operator_over",
     "resolve_backend",
 ]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 from weakref import WeakKeyDictionary
@@ -129,6 +129,22 @@ class Backend(Protocol):
         What they compute is for those who compute little at a time, such as a search.
         """
         ...
+
+
+@contextmanager
+def operator_over(
+    backend: Backend,
+    X: np.ndarray,
+    kernel: Kernel,
+    dtype: np.dtype | type | None = None,
+    n_columns: int = 1,
+) -> Iterator[KernelOperator]:
+    """An operator of the backend that is released in the end, also after errors."""
+    operator = backend.operator(X, kernel, dtype, n_columns)
+    try:
+        yield operator
+    finally:
+        backend.release(operator)
 
 
 @dataclass(frozen=True)

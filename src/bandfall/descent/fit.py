@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Protocol
 
 import numpy as np
 
-from bandfall.backends import HOST, Backend
+from bandfall.backends import HOST, Backend, operator_over
 from bandfall.descent.front import Plan, TrainingFront
 from bandfall.descent.hold import Hold
 from bandfall.descent.path import Log, Path, Stage, stage_columns
@@ -111,7 +109,7 @@ def fit_path(
     Path
     """
     if operator is None:
-        with _operator(backend, X, kernel, y.shape[1]) as operator:
+        with operator_over(backend, X, kernel, n_columns=y.shape[1]) as operator:
             return fit_path(
                 X,
                 y,
@@ -176,7 +174,8 @@ def resume_path(
     if not np.any(path.scale > 0):
         return path
     if operator is None:
-        with _operator(backend, path.X, path.kernel, path.residual.shape[1]) as operator:
+        n_columns = path.residual.shape[1]
+        with operator_over(backend, path.X, path.kernel, n_columns=n_columns) as operator:
             return resume_path(
                 path,
                 schedule=schedule,
@@ -218,18 +217,6 @@ def resume_path(
     if not backend.trusted:
         _check_sums(path, trained, backend)
     return trained
-
-
-@contextmanager
-def _operator(
-    backend: Backend, X: np.ndarray, kernel: Kernel, n_columns: int
-) -> Iterator[KernelOperator]:
-    """An operator that is given back in the end, also after errors."""
-    operator = backend.operator(X, kernel, n_columns=n_columns)
-    try:
-        yield operator
-    finally:
-        backend.release(operator)
 
 
 def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall.backends import operator_over
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent.recorder import Watcher
 from bandfall.metric import scaled
@@ -151,8 +152,7 @@ def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
     """
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
-    operator = rows.backend.operator(X, candidate.kernel)
-    try:
+    with operator_over(rows.backend, X, candidate.kernel) as operator:
         bandwidth, column = operator.max_distance(), operator.array(rows.y[some, :1])
         with rows.backend.threads(n_rows):
             operator.numpy(operator.product(bandwidth, column))  # whatever is done only once
@@ -161,8 +161,6 @@ def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
             evaluated = clock() - start
             operator.numpy(operator.product(0.5 * bandwidth, column))
             repeated = clock() - start - evaluated
-    finally:
-        rows.backend.release(operator)
     kept = symmetric_bytes(len(rows), X.dtype) <= rows.backend.budget
     n_bandwidths, n_products = _USUAL_PATH
     return n_bandwidths * evaluated + n_products * (repeated if kept else evaluated)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from bandfall.backends import HOST, Backend, CrossProduct
+from bandfall.backends import HOST, Backend, CrossProduct, operator_over
 from bandfall.kernels import Kernel
 from bandfall.metric import learned_root, mean_root, scaled
 from bandfall.model import KernelSum
@@ -117,14 +118,16 @@ class Part:
         """Where it is computed."""
         return self._rows.backend
 
-    def operator(self, request: Request) -> KernelOperator:
+    @contextmanager
+    def operator(self, request: Request) -> Iterator[KernelOperator]:
         """Products over the training rows."""
         X, _ = self.scaled_rows(request.metric)
         n_columns = len(request.speeds) * self.y.shape[1]
-        operator = self.backend.operator(X, request.kernel, n_columns=n_columns)
-        if self._weights is None:
-            return operator
-        return WeightedOperator(operator, self._weights.astype(X.dtype))
+        with operator_over(self.backend, X, request.kernel, n_columns=n_columns) as operator:
+            if self._weights is None:
+                yield operator
+            else:
+                yield WeightedOperator(operator, self._weights.astype(X.dtype))
 
     def cross(self, request: Request) -> CrossProduct:
         """Products between held-out and training rows."""
@@ -182,9 +185,9 @@ def train_parts(
     parts: Sequence[Part], request: Request, watch: Watch | None = None
 ) -> list[Ladder]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
-    with parts[0].backend.threads(max(map(len, parts))):
+    with parts[0].backend.threads(max(map(len, parts))), ExitStack() as held:
         ladders = train_ladders(
-            [part.operator(request) for part in parts],
+            [held.enter_context(part.operator(request)) for part in parts],
             [part.target for part in parts],
             request.speeds,
             shrink=SHRINK,

@@ -143,6 +143,7 @@ def generalization_bound(
         training; rows in its own columns for a Path.
     derivative_bound : float, optional
         L with ‖∂f/∂x‖ ≤ L between x* and the training rows, per unit of the path's columns.
+        Both norms here are Euclidean, whatever norm the kernel measures distances in.
     noise : float, optional
         E|ε|; for normal noise of standard deviation s it is s·√(2/π).
         With both given, C = L (1/n) Σ ‖x* − xᵢ‖ + E|ε|; otherwise C is NaN.

@@ -229,8 +229,8 @@ def kernel_eigenvalues(
         groups = np.bincount(labels, weights=w)
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
     check_dense_budget(len(X), np.dtype(np.float64), backend.budget)
-    operator = operator_for(X, kernel, None if weights is None else w, backend)
-    K = as_matrix(operator, float(bandwidth))
+    with operator_for(X, kernel, None if weights is None else w, backend) as operator:
+        K = as_matrix(operator, float(bandwidth))
     values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
     return np.maximum(values, 0.0)
 

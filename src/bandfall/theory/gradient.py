@@ -24,10 +24,16 @@ def gradient_bound(
 ) -> np.ndarray:
     """Bound on ‖∂f̂/∂x‖ of kernel ridge regression, anywhere (Proposition 4).
 
-        (1/σ) · 1/max(λ, s_min(K)) · ‖y‖ · k′_max · √n
+        (1/σ) · 1/max(λ, s_min(K)) · ‖y‖ · k′_max · √n · d^(1/p − 1/2)
 
     It also holds for gradient flow with λ = 1/t: there the largest eigenvalue of
     K⁻¹(I − e^{−tK}) is at most min(t, 1/s_min).
+
+    ‖∂f̂/∂x‖ is Euclidean, whatever norm the kernel measures distances in. The last factor, 1 for
+    p = 2, comes from that norm: the gradient of ‖z‖_p has the dual norm ‖·‖_{p/(p−1)} = 1, and
+    ‖g‖₂ ≤ d^(1/2 − 1/r) ‖g‖_r for r = p/(p − 1) ≥ 2, where 1/2 − 1/r = 1/p − 1/2. It is reached
+    where all coordinates of z are equal. Kernels with an exponent below 1 are infinitely steep
+    at u = 0, and their bound is ∞.
 
     Parameters
     ----------
@@ -64,13 +70,13 @@ def gradient_bound(
     lowest = smallest_eigenvalue(X, kernel, bandwidths, backend=backend)
     with np.errstate(divide="ignore"):
         amplification = 1.0 / np.maximum(floor, lowest)
-        steepness = _largest_slope(kernel, len(X), bandwidths) * amplification
+        steepness = _largest_slope(kernel, X.shape, bandwidths) * amplification
     with np.errstate(invalid="ignore"):  # 0·∞: a constant kernel or a constant target is flat
         return np.nan_to_num(np.multiply.outer(steepness, norm), nan=0.0, posinf=np.inf)
 
 
 def path_gradient_bound(path: Any) -> np.ndarray:
-    """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n.
+    """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n d^(1/p − 1/2).
 
     Per unit of the path's own columns: where an estimator encodes features, of those it makes.
 
@@ -91,22 +97,22 @@ def path_gradient_bound(path: Any) -> np.ndarray:
     used = [stage for stage in path.stages if stage.bandwidth > 0]
     if not used:
         return np.zeros(len(path.scale))
-    slopes = _largest_slope(path.kernel, len(path.X), np.array([s.bandwidth for s in used]))
+    slopes = _largest_slope(path.kernel, path.X.shape, np.array([s.bandwidth for s in used]))
     norms = np.array([np.linalg.norm(s.coefficients.astype(np.float64), axis=0) for s in used])
-    return slopes @ norms
+    with np.errstate(invalid="ignore"):  # ∞·0: a stage without coefficients is flat
+        return np.nan_to_num(slopes[:, None] * norms, nan=0.0, posinf=np.inf).sum(axis=0)
 
 
-def _largest_slope(kernel: Kernel, n_rows: int, bandwidths: np.ndarray) -> np.ndarray:
-    """k′_max √n / σ, a bound on the spectral norm of ∂k(x, X)/∂x."""
-    if not kernel.geometry.rotates:
-        raise ValueError(
-            f"kernel {kernel.name!r} measures distances in the {kernel.geometry.p:g}-norm; this "
-            "bound holds for p=2"
-        )
+def _largest_slope(kernel: Kernel, shape: tuple[int, ...], bandwidths: np.ndarray) -> np.ndarray:
+    """k′_max √n d^(1/p − 1/2) / σ, a bound on the spectral norm of ∂k(x, X)/∂x."""
     if math.isnan(kernel.max_derivative):
         raise ValueError(
             f"the largest derivative of kernel {kernel.name!r} is unknown; give it as "
             "Kernel(..., max_derivative=...)"
         )
-    with np.errstate(divide="ignore"):
-        return kernel.max_derivative * math.sqrt(n_rows) / np.asarray(bandwidths)
+    n_rows, n_features = shape
+    steepest = kernel.max_derivative * n_features ** (1.0 / kernel.geometry.p - 0.5)
+    with np.errstate(divide="ignore", invalid="ignore"):  # ∞/∞: a constant kernel is flat
+        return np.nan_to_num(
+            steepest * math.sqrt(n_rows) / np.asarray(bandwidths), nan=0.0, posinf=np.inf
+        )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
 
-from bandfall.backends import Backend
+from bandfall.backends import Backend, operator_over
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator
@@ -96,15 +98,16 @@ def row_weights(weights: Any, n_rows: int) -> np.ndarray:
     return array
 
 
+@contextmanager
 def operator_for(
     X: np.ndarray, kernel: Kernel, weights: np.ndarray | None, backend: Backend
-) -> KernelOperator:
+) -> Iterator[KernelOperator]:
     """Products with K(σ), or with S K(σ) S for S = diag(√w), in float64."""
-    operator = backend.operator(X, kernel, np.float64)
-    return operator if weights is None else WeightedOperator(operator, weights)
+    with operator_over(backend, X, kernel, np.float64) as operator:
+        yield operator if weights is None else WeightedOperator(operator, weights)
 
 
-def path_operator(path: Path, backend: Backend) -> KernelOperator:
+def path_operator(path: Path, backend: Backend) -> AbstractContextManager[KernelOperator]:
     """The operator a path was trained with, in float64."""
     X = np.asarray(path.X, dtype=np.float64)
     return operator_for(X, path.kernel, path_weights(path), backend)

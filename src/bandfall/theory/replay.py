@@ -42,19 +42,19 @@ def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarr
     products as its Chebyshev expansion needs to 1e-14, or, where the block is as wide as K
     and that would take longer, by one eigendecomposition.
     """
-    operator = path_operator(path, backend)
-    wide = block.shape[1] >= operator.n_rows
-    for stage in path.stages:
-        factor = residual_factor(stage)
-        upper = min(operator.trace, largest_eigenvalue(operator, stage.bandwidth))
-        series = _chebyshev_series(factor, upper, _degree_limit(stage))
-        if wide and len(series) > SPECTRUM_PRODUCTS:
-            K = as_matrix(operator, stage.bandwidth)
-            spectrum = Spectrum(K)
-            block = spectrum.coefficients(block, factor(spectrum.eigenvalues))
-        else:
-            block = _chebyshev_product(operator, stage.bandwidth, upper, series, block)
-        yield block
+    with path_operator(path, backend) as operator:
+        wide = block.shape[1] >= operator.n_rows
+        for stage in path.stages:
+            factor = residual_factor(stage)
+            upper = min(operator.trace, largest_eigenvalue(operator, stage.bandwidth))
+            series = _chebyshev_series(factor, upper, _degree_limit(stage))
+            if wide and len(series) > SPECTRUM_PRODUCTS:
+                K = as_matrix(operator, stage.bandwidth)
+                spectrum = Spectrum(K)
+                block = spectrum.coefficients(block, factor(spectrum.eigenvalues))
+            else:
+                block = _chebyshev_product(operator, stage.bandwidth, upper, series, block)
+            yield block
 
 
 def _n_steps(stage: Stage) -> int:

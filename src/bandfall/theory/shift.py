@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bandfall.backends import HOST, Backend
+from bandfall.backends import HOST, Backend, operator_over
 from bandfall.blocks import row_blocks, rows_within
-from bandfall.geometry import squared_distances
+from bandfall.geometry import EUCLIDEAN
 from bandfall.kernels import Kernel, get_kernel, kernel_matrix
 from bandfall.theory.inputs import bandwidth_array, row_weights, rows
 
@@ -60,9 +60,10 @@ def kernel_shift(
     kernel, bandwidths = get_kernel(kernel), bandwidth_array(bandwidth)
     w = row_weights(weights, len(X))
     total = w.sum()
-    operator = backend.operator(X, kernel, np.float64)
     distinct, index = np.unique(bandwidths, return_inverse=True)
-    means = [operator.product(b, w[:, None])[:, 0] / total for b in distinct]
+    with operator_over(backend, X, kernel, np.float64) as operator:
+        column = operator.array(w[:, None])
+        means = [operator.numpy(operator.product(b, column))[:, 0] / total for b in distinct]
     shift = np.empty((len(distinct), len(new)))
     for part, distances in _distance_blocks(new, X, kernel, backend):
         for b, (value, mean) in enumerate(zip(distinct, means, strict=True)):
@@ -250,7 +251,7 @@ def _distance_blocks(
 
 
 def point_distances(X: np.ndarray, X_new: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted mean of ‖x* − xᵢ‖ over training rows, shape (m,)."""
+    """Weighted mean of the Euclidean ‖x* − xᵢ‖ over training rows, shape (m,)."""
     centre = X.mean(axis=0)
-    distances = np.sqrt(squared_distances(X_new - centre, X - centre))
+    distances = EUCLIDEAN.block(X_new - centre, X - centre)
     return distances @ weights / math.fsum(weights)

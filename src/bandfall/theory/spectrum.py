@@ -6,6 +6,8 @@ K is positive semi-definite, so that its singular values are its eigenvalues (Re
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy import linalg
 
 from bandfall.backends import HOST, Backend
 from bandfall.descent.krylov import KrylovSpace
-from bandfall.kernels import get_kernel
+from bandfall.kernels import Kernel, get_kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
@@ -75,8 +77,8 @@ def smallest_eigenvalue(
     array([1.    , 0.7846, 0.0601, 0.    ])
     """
     X, bandwidths = rows(X, "X"), bandwidth_array(bandwidth)
-    bottom = _Bottom(X, get_kernel(kernel), weights, method, tolerance, backend)
-    values = [bottom.value(float(b)) for b in bandwidths.ravel()]
+    with _bottom(X, get_kernel(kernel), weights, method, tolerance, backend) as bottom:
+        values = [bottom.value(float(b)) for b in bandwidths.ravel()]
     return np.array(values).reshape(bandwidths.shape)
 
 
@@ -107,11 +109,11 @@ def path_smallest_eigenvalue(
     values = np.zeros(len(bandwidths))
     tolerance = EXPONENT_TOLERANCE / path.time if path.time > 0 else 0.0
     X = np.asarray(path.X, dtype=np.float64)
-    bottom = _Bottom(X, path.kernel, path.weights, "auto", tolerance, backend)
-    for b, bandwidth in enumerate(bandwidths):
-        values[b] = bottom.value(float(bandwidth))
-        if values[b] <= tolerance and bandwidth > 0:
-            break
+    with _bottom(X, path.kernel, path.weights, "auto", tolerance, backend) as bottom:
+        for b, bandwidth in enumerate(bandwidths):
+            values[b] = bottom.value(float(bandwidth))
+            if values[b] <= tolerance and bandwidth > 0:
+                break
     return bandwidths, values
 
 
@@ -145,27 +147,33 @@ def mean_smallest_eigenvalue(
     return trajectory.time, np.concatenate([start, later])
 
 
+@contextmanager
+def _bottom(
+    X: np.ndarray, kernel: Kernel, weights: Any, method: str, tolerance: float, backend: Backend
+) -> Iterator[_Bottom]:
+    if method not in ("auto", "exact", "lanczos"):
+        raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance={tolerance!r} must be at least 0")
+    w = row_weights(weights, len(X))
+    exact = method == "exact" or (method == "auto" and len(X) <= EXACT_ROWS)
+    with operator_for(X, kernel, None if weights is None else w, backend) as operator:
+        yield _Bottom(operator, X, w, exact, tolerance)
+
+
 class _Bottom:
     """The lower end of the spectrum of one set of rows, bandwidth by bandwidth."""
 
     def __init__(
         self,
+        operator: KernelOperator,
         X: np.ndarray,
-        kernel: Any,
-        weights: Any,
-        method: str,
+        weights: np.ndarray,
+        exact: bool,
         tolerance: float,
-        backend: Backend,
     ):
-        if method not in ("auto", "exact", "lanczos"):
-            raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")
-        if not tolerance >= 0:
-            raise ValueError(f"tolerance={tolerance!r} must be at least 0")
-        self.weights = row_weights(weights, len(X))
-        self.tolerance = tolerance
-        self.exact = method == "exact" or (method == "auto" and len(X) <= EXACT_ROWS)
-        self._used = None if weights is None else self.weights
-        self.operator: KernelOperator = operator_for(X, kernel, self._used, backend)
+        self.operator, self.weights = operator, weights
+        self.exact, self.tolerance = exact, tolerance
         self._X = X
         self._repeats = group_rows(X)[1] < len(X)
 

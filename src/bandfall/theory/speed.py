@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -40,9 +41,7 @@ def r2_speed(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np
     >>> round(float(r2_speed(model, 0.0)), 3)  # K = I: 2(1 − R²)
     0.2
     """
-    front, bandwidths = _front(path, bandwidth, backend)
-    speeds = [front.speed(float(b)) for b in bandwidths.ravel()]
-    return np.array(speeds).reshape(bandwidths.shape)
+    return _at_bandwidths(TrainingFront.speed, path, bandwidth, backend)
 
 
 def r2_acceleration(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np.ndarray:
@@ -57,15 +56,23 @@ def r2_acceleration(path: Any, bandwidth: Any = None, *, backend: Backend = HOST
     -------
     ndarray of the shape of `bandwidth`
     """
-    front, bandwidths = _front(path, bandwidth, backend)
-    velocities = (front.velocity(float(b)) for b in bandwidths.ravel())
-    values = [-4.0 * float((velocity * velocity).sum()) for velocity in velocities]
-    return np.array(values).reshape(bandwidths.shape)
+    return _at_bandwidths(_acceleration, path, bandwidth, backend)
 
 
-def _front(path: Any, bandwidth: Any, backend: Backend) -> tuple[TrainingFront, np.ndarray]:
+def _acceleration(front: TrainingFront, bandwidth: float) -> float:
+    velocity = front.velocity(bandwidth)
+    return -4.0 * float((velocity * velocity).sum())
+
+
+def _at_bandwidths(
+    function: Callable[[TrainingFront, float], float], path: Any, bandwidth: Any, backend: Backend
+) -> np.ndarray:
+    """A function of the end of a path at each bandwidth, by default at the path's last one."""
     path = as_path(path)
     if not np.any(path.scale > 0):
         raise ValueError("the target of this path is constant: its R² has no speed")
-    front, _ = front_at_end(path, path_operator(path, backend))
-    return front, bandwidth_array(path.bandwidth if bandwidth is None else bandwidth)
+    bandwidths = bandwidth_array(path.bandwidth if bandwidth is None else bandwidth)
+    with path_operator(path, backend) as operator:
+        front, _ = front_at_end(path, operator)
+        values = [function(front, float(b)) for b in bandwidths.ravel()]
+    return np.array(values).reshape(bandwidths.shape)

@@ -126,7 +126,15 @@ def fine_log(path: Any, *, backend: Backend = HOST) -> Log:
     coarse = (np.log(norm[:-1] / norm[1:]) > LOG_RATIO) & ~_is_euler(path, path.log)
     if not coarse.any():
         return path.log
-    operator = path_operator(path, backend)
+    with path_operator(path, backend) as operator:
+        parts = _resolved_stages(path, operator, coarse, backend)
+    return Log(*np.concatenate(parts, axis=1))
+
+
+def _resolved_stages(
+    path: Path, operator: KernelOperator, coarse: np.ndarray, backend: Backend
+) -> list[np.ndarray]:
+    """Columns of the log of every stage, the steps of stages with `coarse` ones resolved."""
     # r = y before the first stage; afterwards each stage takes K c off it.
     target = (path.targets(backend=backend) - path.offset) * (path.scale > 0)
     start, units = front_at_end(path.replace(residual=target), operator)
@@ -141,7 +149,7 @@ def fine_log(path: Any, *, backend: Backend = HOST) -> Log:
         parts.append(_resolved(operator, residual, columns) if coarse[steps].any() else columns)
         coefficients = operator.array(stage.coefficients / (root * units))
         residual = residual - operator.product(stage.bandwidth, coefficients)
-    return Log(*np.concatenate(parts, axis=1))
+    return parts
 
 
 def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:

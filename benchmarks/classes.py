@@ -183,7 +183,7 @@ def measure(arguments, results):
     missing = set()
     for name in arguments.sets:
         X, y = load(arguments.data, name)
-        for fold, (train, test) in enumerate(splits(y)):
+        for fold, (train, test) in enumerate(splits(y)[: arguments.folds]):
             for method in arguments.methods:
                 if (name, method, fold) in done or method in missing:
                     continue
@@ -202,10 +202,10 @@ def measure(arguments, results):
 
 
 def log_losses(results):
-    """Mean over folds, sets × methods, of sets that every method has finished."""
-    table = pd.DataFrame(results).pivot_table("log_loss", ["rows", "set"], "method", "mean")
+    """Mean over the folds that every method has finished, sets × methods."""
+    table = pd.DataFrame(results).pivot_table("log_loss", ["rows", "set", "fold"], "method")
     known = [name for name in METHODS if name in table]
-    return table[known].dropna().droplevel("rows")
+    return table[known].dropna().groupby(["rows", "set"]).mean().droplevel("rows")
 
 
 def show(results):
@@ -270,6 +270,7 @@ def main():
     parser.add_argument("--sets", nargs="+")
     parser.add_argument("--max-rows", type=int, help="leave out larger sets")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--folds", type=int, default=N_FOLDS, help="of three, the first so many")
     parser.add_argument("--again", action="store_true", help="compute these methods anew")
     parser.add_argument("--out", type=Path, default=Path("out"))
     arguments = parser.parse_args()

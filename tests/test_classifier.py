@@ -160,6 +160,34 @@ def test_one_class_and_few_rows():
     assert_array_equal(model.predict(X[:3]), [0, 1, 1])
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_probabilities_are_never_0_or_1(scale):
+    random = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 40)
+    X = (y[:, None] + 0.01 * random.normal(size=(120, 2))) * scale
+    for dtype in (np.float32, np.float64):
+        model = BandfallClassifier(**FAST).fit(X.astype(dtype), y)
+        probabilities = model.predict_proba(X.astype(dtype))
+        assert probabilities.dtype == dtype
+        assert probabilities.min() > 0
+        assert probabilities.max() < 1
+        assert np.all(np.isfinite(model.predict_log_proba(X.astype(dtype))))
+        assert np.all(np.isfinite(model.decision_function(X.astype(dtype))))
+
+
+@pytest.mark.parametrize("n_rows", [2, 3])
+def test_a_class_of_two_rows(moons, n_rows):
+    X, y = moons[:2]
+    rare = np.arange(100) < n_rows
+    X = np.where(rare[:, None], [5.0, 5.0], X) + 0.01 * X
+    model = BandfallClassifier(**FAST).fit(X, np.where(rare, 2, y))
+    probabilities = model.predict_proba(X)
+    assert np.all((probabilities > 0) & (probabilities < 1))
+    assert np.isfinite(model.best_score_)
+    assert np.all(probabilities[rare, 2] > model.prior_[2])
+    assert np.all(probabilities[~rare, 2] < 0.1)
+
+
 def test_a_class_of_one_row(moons):
     X, y = moons[:2]
     y = np.where(np.arange(100) == 7, 2, y)
@@ -211,6 +239,7 @@ def test_a_model_file_gives_the_same_probabilities(tmp_path, moons, labels):
         ("link_", lambda link: 1.0),
         ("link_", lambda link: Link("magic", 1.0)),
         ("link_", lambda link: Link("softmax", 0.0)),
+        ("link_", lambda link: Link("softmax", 1.0, 2.0)),
         ("held_out_probabilities_", lambda probabilities: probabilities[1:]),
         ("members_", lambda members: []),
     ],

@@ -96,6 +96,7 @@ def _check_link(link: Link) -> None:
     if link.kind not in (CLIP, SOFTMAX):
         raise ValueError(f"kind={link.kind!r} is unknown")
     check_real("parameter", link.parameter, 1e-9, 1e9)
+    check_real("stray", link.stray, 0.0, 1.0)
 
 
 def _check_searched(model: SelfTuning) -> None:

@@ -106,10 +106,14 @@ def add_probabilities(graph: Graph, outputs: str, model: BandfallClassifier) -> 
         shares = graph.op("Add", outputs, graph.constant(prior, np.float64))
         shares = graph.op("Max", shares, graph.constant(least, np.float64))
         total = graph.op("ReduceSum", shares, graph.constant([1], np.int64))
-        return graph.op("Div", shares, total)
-    logits = graph.op("Div", outputs, graph.constant(link.parameter, np.float64))
-    logits = graph.op("Add", logits, graph.constant(np.log(np.maximum(prior, LEAST)), np.float64))
-    return graph.op("Softmax", logits, axis=1)
+        linked = graph.op("Div", shares, total)
+    else:
+        logits = graph.op("Div", outputs, graph.constant(link.parameter, np.float64))
+        logs = np.log(np.maximum(prior, LEAST))
+        logits = graph.op("Add", logits, graph.constant(logs, np.float64))
+        linked = graph.op("Softmax", logits, axis=1)
+    linked = graph.op("Mul", linked, graph.constant(1.0 - link.stray, np.float64))
+    return graph.op("Add", linked, graph.constant(link.stray * prior, np.float64))
 
 
 def add_labels(graph: Graph, probabilities: str, model: BandfallClassifier) -> str:

@@ -7,12 +7,14 @@ prior. Two classes need one column alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 CLIP, SOFTMAX = "clip", "softmax"
-_STRAY_ROWS = 0.5
+_STRAY_ROWS = 0.5  # that count when a link is chosen
+_STRAY_SHARE = 0.01  # of a row: too few to cost anything where a model is right
+_LEAST_STRAY = 1e-6  # float32 tells from none
 LEAST = 1e-12  # probability: a finite loss
 # What is tried: to which share of the prior a class may fall, and what outputs are divided by.
 _FLOORS = tuple(np.geomspace(1e-3, 0.5, 9))
@@ -43,15 +45,21 @@ class Link:
     "clip" : p ∝ max(π + g, parameter · π), for outputs that are probabilities nearly as they are.
     "softmax" : p ∝ π exp(g / parameter), where they order classes well but are not sure enough.
 
+    Either is mixed with the prior, (1 − stray) p + stray · π: no class of the training rows is
+    ever impossible or certain.
+
     Attributes
     ----------
     kind : str
     parameter : float
         Floor or temperature.
+    stray : float
+        Share of rows whose class is drawn from the prior.
     """
 
     kind: str = CLIP
     parameter: float = 1e-3
+    stray: float = 0.0
 
     def log_probabilities(self, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """Of outputs (..., c) for every class, shape (..., c)."""
@@ -61,7 +69,11 @@ class Link:
         else:
             logs = outputs / self.parameter + np.log(np.maximum(prior, LEAST))
         logs = logs - logs.max(axis=-1, keepdims=True)
-        return logs - np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+        logs -= np.log(np.exp(logs).sum(axis=-1, keepdims=True))
+        if self.stray == 0.0:
+            return logs
+        with np.errstate(divide="ignore"):  # classes whose rows all have weight zero
+            return np.logaddexp(np.log1p(-self.stray) + logs, np.log(self.stray * prior))
 
 
 LINKS = (
@@ -101,7 +113,7 @@ class LogLoss:
         """The link of least log-loss over held-out rows, and that loss.
 
         Half a row that was labelled by the prior at random counts with them: few rows that are
-        all right do not make a model certain.
+        all right do not make a model certain. A hundredth of a row is the stray share of the link.
 
         Parameters
         ----------
@@ -111,16 +123,16 @@ class LogLoss:
             How many different rows these are.
         """
         columns, true = self._outputs_and_true(outputs, codes)
-        best = LINKS[0], math.inf, math.inf
+        best, least = LINKS[0], math.inf
+        stray_share = max(_STRAY_SHARE / n_rows, _LEAST_STRAY)
         for link in _LOG_ODDS_LINKS if self.log_odds else LINKS:
             logs = link.log_probabilities(columns, self.prior)
             losses = -np.take_along_axis(logs, true[:, None], axis=1)[:, 0]
-            loss = float(np.average(losses, weights=weights))
-            stray = float(np.average(-logs @ self.prior, weights=weights))
-            total = loss + _STRAY_ROWS / n_rows * stray
-            if total < best[2]:
-                best = link, loss, total
-        return best[0], best[1]
+            stray = np.average(-logs @ self.prior, weights=weights)
+            total = np.average(losses, weights=weights) + _STRAY_ROWS / n_rows * stray
+            if total < least:
+                best, least = replace(link, stray=stray_share), float(total)
+        return best, float(np.average(self._with(best, columns, true), weights=weights))
 
     def _outputs_and_true(
         self, outputs: np.ndarray, y: np.ndarray

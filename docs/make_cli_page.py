@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 
 <!-- Made by docs/make_cli_page.py from the commands' help; do not edit. -->
 
-Install the command `bandfall` with `pip install "bandfall[cli]"`. Three commands take you from a
+Install the command `bandfall` with `pip install ".[cli]"`. Three commands take you from a
 table to predictions and a report:
 
 ```sh
@@ -31,7 +31,7 @@ bandfall report houses.bandfall --out houses.html
 ```
 
 **Tables** can be CSV, gzip-compressed CSV, Parquet or Excel files (`.xlsx`, first sheet, with
-`pip install "bandfall[excel]"`). They are recognised by their content, and `-` reads standard
+`pip install ".[excel]"`). They are recognised by their content, and `-` reads standard
 input. The separator, decimal sign and encoding of a CSV file are guessed. If they are not comma,
 point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` override the guess. The
 first row holds the names of the columns, which must differ. If the first column has no name, it is

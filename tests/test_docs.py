@@ -38,8 +38,9 @@ def test_code_runs(page, tmp_path, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")
     namespace = {"__name__": "__main__"}
     for block in blocks(page):
-        if "import torch" in block:
-            pytest.importorskip("torch")
+        for package in ("torch", "shap"):
+            if f"import {package}" in block:
+                pytest.importorskip(package, reason=f"this block of the page needs {package}")
         exec(compile(block, str(page), "exec"), namespace)
 
 

@@ -174,7 +174,7 @@ def test_without_the_extra_there_is_a_hint(monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert stop.value.code == 2
-    assert "pip install 'bandfall[cli]'" in capsys.readouterr().err
+    assert "pip install '.[cli]'" in capsys.readouterr().err
 
 
 def test_as_a_module():

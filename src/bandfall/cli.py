@@ -10,7 +10,7 @@ from bandfall.version import __version__
 if TYPE_CHECKING:
     import typer
 
-_HINT = "bandfall: its commands need typer, rich and pandas: pip install 'bandfall[cli]'\n"
+_HINT = "bandfall: its commands need typer, rich and pandas: pip install '.[cli]'\n"
 
 
 def build_app() -> typer.Typer:

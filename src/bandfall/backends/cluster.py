@@ -41,7 +41,7 @@ def is_cluster(device: object) -> bool:
 def check_installed(device: str) -> None:
     """Raise unless the package that clusters need is there."""
     if find_spec("distributed") is None:
-        raise ImportError(f"device={device!r} needs Dask: pip install 'bandfall[dask]'")
+        raise ImportError(f"device={device!r} needs Dask: pip install '.[dask]'")
 
 
 def connect(device: str) -> Client:
@@ -150,7 +150,7 @@ def _check_versions(client: Client) -> None:
     without = [name for name, version in versions.items() if version is None]
     if without:
         raise ClusterError(
-            f"bandfall is not installed on {_listed(without)}: pip install 'bandfall[dask]' there"
+            f"bandfall is not installed on {_listed(without)}: pip install '.[dask]' there"
         )
     other = {name: version for name, version in versions.items() if version != here}
     if other:

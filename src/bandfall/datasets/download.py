@@ -1,6 +1,6 @@
 """Fetch the archive of a real data set from its public home into the cache.
 
-pooch does the transfer; it is the optional extra ``bandfall[data]`` and imported only here.
+pooch does the transfer; it is the optional extra ``data`` and imported only here.
 """
 
 import importlib.util
@@ -91,6 +91,6 @@ def _pooch() -> ModuleType:
         import pooch
     except ImportError as error:
         raise ImportError(
-            "downloading data needs pooch, which is not installed: pip install 'bandfall[data]'"
+            "downloading data needs pooch, which is not installed: pip install '.[data]'"
         ) from error
     return pooch

@@ -75,7 +75,7 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
         from bandfall.onnx_export.builder import FLOAT_TYPES, Graph
         from bandfall.onnx_export.preprocessing import add_transformer
     except ImportError as error:
-        raise ImportError("to_onnx needs onnx: pip install 'bandfall[onnx]'") from error
+        raise ImportError("to_onnx needs onnx: pip install '.[onnx]'") from error
 
     last, before = last_step(estimator), steps_before(estimator)
     if coverage is not None and not 0 < coverage < 1:

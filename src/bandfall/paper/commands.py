@@ -156,7 +156,7 @@ def _chosen(names: list[str], console: Console) -> list[Experiment]:
             continue
         line = (
             f"{experiment.name} needs {', '.join(missing)}, which is not installed: "
-            "pip install 'bandfall[paper]'"
+            "pip install '.[paper]'"
         )
         if experiment.name in names:
             _fail(line)

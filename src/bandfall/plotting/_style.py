@@ -19,7 +19,7 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
-        raise ImportError('displays need matplotlib: pip install "bandfall[plot]"') from error
+        raise ImportError('displays need matplotlib: pip install ".[plot]"') from error
     return plt
 
 

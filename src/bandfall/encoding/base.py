@@ -97,6 +97,7 @@ class CategoryEncoding(ABC):
     name: ClassVar[str]
     uses_target: ClassVar[bool] = False
     fewest_levels: ClassVar[int] = 1  # columns with fewer are one-hot encoded
+    with_pairs: ClassVar[bool] = False  # whether mean targets of pairs of columns are added
 
     position: int
     levels: tuple[str | None, ...]

@@ -14,9 +14,11 @@ from bandfall.encoding.cycles import Cycles
 from bandfall.encoding.fitted import FittedEncoding
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.onehot import OneHot
+from bandfall.encoding.pairs import PairMean, telling_pairs
 from bandfall.encoding.reading import looks_like_id, prepare_table
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.table import Reading, Table, read_table
+from bandfall.encoding.target_mean import plain_targets, row_weights
 
 _NAMED = 5  # unknown levels that a warning names
 
@@ -36,9 +38,10 @@ class TableEncoder:
     numbers : {"standard", "quantile", "rank", "steps"}
         Zero mean and unit variance; normal quantiles; uniform ranks; or ramps between
         quantiles, a unary code.
-    categories : {"onehot", "target"}
-        One column a level, the rarest sharing one; or the smoothed mean target of a level, for
-        categories of three levels and more.
+    categories : {"onehot", "target", "pairs"}
+        One column a level, the rarest sharing one; the smoothed mean target of a level, for
+        categories of three levels and more; or one column a level, and the smoothed mean target
+        of the pairs of columns that tell most beyond single ones.
     n_steps : int, default=12
         Most ramps a number, for "steps".
     fitted : FittedEncoding, optional
@@ -159,7 +162,27 @@ class TableEncoder:
     @property
     def uses_target(self) -> bool:
         """Whether the encoding depends on the targets."""
-        return any(one.uses_target for one in self._known.categories)
+        fitted = self._known
+        return bool(fitted.pairs) or any(one.uses_target for one in fitted.categories)
+
+    def relearned(
+        self, table: Table, y: np.ndarray, weights: np.ndarray | None, new: Table
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Columns that depend on targets, learned anew from some rows.
+
+        Parameters
+        ----------
+        table, new : Table
+            Checked training rows and new rows.
+        y : ndarray of shape (n, k)
+        weights : ndarray of shape (n,) or None
+
+        Returns
+        -------
+        list of (columns, training rows, new rows)
+            Numbers of encoded columns, and what stands in them.
+        """
+        return self._known.relearned(table, y, weights, new)
 
     @property
     def categories_(self) -> list[CategoryEncoding]:
@@ -251,6 +274,8 @@ def _learn(
             parts.append(cycles[-1].transform(filled[:, i]))
     categories, encoded = _learn_categories(encoder, table, readings, y, weights)
     parts += encoded
+    pairs, encoded = _learn_pairs(encoder, table, categories, y, weights)
+    parts += encoded
     everything = np.concatenate(parts, axis=1)
     fitted = FittedEncoding(
         _schema(table, categories),
@@ -262,6 +287,7 @@ def _learn(
         cycles,
         categories,
         np.ptp(everything, axis=0) > 0 if everything.size else np.zeros(0, dtype=bool),
+        pairs,
     )
     return fitted, everything
 
@@ -282,6 +308,26 @@ def _learn_categories(
         categories.append(learned)
         parts.append(encoded)
     return categories, parts
+
+
+def _learn_pairs(
+    encoder: TableEncoder,
+    table: Table,
+    categories: list[CategoryEncoding],
+    y: np.ndarray | None,
+    weights: np.ndarray | None,
+) -> tuple[list[PairMean], list[np.ndarray]]:
+    if not CATEGORIES[encoder.categories].with_pairs or len(categories) < 2:
+        return [], []
+    if y is None:
+        raise ValueError(f"categories={encoder.categories!r} needs the targets y")
+    y, weights = plain_targets(y, len(table)), row_weights(weights, len(table))
+    places = [one.places(table.columns[one.position]) for one in categories]
+    found = [
+        PairMean.learn((categories[i], categories[j]), (places[i], places[j]), y, weights)
+        for i, j in telling_pairs(categories, places, y, weights)
+    ]
+    return [pair for pair, _ in found], [encoded for _, encoded in found]
 
 
 def _schema(table: Table, categories: list[CategoryEncoding]) -> Schema:

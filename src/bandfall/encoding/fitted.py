@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -11,8 +11,10 @@ from bandfall.checks import check_instance, check_positions
 from bandfall.encoding.base import CategoryEncoding, NumberEncoding
 from bandfall.encoding.cycles import Cycles
 from bandfall.encoding.missing import MissingValues
+from bandfall.encoding.pairs import PairMean
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.table import Table
+from bandfall.encoding.target_mean import plain_targets, row_weights
 
 _NUMERIC = ("number", "datetime", "duration")
 
@@ -48,6 +50,8 @@ class FittedEncoding:
     categories : list of CategoryEncoding
     used : ndarray of bool, shape (n_encoded,)
         Which encoded columns are kept.
+    pairs : list of PairMean
+        Of categories; their columns come last.
     """
 
     schema: Schema
@@ -59,6 +63,7 @@ class FittedEncoding:
     cycles: list[Cycles]
     categories: list[CategoryEncoding]
     used: np.ndarray
+    pairs: list[PairMean] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_instance("dtype", self.dtype, np.dtype)
@@ -79,6 +84,12 @@ class FittedEncoding:
             raise ValueError("fill does not fit its columns")
         if not self.scaling.takes(len(self.numeric) + len(self.missing.marked)):
             raise ValueError("scaling does not fit its columns")
+        for pair in self.pairs:
+            if not {pair.first, pair.second} <= set(groups.tolist()):
+                raise ValueError("a pair names columns of another kind")
+            sizes = [len(self._by_position[j].levels) + 1 for j in (pair.first, pair.second)]
+            if sizes != list(pair.means.shape[:2]):
+                raise ValueError("the means of a pair do not fit its levels")
         check_instance("used", self.used, np.ndarray)
         if self.used.dtype != bool or self.used.shape != (len(self.all_outputs),):
             raise ValueError("used does not fit its columns")
@@ -107,7 +118,50 @@ class FittedEncoding:
             if len(rows):
                 names = (*column.levels, None)
                 unseen[one.position] = [names[code] for code in np.unique(column.values[rows])]
+        parts += [pair.transform(*self._places(pair, table)) for pair in self.pairs]
         return self.kept(parts), unseen
+
+    def relearned(
+        self, table: Table, y: np.ndarray, weights: np.ndarray | None, new: Table
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """See `TableEncoder.relearned`."""
+        found = []
+        for one in self.categories:
+            if one.uses_target:
+                own, others = table.columns[one.position], new.columns[one.position]
+                again, encoded = one.learn(one.position, own, y, weights)
+                columns = self._numbers_of(one.position, "category")
+                found.append((columns, encoded, again.transform(others)[0]))
+        for pair in self.pairs:
+            places, new_places = self._places(pair, table), self._places(pair, new)
+            singles = (self._by_position[pair.first], self._by_position[pair.second])
+            n_rows = len(table)
+            mean, encoded = PairMean.learn(
+                singles, places, plain_targets(y, n_rows), row_weights(weights, n_rows)
+            )
+            columns = self._numbers_of(pair.first, self._part(pair))
+            found.append((columns, encoded, mean.transform(*new_places)))
+        # Where a column was constant over all rows, it says nothing of some.
+        return [one for one in found if len(one[0]) == one[1].shape[1]]
+
+    def _places(self, pair: PairMean, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of the levels of both columns of a pair, −1 for unknown ones."""
+        one, other = self._by_position[pair.first], self._by_position[pair.second]
+        columns = table.columns
+        return one.places(columns[one.position]), other.places(columns[other.position])
+
+    @cached_property
+    def _by_position(self) -> dict[int, CategoryEncoding]:
+        return {one.position: one for one in self.categories}
+
+    def _part(self, pair: PairMean) -> str:
+        names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
+        return f"with {names[pair.second]}"
+
+    def _numbers_of(self, position: int, part: str) -> np.ndarray:
+        """Numbers of the kept columns of one part of an input column."""
+        pairs = enumerate(self.outputs)
+        return np.array([i for i, one in pairs if (one.source, one.part) == (position, part)], int)
 
     def jacobian(self, table: Table) -> np.ndarray:
         """∂z/∂x of each encoded column at rows, by its own input column, shape (m, width).
@@ -120,6 +174,7 @@ class FittedEncoding:
         parts = [slopes, np.full((len(filled), len(self.boolean)), np.nan)]
         parts += [one.jacobian(filled[:, i]) for i, one in self._dates]
         parts += [np.full((len(filled), one.width), np.nan) for one in self.categories]
+        parts += [np.full((len(filled), pair.width), np.nan) for pair in self.pairs]
         return np.concatenate(parts, axis=1)[:, self.used]
 
     def slopes(self) -> np.ndarray:
@@ -196,6 +251,10 @@ class FittedEncoding:
         for one in self.categories:
             name = names[one.position]
             outputs += [Output(one.position, "category", f"{name}_{s}") for s in one.suffixes]
+        for pair in self.pairs:
+            name = f"{names[pair.first]}_{names[pair.second]}_mean"
+            suffixes = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
+            outputs += [Output(pair.first, self._part(pair), name + s) for s in suffixes]
         return outputs
 
     def describe(self) -> list[str]:

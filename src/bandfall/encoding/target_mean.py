@@ -59,21 +59,13 @@ class TargetMean(CategoryEncoding):
         """
         if y is None:
             raise ValueError("categories='target' needs the targets y")
-        y = np.asarray(y, dtype=np.float64).reshape(len(column.values), -1)
-        levels = levels_by_size(column)
+        n_rows, levels = len(column.values), levels_by_size(column)
+        y, weights = plain_targets(y, n_rows), row_weights(weights, n_rows)
         fitted = cls(position, levels, np.zeros((len(levels), y.shape[1])))
         places = fitted.places(column)
         places[places < 0] = len(levels)  # too many to remember: one level more, not kept
-        weights = np.ones(len(y)) if weights is None else weights
-        y = y / np.maximum(np.abs(y).max(axis=0), 1e-300)  # squares of 1e300 overflow
-        means = _smoothed(places, y, weights, len(levels) + 1)[:-1]
-        encoded = np.zeros(y.shape)
-        parts = np.random.default_rng(0).permutation(len(y)) % min(_FOLDS, len(y))
-        for part in range(min(_FOLDS, len(y))):
-            own, others = parts == part, parts != part
-            found = _smoothed(places[others], y[others], weights[others], len(levels) + 1)
-            encoded[own] = found[places[own]]
-        return cls(position, levels, means), encoded
+        means = smoothed_means(places, y, weights, len(levels) + 1)[:-1]
+        return cls(position, levels, means), out_of_fold(places, y, weights, len(levels) + 1)
 
     @cached_property
     def table(self) -> np.ndarray:
@@ -86,7 +78,33 @@ class TargetMean(CategoryEncoding):
         return ["mean"] if self.width == 1 else [f"mean{i}" for i in range(self.width)]
 
 
-def _smoothed(places: np.ndarray, y: np.ndarray, weights: np.ndarray, n_levels: int) -> np.ndarray:
+def plain_targets(y: np.ndarray, n_rows: int) -> np.ndarray:
+    """Targets (n, k) of size 1 at most: squares of 1e300 overflow."""
+    y = np.asarray(y, dtype=np.float64).reshape(n_rows, -1)
+    return y / np.maximum(np.abs(y).max(axis=0), 1e-300)
+
+
+def row_weights(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+    """Weights of rows, 1 each by default."""
+    return np.ones(n_rows) if weights is None else weights
+
+
+def out_of_fold(
+    places: np.ndarray, y: np.ndarray, weights: np.ndarray, n_levels: int
+) -> np.ndarray:
+    """Smoothed means for training rows, each from the other nine tenths of the rows, (n, k)."""
+    encoded = np.zeros(y.shape)
+    parts = np.random.default_rng(0).permutation(len(y)) % min(_FOLDS, len(y))
+    for part in range(min(_FOLDS, len(y))):
+        own, others = parts == part, parts != part
+        found = smoothed_means(places[others], y[others], weights[others], n_levels)
+        encoded[own] = found[places[own]]
+    return encoded
+
+
+def smoothed_means(
+    places: np.ndarray, y: np.ndarray, weights: np.ndarray, n_levels: int
+) -> np.ndarray:
     """Smoothed means of levels less the mean of all, in standard deviations, (n_levels, k)."""
     means = np.zeros((n_levels, y.shape[1]))
     if not len(y):

@@ -84,6 +84,10 @@ class Graph:
         """`value` in another float type."""
         return self.op("Cast", value, to=FLOAT_TYPES[np.dtype(dtype)])
 
+    def whole(self, value: str) -> str:
+        """Float64 values that are whole as int64."""
+        return self.op("Cast", value, to=TensorProto.INT64)
+
     def symbol(self, name: str) -> Any:
         """A float64 tensor as NumPy formulas take it; see `Symbol`."""
         return Symbol(self, name)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from bandfall.encoding import FittedEncoding, TableEncoder
 from bandfall.onnx_export.builder import Graph
@@ -22,7 +21,10 @@ def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarra
     parts = _add_numbers(graph, rows, fitted)
     for one in fitted.categories:
         place = graph.op("Gather", rows, graph.constant(one.position, np.int64), axis=1)
-        parts.append(one.onnx(graph, graph.op("Cast", place, to=TensorProto.INT64)))
+        parts.append(one.onnx(graph, graph.whole(place)))
+    for pair in fitted.pairs:
+        positions = (graph.constant(j, np.int64) for j in (pair.first, pair.second))
+        parts.append(pair.onnx(graph, *(graph.op("Gather", rows, j, axis=1) for j in positions)))
     columns = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=1)
     used = graph.constant(np.flatnonzero(fitted.used), np.int64)
     columns = graph.cast(graph.op("Gather", columns, used, axis=1), fitted.dtype)

@@ -23,6 +23,7 @@ from bandfall.encoding import (
 from bandfall.encoding.cycles import Cycles
 from bandfall.encoding.missing import MissingValues
 from bandfall.encoding.objects import level
+from bandfall.encoding.pairs import PairMean
 from bandfall.encoding.table import Reading
 from bandfall.persistence.codec import Component, register
 from bandfall.persistence.paths import field_values, make_dataclass
@@ -63,12 +64,13 @@ def to_state(encoder: TableEncoder) -> dict[str, Any]:
         ],
         "groups": [{**field_values(one), "levels": list(one.levels)} for one in fitted.categories],
         "used": fitted.used,
+        **({"pairs": [field_values(one) for one in fitted.pairs]} if fitted.pairs else {}),
     }
 
 
 def from_state(state: dict[str, Any]) -> TableEncoder:
     """The encoder of a state, or ValueError or TypeError: it may come from anyone."""
-    check_names("TableEncoder", state, _FIELDS, _FIELDS)
+    check_names("TableEncoder", state, {*_FIELDS, "pairs"}, _FIELDS)
     check_instance("n_steps", state["n_steps"], int)
     for name in ("numbers", "categories"):
         check_instance(name, state[name], str)
@@ -90,6 +92,7 @@ def from_state(state: dict[str, Any]) -> TableEncoder:
         [_cycles(one) for one in _list("cycles", state["cycles"])],
         groups,
         state["used"],
+        [_pair(one) for one in _list("pairs", state.get("pairs", []))],
     )
     settings = (state["numbers"], state["categories"], state["n_steps"])
     return TableEncoder(*settings, fitted, state["suspicious"])
@@ -119,6 +122,11 @@ def _cycles(state: Any) -> Cycles:
     return make_dataclass(
         Cycles, {**state, "periods": tuple(_list("periods", state.get("periods")))}
     )
+
+
+def _pair(state: Any) -> PairMean:
+    check_instance("a pair", state, dict)
+    return make_dataclass(PairMean, state)
 
 
 def _group(state: Any) -> CategoryEncoding:

@@ -75,12 +75,8 @@ class TargetEncoded(Encoded):
         order: np.ndarray | None = None,
     ):
         super().__init__(Z, order)
-        self._columns = encoder.schema.check(table, warn=False).columns
-        self._places = {
-            one: self.places[encoder.sources == one.position]
-            for one in encoder.categories_
-            if one.uses_target
-        }
+        self._encoder = encoder
+        self._table = encoder.schema.check(table, warn=False)
         self._y = y
         self._weights = weights
         self._known: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
@@ -97,12 +93,12 @@ class TargetEncoded(Encoded):
     def _learn(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         Z, Z_new = super().columns(train, new)
         weights = None if self._weights is None else self._weights[train]
-        for one, places in self._places.items():
-            column = self._columns[one.position]
-            mean, encoded = one.learn(one.position, column.take(train), self._y[train], weights)
-            if encoded.shape[1] == len(places):  # else it says nothing even of all rows
-                Z[:, places] = encoded
-                Z_new[:, places] = mean.transform(column.take(new))[0]
+        own, others = self._table.take(train), self._table.take(new)
+        for columns, encoded, encoded_new in self._encoder.relearned(
+            own, self._y[train], weights, others
+        ):
+            Z[:, self.places[columns]] = encoded
+            Z_new[:, self.places[columns]] = encoded_new
         return Z, Z_new
 
 

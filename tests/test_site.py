@@ -12,6 +12,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 REFERENCE = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
 EXAMPLES = sorted((ROOT / "examples").glob("*/plot_*.py"))
+SITE = ROOT / "build" / "docs"
 PAGES = sorted(page for page in (ROOT / "docs").glob("*.md") if page.stem != "changelog")
 MODULES = sorted(set(re.findall(r"^\.\. currentmodule:: (.*)$", REFERENCE, re.MULTILINE)))
 
@@ -115,6 +116,27 @@ def test_every_page_is_in_a_table_of_contents():
     )
     for page in pages:
         assert page.stem == "index" or re.search(rf"^{page.stem}$", contents, re.M), page.name
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site is built: make docs")
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_built_site_fits_and_is_accessible(chromium, width, dark):
+    for name in ("index.html", "guide.html", "auto_examples/index.html"):
+        chromium.open((SITE / name).as_uri(), width=width, dark=dark)
+        assert chromium.too_wide() <= 0, name
+        outside = chromium.run(
+            "return [...document.querySelectorAll('.bd-header *')].filter((one) => {"
+            "const box = one.getBoundingClientRect();"
+            "return box.width > 0 && (box.right > innerWidth + 1 || box.left < -1); })"
+            ".map((one) => one.className)"
+        )
+        assert outside == [], name
+    chromium.open((SITE / "index.html").as_uri(), width=width, dark=dark)
+    assert chromium.overlaps() == []
+    # The theme's own header and boxes of code are not ours to judge.
+    assert [one for one in chromium.serious_issues() if "ratios" in one or "card" in one] == []
 
 
 def test_a_site_without_pages_does_not_pass_the_check(tmp_path, capsys):

@@ -178,7 +178,7 @@ def _race(findings: Findings, race: _Race, rivals: Sequence[Any], name: str) -> 
         f"{race.caption} Lines reach one standard error over held-out rows to either side.",
     )
     table = f'<figure class="below">{sortable_table(heads, rows)}</figure>'
-    return f'<div class="narrow">{picture}{table}</div>'
+    return f'<div class="narrow">{picture}</div>{table}'
 
 
 def _standard_error(losses: np.ndarray | None, unit: float) -> float:

@@ -68,6 +68,21 @@ def test_ends_are_those_of_predict_interval(method, n_targets, monkeypatch):
     assert_allclose(outputs["prediction"], model.predict(rows), rtol=0, atol=1e-5 * scale)
 
 
+@pytest.mark.filterwarnings("ignore:values far outside")
+@pytest.mark.parametrize("kernel", ["laplace-1.5", "laplace-1^0.7"])
+def test_novelty_is_measured_in_the_norm_of_the_kernel(kernel):
+    """Intervals far from the training rows widen with the distance to the nearest one."""
+    X, y = noisy(300)
+    model = BandfallRegressor(kernels=(kernel,), max_rounds=1).fit(X, y)
+    rows = np.concatenate([noisy(50, seed=1)[0], [[3.0, 0.0], [3.0, -3.0], [0.0, -50.0]]])
+    assert model._plainest.path.kernel.geometry.p < 2
+    assert (model.novelty(rows) > 1).any()
+    outputs = run_onnx(to_onnx(model, coverage=0.8), rows)
+    expected = model.predict_interval(rows, 0.8)
+    for name, end in (("lower", expected[:, 0]), ("upper", expected[:, 1])):
+        assert_allclose(outputs[name], end, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
 def test_intervals_of_a_pipeline_in_float32():
     X, y = noisy(120)
     model = make_pipeline(StandardScaler(), BandfallRegressor(**FAST)).fit(X, y)

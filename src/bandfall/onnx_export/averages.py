@@ -70,12 +70,14 @@ def _add_sizes(graph: Graph, rows: str, average: str, model: BandfallRegressor) 
             prepare = _prepare(model.encoders_, model.members_[0])
             sums = add_sum(graph, rows, model.n_features_in_, total, prepare)
         sizes = _add_quotient(graph, sums, overall)
+    plainest = model._plainest
     nearest = add_nearest(
         graph,
         rows,
         model.n_features_in_,
-        model._plainest.path.X,
-        _prepare(model.encoders_, model._plainest),
+        plainest.path.X,
+        plainest.path.kernel.geometry,
+        _prepare(model.encoders_, plainest),
     )
     one = graph.constant(1.0, np.float64)
     scale = graph.constant(model._novelty_scale, np.float64)

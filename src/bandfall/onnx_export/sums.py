@@ -10,7 +10,8 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from bandfall.backends import Sum
-from bandfall.kernels import Kernel, vanishing_bandwidth
+from bandfall.geometry import Geometry
+from bandfall.kernels import vanishing_bandwidth
 from bandfall.onnx_export.builder import Graph, Symbol
 
 BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
@@ -23,23 +24,26 @@ def add_sum(
     """f at float64 rows (m, d), shape (m, k).
 
     `prepare` makes columns of the model out of the d features. Rows at squared distance `same` or
-    less count as equal, which bandwidth zero is about.
+    less, in the norm of the kernel, count as equal, which bandwidth zero is about.
     """
     n, k = len(model.X), len(model.offset)
     sums = _blockwise(graph, rows, d, _block_body(graph, model, prepare, same), n, k)
     return graph.op("Add", sums, graph.constant(model.offset, np.float64))
 
 
-def add_nearest(graph: Graph, rows: str, d: int, X: np.ndarray, prepare: Prepare) -> str:
+def add_nearest(
+    graph: Graph, rows: str, d: int, X: np.ndarray, geometry: Geometry, prepare: Prepare
+) -> str:
     """Distance of float64 rows (m, d) to the nearest of the rows X, shape (m, 1)."""
     columns = graph.cast(graph.constant(X.T), np.float64)
 
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
-        squares = _squares(inner, prepare(inner, block), n_rows, columns, len(X))
-        return inner.op("ReduceMin", squares, axes=[1])
+        totals = _totals(inner, prepare(inner, block), n_rows, columns, len(X), geometry.p)
+        return inner.op("ReduceMin", totals, axes=[1])
 
-    return graph.op("Sqrt", _blockwise(graph, rows, d, body, len(X), 1))
+    nearest = _blockwise(graph, rows, d, body, len(X), 1)
+    return _power(graph, nearest, 1.0 / geometry.p)
 
 
 def _blockwise(graph: Graph, rows: str, d: int, body: Any, n: int, k: int) -> str:
@@ -74,24 +78,15 @@ def _zero() -> Any:
     return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
 
 
-def check_exportable(kernel: Kernel) -> None:
-    """Refuse kernels whose distances have no graph yet."""
-    if not kernel.geometry.rotates or kernel.power not in (1, 2):
-        raise ValueError(
-            f"kernel {kernel.name!r} cannot be exported to ONNX: only kernels of the Euclidean "
-            "distance and its square can"
-        )
-
-
 def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) -> Any:
     """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
-    check_exportable(model.kernel)
     n, k = len(model.X), len(model.offset)
+    kernel, p = model.kernel, model.kernel.geometry.p
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by act as zero, which is exact equality of rows.
     positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))
     scales = [
-        0.0 if math.isinf(bandwidth) else float(bandwidth) ** -model.kernel.power
+        0.0 if math.isinf(bandwidth) else float(bandwidth) ** -kernel.power
         for bandwidth in model.bandwidths[positive]
     ]
     stages: list[tuple[str, tuple]] = []
@@ -103,8 +98,8 @@ def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) 
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
         block = block if prepare is None else prepare(inner, block)
-        squares = _squares(inner, block, n_rows, columns, n)
-        distances = inner.op("Sqrt", squares) if model.kernel.power == 1 else squares
+        totals = _totals(inner, block, n_rows, columns, n, p)
+        distances = _power(inner, totals, kernel.power / p)
         total = _zeros(inner, n_rows, k)
         if stages:
             total = inner.scan(
@@ -114,7 +109,7 @@ def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) 
                 stages,
             )
         if spikes.any():
-            equal = inner.op("LessOrEqual", squares, inner.constant(same, np.float64))
+            equal = inner.op("LessOrEqual", totals, inner.constant(same ** (0.5 * p), np.float64))
             product = inner.op(
                 "MatMul", inner.cast(equal, np.float64), inner.constant(spikes, np.float64)
             )
@@ -124,11 +119,11 @@ def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) 
     return body
 
 
-def _squares(graph: Graph, block: str, n_rows: str, columns: str, n: int) -> str:
-    """Squared distances of the rows of a block to n centres, given as columns (d, n)."""
+def _totals(graph: Graph, block: str, n_rows: str, columns: str, n: int, p: float) -> str:
+    """‖x − z‖_p^p of the rows of a block and n centres, given as columns (d, n)."""
     return graph.scan(
         "feature",
-        _add_square,
+        lambda feature, *names: _add_feature(feature, p, *names),
         [(_zeros(graph, n_rows, n), (None, n))],
         [(graph.op("Transpose", block, perm=[1, 0]), (None,)), (columns, (n,))],
     )
@@ -139,10 +134,23 @@ def _zeros(graph: Graph, n_rows: str, n_columns: int) -> str:
     return graph.op("ConstantOfShape", shape, value=_zero())
 
 
-def _add_square(graph: Graph, squares: str, new: str, train: str) -> str:
-    """squares + (x_j − z_j)² for one feature j, all pairs of rows."""
+def _add_feature(graph: Graph, p: float, totals: str, new: str, train: str) -> str:
+    """totals + |x_j − z_j|^p for one feature j, all pairs of rows."""
     difference = graph.op("Sub", graph.op("Unsqueeze", new, graph.constant([1], np.int64)), train)
-    return graph.op("Add", squares, graph.op("Mul", difference, difference))
+    if p == 2.0:
+        return graph.op("Add", totals, graph.op("Mul", difference, difference))
+    return graph.op("Add", totals, _power(graph, graph.op("Abs", difference), p))
+
+
+def _power(graph: Graph, values: str, exponent: float) -> str:
+    """values**exponent, values ≥ 0; roots where they serve, which take less time than powers."""
+    if exponent == 1.0:
+        return values
+    if exponent == 0.5:
+        return graph.op("Sqrt", values)
+    if exponent == 1.5:
+        return graph.op("Mul", values, graph.op("Sqrt", values))
+    return graph.op("Pow", values, graph.constant(exponent, np.float64))
 
 
 def _add_stage(

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from bandfall import profiles
+from bandfall.geometry import Euclidean, Minkowski
 from bandfall.kernels import Kernel
 
 DISTANCE, EXPONENTIAL, MATERN32, MATERN52, RATIONAL = range(5)
@@ -45,7 +46,9 @@ class Form:
 
 
 def form_of(kernel: Kernel) -> Form | None:
-    """The form of a kernel; None for a user's own profile."""
+    """The form of a kernel; None for a user's own profile or geometry."""
+    if not isinstance(kernel.geometry, Euclidean | Minkowski):
+        return None
     form = next((form for profile, form in _FORMS.items() if profile is kernel.profile), None)
     if form is None:
         return None

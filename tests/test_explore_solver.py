@@ -20,6 +20,7 @@ pytestmark = pytest.mark.node
 SINE = make_sine(random_state=8, n_test=101, test_points="grid")
 TWO_SCALE = make_two_scale(60, random_state=16, n_test=101)
 PROBLEMS = {"sine": SINE, "two scales": TWO_SCALE}
+NAMES = [*KERNELS, "laplace-1.5^0.7", "laplace^1.4", "cauchy-1.5^1"]
 
 
 @cache
@@ -61,7 +62,7 @@ answer({...film, frames: undefined, curve: last.curve, residual: last.residual,
 
 class TestFilm:
     @pytest.mark.parametrize("name", PROBLEMS)
-    @pytest.mark.parametrize("kernel", KERNELS)
+    @pytest.mark.parametrize("kernel", NAMES)
     @pytest.mark.parametrize("floor", [0.0, 0.2])
     def test_same_stages_and_predictions(self, name, kernel, floor):
         problem = PROBLEMS[name]
@@ -116,8 +117,18 @@ class TestFilm:
         np.testing.assert_allclose(film["r2"], 0.999)
 
 
+def test_names_of_kernels_are_those_of_python():
+    code = "answer(input.map((name) => [...Krylov.kernelMatrix(name, [0, 0.3], [1], 0.5)]));"
+    names = ["laplace", "laplace-1", "matern12-1.5", "cauchy^2", "cauchy-1^0.5", "gaussian-2"]
+    u = np.array([2.0, 1.4])
+    expected = [np.exp(-u)] * 3 + [1 / (1 + u**2), 1 / (1 + u**0.5), np.exp(-(u**2) / 2)]
+    np.testing.assert_allclose(in_page(code, names), expected, rtol=1e-14)
+    code = "try { Krylov.kernelMatrix(input, [0], [1], 1); } catch (e) { answer(e.message); }"
+    assert in_page(code, "rbf-1") == 'kernel "rbf-1" is unknown'
+
+
 class TestRidge:
-    @pytest.mark.parametrize("kernel", KERNELS)
+    @pytest.mark.parametrize("kernel", NAMES)
     def test_same_as_the_closed_form_at_the_asked_r2(self, kernel):
         X, y, X_new, y_new = TWO_SCALE
         levels = [0.3, 0.8, 0.95]
@@ -137,7 +148,7 @@ class TestRidge:
 
 class TestSweep:
     @pytest.mark.parametrize("name", PROBLEMS)
-    @pytest.mark.parametrize("kernel", KERNELS)
+    @pytest.mark.parametrize("kernel", NAMES)
     def test_same_as_floor_sweep(self, name, kernel):
         problem = PROBLEMS[name]
         X, y, X_new, y_new = problem

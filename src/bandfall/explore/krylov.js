@@ -19,10 +19,19 @@ const Krylov = (() => {
     cauchy: { power: 2, profile: (q) => 1 / (1 + q) },
   };
 
+  /** A kernel by its name, such as "laplace-1.5^0.7". On a line |a − b| is the distance in every
+   * norm: only the exponent matters. */
+  function kernelOf(name) {
+    const form = /^([a-z0-9]+)(-[\d.]+)?(?:\^([\d.]+))?$/.exec(name);
+    const known = KERNELS[form?.[1] === "laplace" ? "matern12" : form?.[1]];
+    if (known === undefined) throw new Error(`kernel "${name}" is unknown`);
+    return form[3] === undefined ? known : { ...known, power: Number(form[3]) };
+  }
+
   /** k(|a − b| / bandwidth) for every a (rows) and b (columns), row by row; half the work where
    * both are the same points. */
   function kernelMatrix(kernel, rows, columns, bandwidth) {
-    const { power, profile } = KERNELS[kernel];
+    const { power, profile } = kernelOf(kernel);
     const width = columns.length;
     const symmetric = rows === columns;
     const K = new Float64Array(rows.length * width);
@@ -31,7 +40,8 @@ const Krylov = (() => {
     for (let i = 0; i < rows.length; i++) {
       for (let j = symmetric ? i : 0; j < width; j++) {
         const distance = Math.abs(rows[i] - columns[j]);
-        const q = Math.min((power === 2 ? distance * distance : distance) * scale, 1e70);
+        const raised = power === 1 ? distance : power === 2 ? distance * distance : distance ** power;
+        const q = Math.min(raised * scale, 1e70);
         const value = limit ? Number(distance === 0) : profile(q);
         K[i * width + j] = value;
         if (symmetric) K[j * width + i] = value;

@@ -8,10 +8,18 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import make_friedman1
 
 import bandfall.selection.deadline as deadline_module
-from bandfall import BandfallRegressor
+from bandfall import BandfallClassifier, BandfallRegressor
+from bandfall.backends import NumpyBackend
 from bandfall.descent import Status
+from bandfall.estimators import _self_tuning as self_tuning_module
+from bandfall.persistence import dump_bytes, load_bytes
 from bandfall.selection import members as members_module
+from bandfall.selection import pace as pace_module
+from bandfall.selection.candidates import Candidate
 from bandfall.selection.deadline import Deadline
+from bandfall.selection.pace import PathSeconds
+from bandfall.selection.parts import Rows
+from bandfall.selection.views import Encoded
 
 
 class Clock:
@@ -82,8 +90,8 @@ def test_rows_that_there_is_time_for(clock):
     assert deadline.affordable_rows(8000) == 8000
     assert deadline.affordable_rows(16_000) == 8000
     clock.now = 30.0
-    assert deadline.affordable_rows(16_000) == 4000  # what the search had time for
-    assert deadline.affordable_rows(1000) == 1000
+    assert deadline.affordable_rows(16_000) == 200  # no time is left: a few at least
+    assert deadline.affordable_rows(100) == 100
 
 
 def test_without_a_limit_there_is_time_for_everything(clock):
@@ -120,12 +128,29 @@ def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited, clock):
     assert np.array_equal(model.predict(rows[0]), unlimited.predict(rows[0]))
 
 
+def test_before_the_pace_is_known_a_third_of_the_time_is_the_searchs(clock):
+    deadline = Deadline(9.0)
+    deadline.reserve(100, 1.0)
+    clock.now = 2.9
+    assert not deadline.search_ended
+    clock.now = 3.1
+    assert deadline.search_ended
+    assert not deadline.over
+
+
+def test_what_is_measured_replaces_what_was_learned(clock):
+    deadline = Deadline(9.0)
+    worked(deadline, clock, 4000, 1.0)
+    deadline.measured(100, 1.0, 2.0)
+    assert_allclose(deadline.estimate(200), 8.0)
+
+
 def test_a_search_that_ends_early_says_so(rows, unlimited, clock):
-    clock.step = 1.0
+    clock.step = 0.1
     model = search(rows, max_seconds=30.0)
     n_trials = len(model.selection_["loss"])
     assert 0 < n_trials < len(unlimited.selection_["loss"])
-    assert model.given_up_[0] == f"the search ended early, after {n_trials} trials"
+    assert f"the search ended early, after {n_trials} trials" in model.given_up_
     assert clock.now < 40.0
 
 
@@ -144,39 +169,37 @@ def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited, 
     assert member.candidate == unlimited.members_[0].candidate
     assert member.weight == 1.0
     n = len(unlimited.members_)
-    assert model.given_up_ == [f"{n - 1} of {n} models were left out of the average"]
+    assert model.given_up_[-1] == f"{n - 1} of {n} models were left out of the average"
     assert model.best_score_ <= unlimited.best_score_ + 0.01
     assert not np.array_equal(model.held_out_predictions_, unlimited.held_out_predictions_)
     assert set(model.encoders_) == {member.candidate.encoding}
 
 
 def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch):
-    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
-    model = search(rows, max_seconds=1e-9)
-    assert len(model.path_.X) == 96  # those of a part of the search
-    assert "trained on 96 of 120 rows" in model.given_up_
+    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 50)
+    monkeypatch.setattr(pace_module, "_USUAL_PATH", (10**9, 10**9))
+    model = search(rows, max_seconds=1e3)
+    assert len(model.path_.X) == 50
+    assert "trained on 50 of 120 rows" in model.given_up_
     assert np.all(np.isfinite(model.predict(rows[0])))
 
 
-@pytest.mark.parametrize("memory_budget", [2**30, 2**16])
-def test_what_all_rows_take_is_measured_before_they_are_trained_on(
-    rows, monkeypatch, memory_budget
-):
-    """A search does not tell: its paths end early, and its matrices fit the memory."""
-    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
-    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
-    monkeypatch.setattr(members_module, "_USUAL_PATH", (10**9, 10**9))
-    slow = search(rows, max_seconds=1e3, memory_budget=memory_budget)
-    assert len(slow.path_.X) == 100
-    assert "trained on 100 of 120 rows" in slow.given_up_
-    monkeypatch.setattr(members_module, "_USUAL_PATH", (60, 800))
-    assert len(search(rows, max_seconds=1e3, memory_budget=memory_budget).path_.X) == 120
+def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
+    X, y = rows
+    views = {"standard": Encoded(X)}
+    for budget, most in ((2**30, 10**4), (2**16, 100)):
+        given = Rows(views, y[:, None], np.arange(120), backend=NumpyBackend(budget))
+        path = PathSeconds.measured(given, Candidate(), 100)
+        assert path.kept > 0
+        assert path.most_kept > most if budget == 2**30 else path.most_kept <= most
+        assert path.of(path.most_kept) == path.kept
+        assert path.of(path.most_kept + 1) == path.anew
 
 
 def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypatch):
     """Whatever was expected of it: a path that is cut off is a model all the same."""
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
-    monkeypatch.setattr(members_module, "_USUAL_PATH", (0, 0))
+    monkeypatch.setattr(pace_module, "_USUAL_PATH", (0, 0))
     fit_member = members_module._fit_member
 
     def late(*arguments):
@@ -249,3 +272,36 @@ def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(rows, mo
 def test_few_rows_are_all_trained_on(rows):
     model = search(rows, max_seconds=1e-9)
     assert len(model.path_.X) == 120
+
+
+@pytest.mark.parametrize("estimator", [BandfallRegressor, BandfallClassifier])
+def test_with_no_time_at_all_there_is_a_model_of_some_rows(estimator, monkeypatch):
+    """However many rows, columns and targets: each piece of the work can be stopped."""
+    monkeypatch.setattr(self_tuning_module, "_SHORTEST", 0.0)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 60))
+    y = np.column_stack([np.sin(X[:, :4]).sum(axis=1) + random.normal(size=3000)] * 6)
+    if estimator is BandfallClassifier:
+        y = np.digitize(y[:, 0], [-1.0, 0.0, 1.0])
+    model = estimator(max_seconds=1e-9).fit(X, y)
+    assert len(model.path_.X) == 200
+    assert model._used_rows.shape == (500,)
+    assert np.isin(model.held_out_rows_, model._used_rows).all()
+    assert len(model.encoders_) == 1
+    assert len(model.given_up_) >= 4
+    loaded = load_bytes(dump_bytes(model)).estimator
+    assert_allclose(loaded.predict(X[:50]), model.predict(X[:50]))
+    assert model.feature_importances_.shape == (60,)
+
+
+def test_rows_without_time_keep_weights_and_groups(monkeypatch):
+    monkeypatch.setattr(self_tuning_module, "_SHORTEST", 0.0)
+    X, y = make_friedman1(900, n_features=5, random_state=0)
+    weights = np.where(np.arange(900) < 300, 0.0, 1.0 + np.arange(900) % 3)
+    groups = np.arange(900) // 6
+    model = BandfallRegressor(max_seconds=1e-9).fit(X, y, weights, groups)
+    assert model._used_rows.min() >= 300
+    assert len(model._used_rows) == 500
+    assert np.isin(model.held_out_rows_, model._used_rows).all()
+    residuals = y[model.held_out_rows_] - model.held_out_predictions_
+    assert_allclose(residuals, model.held_out_residuals_)

@@ -9,7 +9,7 @@ A root is a symmetric matrix (d, d), or a vector (d,) of scales where that is en
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -32,8 +32,8 @@ _MAX_ROWS = 2000
 _WIDE = 1000  # features: beyond, each is scaled on its own
 _SCARCE = 8  # features a row: beyond, rows say nothing about pairs of them
 _FLOOR = 1e-3  # no direction fades further, so that it can come back
-_LARGEST_BLOCK = 2**27  # bytes of gradients at a time
-_COPIES = 3
+_ENTRIES = 2**22  # of gradients at a time
+_COPIES = 3  # of them, 8 bytes each
 _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
 
@@ -60,6 +60,7 @@ def learned_root(
     *,
     diagonal: bool = False,
     backend: Backend = HOST,
+    ended: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
     """The next root, from gradients of a model at its centres; see `metric_root`.
 
@@ -72,44 +73,66 @@ def learned_root(
     root : ndarray of shape (d, d) or (d,)
     diagonal : bool
     backend : Backend
+    ended : callable () -> bool
+        True takes gradients at no more rows than so far.
     """
     X, n_rows = model.X, len(model.X)
     if diagonal or _one_by_one(X.shape[1], n_rows):  # d² products would be computed for d of them
-        return _normalised(slopes(model, scale, root, backend=backend), _FLOOR)
-    product = _outer_product(model, _some(X), scale, backend)
+        return _normalised(slopes(model, scale, root, backend=backend, ended=ended), _FLOOR)
+    product = _outer_product(model, _some(X), scale, backend, ended)
     return metric_root(product, root, n_rows=n_rows)
 
 
 def slopes(
-    model: AnySum, scale: np.ndarray, root: np.ndarray, *, backend: Backend = HOST
+    model: AnySum,
+    scale: np.ndarray,
+    root: np.ndarray,
+    *,
+    backend: Backend = HOST,
+    ended: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
     """Root mean square of ∂f/∂x_k at the centres of a model, whose x are `scaled` by `root`.
 
     With z = root x, ∇_x f = root ∇_z f; averaged over targets of unit norm.
     """
     X = _some(model.X)
-    squares = np.zeros(X.shape[1])
-    for units in _gradients(model, X, scale, backend):
+    squares, n_rows = np.zeros(X.shape[1]), 0
+    for units in _gradients(model, X, scale, backend, ended):
         squares += (scaled(units, root) ** 2).sum(axis=(0, 1))
-    return np.sqrt(squares / max(1, len(X)))
+        n_rows += len(units)
+    return np.sqrt(squares / n_rows)
 
 
-def _outer_product(model: AnySum, X: np.ndarray, scale: np.ndarray, backend: Backend) -> np.ndarray:
-    product = np.zeros(2 * X.shape[1:])
-    for units in _gradients(model, X, scale, backend):
+def _outer_product(
+    model: AnySum,
+    X: np.ndarray,
+    scale: np.ndarray,
+    backend: Backend,
+    ended: Callable[[], bool] = lambda: False,
+) -> np.ndarray:
+    product, n_rows = np.zeros(2 * X.shape[1:]), 0
+    for units in _gradients(model, X, scale, backend, ended):
         product += np.tensordot(units, units, ((0, 1), (0, 1)))
-    return product / len(X)
+        n_rows += len(units)
+    return product / n_rows
 
 
 def _gradients(
-    model: AnySum, X: np.ndarray, scale: np.ndarray, backend: Backend
+    model: AnySum,
+    X: np.ndarray,
+    scale: np.ndarray,
+    backend: Backend,
+    ended: Callable[[], bool],
 ) -> Iterator[np.ndarray]:
     """Gradients (b, k, d) at blocks of rows, each target divided by its scale (k,)."""
     units = np.where(scale > 0, scale, np.inf)
-    width = _COPIES * 8 * X.shape[1] * len(scale)
-    for block in row_blocks(len(X), rows_within(min(backend.budget, _LARGEST_BLOCK), width)):
-        gradient = model.gradient(X[block], backend=backend)
+    entries = min(_ENTRIES, backend.budget // (8 * _COPIES))
+    n_blocks = len(row_blocks(len(X), rows_within(entries, X.shape[1] * len(scale))))
+    for i in range(n_blocks):
+        gradient = model.gradient(X[i::n_blocks], backend=backend)  # spread over all rows
         yield (gradient.astype(np.float64) / units).swapaxes(1, 2)
+        if ended():
+            return
 
 
 def _some(X: np.ndarray) -> np.ndarray:

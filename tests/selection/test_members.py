@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall.metric import scaled
 from bandfall.selection import members as members_module
+from bandfall.selection import pace as pace_module
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.members import default_choice, fit_members
 from bandfall.selection.parts import TOLERANCE, Rows
@@ -86,9 +87,9 @@ def test_what_final_fits_will_take_is_measured_where_it_may_be_long(monkeypatch)
     assert members_module.expected_seconds(rows, 4) == 0.0
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 30)
     ticks = iter(range(100))
-    monkeypatch.setattr(members_module, "clock", lambda: next(ticks))  # a second a product
-    n_bandwidths, n_products = members_module._USUAL_PATH
-    expected = 4 * 2**2 * (n_bandwidths + n_products)
+    monkeypatch.setattr(pace_module, "clock", lambda: next(ticks))  # a second a product
+    n_bandwidths, n_products = pace_module._USUAL_PATH
+    expected = 4 * 2**2 * (1 + n_bandwidths + n_products)  # distances, then products
     assert members_module.expected_seconds(rows, 4) == expected
 
 

@@ -12,7 +12,7 @@ from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.operators.base import group_rows
 from bandfall.schedules import MinimumSpeed
-from bandfall.selection import jobs, tuning
+from bandfall.selection import tuning
 from bandfall.selection.candidates import (
     FAMILIES,
     SPEEDS,
@@ -23,7 +23,6 @@ from bandfall.selection.candidates import (
     Trial,
 )
 from bandfall.selection.held_out import Outcome, run_parts
-from bandfall.selection.jobs import parallel_map
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows, search_stages
 from bandfall.selection.tuning import Search, tune
@@ -224,9 +223,9 @@ def test_finalists_do_not_learn_a_metric_twice(monkeypatch):
     learned = []
     learn = Part.learn
 
-    def counted(part, scout, ladder, speed):
+    def counted(part, scout, *arguments):
         learned.append((id(part), scout.candidate.encoding, scout.candidate.n_rounds))
-        learn(part, scout, ladder, speed)
+        learn(part, scout, *arguments)
 
     monkeypatch.setattr(Part, "learn", counted)
     rows = rows_of(d=4, encodings=("standard", "curved"))
@@ -448,22 +447,6 @@ def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
         ((part,),) = search_stages(rows, ONE_RUNG, np.random.RandomState(seed))
         assert min(len(part), len(part.held_out)) > 0
         assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
-
-
-def test_work_is_shared_where_that_pays(monkeypatch):
-    asked = []
-    real = jobs.ThreadPoolExecutor
-
-    def pool(n_jobs, **options):
-        asked.append(n_jobs)
-        return real(n_jobs, **options)
-
-    monkeypatch.setattr(jobs, "ThreadPoolExecutor", pool)
-    monkeypatch.setattr(jobs, "n_threads", lambda: 7)
-    tasks = list(range(8))
-    for n_rows, n_jobs in ((10, None), (1000, None), (10**6, None), (10, 3)):
-        assert parallel_map(lambda x: x + 1, tasks, n_rows=n_rows, n_jobs=n_jobs) == [*tasks[1:], 8]
-    assert asked == [7, 3]
 
 
 def test_the_standard_search_needs_no_settings():

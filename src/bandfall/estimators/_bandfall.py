@@ -39,9 +39,9 @@ class BandfallRegressor(IntervalRegressor):
     search_rows : int, default=15000
         Maximum number of rows that candidates are trained on. The chosen ones get all rows.
     max_seconds : float > 0, optional
-        Time limit for the whole fit: the search ends while there is time for the final fits. If
-        there is not enough for all of them, `given_up_` says what was left out. The first trials
-        and a final fit of 2,000 rows are always made, however long they take.
+        Time limit for the whole fit, kept to about a second, or a fifth where that is longer.
+        What there is no time for is left out: rows, encodings, trials, members; `given_up_` says
+        what. Limits below half a second count as half a second.
     missing : str or list of str, optional
         Words that stand for a missing value in columns of text. The usual ones ("n/a", "?"), and
         a few words among many numbers, are found without.

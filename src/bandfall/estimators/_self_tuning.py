@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -15,7 +15,6 @@ from sklearn.utils import check_random_state
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
 from bandfall.encoding import Table, TableEncoder, encode_all, prepare_table
-from bandfall.encoding.steps import steps_for
 from bandfall.estimators._arrays import InKindMixin
 from bandfall.estimators._base import SaveMixin
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
@@ -25,6 +24,7 @@ from bandfall.estimators._html import MembersHTMLMixin
 from bandfall.estimators._progress import Progress
 from bandfall.estimators._reading import Story
 from bandfall.estimators._tables import TableInputMixin
+from bandfall.estimators._views import ENCODINGS, affordable_rows, encoded_views
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel
 from bandfall.metric import scaled, slopes
@@ -35,20 +35,13 @@ from bandfall.selection.deadline import AFTERWARDS, Deadline
 from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
-from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
 from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
 
-# "target" where there is a category that a mean target can stand for.
-ENCODINGS: dict[str, dict[str, Any]] = {
-    "standard": {},
-    "steps": {"numbers": "steps"},
-    "quantile": {"numbers": "quantile"},
-    "target": {"categories": "target"},
-}
 # From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
 _FEWEST = 4  # rows to choose by
+_SHORTEST = 0.5  # seconds: in less there is no model worth having
 
 
 class SelfTuning(
@@ -131,13 +124,16 @@ class SelfTuning(
         """
         self._validate_params()
         kernels = chosen_kernels(self.kernels)
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
         reports = Reports(self, X, y)
         progress = Progress(reports, self.verbose, self._measure, deadline)
         table, y, weights, groups = self._training_table(X, y, sample_weight, groups)
         # Throughout: idle BLAS threads busy-wait.
         with blas_threads_for(len(y)), Interrupt(deadline.end), progress:
-            rows = self._rows(table, y, weights, groups)
+            some = affordable_rows(table, deadline)
+            if some is not None:
+                table, y, weights, groups = self._only(some, table, y, weights, groups)
+            rows = self._rows(table, y, weights, groups, deadline)
             fewest = _FEWEST if groups is None else 2
             self._choose_and_fit(rows, kernels, fewest, deadline, progress)
         progress.ended(self.given_up_)
@@ -171,9 +167,9 @@ class SelfTuning(
         self.members_, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
         self.given_up_ = deadline.given_up
         with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
-            self._summarise(rows, tuned)
+            self._summarise(rows, tuned, deadline)
 
-    def _summarise(self, rows: Rows, tuned: Tuned) -> None:
+    def _summarise(self, rows: Rows, tuned: Tuned, deadline: Deadline) -> None:
         """Keep what was found beside the members."""
         used = {member.candidate.encoding for member in self.members_}
         self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
@@ -181,7 +177,7 @@ class SelfTuning(
         self.held_out_rows_ = self._numbers_given(tuned.held_out)
         self.selection_ = trial_table(tuned.trials)
         self._keep_evidence(rows, tuned)
-        self.feature_importances_ = self._importances(rows)
+        self.feature_importances_ = self._importances(rows, partial(getattr, deadline, "over"))
 
     @property
     def path_(self) -> Path:
@@ -237,25 +233,12 @@ class SelfTuning(
         """
         return self._novelty(self._encoded(self._new_table(X)))
 
-    def _rows(self, table: Table, y: Any, weights: Any, groups: Any) -> Rows:
+    def _rows(self, table: Table, y: Any, weights: Any, groups: Any, deadline: Deadline) -> Rows:
         """What the search sees: encoded columns, and columns of the target of zero mean."""
         dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
         evidence = None if weights is None else evidence_weights(weights)
         codes, table = self._codes(y, evidence), prepare_table(table, missing=self.missing)
-        n_steps = steps_for(len(y), self.n_features_in_)
-        self.encoders_ = {}
-        views: dict[str, Encoded] = {}
-        for name, settings in ENCODINGS.items():
-            encoder = TableEncoder(**settings, n_steps=n_steps)
-            Z = encoder.fit_transform(table, codes, evidence, dtype, warn=False)
-            order = order_by_content(Z)
-            view = Encoded(Z, order)
-            if encoder.uses_target:
-                views[name] = TargetEncoded(encoder, table, codes, evidence, Z, order)
-            elif not any(np.array_equal(view.Z, other.Z) for other in views.values()):
-                views[name] = view
-            if name in views:
-                self.encoders_[name] = encoder
+        self.encoders_, views = encoded_views(table, codes, evidence, dtype, deadline)
         if groups is None:
             # New rows repeat old ones as often as old ones repeat each other.
             groups = np.arange(len(y))
@@ -312,12 +295,14 @@ class SelfTuning(
         rows = scaled(columns[member.candidate.encoding], member.root)
         return member.path.evaluate(rows, backend=self._backend(len(member.path.X)))
 
-    def _importances(self, rows: Rows) -> np.ndarray:
+    def _importances(self, rows: Rows, ended: Callable[[], bool]) -> np.ndarray:
         shares = np.zeros(self.n_features_in_)
         for member in self.members_:
             encoding = member.candidate.encoding
             path = member.path
-            steepness = slopes(path.model, path.scale, member.root, backend=rows.backend)
+            steepness = slopes(
+                path.model, path.scale, member.root, backend=rows.backend, ended=ended
+            )
             view = rows.views[encoding]
             Z, _ = view.columns(np.arange(len(rows)), np.arange(0))
             variances = Z.var(axis=0, dtype=np.float64)[view.places]

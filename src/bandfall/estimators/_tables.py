@@ -60,6 +60,15 @@ class TableInputMixin:
         weights = training_weights(weights[used])
         return table.take(used), y[used], weights, group_numbers(groups)
 
+    def _only(
+        self, rows: np.ndarray, table: Table, y: np.ndarray, weights: Any, groups: Any
+    ) -> tuple[Table, np.ndarray, Any, Any]:
+        """The training table with some of its rows; the others do not count."""
+        self._used_rows = rows if self._used_rows is None else self._used_rows[rows]
+        weights = None if weights is None else training_weights(weights[rows])
+        groups = None if groups is None else group_numbers(groups[rows])
+        return table.take(rows), y[rows], weights, groups
+
     def _row_weights(self, sample_weight: Any, y: Any) -> Any:
         """How much rows count, shape (n,), or None where all count alike."""
         if sample_weight is None:

@@ -14,7 +14,7 @@ clock = time.monotonic
 PATH = 0.5  # of what a ladder of speeds takes: what one path takes at most
 AFTERWARDS = 0.25  # ladders: importances and intervals, after the final fits
 _LARGEST_SHARE = 2 / 3  # of all time, that is kept for the final fits
-_FEW_ROWS = 2000  # up to here final fits take all rows: they are quick, and each row counts
+_FEW_ROWS = 200  # a final fit of so many rows is always made
 
 
 class Deadline:
@@ -69,6 +69,16 @@ class Deadline:
         """Whether only what the final fits will take is left."""
         return self._search_left <= 0.0
 
+    @property
+    def search_ended(self) -> bool:
+        """Whether training for the search is to stop where it is."""
+        return self.interrupted or self.search_over
+
+    @property
+    def over(self) -> bool:
+        """Whether all time has passed."""
+        return self.left <= 0.0
+
     def end(self) -> None:
         """End now (interrupted)."""
         self.interrupted = True
@@ -90,21 +100,24 @@ class Deadline:
         self.learn(n_rows, n_ladders, clock() - start)
 
     def learn(self, n_rows: int, n_ladders: float, seconds: float) -> None:
-        """Learn the pace from what is known otherwise."""
+        """Learn the pace from what is done over about so many rows."""
         self._spent.append((n_rows, n_ladders * n_rows**2, seconds))
+
+    def measured(self, n_rows: int, n_ladders: float, seconds: float) -> None:
+        """Set the pace of what is to come, in place of all that was learned before."""
+        self._spent = [(n_rows, n_ladders * n_rows**2, seconds)]
 
     def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
         """Seconds, 0 where nothing is known yet."""
         return self._pace * n_ladders * n_rows**2
 
     def affordable_rows(self, n_rows: int, n_ladders: float = 1.0) -> int:
-        """How many of the rows there is time to fit; at least as many as were searched on."""
+        """How many of the rows there is time to fit, a few at least."""
         needed = self.estimate(n_rows, n_ladders)
         if needed <= self.left:
             return n_rows
-        seen = max((rows for rows, _, _ in self._spent), default=0)
         share = math.sqrt(max(self.left, 0.0) / needed)
-        return min(n_rows, max(int(share * n_rows), seen, _FEW_ROWS))
+        return min(n_rows, max(int(share * n_rows), _FEW_ROWS))
 
     def give_up(self, what: str) -> None:
         """Keep what was given up; once is enough."""
@@ -115,7 +128,9 @@ class Deadline:
     def _search_left(self) -> float:
         if not self.bounded:
             return math.inf
-        kept = min(self._pace * self._reserved, _LARGEST_SHARE * self._seconds)
+        kept = _LARGEST_SHARE * self._seconds
+        if self._spent or not self._reserved:
+            kept = min(self._pace * self._reserved, kept)
         return self.left - kept
 
     @property

@@ -41,7 +41,7 @@ def run_parts(
 ) -> list[Outcome]:
     """Train at several speeds on every part, each as long as the judge sees it get better."""
     held_out = HeldOut(parts, request, judge, ended)
-    ladders = train_parts(parts, request, held_out)
+    ladders = train_parts(parts, request, held_out, ended)
     return [
         Outcome(ladder, np.stack(predictions), np.array(losses))
         for ladder, predictions, losses in zip(

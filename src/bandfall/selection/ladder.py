@@ -90,6 +90,7 @@ def train_ladders(
     tolerance: float,
     max_dimension: int,
     watch: Watch | None = None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> list[Ladder]:
     """Train a path for each speed on each of several sets of rows, all of them in step.
 
@@ -109,13 +110,16 @@ def train_ladders(
         As in `Stopping` and `Flow`.
     watch : Watch, optional
         Asked after every pass.
+    ended : callable () -> bool
+        Asked after every product; True ends all paths where they are.
     """
     n_outputs = targets[0].shape[1]
     together = _Together.of(operators, len(speeds) * n_outputs)
     target = np.zeros((together.n_rows, len(operators) * len(speeds) * n_outputs))
     for one, columns in zip(targets, together.columns, strict=True):
         target[: len(one), columns] = np.tile(one, (1, len(speeds)))
-    climb = _Climb(together, target, np.tile(speeds, len(operators)), max_r2, tolerance)
+    all_speeds = np.tile(speeds, len(operators))
+    climb = _Climb(together, target, all_speeds, max_r2, tolerance, ended)
 
     def split(blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
         stacked = np.array(blocks, dtype=together.dtype).reshape(len(blocks), *target.shape)
@@ -132,7 +136,7 @@ def train_ladders(
     bandwidth = start = together.max_distance()
     while not climb.finished.all():
         moved = climb.train(bandwidth, max_dimension, bandwidth < start, turned)
-        if bandwidth == 0.0:
+        if bandwidth == 0.0 or ended():
             break
         bandwidth /= 1.0 + shrink
         if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
@@ -206,7 +210,9 @@ class _Climb:
         speeds: np.ndarray,
         max_r2: float,
         tolerance: float,
+        ended: Callable[[], bool],
     ):
+        self._ended = ended
         self._operator = operator
         self._speeds = speeds
         self._n_outputs = target.shape[1] // len(speeds)
@@ -276,7 +282,7 @@ class _Climb:
     ) -> tuple[np.ndarray, np.ndarray]:
         """How long each path trains now, and whether that is all this bandwidth gives it."""
         while True:
-            full = space.exhausted or space.dimension >= space.max_dimension
+            full = space.exhausted or space.dimension >= space.max_dimension or self._ended()
             if full or space.dimension in _CHECKED:
                 space.diagonalise()
                 rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)

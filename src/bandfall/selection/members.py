@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bandfall.backends import operator_over
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent.recorder import Watcher
 from bandfall.metric import scaled
-from bandfall.operators.symmetric import symmetric_bytes
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
-from bandfall.selection.deadline import PATH, Deadline, clock
+from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.logistic import log_loss_target, with_log_loss
+from bandfall.selection.pace import PathSeconds
 from bandfall.selection.parts import (
     MAX_DIMENSION,
     SHRINK,
@@ -31,7 +30,8 @@ from bandfall.selection.work import FINAL_FITS
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
 _PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
-_USUAL_PATH = (15, 550)  # bandwidths and products
+_GRACE = 0.5  # seconds after its time in which a final fit may still get better
+_QUICK_ROWS = 1000  # to measure with, where there is little time
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
 # Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
 _LEFT = 0.03
@@ -127,43 +127,31 @@ def expected_seconds(rows: Rows, n_members: int) -> float:
     if len(rows) <= _PROBED_ROWS:
         return 0.0
     growth = (len(rows) / _PROBED_ROWS) ** 2
-    paths = [_seconds_of_a_path(rows, Candidate(encoding), _PROBED_ROWS) for encoding in rows.views]
+    paths = [
+        PathSeconds.measured(rows, Candidate(encoding), _PROBED_ROWS).of(len(rows))
+        for encoding in rows.views
+    ]
     return n_members * growth * float(np.mean(paths))
 
 
 def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
     """Numbers of the rows that the heaviest member is in time with."""
-    if deadline.bounded and len(rows) > _PROBED_ROWS:
-        heaviest = tuned.members[0][0].candidate
-        seconds = _seconds_of_a_path(rows, heaviest, _PROBED_ROWS)
-        deadline.learn(_PROBED_ROWS, PATH, seconds)
-    n = deadline.affordable_rows(len(rows), PATH)
+    n_rows = len(rows)
+    if deadline.interrupted:  # final fits of so few rows take seconds
+        n = min(len(rows), _PROBED_ROWS)
+    else:
+        if deadline.bounded:
+            n_probed = min(len(rows), _QUICK_ROWS)
+            path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed)
+            deadline.measured(n_probed, PATH, path.anew)
+            if deadline.affordable_rows(len(rows), PATH) <= path.most_kept:  # which are quicker
+                deadline.measured(n_probed, PATH, path.kept)
+                n_rows = min(len(rows), path.most_kept)
+        n = deadline.affordable_rows(n_rows, PATH)
     if n == len(rows):
         return np.arange(n)
     deadline.give_up(f"trained on {n:,} of {len(rows):,} rows")
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
-
-
-def _seconds_of_a_path(rows: Rows, candidate: Candidate, n_rows: int) -> float:
-    """What a path over some rows would take at the pace of all: two products tell.
-
-    A search is no measure of it. Its paths end where they get worse, and its matrices are kept,
-    where those of all rows may have to be evaluated anew for every product.
-    """
-    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
-    X, _ = rows.views[candidate.encoding].columns(some, np.arange(0))
-    with operator_over(rows.backend, X, candidate.kernel) as operator:
-        bandwidth, column = operator.max_distance(), operator.array(rows.y[some, :1])
-        with rows.backend.threads(n_rows):
-            operator.numpy(operator.product(bandwidth, column))  # whatever is done only once
-            start = clock()
-            operator.numpy(operator.product(0.5 * bandwidth, column))
-            evaluated = clock() - start
-            operator.numpy(operator.product(0.5 * bandwidth, column))
-            repeated = clock() - start - evaluated
-    kept = symmetric_bytes(len(rows), X.dtype) <= rows.backend.budget
-    n_bandwidths, n_products = _USUAL_PATH
-    return n_bandwidths * evaluated + n_products * (repeated if kept else evaluated)
 
 
 def _fitted_elsewhere(
@@ -208,10 +196,11 @@ def _fit_member(
 ) -> tuple[np.ndarray, Path]:
     """Metric and path over the training rows of a part, for columns as the encoder gives them."""
     # Few rows are never long; a path that is cut off at once would be no model at all.
-    watched = len(part) > _PROBED_ROWS
+    timed = deadline.bounded and not deadline.interrupted
+    watched = timed or len(part) > _PROBED_ROWS
 
     def fit(X: np.ndarray) -> Path:
-        watcher = (lambda _: deadline.left <= 0.0 or interrupted()) if watched else None
+        watcher = (lambda _: deadline.left <= -_GRACE or interrupted()) if watched else None
         return fit_member_path(rows, part.train, X, trial, watcher)
 
     candidate = trial.candidate

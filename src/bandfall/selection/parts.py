@@ -139,7 +139,13 @@ class Part:
         coefficients = ladder.coefficients * self.to_units(ladder.coefficients.dtype)
         return replace(ladder, coefficients=coefficients)
 
-    def learn(self, scout: Trial, ladder: Ladder, speed: int) -> None:
+    def learn(
+        self,
+        scout: Trial,
+        ladder: Ladder,
+        speed: int,
+        ended: Callable[[], bool] = lambda: False,
+    ) -> None:
         """The metric of one more round, from the gradients of the scout's path at its stop."""
         kernel, key = scout.candidate.kernel, scout.candidate.metric
         X, _ = self.scaled_rows(key)
@@ -147,7 +153,12 @@ class Part:
         path = _kernel_sum(X, kernel, *ladder.until(speed, n_stops))
         with self.backend.threads(len(X)):
             root = learned_root(
-                path, self.scale, self.root(key), diagonal=not key.mixes, backend=self.backend
+                path,
+                self.scale,
+                self.root(key),
+                diagonal=not key.mixes,
+                backend=self.backend,
+                ended=ended,
             )
         self.roots[key.after(key.n_rounds + 1)] = root
 
@@ -182,7 +193,10 @@ def _kernel_sum(
 
 
 def train_parts(
-    parts: Sequence[Part], request: Request, watch: Watch | None = None
+    parts: Sequence[Part],
+    request: Request,
+    watch: Watch | None = None,
+    ended: Callable[[], bool] = lambda: False,
 ) -> list[Ladder]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
     with parts[0].backend.threads(max(map(len, parts))), ExitStack() as held:
@@ -195,6 +209,7 @@ def train_parts(
             tolerance=TOLERANCE,
             max_dimension=MAX_DIMENSION,
             watch=watch,
+            ended=ended,
         )
         return [part.in_units(ladder) for part, ladder in zip(parts, ladders, strict=True)]
 

@@ -52,7 +52,6 @@ class LocalTrainer:
     """
 
     elsewhere = False
-    ladders = staticmethod(train_parts)
 
     def __init__(
         self, parts: Sequence[Part], judge: Judge, ended: Callable[[], bool] = lambda: False
@@ -63,6 +62,10 @@ class LocalTrainer:
         """See `Trainer.outcomes`."""
         for one in requests:
             yield run_parts(self._parts, one, self._judge, self._ended)
+
+    def ladders(self, parts: Sequence[Part], request: Request) -> list[Ladder]:
+        """See `Trainer.ladders`."""
+        return train_parts(parts, request, ended=self._ended)
 
 
 class RemoteTrainer:

@@ -35,6 +35,7 @@ from bandfall.selection.candidates import (
 from bandfall.selection.deadline import AFTERWARDS, PATH, Deadline
 from bandfall.selection.held_out import Outcome
 from bandfall.selection.jobs import parallel_map
+from bandfall.selection.pace import affordable_budget
 from bandfall.selection.parts import Part, Rows, common_root, learn_metrics, search_stages
 from bandfall.selection.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
@@ -153,10 +154,11 @@ def tune(
         families = default_families(list(rows.views))
     else:
         families = [Family(one, get_kernel(k)) for one in rows.views for k in kernels]
+    budget = affordable_budget(rows, families[0].kernel, budget, deadline)
     deadline.reserve(len(rows), PATH * budget.n_members)
     stages = search_stages(rows, budget, random)
     _expect(deadline, rows, stages, families, budget)
-    ended = partial(getattr, deadline, "interrupted")
+    ended = partial(getattr, deadline, "search_ended")
     search, found = None, Found()
     finalists: list[Trial] = []
     for number, parts in enumerate(stages):
@@ -266,6 +268,7 @@ class Search:
         self._trainer = trainer or LocalTrainer(parts, judge)
         self.over = False
         self._interrupted = interrupted
+        self._ended = partial(getattr, deadline, "search_ended") if deadline else lambda: False
         self._deadline = deadline or Deadline()
         self._y = np.concatenate([part.y for part in parts])
         self._weights = _joined_weights(parts)
@@ -316,7 +319,7 @@ class Search:
                 with self._task(stage, n_ladders / len(starts)):
                     learn_metrics(self.parts, start.metric, scouts, self._trainer.ladders)
                     self._take(found, start, self._trainer.outcomes([start]))
-        return Found() if self._deadline.interrupted else found  # cut off: no fair comparison
+        return Found() if self._deadline.search_ended else found  # cut off: no fair comparison
 
     def _rounds(
         self,
@@ -366,7 +369,7 @@ class Search:
             if flat or enough or n_rounds == budget.max_rounds:
                 break
             for part, outcome in zip(self.parts, outcomes, strict=True):
-                part.learn(scout, outcome.ladder, speed)
+                part.learn(scout, outcome.ladder, speed, self._ended)
         if stage[0] == SEARCH:
             self._deadline.work.expect(SEARCH, 0.0, part=stage[1])
         return found

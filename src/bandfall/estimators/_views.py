@@ -1,0 +1,84 @@
+"""A training table under all encodings, or under those that there is time for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bandfall.encoding import Table, TableEncoder, prepare_table
+from bandfall.encoding.steps import steps_for
+from bandfall.selection.deadline import Deadline, clock
+from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+
+# "target" where there is a category that a mean target can stand for.
+ENCODINGS: dict[str, dict[str, Any]] = {
+    "standard": {},
+    "steps": {"numbers": "steps"},
+    "quantile": {"numbers": "quantile"},
+    "target": {"categories": "target"},
+}
+_USUAL = {"standard": 1.0, "steps": 9.0, "quantile": 4.0, "target": 1.0}  # seconds, relative
+_SHARE = 0.2  # of the time left, for encoding
+_PROBED_ROWS = 100, 400
+_FEWEST_ROWS = 500
+
+
+def affordable_rows(table: Table, deadline: Deadline) -> np.ndarray | None:
+    """Numbers of the rows that can be encoded in a fifth of the time; None for all."""
+    n = len(table)
+    if not deadline.bounded or n <= _FEWEST_ROWS:
+        return None
+    few, more = (_seconds(table, n_rows) for n_rows in _PROBED_ROWS)
+    growth = max(more - few, 0.0) / (_PROBED_ROWS[1] - _PROBED_ROWS[0])
+    seconds = sum(_USUAL.values()) * (more + growth * (n - _PROBED_ROWS[1]))
+    allowed = _SHARE * max(deadline.left, 0.0)
+    if seconds <= allowed:
+        return None
+    kept = max(_FEWEST_ROWS, int(n * allowed / seconds))
+    deadline.give_up(f"used {kept:,} of {n:,} rows")
+    return np.sort(np.random.RandomState(0).permutation(n)[:kept])
+
+
+def _seconds(table: Table, n_rows: int) -> float:
+    """What the plain encoding of some rows takes."""
+    some = table.take(np.linspace(0, len(table) - 1, n_rows).astype(int))
+    start = clock()
+    TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
+    return clock() - start
+
+
+def encoded_views(
+    table: Table,
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+    dtype: np.dtype,
+    deadline: Deadline,
+) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
+    """Encoders and encoded rows of a prepared table, by name, equal ones once.
+
+    The plain columns are always there; others, if they can be encoded in a fifth of the time left.
+    """
+    n_steps = steps_for(len(table), table.width)
+    encoders: dict[str, TableEncoder] = {}
+    views: dict[str, Encoded] = {}
+    unit = 0.0
+    for name, settings in ENCODINGS.items():
+        if name == "target" and all(one.kind != "category" for one in table.readings):
+            continue
+        if deadline.bounded and _USUAL[name] * unit > _SHARE * max(deadline.left, 0.0):
+            deadline.give_up(f"the encoding {name!r} was not tried")
+            continue
+        start = clock()
+        encoder = TableEncoder(**settings, n_steps=n_steps)
+        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
+        order = order_by_content(Z)
+        view = Encoded(Z, order)
+        if encoder.uses_target:
+            views[name] = TargetEncoded(encoder, table, codes, weights, Z, order)
+        elif not any(np.array_equal(view.Z, other.Z) for other in views.values()):
+            views[name] = view
+        if name in views:
+            encoders[name] = encoder
+        unit = max(unit, (clock() - start) / _USUAL[name])
+    return encoders, views

@@ -1,0 +1,108 @@
+"""How long training will take, measured with a few products."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bandfall.backends import operator_over
+from bandfall.kernels import Kernel
+from bandfall.operators.symmetric import symmetric_bytes
+from bandfall.selection.candidates import Budget, Candidate
+from bandfall.selection.deadline import Deadline, clock
+from bandfall.selection.parts import Rows
+
+_PROBED_ROWS = 1000
+_USUAL_PATH = (15, 550)  # bandwidths and products
+_USUAL_LADDER = (15, 150)  # of all speeds side by side
+_ENOUGH = 2.0  # seconds, to measure well
+_N_SPEEDS = 7
+_FIRST_SHARE = 0.1  # of all time, for the first ladder of speeds
+_FEWEST_ROWS = 100  # to search on, however little time there is
+
+
+@dataclass(frozen=True)
+class PathSeconds:
+    """What a path over some rows takes.
+
+    A search is no measure of it: its paths end where they get worse, and its matrices are kept.
+
+    Attributes
+    ----------
+    kept : float
+        Seconds if the kernel matrix is kept from product to product.
+    anew : float
+        Seconds if it is evaluated anew for every product.
+    most_kept : int
+        Number of rows up to which it is kept.
+    """
+
+    kept: float
+    anew: float
+    most_kept: int
+
+    @classmethod
+    def measured(cls, rows: Rows, candidate: Candidate, n_rows: int) -> PathSeconds:
+        """With a few products over so many of the rows."""
+        once, evaluated, repeated = _seconds(rows, candidate.encoding, candidate.kernel, n_rows, 1)
+        n_bandwidths, n_products = _USUAL_PATH
+        first = np.arange(1)
+        dtype = rows.views[candidate.encoding].columns(first, first)[0].dtype
+        most = math.isqrt(rows.backend.budget // dtype.itemsize)
+        while symmetric_bytes(most, dtype) > rows.backend.budget:
+            most -= 1
+        return cls(
+            once + n_bandwidths * evaluated + n_products * repeated,
+            once + (n_bandwidths + n_products) * evaluated,
+            most,
+        )
+
+    def of(self, n_rows: int) -> float:
+        """At the pace of a path over as many rows as this."""
+        return self.kept if n_rows <= self.most_kept else self.anew
+
+
+def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Deadline) -> Budget:
+    """The budget of a search with so few rows that its first ladder takes a tenth of all time."""
+    if not deadline.bounded:
+        return budget
+    wanted = min(len(rows), budget.stage_rows[0])
+    n_rows = min(wanted, _PROBED_ROWS if deadline.left > _ENOUGH else _PROBED_ROWS // 2)
+    once, evaluated, repeated = _seconds(rows, next(iter(rows.views)), kernel, n_rows, _N_SPEEDS)
+    n_bandwidths, n_products = _USUAL_LADDER
+    needed = once + n_bandwidths * evaluated + n_products * repeated
+    needed *= (wanted / n_rows) ** 2
+    allowed = _FIRST_SHARE * max(deadline.left, 0.0)
+    if needed <= allowed:
+        return budget
+    n_first = max(_FEWEST_ROWS, int(wanted * math.sqrt(allowed / needed)))
+    if n_first >= wanted:
+        return budget
+    deadline.give_up(f"searched on {n_first:,} rows in place of {wanted:,}")
+    return replace(
+        budget,
+        stage_rows=(n_first, min(budget.stage_rows[-1], 2 * n_first)),
+        held_out_rows=min(budget.held_out_rows, n_first),
+        fold_rows=0,
+    )
+
+
+def _seconds(
+    rows: Rows, encoding: str, kernel: Kernel, n_rows: int, n_speeds: int
+) -> tuple[float, float, float]:
+    """Of what is done only once, of a product at a new bandwidth, and of one more there."""
+    some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
+    X, _ = rows.views[encoding].columns(some, np.arange(0))
+    times = [clock()]
+    n_columns = n_speeds * rows.y.shape[1]
+    with operator_over(rows.backend, X, kernel, n_columns=n_columns) as operator:
+        bandwidth = operator.max_distance()
+        columns = operator.array(np.tile(rows.y[some], (1, n_speeds)))
+        with rows.backend.threads(n_rows):
+            for fraction in (1.0, 0.5, 0.5):
+                operator.numpy(operator.product(fraction * bandwidth, columns))
+                times.append(clock())
+    once, evaluated, repeated = np.diff(times)
+    return float(once), float(evaluated), float(repeated)

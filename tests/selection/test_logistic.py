@@ -171,3 +171,13 @@ def test_many_rows_keep_squared_error(monkeypatch, always):
     monkeypatch.setattr(class_loss, "MAX_ROWS", 50)
     X, y = make_moons(80, noise=0.2, random_state=0)
     assert BandfallClassifier(**FAST).fit(X, y).best_params_["penalty"] == 0
+
+
+def test_few_rows_choose_among_few_kernels(monkeypatch):
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    few = {"gaussian", "matern12"}
+    assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) == few
+    chosen = BandfallClassifier(kernels=("cauchy",), max_rounds=0).fit(X, y)
+    assert set(chosen.selection_["kernel"]) == {"cauchy"}
+    monkeypatch.setattr(class_loss, "_FEW_ROWS", 40)
+    assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) - few

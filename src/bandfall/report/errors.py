@@ -9,7 +9,7 @@ import numpy as np
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report.columns import is_number
 from bandfall.report.findings import LEVEL, Findings
-from bandfall.report.layout import cell, figure, grid, section, sortable_table
+from bandfall.report.layout import cell, diagonal, figure, grid, section, sortable_table
 from bandfall.report.scores import Classes, confusion, decimals, reliability, row_losses
 
 MAX_DOTS = 600
@@ -26,7 +26,7 @@ def error_sections(findings: Findings, target: str) -> list[str]:
         return [
             _calibration(findings, findings.outputs[known], findings.scored.y[known]),
             _confusion(findings, findings.measure.classes),
-            _largest_errors(findings, target),
+            section("errors", "Largest errors", "", _worst_table(findings, target)),
         ]
     return [_residuals(findings, target)]
 
@@ -54,11 +54,7 @@ def _residuals(findings: Findings, target: str) -> str:
 def _agreement(findings: Findings, target: str) -> str:
     y, predictions = findings.scored.y, findings.predictions
     few = np.linspace(0, len(y) - 1, min(len(y), MAX_DOTS)).astype(int)
-    axis = Axis.around("", y[few], predictions[few])
-    chart = Chart(
-        Axis("prediction", axis.low, axis.high), Axis(target, axis.low, axis.high), "agreement"
-    )
-    chart.line([axis.low, axis.high], [axis.low, axis.high], "truth dashed")
+    chart = diagonal("prediction", target, y[few], predictions[few])
     tips = [
         f"row {findings.row_numbers[i]}\npredicted {number(predictions[i])}\nwas {number(y[i])}"
         for i in few
@@ -129,18 +125,12 @@ def _tenths(y: np.ndarray, predictions: np.ndarray) -> str:
     groups = np.array_split(np.argsort(predictions, kind="stable"), n_groups)
     xs = [float(predictions[g].mean()) for g in groups]
     ys = [float(y[g].mean()) for g in groups]
-    axis = Axis.around("", xs, ys)
-    chart = Chart(
-        Axis("mean prediction of a tenth", axis.low, axis.high),
-        Axis("mean target of that tenth", axis.low, axis.high),
-        "calibration",
-    )
-    chart.line([axis.low, axis.high], [axis.low, axis.high], "truth dashed").line(xs, ys, "a")
+    chart = diagonal("mean prediction of a tenth", "mean target of that tenth", xs, ys)
     tips = [
         f"{len(g):,} rows\nmean prediction {number(a)}\nmean target {number(b)}"
         for g, a, b in zip(groups, xs, ys, strict=True)
     ]
-    chart.dots(xs, ys, "a solid", tips=tips, radius=4)
+    chart.line(xs, ys, "a").dots(xs, ys, "a solid", tips=tips, radius=4)
     return figure(
         chart.svg(),
         "Are high predictions high enough, low ones low enough?",
@@ -156,11 +146,7 @@ def _coverage(residuals: np.ndarray) -> str:
     if not len(checked):
         return ""
     covered = [float(np.mean(checked <= np.quantile(fitted, level))) for level in levels]
-    chart = Chart(
-        Axis("claimed share", 0.0, 1.0), Axis("share within the interval", 0.0, 1.0), "coverage"
-    )
-    chart.line([0, 1], [0, 1], "truth dashed")
-    chart.line(
+    chart = diagonal("claimed share", "share within the interval").line(
         levels, covered, "b", tip=lambda a, b: f"interval for {a:.0%}\nholds {b:.0%} of other rows"
     )
     width = number(float(np.quantile(sizes, LEVEL)))
@@ -182,14 +168,13 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
         asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
         what = "probability of the predicted class"
     bins = reliability(asked, happened)
-    chart = Chart(Axis(what, 0.0, 1.0), Axis("share that came true", 0.0, 1.0), "calibration")
-    chart.line([0, 1], [0, 1], "truth dashed")
     xs, ys = [one.probability for one in bins], [one.share for one in bins]
     tips = [
         f"{one.weight:,.0f} rows\nmean probability {one.probability:.3f}\ncame true {one.share:.3f}"
         for one in bins
     ]
-    chart.line(xs, ys, "a").dots(xs, ys, "a solid", tips=tips, radius=4)
+    chart = diagonal(what, "share that came true").line(xs, ys, "a")
+    chart.dots(xs, ys, "a solid", tips=tips, radius=4)
     body = figure(
         chart.svg(),
         "Do probabilities come true?",
@@ -228,10 +213,6 @@ def _confusion(findings: Findings, names: list[str]) -> str:
     )
     heads = ["class", *names, "share right"]
     return section("confusion", "Confusion", text, sortable_table(heads, rows))
-
-
-def _largest_errors(findings: Findings, target: str) -> str:
-    return section("errors", "Largest errors", "", _worst_table(findings, target))
 
 
 def worst_rows(findings: Findings, n: int) -> list[int]:

@@ -29,76 +29,78 @@ HISTOGRAM_BINS = 12
 
 def data_section(findings: Findings, target: str) -> str:
     """One line per column: range, spread, shape, correlation with a target of numbers."""
-    X, measure = findings.train.X, findings.measure
-    classes = isinstance(measure, Classes)
-    y = None if classes else findings.train.y
-    rows = [
-        _feature_row(name, X.iloc[:, j], y, findings.unused.get(name, ""))
-        for j, name in enumerate(findings.features)
-    ]
-    heads = ["column", "min", "median", "mean", "max", "std. dev.", "correlation"]
+    X, y, measure = findings.train.X, findings.train.y, findings.measure
+    text = f"{len(y):,} training rows. The target is the last line."
+    heads = ["column", "min", "median", "mean", "max", "std. dev."]
     if isinstance(measure, Classes):
-        heads.pop()
-        counts = np.bincount(findings.train.y, minlength=len(measure.labels))
+        counts = np.bincount(y, minlength=len(measure.labels))
         names = ", ".join(f"{n} ({c:,})" for n, c in zip(measure.classes, counts, strict=True))
-        rows.append(_word_row(target, f"target: {names}", counts, 5, "ours"))
-        text = f"{len(findings.train.y):,} training rows. The target is the last line."
+        last = _row(target, [("words", f"target: {names}")], counts, len(heads), "ours")
     else:
-        rows.append(_number_row(target, findings.train.y, None, "ours"))
-        text = (
-            f"{len(findings.train.y):,} training rows. Correlation is with the target, which is "
-            "the last line; a feature with a correlation near zero can still matter."
+        heads.append("correlation")
+        text += (
+            " Correlation is with the target; a feature with a correlation near zero can still "
+            "matter."
         )
-    return section("data", "Data", text, sortable_table(heads, rows, last="distribution"))
+        last = _row(target, [*_statistics(y), ("dim", "target")], _counts(y), len(heads), "ours")
+    rows = []
+    for j, name in enumerate(findings.features):
+        column, unused = X.iloc[:, j], findings.unused.get(name, "")
+        known, values = column.notna().to_numpy(), places(column)
+        if is_number(column) and values is not None and known.any() and not unused:
+            cells = _statistics(values[known])
+            if not measure.classes:
+                cells.append(("", _correlation(values[known], y[known])))
+            rows.append(_row(name, cells, _counts(values[known]), len(heads)))
+        else:
+            words, counts = _words(column, values)
+            words += f"; not used: {unused}" if unused else ""
+            rows.append(_row(name, [("words", words)], counts, len(heads)))
+    return section("data", "Data", text, sortable_table(heads, [*rows, last], last="distribution"))
 
 
-def _feature_row(name: str, column: Any, y: np.ndarray | None, unused: str) -> str:
-    """The line of a feature: statistics of numbers, ranges of times, counts of levels."""
-    known = column.notna().to_numpy()
-    values = places(column)
-    if is_number(column) and known.any() and not unused:
-        assert values is not None
-        return _number_row(name, values[known], None if y is None else y[known], "", y is not None)
-    n_columns = 5 if y is None else 6
-    if values is not None and known.any():
-        words = f"{shown(column.min())} to {shown(column.max())}"
-        counts = np.histogram(values[known], bins=HISTOGRAM_BINS)[0]
-    else:
-        found = column.value_counts()
-        words = f"{len(found):,} different values"
-        if len(found):
-            words += f", most often {shown(found.index[0])} ({found.iloc[0]:,} rows)"
-        counts = found.to_numpy()[:HISTOGRAM_BINS]
-    if not known.all():
-        words += f", missing in {int(np.sum(~known)):,} rows"
-    if unused:
-        words += f"; not used: {unused}"
-    return _word_row(name, words, counts, n_columns)
-
-
-def _word_row(name: str, words: str, counts: np.ndarray, n_columns: int, style: str = "") -> str:
-    bars = sparkline(counts[:HISTOGRAM_BINS], f"{name}: {words}") if len(counts) else ""
-    mark = f' class="{style}"' if style else ""
-    spread = f'<td colspan="{n_columns}" class="dim words">{escape(words)}</td>'
-    return f"<tr{mark}>{cell(name)}{spread}<td>{bars}</td></tr>"
-
-
-def _number_row(
-    name: str, values: np.ndarray, y: np.ndarray | None, style: str, correlated: bool = True
+def _row(
+    name: str, cells: list[tuple[str, Any]], counts: np.ndarray, n_columns: int, style: str = ""
 ) -> str:
-    statistics = [values.min(), np.median(values), values.mean(), values.max(), values.std()]
-    cells = [cell(float(v)) for v in statistics]
-    if y is not None:
-        varied = values.std() > 0 and y.std() > 0
-        cells.append(cell(float(np.corrcoef(values, y)[0, 1]) if varied else np.nan))
-    elif correlated:
-        cells.append('<td class="dim">target</td>')
-    low, high = np.quantile(values, [0.01, 0.99])
-    inside = values[(values >= low) & (values <= high)]
-    counts, edges = np.histogram(inside, bins=HISTOGRAM_BINS)
-    tip = f"{name}: {number(edges[0])} to {number(edges[-1])} (98 % of rows)"
+    """A line: its cells, or words across all of them, and its distribution."""
+    bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
     mark = f' class="{style}"' if style else ""
-    return f"<tr{mark}>{cell(name)}{''.join(cells)}<td>{sparkline(counts, tip)}</td></tr>"
+    if cells[0][0] == "words":
+        told = f'<td colspan="{n_columns - 1}" class="dim words">{escape(cells[0][1])}</td>'
+    else:
+        told = "".join(cell(value, kind) for kind, value in cells)
+    return f"<tr{mark}>{cell(name)}{told}<td>{bars}</td></tr>"
+
+
+def _statistics(values: np.ndarray) -> list[tuple[str, Any]]:
+    found = [values.min(), np.median(values), values.mean(), values.max(), values.std()]
+    return [("", float(one)) for one in found]
+
+
+def _correlation(values: np.ndarray, y: np.ndarray) -> float:
+    varied = values.std() > 0 and y.std() > 0
+    return float(np.corrcoef(values, y)[0, 1]) if varied else np.nan
+
+
+def _counts(values: np.ndarray) -> np.ndarray:
+    """Rows in bins between the outermost per cents."""
+    low, high = np.quantile(values, [0.01, 0.99])
+    return np.histogram(values, bins=HISTOGRAM_BINS, range=(low, high))[0]
+
+
+def _words(column: Any, values: np.ndarray | None) -> tuple[str, np.ndarray]:
+    """What is to be said of a column without statistics, and its distribution."""
+    n_missing = int(column.isna().sum())
+    gaps = f", missing in {n_missing:,} rows" if n_missing else ""
+    if values is not None and n_missing < len(values):
+        return f"{shown(column.min())} to {shown(column.max())}{gaps}", _counts(
+            values[~np.isnan(values)]
+        )
+    found = column.value_counts()
+    words = f"{len(found):,} different values"
+    if len(found):
+        words += f", most often {shown(found.index[0])} ({found.iloc[0]:,} rows)"
+    return words + gaps, found.to_numpy()[:HISTOGRAM_BINS]
 
 
 def importance_section(findings: Findings) -> str:

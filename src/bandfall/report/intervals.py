@@ -8,7 +8,7 @@ import numpy as np
 
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report.findings import LEVEL, Findings, Intervals
-from bandfall.report.layout import figure, grid, section
+from bandfall.report.layout import diagonal, figure, grid, section
 
 MAX_BARS = 150  # rows whose intervals are drawn
 
@@ -39,15 +39,12 @@ def interval_section(findings: Findings, target: str) -> str:
 
 
 def _coverage(findings: Findings, found: Intervals) -> str:
-    chart = Chart(
-        Axis("promised coverage", 0.0, 1.0), Axis("share of rows inside", 0.0, 1.0), "coverage"
-    )
+    chart = diagonal("promised coverage", "share of rows inside")
     # What chance allows with this number of rows: those held out by the search, those scored.
     chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, found.n_rows)
     slack = 2.0 * np.sqrt(found.coverages * (1.0 - found.coverages) * chance)
     low, high = found.coverages - slack, found.coverages + slack
     chart.band(found.coverages, np.maximum(low, 0.0), np.minimum(high, 1.0))
-    chart.line([0, 1], [0, 1], "truth dashed")
     chart.line(
         found.coverages,
         found.shares,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.drawing import POLICY, number, read_resource, style_sheet
+from bandfall.drawing import POLICY, Axis, Chart, number, read_resource, style_sheet
 from bandfall.report.columns import MISSING, shown
 from bandfall.version import __version__
 
@@ -109,6 +109,14 @@ def figure(svg: str, title: str, caption: str, entries: Sequence[tuple[str, str]
 def grid(figures: str, columns: int = 2) -> str:
     """Figures side by side."""
     return f'<div class="grid{columns}">{figures}</div>'
+
+
+def diagonal(x: str, y: str, *values: Any) -> Chart:
+    """A chart of y against x, dashed where they are equal; from 0 to 1 without values."""
+    around = Axis.around("", *values) if values else Axis("", 0.0, 1.0)
+    ends = around.low, around.high
+    chart = Chart(Axis(x, *ends), Axis(y, *ends), f"{y} against {x}")
+    return chart.line(ends, ends, "truth dashed")
 
 
 def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "") -> str:

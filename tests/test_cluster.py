@@ -99,6 +99,19 @@ def test_equal_to_the_local_fit_and_the_same_bits_for_any_number_of_workers(clus
     assert cluster.held() == {}
 
 
+@pytest.mark.parametrize("kernel", ["laplace-1.5", "cauchy-1.3^0.7"])
+def test_other_norms_and_exponents(cluster, kernel):
+    """Equal to the local fit, to the bit for any number of workers, far leaves left out."""
+    local = KernelDescentRegressor(kernel, **QUICK).fit(X, y)
+    paths = []
+    for n_workers in (1, 3):
+        cluster.grow_to(n_workers)
+        model = regressor(cluster, kernel=kernel).fit(X, y)
+        paths.append(model.path_)
+        assert_allclose(model.predict(X_NEW), local.predict(X_NEW), atol=1e-6)
+    assert_same_bits(*paths)
+
+
 def test_float32_several_targets_weights_and_repeated_rows(three):
     rows = np.concatenate([X[:150], X[:50]]).astype(np.float32)
     targets = np.column_stack([np.concatenate([y[:150], y[:50]])] * 2)

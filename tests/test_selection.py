@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime, minimize_scalar
+from scipy.stats import multivariate_normal
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit, TimeSeriesSplit
 
+import reference
 from bandfall import (
     KernelFlowCV,
     KernelRidgeCV,
@@ -20,6 +22,7 @@ from bandfall.datasets import paper_splits
 from bandfall.kernels import KERNELS, get_kernel
 from bandfall.selection import Evidence, flow_cv_mse, permutation_folds, ridge_cv_mse
 from bandfall.selection.folds import are_complements, leave_one_out_folds
+from reference import OTHER_KERNELS
 from reference_selection import (
     cross_validation_mse,
     evidence,
@@ -99,7 +102,7 @@ def test_both_routes_of_ridge_agree_for_every_kernel():
     """The same folds, once as complements and once with a row listed twice in a training part."""
     X, y = problem()
     folds = permutation_folds(len(X), 0, 6)
-    for kernel in KERNELS.values():
+    for kernel in map(get_kernel, [*KERNELS, *OTHER_KERNELS]):
         closed = ridge_cv_mse(X, y[:, None], kernel, BANDWIDTHS[::7], PENALTIES[10::7], folds)
         routes = [
             KernelRidgeRegressor(kernel, bandwidth=b, penalty=p)
@@ -264,7 +267,7 @@ def test_bad_parameters_are_named(estimator, parameters, error):
 @settings(deadline=None, max_examples=20)
 @given(
     seed=st.integers(0, 100),
-    kernel=st.sampled_from(sorted(KERNELS)),
+    kernel=st.sampled_from([*sorted(KERNELS), *OTHER_KERNELS]),
     log_bandwidth=st.floats(-2, 2),
     log_penalty=st.floats(-5, 1),
     fit_amplitude=st.booleans(),
@@ -277,6 +280,30 @@ def test_gradient_of_the_evidence(seed, kernel, log_bandwidth, log_penalty, fit_
     value, gradient = criterion(*np.exp(theta))
     numeric = approx_fprime(theta, lambda t: criterion(*np.exp(t))[0], 1e-6)
     assert_allclose(gradient, numeric, atol=1e-4 * max(1.0, abs(value)))
+
+
+@pytest.mark.parametrize("name", OTHER_KERNELS)
+def test_estimators_that_choose_bandwidths_in_other_norms(name):
+    """What is chosen, and the function that comes of it, written out."""
+    X, y = problem()
+    new = X[:5] + 0.1
+    flow = KernelFlowCV(name).fit(X, y)
+    chosen = {"name": name, "bandwidth": flow.bandwidth_, "time": flow.time_}
+    assert_allclose(flow.predict(new), reference.flow(X, y, new, **chosen), rtol=1e-6)
+    for search in (KernelRidgeCV(name), KernelRidgeMML(name, n_starts=2)):
+        ridge = search.fit(X, y)
+        chosen = {"name": name, "bandwidth": ridge.bandwidth_, "penalty": ridge.penalty_}
+        assert_allclose(ridge.predict(new), reference.ridge(X, y, new, **chosen), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", OTHER_KERNELS)
+def test_evidence_is_a_logarithm_of_a_density_in_every_norm(name):
+    X, y = problem()
+    y = y - y.mean()
+    criterion = Evidence.of(X, y[:, None], get_kernel(name), False)
+    C = reference.kernel(name, X, X, 0.8) + 0.1 * np.eye(len(X))
+    value = -2 * multivariate_normal(np.zeros(len(X)), C).logpdf(y) - len(X) * np.log(2 * np.pi)
+    assert_allclose(criterion(0.8, 0.1)[0], value, rtol=1e-9)
 
 
 def test_evidence_value_and_best_amplitude():

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+import reference
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor, floor_sweep
 from bandfall.backends import NumpyBackend
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path
@@ -56,7 +57,7 @@ def assert_equal_to_separate_fits(X, y, X_new, floors, solver, **settings):
 @settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 1000),
-    kernel=st.sampled_from(sorted(KERNELS)),
+    kernel=st.sampled_from([*sorted(KERNELS), *reference.OTHER_KERNELS]),
     speed=st.sampled_from([0.02, 0.1, 0.5]),
     solver=st.sampled_from([Euler(0.01), EXACT_FLOW]),
     time=st.sampled_from([0.005, 2.345, 12.0]),

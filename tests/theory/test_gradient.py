@@ -1,10 +1,13 @@
 """∂f̂/∂x by finite differences, and Proposition 4."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.geometry import Euclidean, Geometry
 from bandfall.kernels import get_kernel
 from bandfall.theory import gradient_bound, path_gradient_bound
 from reference_theory import sine_data
@@ -100,6 +103,17 @@ def test_bad_input_is_named():
         gradient_bound(X, [1.0, 2.0, 3.0], penalty=-1)
     with pytest.raises(ValueError, match="largest derivative"):
         gradient_bound(X, [1.0, 2.0, 3.0], lambda u: np.exp(-u))
+    with pytest.raises(ValueError, match="holds for p-norms"):
+        gradient_bound(X, [1.0, 2.0, 3.0], replace(get_kernel("gaussian"), geometry=Own()))
+
+
+class Own(Geometry):
+    """A geometry of a user, with the p of the Euclidean norm."""
+
+    p = 2.0
+
+    def block(self, A, B, power=1, xp=np, *, squares=None):
+        return 0.5 * Euclidean().block(A, B, power, xp)
 
 
 def test_zero_bandwidth_stages_are_flat():

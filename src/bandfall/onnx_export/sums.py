@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from bandfall.backends import Sum
-from bandfall.geometry import Geometry
+from bandfall.geometry import Euclidean, Geometry, Minkowski
 from bandfall.kernels import vanishing_bandwidth
 from bandfall.onnx_export.builder import Graph, Symbol
 
@@ -35,15 +35,15 @@ def add_nearest(
     graph: Graph, rows: str, d: int, X: np.ndarray, geometry: Geometry, prepare: Prepare
 ) -> str:
     """Distance of float64 rows (m, d) to the nearest of the rows X, shape (m, 1)."""
-    columns = graph.cast(graph.constant(X.T), np.float64)
+    columns, p = graph.cast(graph.constant(X.T), np.float64), _norm(geometry)
 
     def body(inner: Graph, block: str) -> str:
         n_rows = inner.op("Shape", block, start=0, end=1)
-        totals = _totals(inner, prepare(inner, block), n_rows, columns, len(X), geometry.p)
+        totals = _totals(inner, prepare(inner, block), n_rows, columns, len(X), p)
         return inner.op("ReduceMin", totals, axes=[1])
 
     nearest = _blockwise(graph, rows, d, body, len(X), 1)
-    return _power(graph, nearest, 1.0 / geometry.p)
+    return _power(graph, nearest, 1.0 / p)
 
 
 def _blockwise(graph: Graph, rows: str, d: int, body: Any, n: int, k: int) -> str:
@@ -78,10 +78,19 @@ def _zero() -> Any:
     return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
 
 
+def _norm(geometry: Geometry) -> float:
+    """The p of a p-norm; other geometries are refused."""
+    if not isinstance(geometry, Euclidean | Minkowski):
+        raise ValueError(
+            f"distances in the geometry {geometry!r} cannot be exported to ONNX: only p-norms can"
+        )
+    return geometry.p
+
+
 def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) -> Any:
     """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
     n, k = len(model.X), len(model.offset)
-    kernel, p = model.kernel, model.kernel.geometry.p
+    kernel, p = model.kernel, _norm(model.kernel.geometry)
     columns = graph.cast(graph.constant(model.X.T), np.float64)
     # Bandwidths too small to divide by act as zero, which is exact equality of rows.
     positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))

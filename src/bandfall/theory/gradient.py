@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.backends import HOST, Backend
+from bandfall.geometry import Euclidean, Minkowski
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.theory.inputs import as_path, non_negative, rows
 from bandfall.theory.spectrum import smallest_eigenvalue
@@ -105,6 +106,11 @@ def path_gradient_bound(path: Any) -> np.ndarray:
 
 def _largest_slope(kernel: Kernel, shape: tuple[int, ...], bandwidths: np.ndarray) -> np.ndarray:
     """k′_max √n d^(1/p − 1/2) / σ, a bound on the spectral norm of ∂k(x, X)/∂x."""
+    if not isinstance(kernel.geometry, Euclidean | Minkowski):
+        raise ValueError(
+            f"kernel {kernel.name!r} measures distances in {kernel.geometry!r}; this bound holds "
+            "for p-norms"
+        )
     if math.isnan(kernel.max_derivative):
         raise ValueError(
             f"the largest derivative of kernel {kernel.name!r} is unknown; give it as "

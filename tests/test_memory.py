@@ -37,3 +37,19 @@ def test_training_and_truncation_stay_inside_the_budget(n, n_targets):
     cut, peak = allocated(lambda: path.truncate(time=0.6 * path.time, backend=NumpyBackend(BUDGET)))
     assert peak < BUDGET + own
     assert 0 < len(cut) < len(path)
+
+
+def test_predictions_of_many_rows_stay_within_the_budget():
+    """Blocks are handed to threads a few at a time: each that waits takes memory."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(600, 2)).astype(np.float32)
+    budget = 2**20
+    model = KernelDescentRegressor(memory_budget=budget, max_r2=0.5).fit(X, np.sin(2 * X[:, 0]))
+    peaks = []
+    for n_rows in (10_000, 80_000):
+        new = random.normal(size=(n_rows, 2)).astype(np.float32)
+        tracemalloc.start()
+        predictions = model.predict(new)
+        peaks.append(tracemalloc.get_traced_memory()[1] - 2 * predictions.nbytes)
+        tracemalloc.stop()
+    assert max(peaks) < 2 * budget

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -23,6 +24,8 @@ CACHE_ENTRIES = 1 << 18
 # decompositions, where a second thread has more to do.
 FEW_ROWS = 4000
 FEW_DECOMPOSED_ROWS = 1000
+
+_WAITING = 8  # blocks per thread
 
 Task = TypeVar("Task")
 _local = threading.local()
@@ -53,8 +56,24 @@ def for_each(function: Callable[[Task], Any], tasks: Iterable[Task], parallel: b
             function(task)
         return
     with _single_threaded_blas:
-        for _ in _pool(os.getpid()).map(function, tasks):
-            pass
+        _in_turn(_pool(os.getpid()), function, tasks)
+
+
+def _in_turn(
+    pool: ThreadPoolExecutor, function: Callable[[Task], Any], tasks: Iterable[Task]
+) -> None:
+    """Call `function` on every task, with few of them waiting: each takes memory."""
+    waiting: deque[Future[Any]] = deque()
+    try:
+        for task in tasks:
+            waiting.append(pool.submit(function, task))
+            if len(waiting) >= _WAITING * n_threads():
+                waiting.popleft().result()
+        while waiting:
+            waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def for_each_block(

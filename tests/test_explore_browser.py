@@ -139,6 +139,16 @@ class TestUse:
         error = browser.run("return 1 - Playground.film.testR2.at(-1)")
         assert error == pytest.approx(errors[clicked], rel=1e-6)
 
+    def test_errors_of_other_points_are_not_shown(self, visit):
+        browser = visit()
+        browser.wait(SWEPT)
+        lines = (
+            "[...document.querySelectorAll('#floor-plot .line')].map((p) => p.getAttribute('d'))"
+        )
+        before = browser.run(f"return {lines}")
+        browser.run("Playground.change(State.fresh('twoscale'))")
+        browser.wait(f"{lines}.every((d, i) => d !== {before}[i])")
+
     def test_clicking_a_linked_plot_moves_the_time(self, visit):
         browser = visit()
         chart = browser.find("#r2-plot svg")

@@ -96,6 +96,7 @@ const Playground = (() => {
 
   function startSweep() {
     sweep = [];
+    drawFloors(); // the errors of other points go
     const floors = Array.from({ length: State.FLOORS + 1 }, (_, i) => State.floorAt(state, i));
     sweeper.postMessage({ ...task("sweep"), floors });
   }

@@ -199,7 +199,7 @@ class TestClassesWithoutTrainingRows:
     def test_a_file_tells_it_later(self, late, tmp_path):
         options, n_unseen = late
         shown = call("fit", *options, "--out", tmp_path / "m").stdout
-        words = f"on 12 rows, {n_unseen} of them of classes without training rows"
+        words = f"on 12 rows, {n_unseen} of them in classes without training rows"
         for text in (shown, call("inspect", tmp_path / "m").stdout):
             assert words in " ".join(text.split())
         done = call("predict", tmp_path / "m", tmp_path / "d.csv")

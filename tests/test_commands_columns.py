@@ -288,7 +288,7 @@ class TestScores:
 
     def test_two_rows(self, tmp_path):
         done = fit(csv_of(numbers(8)), tmp_path)
-        assert "on 2 rows, too few to tell much" in done.stdout
+        assert "on 2 rows, too few to be sure" in done.stdout
 
     def test_large_numbers_are_written_out(self, tmp_path):
         done = fit(csv_of(numbers().assign(y=lambda t: 1e6 * t["y"])), tmp_path, "--model", "kgdd")

@@ -109,7 +109,10 @@ REFUSED = {
         "'2023-01-15' in row 1, where a n",
     ),
     "target of names": (b"a,y\n1,Ann\n2,Bob\n3,Cy\n" + b"4,Di\n5,Ed\n6,Fay\n", "'Ann' in row 1"),
-    "no feature varies": (b"a,b,y\n" + b"1,x,2\n1,x,3\n" * 9, "no feature varies in the training"),
+    "no feature varies": (
+        b"a,b,y\n" + b"".join(b"1,x,%d\n" % i for i in range(18)),
+        "every feature is constant in the training",
+    ),
     "rows too long": (b"a,y\n" + b"1,2\n" * 9 + b"1,2,3\n", "not a proper table"),
     "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), "before 2007; save it as .xlsx or CSV"),
 }

@@ -65,7 +65,7 @@ class TestWhatIsRead:
         assert Z.shape == (30, 3)
         number = encoder.transform({"price": [31.7], "share": [12.0]})
         np.testing.assert_allclose(number, Z[:1], atol=1e-12)
-        with pytest.raises(ValueError, match=r"column 'price' .* 'dear' is no number"):
+        with pytest.raises(ValueError, match=r"column 'price' .* 'dear' is not a number"):
             encoder.transform({"price": ["dear"], "share": [12.0]})
 
     @pytest.mark.parametrize("written", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"])
@@ -85,7 +85,7 @@ class TestWhatIsRead:
         assert Z.shape == (N, 1)
         lasts = [np.timedelta64(i % 24 * 60 + i % 60, "m") for i in range(N)]
         np.testing.assert_allclose(encoder.transform({"at": lasts}), Z, atol=1e-12)
-        with pytest.raises(ValueError, match=r"column 'at' .* 'noon' is no time"):
+        with pytest.raises(ValueError, match=r"column 'at' .* 'noon' is not a time"):
             encoder.transform({"at": ["noon"]})
 
     def test_ids_are_left_out(self):
@@ -166,15 +166,15 @@ class TestWhatIsChecked:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"age": ["old"] * N}, "column 'age' .* 'old' is no number"),
+            ({"age": ["old"] * N}, "column 'age' .* 'old' is not a number"),
             ({"age": GOOD["when"]}, "column 'age' was a number in training and is a datetime now"),
             ({"sex": GOOD["when"]}, "column 'sex' was a category in training and is a datetime"),
             ({"sex": np.arange(N)}, "column 'sex' was a category in training and is a number now"),
             ({"member": np.arange(N)}, "column 'member' was a boolean in training and is a number"),
             ({"member": ["maybe"] * N}, "column 'member' .* 'maybe' is none"),
-            ({"when": ["soon"] * N}, "column 'when' .* 'soon' is no date"),
+            ({"when": ["soon"] * N}, "column 'when' .* 'soon' is not a date"),
             ({"when": np.arange(N)}, "column 'when' was a datetime in training and is a number"),
-            ({"when": ["1/2/2024"] * N}, "column 'when' .* '1/2/2024' is no date"),
+            ({"when": ["1/2/2024"] * N}, "column 'when' .* '1/2/2024' is not a date"),
         ],
     )
     def test_other_kinds_are_named(self, changes, message):

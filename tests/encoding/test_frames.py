@@ -153,7 +153,7 @@ def test_something_else_with_columns():
     class Chart:
         columns = ("a",)
 
-    with pytest.raises(TypeError, match="X of type Chart is no table"):
+    with pytest.raises(TypeError, match="X of type Chart is not a table"):
         read_table(Chart())
 
 

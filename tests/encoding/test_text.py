@@ -79,7 +79,7 @@ def test_a_few_slips_of_the_pen_are_found(levels, wrong):
 
 
 def test_a_level_that_is_no_number_is_named():
-    with pytest.raises(ValueError, match="'many' is no number"):
+    with pytest.raises(ValueError, match="'many' is not a number"):
         numbers(["1", "many"], "point")
 
 
@@ -151,10 +151,10 @@ def test_clocks():
     assert not any(
         are_clocks([text]) for text in ("days", "1 days 3:7", "3", "1 days 2", "1 days x")
     )
-    with pytest.raises(ValueError, match=r"'late' is no time \(12:30\)"):
+    with pytest.raises(ValueError, match=r"'late' is not a time \(12:30\)"):
         clocks(["late"])
 
 
 def test_a_level_that_is_no_date_is_named():
-    with pytest.raises(ValueError, match=r"'soon' is no date \(iso\)"):
+    with pytest.raises(ValueError, match=r"'soon' is not a date \(iso\)"):
         dates(["soon"], "iso")

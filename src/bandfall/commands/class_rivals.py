@@ -79,7 +79,7 @@ def score_class_rivals(
 ) -> list[ClassRivalScore]:
     """Fit every model on the same rows and score it on the same held-out rows."""
     if len(np.unique(train.y)) < 2:
-        raise InputError("the training rows are all of one class: there is nothing to compare")
+        raise InputError("all training rows have the same class: there is nothing to compare")
     results = []
     tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
     plain = plain_numbers(*tables)

@@ -65,15 +65,15 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
         few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_A_CLASS)
         few = few and n_levels < len(known)  # all different: names, not classes
         if few:
-            note(f"{target.name!r} holds {n_levels} classes, not numbers: --task classification")
+            note(f"{target.name!r} has {n_levels} text values: training a classifier")
         return few
     if kind_of(target) == "boolean":
-        note(f"{target.name!r} holds truth values, which are classes: --task classification")
+        note(f"{target.name!r} holds true and false: training a classifier")
         return n_levels == 2
     if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_A_CLASS:
         note(
-            f"{target.name!r} has only {n_levels} values and is predicted as a number; are they "
-            "classes? --task classification"
+            f"{target.name!r} has only {n_levels} values and is predicted as a number; if they are "
+            "classes, use --task classification"
         )
     return False
 
@@ -113,13 +113,13 @@ def accuracy_words(test: dict[str, float], n_rows: int) -> str:
     '90.0% on 1,200 rows (log-loss 0.2500, calibration error 0.1000)'
     >>> accuracy_words({"accuracy": 0.0, "log_loss": float("nan"), "auc": float("nan"),
     ...     "calibration_error": float("nan"), "n_unseen": 9}, 9)
-    '0.0% on 9 rows, 9 of them of classes without training rows'
+    '0.0% on 9 rows, 9 of them in classes without training rows'
     """
     names = {"log_loss": "log-loss", "auc": "AUC", "calibration_error": "calibration error"}
     known = [f"{name} {test[key]:.4f}" for key, name in names.items() if test[key] == test[key]]
     rest = f" ({', '.join(known)})" if known else ""
     n_unseen = int(test["n_unseen"])
-    strange = f", {n_unseen:,} of them of classes without training rows" if n_unseen else ""
+    strange = f", {n_unseen:,} of them in classes without training rows" if n_unseen else ""
     return f"{test['accuracy']:.1%} on {n_rows:,} rows{strange}{rest}"
 
 

@@ -55,6 +55,7 @@ from bandfall.commands.training import (
     split_words,
     train,
 )
+from bandfall.descent import Status
 from bandfall.drawing import number
 from bandfall.estimators._reading import last_step, story_of
 from bandfall.persistence import save_model
@@ -101,8 +102,8 @@ def fit(
 
     Every column is a feature unless you say otherwise: numbers, text, dates, truth values, with or
     without missing values (with --model kgdd and krr-cv, only numbers in complete rows). Rows
-    without a target are set aside. A target of text or truth values is taken for classes. Ctrl-C
-    ends training early and keeps the model reached so far.
+    without a target are set aside. If the target is text or true and false, a classifier is
+    trained. Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
@@ -133,16 +134,16 @@ def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> No
     """Refuse to overwrite what a run that was cut off has left, unless it is to go on."""
     if file is None:
         if resume:
-            raise InputError("--resume needs the --checkpoint to go on from")
+            raise InputError("--resume needs --checkpoint, the file to continue from")
         return
     if model is not ModelChoice.KGDD:
-        raise InputError(f"--checkpoint: --model {model} has no single training; kgdd has")
+        raise InputError(f"--checkpoint works with --model kgdd only, not {model}")
     if file.exists() and not resume:
-        raise InputError(f"{file} is there already; --resume goes on from it")
+        raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
 def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) -> dict[str, Any]:
-    """What is told about a fit, as JSON values."""
+    """The result of a fit as JSON values."""
     result: dict[str, Any] = {
         "model": str(out),
         "estimator": type(last_step(trained.estimator)).__name__,
@@ -193,7 +194,8 @@ def _show(result: dict[str, Any], roles: Roles) -> None:
     if result.get("status") == "constant_target":
         pairs.append(("training", "the target is constant: every prediction is its value"))
     elif "train_r2" in result and "classes" not in result:
-        pairs.append(("training R²", f"{result['train_r2']:.4f} ({result['status']})"))
+        why = Status(result["status"]).explanation
+        pairs.append(("training R²", f"{result['train_r2']:.4f} ({why})"))
     if "classes" in result and "test" in result:
         share, _, rest = accuracy_words(result["test"], result["n_test"]).partition(" ")
         pairs.append(("held-out accuracy", Text.assemble((share, "bold"), f" {rest}")))

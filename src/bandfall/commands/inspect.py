@@ -13,7 +13,7 @@ from sklearn.base import is_classifier
 from bandfall.commands.classes import accuracy_words, class_scores
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
-from bandfall.commands.terminal import JsonOption, one_line_errors, print_json, print_pairs
+from bandfall.commands.terminal import JsonOption, counted, one_line_errors, print_json, print_pairs
 from bandfall.commands.training import score_words, scores
 from bandfall.estimators._reading import Story, last_step, story_of
 from bandfall.persistence import read_model_document, read_model_file
@@ -150,7 +150,7 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if path["n_stages"]:
             yield (
                 "path",
-                f"{path['n_stages']} stages of kernel {path['kernel']}, bandwidth "
+                f"{counted(path['n_stages'], 'stage')} of kernel {path['kernel']}, bandwidth "
                 f"{path['first_bandwidth']:.3g} → {path['last_bandwidth']:.3g}",
             )
         if "classes" not in summary:
@@ -192,7 +192,8 @@ def _member_words(member: dict[str, Any]) -> str:
     columns = member.get("encoding", member.get("transform"))
     return (
         f"{share}kernel {member['kernel']}, speed {member['min_speed']:g}, {columns} columns, "
-        f"{member['n_rounds']} rounds of the metric, up to training R² {member['max_r2']:.4f}"
+        f"{counted(member['n_rounds'], 'round')} of the metric, up to training R² "
+        f"{member['max_r2']:.4f}"
     )
 
 

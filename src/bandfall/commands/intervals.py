@@ -36,7 +36,7 @@ def check_novelty(novelty: bool, estimator: Any) -> None:
     """Refuse models that cannot tell."""
     if novelty and not hasattr(last_step(estimator), "novelty"):
         name = type(last_step(estimator)).__name__
-        raise InputError(f"--novelty: {name} has none; train with --model auto")
+        raise InputError(f"--novelty: {name} cannot measure it; train with --model auto")
 
 
 def novelty_column(estimator: Any, rows: Any, name: str) -> pd.DataFrame:
@@ -58,7 +58,7 @@ def check_interval(interval: float | None, estimator: Any) -> None:
         raise InputError(f"--interval must lie between 0 and 1; got {interval}")
     if not hasattr(last_step(estimator), "predict_interval"):
         name = type(last_step(estimator)).__name__
-        raise InputError(f"--interval: {name} has none; train with --model auto")
+        raise InputError(f"--interval: {name} has no intervals; train with --model auto")
 
 
 def interval_columns(estimator: Any, rows: Any, interval: float, names: list[str]) -> pd.DataFrame:

@@ -178,8 +178,8 @@ def features_of(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], s
         columns = [column for column in table.columns if column not in targets]
         if len(columns) != estimator.n_features_in_:
             raise InputError(
-                f"{source} has {len(columns)} columns; the model, which knows no names, needs "
-                f"{estimator.n_features_in_}"
+                f"{source} has {len(columns)} columns; the model was trained without column names "
+                f"and needs {estimator.n_features_in_}"
             )
         return feature_numbers(table[columns], source, remedy="correct it")
     require_columns(table, list(names), source)

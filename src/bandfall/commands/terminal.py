@@ -63,6 +63,17 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "stage"), counted(1200, "row")
+    ('1 stage', '1,200 rows')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
 def cell(content: str | Text) -> Text:
     """Content of a table, taken literally: brackets in it are no markup.
 

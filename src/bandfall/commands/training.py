@@ -59,7 +59,7 @@ def make_estimator(
 ) -> BaseEstimator:
     """The estimator that ``--model`` stands for."""
     if max_seconds is not None and choice is not ModelChoice.AUTO:
-        raise InputError(f"--max-seconds: --model {choice} has nothing to choose")
+        raise InputError(f"--max-seconds works with --model auto only, not {choice}")
     if max_seconds is not None and not max_seconds > 0:
         raise InputError(f"--max-seconds {max_seconds:g} must be above 0")
     if choice is ModelChoice.AUTO:
@@ -139,7 +139,7 @@ def train(
     encoders = getattr(model, "encoders_", {}).values()
     if encoders and not any(encoder.width for encoder in encoders):
         raise InputError(
-            f"{table.source}: no feature varies in the training rows, so that there is nothing to "
+            f"{table.source}: every feature is constant in the training rows; there is nothing to "
             "learn from"
         )
     return Trained(estimator, time.monotonic() - start, Interrupt.n_taken > n_taken)
@@ -163,7 +163,7 @@ def fit_arguments(
         if np.ptp(groups) > 0:
             told["groups"] = groups
         else:
-            note("the training rows are one group: the search holds out single rows")
+            note("all training rows belong to one group: the search holds out single rows")
     prefix = last_step_prefix(estimator)
     return {prefix + name: value for name, value in told.items()}
 
@@ -229,13 +229,13 @@ def score_words(r2: float, n_rows: int) -> str:
     Examples
     --------
     >>> score_words(0.91234, 1200), score_words(0.9, 2)
-    ('0.9123 on 1,200 rows', '0.9000 on 2 rows, too few to tell much')
+    ('0.9123 on 1,200 rows', '0.9000 on 2 rows, too few to be sure')
     >>> score_words(float("nan"), 50)
     'not defined on 50 rows: their targets are all equal'
     """
     if np.isnan(r2):
         return f"not defined on {n_rows:,} rows: their targets are all equal"
-    few = ", too few to tell much" if n_rows < FEW_ROWS else ""
+    few = ", too few to be sure" if n_rows < FEW_ROWS else ""
     return f"{r2:.4f} on {n_rows:,} rows{few}"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from bandfall.encoding.reading import looks_like_id, prepare_table
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import plain_targets, row_weights
+from bandfall.warning import warn_caller
 
 _NAMED = 5  # unknown levels that a warning names
 
@@ -144,7 +144,7 @@ class TableEncoder:
             named = ", ".join(
                 f"{fitted.schema.label(j)} ({_some(levels)})" for j, levels in unseen.items()
             )
-            warnings.warn(f"levels never seen in training: {named}", UserWarning, stacklevel=2)
+            warn_caller(f"levels never seen in training: {named}")
         return encoded
 
     def jacobian(self, table: Any) -> np.ndarray:

@@ -21,7 +21,10 @@ def columns_of_frame(X: Any) -> tuple[list[str], list[Column]]:
         check_names([str(name) for name in X.columns])
         raise
     except TypeError as error:
-        raise TypeError(f"X of type {type(X).__name__} is no table that is known") from error
+        raise TypeError(
+            f"X of type {type(X).__name__} is not a table: pass an array, a list of rows, a dict "
+            "of columns or a DataFrame"
+        ) from error
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     names = [str(name) for name in frame.columns]

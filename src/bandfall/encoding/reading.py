@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ from bandfall.encoding import text
 from bandfall.encoding.objects import level
 from bandfall.encoding.standard import is_constant
 from bandfall.encoding.table import Column, Reading, Table, label
+from bandfall.warning import warn_caller
 
 _ID_ROWS = 20  # fewer rows may differ by chance
 _ID_SHARE = 0.9  # of values that differ
@@ -74,12 +74,12 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
             categories.append(f"{where} ({why})")
     if read:
         message = "; ".join(read)
-        warnings.warn(message[0].upper() + message[1:], UserWarning, stacklevel=4)
+        warn_caller(message[0].upper() + message[1:])
     if dropped:
-        warnings.warn(f"columns are left out: {', '.join(dropped)}", UserWarning, stacklevel=4)
+        warn_caller(f"columns are left out: {', '.join(dropped)}")
     if categories:
         message = f"columns are taken as categories: {', '.join(categories)}"
-        warnings.warn(message, UserWarning, stacklevel=4)
+        warn_caller(message)
 
 
 def _gaps(column: Column, reading: Reading) -> str:

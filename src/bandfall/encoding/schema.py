@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +10,7 @@ import numpy as np
 from bandfall.checks import ShapeChecker, check_instance
 from bandfall.encoding.reading import read_column
 from bandfall.encoding.table import Column, Reading, Table, label
+from bandfall.warning import warn_caller
 
 _FAR = 1.0  # times the range of training rows: farther beyond its ends, values are worth a word
 
@@ -149,9 +149,7 @@ class Schema:
                 f"{self.label(j)} (seen: {self.low[j]:.6g} to {self.high[j]:.6g})"
                 for j in positions
             )
-            warnings.warn(
-                f"values far outside those seen in training: {named}", UserWarning, stacklevel=5
-            )
+            warn_caller(f"values far outside those seen in training: {named}")
 
     def _is_far(self, column: Column, position: int) -> bool:
         if self.readings[position].kind == "category" or self.readings[position].dropped:

@@ -156,7 +156,7 @@ def numbers(levels: Sequence[str], style: str) -> np.ndarray:
         if value is not None:
             found[i] = value
         elif not is_gap(text):
-            raise ValueError(f"{text!r} is no number")
+            raise ValueError(f"{text!r} is not a number")
     return found
 
 
@@ -247,7 +247,7 @@ def dates(levels: Sequence[str], style: str) -> np.ndarray:
     found = _seconds(levels, style)
     for i in np.flatnonzero(np.isnan(found)).tolist():
         if not is_gap(levels[i]):
-            raise ValueError(f"{levels[i]!r} is no date ({style})")
+            raise ValueError(f"{levels[i]!r} is not a date ({style})")
     return found
 
 
@@ -287,7 +287,7 @@ def clocks(levels: Sequence[str]) -> np.ndarray:
         if match is None and is_gap(text):
             continue
         if match is None:
-            raise ValueError(f"{text!r} is no time (12:30)")
+            raise ValueError(f"{text!r} is not a time (12:30)")
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups()[:4])
         whole = ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         found[i] = whole + float(f"0.{match[5] or 0}")

@@ -215,10 +215,10 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             A row of weight w counts as w equal rows; training time scales with the weights.
             Weights that sum to far less than the number of rows are warned of.
         checkpoint : path, optional
-            File to which the path is written after every stage, whole or not at all. Where it
-            is there already, training goes on from it, equal to one run: what is lost with a
-            process, a machine or a cluster is one stage. It belongs to this run and not to the
-            estimator, whose copies (in cross-validation, say) must not share a file.
+            File to which the path is written after every stage. If the file exists, training
+            continues from it, with the same result as one run. A crash costs at most one stage.
+            The file belongs to this call: copies of the estimator, as in cross-validation, must
+            not share it.
 
         Returns
         -------

@@ -195,7 +195,10 @@ def _one_line_errors(out: Path) -> Iterator[None]:
         reason = "not a directory" if taken else error.strerror or str(error)
         _fail(f"'{error.filename or out}' cannot be used: {reason}")
     except KeyboardInterrupt:
-        _fail("stopped; what was finished is kept, the same command goes on", code=INTERRUPTED)
+        _fail(
+            "stopped; finished work is kept: run the same command again to continue",
+            code=INTERRUPTED,
+        )
 
 
 def _note(message: str) -> None:

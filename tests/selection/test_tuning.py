@@ -31,9 +31,9 @@ from reference import distances
 
 FEW = Budget(max_rounds=1)
 FOLDS = Budget(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
-ONE_RUNG = Budget(fold_rows=50, stage_rows=(1000,), max_rounds=1)
-TWO_RUNGS = Budget(fold_rows=50, stage_rows=(40, 60), max_rounds=1)
-THREE_RUNGS = Budget(fold_rows=50, stage_rows=(20, 40, 60), max_rounds=1)
+ONE_RUNG = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(1000,), max_rounds=1)
+TWO_RUNGS = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(40, 60), max_rounds=1)
+THREE_RUNGS = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(20, 40, 60), max_rounds=1)
 
 
 def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights=None, seed=0):
@@ -135,6 +135,12 @@ class TestParts:
         ((only,),) = self.split(rows, ONE_RUNG)
         assert len(only.held_out) == 10
         assert_array_equal(np.sort(np.append(only.train, only.held_out)), np.arange(60))
+
+    def test_enough_rows_are_held_out_for_intervals(self):
+        for n, fewest, expected in ((90, 20, 20), (90, 40, 30), (150, 20, 25), (150, 0, 25)):
+            budget = replace(ONE_RUNG, fewest_held_out=fewest)
+            ((part,),) = self.split(rows_of(n=n), budget)
+            assert len(part.held_out) == expected
 
     def test_stages_grow_by_half_at_least(self):
         budget = replace(THREE_RUNGS, stage_rows=(20, 40, 1000))

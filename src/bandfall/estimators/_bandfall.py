@@ -31,7 +31,8 @@ class BandfallRegressor(IntervalRegressor):
     Parameters
     ----------
     kernels : str or sequence of str, optional
-        Kernels to choose from; by default "gaussian" and "matern12".
+        Kernels to try under every encoding. By default each encoding has kernels of its own; see
+        `bandfall.selection.candidates.FAMILIES`.
     max_rounds : int >= 0, default=10
         Maximum number of rounds of learning the metric; with 0 all columns count alike.
     n_members : int >= 1, default=4

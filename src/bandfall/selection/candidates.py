@@ -154,6 +154,9 @@ class Budget:
         Folds that all candidates see, from `few_rows` on; the finalists see all.
     held_out_rows : int
         Most rows held out in one part.
+    fewest_held_out : int
+        So many rows are held out there, if they are at most a third: fewer make a poor estimate
+        of the share of errors that an interval contains.
     n_members : int
         Most models to average.
     max_rounds : int
@@ -172,6 +175,7 @@ class Budget:
     few_rows: int = 300
     race_folds: int = 2
     held_out_rows: int = 2500
+    fewest_held_out: int = 500
     n_members: int = 4
     max_rounds: int = 10
     worth: float = 0.01

@@ -258,7 +258,8 @@ def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> 
         parts = [Part(rows, *split) for split in splits]
         return [parts[:n_first], parts] if n_first < len(parts) else [parts]
     order = shuffled_rows(rows, random)
-    border = min(n // 6, budget.held_out_rows)
+    border = max(n // 6, min(n // 3, budget.fewest_held_out))
+    border = min(border, budget.held_out_rows)
     while border < n and groups[order[border]] == groups[order[border - 1]]:
         border += 1  # rows of a group are on one side
     if border == n:  # nearly all are of one group

@@ -466,7 +466,7 @@ def test_the_standard_search_needs_no_settings():
 def test_a_metric_is_learned_and_judged_anew_on_more_rows():
     """Rounds go on where they still help, with stops of their own."""
     rows = rows_of(n=300, d=6)
-    budget = Budget(fold_rows=50, stage_rows=(30, 250), max_rounds=6, patience=1)
+    budget = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(30, 250), max_rounds=6, patience=1)
     tuned = tuned_on(rows, budget)
     sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}
     rounds = {n: {t.candidate.n_rounds for t in trials} for n, trials in sizes.items()}

@@ -173,6 +173,15 @@ def test_which_loops_serve(monkeypatch):
     assert isinstance(inner.loops_over(X, kernel, single, many), inner.PlainLoops)
 
 
+def test_numba_without_its_compiler_is_none(monkeypatch):
+    inner._code_or_none.cache_clear()
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    assert inner._code_or_none() is None
+    monkeypatch.undo()
+    inner._code_or_none.cache_clear()
+    assert inner._code_or_none() is compiled
+
+
 def test_a_fit_without_numba_is_the_same_up_to_rounding(monkeypatch):
     random = np.random.default_rng(0)
     X = random.normal(size=(700, 4))
@@ -198,12 +207,13 @@ print(sum(compiled.fill.stats.cache_hits.values()))
 
 
 def started(environment, source=SOURCE):
+    usual = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     return subprocess.Popen(
         [sys.executable, "-W", "error", "-c", COMPILE],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(source), **environment},
+        env={**usual, "PYTHONPATH": str(source), **environment},
     )
 
 

@@ -20,6 +20,7 @@ PACKAGES = (
     "joblib",
     "narwhals",
     "threadpoolctl",
+    "numba",
     "matplotlib",
     "torch",
     "triton",

@@ -46,7 +46,7 @@ class Tiles:
         self.dtype = dtype
         # Entries below rounding / n cannot change a sum of n of them.
         self._radius = _vanishing_point(kernel, float(np.finfo(dtype).eps) / len(rows))
-        self._form = compiled_form(kernel, rows.astype(dtype), dtype, len(rows) ** 2)
+        self._form = compiled_form(kernel, rows[:1].astype(dtype), dtype, len(rows) ** 2)
         self._centres, self._centred, self._right = [], [], []
         for leaf in slices:
             centre = rows[leaf].mean(axis=0)

@@ -291,12 +291,14 @@ def compiled_scale(form: Form, bandwidth: float) -> np.float32 | None:
 
 @lru_cache(maxsize=1)
 def _code_or_none() -> ModuleType | None:
-    """The compiled loops, where numba can be imported."""
+    """The compiled loops, where numba can be imported and compiles."""
     try:
+        from numba import config
+
         from bandfall.operators.inner import compiled
     except ImportError:
         return None
-    return compiled
+    return None if config.DISABLE_JIT else compiled
 
 
 def _code() -> Any:

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import reference
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor
 from bandfall.backends import HOST, check_device, resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Euler
 from bandfall.geometry import Euclidean
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KERNELS, get_kernel
 from bandfall.model import KernelSum
+from tolerances import rounding
 
 torch = pytest.importorskip("torch")
 from bandfall.backends import torch_operator as torch_operators  # noqa: E402
@@ -115,17 +117,37 @@ def test_an_interrupted_pass_does_not_pass_for_a_finished_one(monkeypatch, make)
     assert_array_equal(product(1.0, V), expected)
 
 
-@pytest.mark.parametrize("name", ["gaussian", "matern12", "matern52"])
+@pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("budget", [3_000, 2**30])
-def test_sums_and_gradients_as_on_numpy(name, budget):
+def test_sums_and_gradients_as_on_numpy(name, dtype, budget):
     rng = np.random.default_rng(0)
-    X, X_new, C = rng.normal(size=(30, 2)), rng.normal(size=(17, 2)), rng.normal(size=(3, 30, 2))
+    X, X_new, C = (rng.normal(size=shape).astype(dtype) for shape in ((30, 2), (17, 2), (3, 30, 2)))
     X_new[4] = X[2]
-    model = KernelSum(X, get_kernel(name), np.array([2.0, 0.3, 0.0]), C, np.zeros(2))
-    backend = TorchBackend("cpu", budget)
-    assert_allclose(backend.evaluate(model, X_new), HOST.evaluate(model, X_new), atol=1e-12)
-    assert_allclose(backend.staged(model, X_new), HOST.staged(model, X_new), atol=1e-12)
-    assert_allclose(backend.gradient(model, X_new), HOST.gradient(model, X_new), atol=1e-11)
+    parts = (get_kernel(name), np.array([2.0, 0.3, 0.0]))
+    model = KernelSum(X, *parts, C, np.zeros(2))
+    truth = KernelSum(X.astype(float), *parts, C.astype(float), np.zeros(2))
+    backend, X_true = TorchBackend("cpu", budget), X_new.astype(float)
+    tolerance = rounding(dtype, 1e3)
+    assert_allclose(backend.evaluate(model, X_new), HOST.evaluate(truth, X_true), atol=tolerance)
+    assert_allclose(backend.staged(model, X_new), HOST.staged(truth, X_true), atol=tolerance)
+    gradient = HOST.gradient(truth, X_true)
+    assert_allclose(
+        backend.gradient(model, X_new), gradient, atol=tolerance * np.abs(gradient).max()
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_float32_rows_far_from_the_origin_keep_their_differences(offset):
+    """In other norms distances are sums of differences, which need no centring."""
+    rng = np.random.default_rng(0)
+    X = (offset + rng.normal(size=(50, 3))).astype(np.float32)
+    V = np.ones((50, 1), np.float32)
+    for name in ("laplace-1.5", "laplace-1"):
+        operator = TorchBackend("cpu").operator(X, get_kernel(name))
+        found = operator.numpy(operator.product(0.5, operator.array(V)))
+        truth = reference.kernel(name, X.astype(float), X.astype(float), 0.5) @ V
+        assert_allclose(found, truth, rtol=rounding(np.float32, 50))
 
 
 @pytest.mark.parametrize("estimator", [KernelDescentRegressor, KernelRidgeRegressor])

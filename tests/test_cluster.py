@@ -351,6 +351,18 @@ def test_a_search_on_a_cluster_finds_what_it_finds_without(three):
     assert_allclose(found.predict(X_NEW), local.predict(X_NEW), rtol=1e-6)
 
 
+def test_leaves_trained_on_a_cluster_are_those_trained_without(three, monkeypatch):
+    monkeypatch.setattr("bandfall.selection.members._DIVIDED_ROWS", 100)  # a leaf is a task
+    X = np.random.default_rng(0).uniform(-1, 1, size=(1600, 4))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
+    settings = {"kernels": ("gaussian",), "max_rounds": 1, "n_members": 1, "search_rows": 400}
+    alone = BandfallRegressor(leaf_rows=600, device=None, **settings).fit(X, y)
+    shared = BandfallRegressor(leaf_rows=600, device=three.address, **settings).fit(X, y)
+    assert shared.path_.n_leaves == alone.path_.n_leaves > 2
+    assert np.array_equal(shared.predict(X[:50]), alone.predict(X[:50]))
+    assert np.array_equal(shared.held_out_predictions_, alone.held_out_predictions_)
+
+
 def test_a_search_over_folds_survives_the_loss_of_a_worker_and_tells_callbacks(three):
     classes = np.where(y > np.median(y), "high", "low")
     local = BandfallClassifier(device=None, max_rounds=0).fit(X, classes)

@@ -39,6 +39,9 @@ class BandfallRegressor(IntervalRegressor):
         Maximum number of models to average; 1 keeps a single one.
     search_rows : int, default=15000
         Maximum number of rows that candidates are trained on. The chosen ones get all rows.
+    leaf_rows : int, default=10000
+        Maximum number of rows to train on at a time. A larger table is divided into leaves, each
+        with a model and a metric of its own, which are blended where they meet.
     max_seconds : float > 0, optional
         Time limit for the whole fit, kept to about a second, or a fifth where that is longer.
         What there is no time for is left out: rows, encodings, trials, members; `given_up_` says

@@ -34,7 +34,7 @@ class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernels, max_rounds, n_members, search_rows, max_seconds, missing, random_state, \
+    kernels, max_rounds, n_members, search_rows, leaf_rows, max_seconds, missing, random_state, \
 memory_budget, device, n_jobs, verbose
         As in `BandfallRegressor`.
     class_weight : dict, "balanced" or None, default=None
@@ -83,6 +83,7 @@ memory_budget, device, n_jobs, verbose
         max_rounds: int = 10,
         n_members: int = 4,
         search_rows: int = 15000,
+        leaf_rows: int = 10_000,
         max_seconds: float | None = None,
         missing: Any = None,
         random_state: Any = 0,
@@ -97,6 +98,7 @@ memory_budget, device, n_jobs, verbose
             max_rounds=max_rounds,
             n_members=n_members,
             search_rows=search_rows,
+            leaf_rows=leaf_rows,
             max_seconds=max_seconds,
             missing=missing,
             random_state=random_state,

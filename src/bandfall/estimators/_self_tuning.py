@@ -65,6 +65,7 @@ class SelfTuning(
         "max_rounds": [count(0)],
         "n_members": COUNT,
         "search_rows": [count(10)],
+        "leaf_rows": [count(10)],
         "max_seconds": [number(0, closed="neither"), None],
         "missing": [str, "array-like", None],
         "random_state": RANDOM,
@@ -81,6 +82,7 @@ class SelfTuning(
         max_rounds: int = 10,
         n_members: int = 4,
         search_rows: int = 15000,
+        leaf_rows: int = 10_000,
         max_seconds: float | None = None,
         missing: Any = None,
         random_state: Any = 0,
@@ -93,6 +95,7 @@ class SelfTuning(
         self.max_rounds = max_rounds
         self.n_members = n_members
         self.search_rows = search_rows
+        self.leaf_rows = leaf_rows
         self.max_seconds = max_seconds
         self.missing = missing
         self.random_state = random_state
@@ -243,7 +246,8 @@ class SelfTuning(
             # New rows repeat old ones as often as old ones repeat each other.
             groups = np.arange(len(y))
             warn_of_copies(views["standard"].Z, codes)
-        return Rows(views, codes, groups, weights, self._backend(len(y)), self._strata(y))
+        backend, strata = self._backend(len(y)), self._strata(y)
+        return Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
 
     def _judge(self) -> Judge | None:
         """What candidates are judged by; None for the search's own."""

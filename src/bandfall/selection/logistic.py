@@ -184,3 +184,10 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
         schedule=None,
         plan=None,
     )
+
+
+def in_its_loss(path: Path, rows: Rows, train: np.ndarray, penalty: float) -> Path:
+    """A path over some rows as it is, or with the log-loss if there is a penalty."""
+    if not penalty or not len(path):
+        return path
+    return with_log_loss(path, log_loss_target(rows, train), penalty)

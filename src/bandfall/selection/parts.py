@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -25,6 +26,8 @@ SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
 MAX_DIMENSION = 32
 _GROWTH = 1.5  # of training rows, from stage to stage
+_OVERLAPPING = 1.3  # rows of all leaves together, relative to those that are divided
+_LEAF_PATHS = 1.6  # over all rows of a leaf: its own, and two over half of them
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Rows:
     backend : Backend
     strata : ndarray of int, shape (n,), or None
         Classes of rows: every part gets its share of each, as far as groups allow.
+    leaf_rows : int
+        Most rows that a final fit trains on at a time: more are divided into leaves.
     """
 
     views: Mapping[str, View]
@@ -52,6 +57,7 @@ class Rows:
     weights: np.ndarray | None = None
     backend: Backend = HOST
     strata: np.ndarray | None = None
+    leaf_rows: int = sys.maxsize
 
     def shuffled_groups(self, random: np.random.RandomState) -> np.ndarray:
         """Numbers of all groups in random order, every stretch with its share of each class.
@@ -73,6 +79,19 @@ class Rows:
     def evidence(self) -> np.ndarray:
         """How much rows count where they are held out, shape (n,)."""
         return np.ones(len(self)) if self.weights is None else evidence_weights(self.weights)
+
+    def half(self) -> np.ndarray:
+        """About half of the rows, always the same ones; groups stay together, shape (n,)."""
+        order = self.shuffled_groups(np.random.RandomState(0))
+        chosen = np.zeros(len(order), dtype=bool)
+        chosen[order[::2]] = True
+        return chosen[self.groups]
+
+    def final_share(self, n_rows: int) -> float:
+        """Kernel entries of a final fit to so many rows, relative to those of one leaf."""
+        if n_rows <= self.leaf_rows:
+            return 1.0
+        return _LEAF_PATHS * min(1.0, _OVERLAPPING * self.leaf_rows / n_rows)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -155,7 +155,7 @@ def tune(
     else:
         families = [Family(one, get_kernel(k)) for one in rows.views for k in kernels]
     budget = affordable_budget(rows, families[0].kernel, budget, deadline)
-    deadline.reserve(len(rows), PATH * budget.n_members)
+    deadline.reserve(len(rows), PATH * rows.final_share(len(rows)) * budget.n_members)
     stages = search_stages(rows, budget, random)
     _expect(deadline, rows, stages, families, budget)
     ended = partial(getattr, deadline, "search_ended")
@@ -223,7 +223,8 @@ def _expect(
 ) -> None:
     """Announce the whole fit, as far as it can be known."""
     work = deadline.work
-    work.expect(FINAL_FITS, PATH * budget.n_members * len(rows) ** 2)
+    n_ladders = PATH * rows.final_share(len(rows)) * budget.n_members
+    work.expect(FINAL_FITS, n_ladders * len(rows) ** 2)
     work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
     for key, kernels in _by_metric(families):
         n_tried = _ROUNDS_TRIED * len(kernels) * len(stages[0])
@@ -424,7 +425,7 @@ class Search:
             members,
             np.concatenate([part.held_out for part in self.parts]),
             average,
-            _r2(average, self._y, self._weights),
+            mean_r2(average, self._y, self._weights),
             found.trials,
             {
                 key: common_root(self.parts, key)
@@ -460,7 +461,7 @@ class Search:
         rows = [loss[r[best], :, speed] for loss, r in zip(losses, stops, strict=True)]
         mean, error = _mean_and_error(np.concatenate(rows), self._weights)
         stop = float(levels[best])
-        score = _r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
+        score = mean_r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
         levels_reached = [o.ladder.r2[r[best], speed] for o, r in zip(outcomes, stops, strict=True)]
         return Trial(
             candidate, mean, error, score, stop, len(self.parts[0]), float(np.mean(levels_reached))
@@ -498,7 +499,7 @@ def _mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[flo
     return mean, float(deviation.std()) / math.sqrt(len(deviation))
 
 
-def _r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
+def mean_r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
     """R² averaged over targets that vary; NaN where none does."""
     mean = column_means(y, weights)
     variance = np.average((y - mean) ** 2, axis=0, weights=weights)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,53 +26,14 @@ TRIAL_COLUMNS = {
 }
 
 
-class _Race(NamedTuple):
-    """How rivals are compared, for a target of numbers or of classes.
-
-    Attributes
-    ----------
-    value, losses : str
-        Attributes of a rival: its score, and its loss at each held-out row.
-    sign : float
-        What a difference of losses means for the score.
-    columns : dict of str to str
-        Further attributes by their heads.
-    title, caption, text : str
-    """
-
-    value: str
-    losses: str
-    sign: float
-    columns: dict[str, str]
-    title: str
-    caption: str
-    text: str
-
-
-_NUMBERS = _Race(
-    "r2",
-    "squared_errors",
-    -1.0,
-    {"MAE": "mae", "fit, s": "seconds", "rows": "n_rows"},
-    "R², higher is better",
-    "1 is perfect; 0 is predicting the mean.",
-    "Kernel ridge regression chooses bandwidth and penalty by cross-validation, on at most 1,000 "
-    "rows. MAE is the mean absolute error.",
-)
-_CLASSES = _Race(
-    "log_loss",
-    "losses",
-    1.0,
-    {
-        "AUC": "auc",
-        "accuracy": "accuracy",
-        "calibration error": "calibration_error",
-        "fit, s": "seconds",
-    },
-    "Log-loss, lower is better",
-    "",
-    "",
-)
+# What is shown of a rival beside its score, by its head.
+_NUMBERS = {"MAE": "mae", "fit, s": "seconds", "rows": "n_rows"}
+_CLASSES = {
+    "AUC": "auc",
+    "accuracy": "accuracy",
+    "calibration error": "calibration_error",
+    "fit, s": "seconds",
+}
 
 
 def result_cards(findings: Findings) -> str:
@@ -125,20 +86,24 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     if not rivals or np.isnan(findings.loss):
         words = f"{findings.measure.words(findings.loss)} on {n_rows:,} held-out rows."
         return section("score", "Score", f"{words} {text}", "")
-    race = _CLASSES if isinstance(findings.measure, Classes) else _NUMBERS
+    if not findings.measure.classes:
+        text += (
+            " MAE is the mean absolute error. Kernel ridge regression chooses bandwidth and "
+            "penalty by cross-validation, on at most 1,000 rows."
+        )
     text = (
         f"Every model was trained on the same rows with its usual settings and scored on the same "
-        f"{n_rows:,} held-out rows. {race.text} {text} Two models differ clearly if the mean "
-        "difference of their losses on the same rows is more than two standard errors."
+        f"{n_rows:,} held-out rows. {text} Two models differ clearly if the mean difference of "
+        "their losses on the same rows is more than two standard errors."
     )
-    return section("score", "Score, with rivals", text, _race(findings, race, rivals, name))
+    return section("score", "Score, with rivals", text, _race(findings, rivals, name))
 
 
 def _meaning(findings: Findings) -> str:
-    """What scores of classes are."""
+    """What the scores are."""
     measure = findings.measure
     if not isinstance(measure, Classes):
-        return ""
+        return "R² 1 is perfect, 0 is predicting the mean."
     prior = float(-np.log(np.maximum(measure.prior, 1e-15)) @ measure.prior)
     return (
         "Log-loss is the mean of −log of the probability of the true class: 0 is certain and "
@@ -148,37 +113,43 @@ def _meaning(findings: Findings) -> str:
     )
 
 
-def _race(findings: Findings, race: _Race, rivals: Sequence[Any], name: str) -> str:
+def _race(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     """Bars and a table of all models."""
-    ordered = sorted(rivals, key=lambda one: race.sign * getattr(one, race.value))
+    classes, measure = bool(findings.measure.classes), findings.measure.name
+    columns = _CLASSES if classes else _NUMBERS
+    sign, unit = (1.0, 1.0) if classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
+
+    def score(one: Any) -> float:
+        return float(one.log_loss if classes else one.r2)
+
+    def losses(one: Any) -> np.ndarray | None:
+        return one.losses if classes else one.squared_errors
+
+    ordered = sorted(rivals, key=lambda one: sign * score(one))
     ours = next((one for one in rivals if one.name == name), None)
-    unit = 1.0 if race is _CLASSES else float(np.var(findings.scored.y)) or 1.0
-    values = [getattr(one, race.value) for one in ordered]
     drawing = ranking(
         [one.name for one in ordered],
-        values if race is _CLASSES else [max(value, LOWEST_R2) for value in values],
+        [max(score(one), LOWEST_R2) for one in ordered],
         ["a" if one.name == name else "soft" for one in ordered],
-        [
-            f"{one.name}\n{findings.measure.name} {value:.4f}"
-            for one, value in zip(ordered, values, strict=True)
-        ],
-        f"{findings.measure.name} of all models",
-        errors=[_standard_error(getattr(one, race.losses), unit) for one in ordered],
+        [f"{one.name}\n{measure} {score(one):.4f}" for one in ordered],
+        f"{measure} of all models",
+        errors=[_standard_error(losses(one), unit) for one in ordered],
     )
     rows = []
-    for one, value in zip(ordered, values, strict=True):
+    for one in ordered:
         mark = " class=ours" if one.name == name else ""
-        cells = "".join(cell(getattr(one, attribute)) for attribute in race.columns.values())
-        verdict = _verdict(one, ours, race, unit)
-        rows.append(f"<tr{mark}>{cell(one.name)}{cell(value)}<td>{verdict}</td>{cells}</tr>")
-    heads = ["model", findings.measure.name, "difference", *race.columns]
+        cells = "".join(cell(getattr(one, attribute)) for attribute in columns.values())
+        told = (
+            "" if ours is None or one is ours else _verdict(losses(one), losses(ours), sign, unit)
+        )
+        rows.append(f"<tr{mark}>{cell(one.name)}{cell(score(one))}<td>{told}</td>{cells}</tr>")
     picture = figure(
         drawing,
-        race.title,
-        f"{race.caption} Lines reach one standard error over held-out rows to either side.",
+        f"{measure}, {'lower' if classes else 'higher'} is better",
+        "Lines reach one standard error over held-out rows to either side.",
     )
-    table = f'<figure class="below">{sortable_table(heads, rows)}</figure>'
-    return f'<div class="narrow">{picture}</div>{table}'
+    table = sortable_table(["model", measure, "difference", *columns], rows)
+    return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
 
 
 def _standard_error(losses: np.ndarray | None, unit: float) -> float:
@@ -188,15 +159,12 @@ def _standard_error(losses: np.ndarray | None, unit: float) -> float:
     return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)
 
 
-def _verdict(one: Any, ours: Any, race: _Race, unit: float) -> str:
+def _verdict(theirs: np.ndarray | None, own: np.ndarray | None, sign: float, unit: float) -> str:
     """How the score of a rival differs from that of this model, if it does clearly."""
-    if ours is None or one is ours:
-        return ""
-    theirs, own = getattr(one, race.losses), getattr(ours, race.losses)
     if theirs is None or own is None:
         return ""
     paired = theirs - own
-    difference = race.sign * float(paired.mean()) / unit
+    difference = sign * float(paired.mean()) / unit
     margin = 2.0 * _standard_error(paired, unit)
     if abs(difference) <= margin:
         return "no clear difference"

@@ -1,0 +1,141 @@
+"""What every family of the search is worth: one run, then averages with and without each.
+
+    python benchmarks/families.py --data SUITE [--sets NAME ...] [--rows 1000] [--jobs 1]
+
+SUITE holds tables NAME.csv.gz with the target as their last column. Every family (encoding and
+kernel) is searched and fitted on its own rows of each set, and its predictions for held-out and
+test rows are kept in --out. The table then shows test RMSE of the search's own average, relative to
+that over `FAMILIES`, with families left out or added: geometric mean over sets, the mean without
+the three best and worst sets, and sets ahead and behind.
+"""
+
+import argparse
+import pickle
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+
+from bandfall import BandfallRegressor
+from bandfall.backends import HOST
+from bandfall.encoding import TableEncoder, prepare_table
+from bandfall.encoding.steps import steps_for
+from bandfall.kernels import get_kernel
+from bandfall.metric import scaled
+from bandfall.selection.averaging import greedy_weights
+from bandfall.selection.candidates import FAMILIES, Budget, MetricKey, PowerLoss
+from bandfall.selection.members import fit_members
+from bandfall.selection.parts import Rows, search_stages
+from bandfall.selection.tuning import Found, Search
+from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+from published import read
+
+ENCODINGS = {
+    "standard": {},
+    "steps": {"numbers": "steps"},
+    "quantile": {"numbers": "quantile"},
+    "rank": {"numbers": "rank"},
+    "target": {"categories": "target"},
+}
+KERNELS = (
+    *("gaussian", "matern12", "laplace^1.4", "laplace^0.7"),
+    *("laplace-1.5", "laplace-1.5^1.4", "laplace-1.25", "laplace-1", "laplace-1^0.7"),
+)
+DEFAULT = {(encoding, kernel) for encoding, names in FAMILIES.items() for kernel in names}
+
+
+def families_of(path, n_rows):
+    """Targets of held-out and test rows, and what each family predicts for them."""
+    columns, y = read(path)
+    order = np.random.RandomState(0).permutation(len(y))
+    test, train = order[: len(y) // 5][:2000], order[len(y) // 5 :][:n_rows]
+    model = BandfallRegressor(device=None)
+    table, targets, weights, _ = model._training_table(
+        {name: values[train] for name, values in columns.items()}, y[train], None, None
+    )
+    new = model._new_table({name: values[test] for name, values in columns.items()})
+    codes, table = model._codes(targets, weights), prepare_table(table)
+    dtype = np.dtype(np.float32 if len(codes) >= 500 else np.float64)
+    found = {}
+    for name, settings in ENCODINGS.items():
+        encoder = TableEncoder(**settings, n_steps=steps_for(len(codes), len(columns)))
+        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
+        order = order_by_content(Z)
+        view = Encoded(Z, order)
+        if encoder.uses_target:
+            view = TargetEncoded(encoder, table, codes, weights, Z, order)
+        elif name == "target":
+            continue
+        rows = Rows({name: view}, codes, np.arange(len(codes)), weights, HOST)
+        for kernel in KERNELS:
+            one = _family(rows, name, get_kernel(kernel), encoder.transform(new, warn=False))
+            found[name, kernel] = one
+    stages = search_stages(rows, Budget(), np.random.RandomState(0))
+    held_out = np.concatenate([part.y for part in stages[-1]])
+    return held_out, (y[test][:, None] - model._y_offset) / model._y_scale, found
+
+
+def _family(rows, encoding, kernel, Z_new):
+    """Predictions of one family for held-out rows and for new ones."""
+    budget, found = Budget(), Found()
+    for parts in search_stages(rows, budget, np.random.RandomState(0)):
+        search = Search(parts, PowerLoss())
+        if not found.trials:
+            found = search.explore(MetricKey.of(encoding, kernel), [kernel], budget)
+        else:
+            grown = len(parts) == 1
+            found = search.decide(found.finalists[:1], found.scouts, budget, grown)
+    tuned = search.tuned(found, 1)
+    (member,), _ = fit_members(rows, tuned)
+    return tuned.predictions, member.path.evaluate(scaled(Z_new, member.root), backend=HOST)
+
+
+def rmse(held_out, test, found):
+    """Of the average that held-out rows choose."""
+    predictions = [one for one, _ in found.values()]
+    weights = greedy_weights(predictions, held_out, PowerLoss(), n_members=4)
+    average = np.tensordot(weights, np.stack([new for _, new in found.values()]), 1)
+    return np.sqrt(np.mean((average - test) ** 2))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--sets", nargs="*")
+    parser.add_argument("--rows", type=int, default=1000)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--out", type=Path, default=Path("out/families"))
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    names = arguments.sets or sorted(path.name[:-7] for path in arguments.data.glob("*.csv.gz"))
+
+    def kept(name):
+        file = arguments.out / f"{name}-{arguments.rows}.pickle"
+        if not file.exists():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = families_of(arguments.data / f"{name}.csv.gz", arguments.rows)
+            file.write_bytes(pickle.dumps(result))
+        return pickle.loads(file.read_bytes())
+
+    results = joblib.Parallel(arguments.jobs)(joblib.delayed(kept)(name) for name in names)
+    rows = [(f"without {one}", lambda f, one=one: f in DEFAULT - {one}) for one in sorted(DEFAULT)]
+    others = {(e, k) for e in ENCODINGS for k in KERNELS} - DEFAULT
+    rows += [(f"with {one}", lambda f, one=one: f in DEFAULT | {one}) for one in sorted(others)]
+    rows += [("all families", lambda f: True)]
+    base = [rmse(h, t, {f: p for f, p in found.items() if f in DEFAULT}) for h, t, found in results]
+    print(f"{'families':45s} {'RMSE':>7s} {'trimmed':>7s}  ahead/behind")
+    for label, allowed in rows:
+        logs = [
+            np.log(rmse(h, t, {f: p for f, p in found.items() if allowed(f)}) / own)
+            for (h, t, found), own in zip(results, base, strict=True)
+        ]
+        inner = np.sort(logs)[3:-3] if len(logs) > 6 else logs
+        ahead, behind = np.sum(np.less(logs, -0.001)), np.sum(np.greater(logs, 0.001))
+        figures = f"{np.exp(np.mean(logs)):7.4f} {np.exp(np.mean(inner)):7.4f}"
+        print(f"{label:45s} {figures}  {ahead}/{behind}")
+
+
+if __name__ == "__main__":
+    main()

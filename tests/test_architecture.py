@@ -57,4 +57,5 @@ def test_readers_never_ask_for_the_type_of_a_model(path):
     "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
 )
 def test_modules_fit_in_one_head(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+    """A module is one idea; longer ones usually are two."""
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 600

@@ -268,6 +268,7 @@ class Search:
         self.judge = judge
         self._trainer = trainer or LocalTrainer(parts, judge)
         self.over = False
+        self._begun = False
         self._interrupted = interrupted
         self._ended = partial(getattr, deadline, "search_ended") if deadline else lambda: False
         self._deadline = deadline or Deadline()
@@ -352,7 +353,8 @@ class Search:
                 self._expect_rounds(n_rounds, len(asked), patience - misses, budget, stage)
             coming, tried = self._trainer.outcomes(asked), []
             for request in asked:
-                if self.over and found.trials:
+                late = self._deadline.search_over and self._begun
+                if self.over and (found.trials or late):
                     return found
                 with self._task(stage):
                     trial, outcomes = self._take(found, request, coming)
@@ -402,6 +404,7 @@ class Search:
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
         found.trials += trials
         found.predictions[trials[best]] = _at_stop(outcomes, best, trials[best].max_r2)
+        self._begun = True
         self.over = self.over or self._interrupted(trials[best]) or self._deadline.search_over
         return trials[best], outcomes
 

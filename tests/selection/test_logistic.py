@@ -181,3 +181,20 @@ def test_few_rows_choose_among_few_kernels(monkeypatch):
     assert set(chosen.selection_["kernel"]) == {"cauchy"}
     monkeypatch.setattr(class_loss, "_FEW_ROWS", 40)
     assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) - few
+
+
+def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch, always):
+    ends = []
+
+    def interrupted(*arguments):
+        ends.append(arguments)
+        arguments[-1].end()
+        return original(*arguments)
+
+    original = class_loss._refit
+    monkeypatch.setattr(class_loss, "_refit", interrupted)
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = BandfallClassifier(**FAST).fit(X, y)
+    assert ends
+    assert model.best_params_["penalty"] == 0
+    assert model.score(X, y) > 0.8

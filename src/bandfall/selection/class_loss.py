@@ -18,6 +18,7 @@ from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kern
 from bandfall.selection.members import fit_member_path
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.tuning import Tuned, tune
+from bandfall.selection.work import FINALISTS
 
 _FEW_ROWS = 700
 _FEW_KERNELS = ("gaussian", "matern12")
@@ -25,6 +26,7 @@ MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
 PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 _FIRST = 3  # of PENALTIES: what suits most tables
 _WORTH = 0.02  # share by which the held-out log-loss must fall
+_WORK = "log-loss"
 _MATRICES = 5  # of float64 that a part needs at a time
 
 
@@ -56,9 +58,18 @@ def with_better_loss(
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
     judge = LogLoss(prior, log_odds=True)
-    refit = partial(_refit, rows, parts, judge=judge)
     trials = [trial for trial, _ in tuned.members]
-    found = parallel_map(refit, trials, n_rows=len(parts[0]), n_jobs=n_jobs)
+    entries = _n_ladders(parts, 1) * len(parts[0]) ** 2
+    deadline.work.expect(FINALISTS, len(trials) * entries, part=_WORK)
+
+    def refit(trial: Trial) -> tuple[Trial, np.ndarray] | None:
+        with deadline.work.task(FINALISTS, entries, part=_WORK):
+            return _refit(rows, parts, trial, judge, deadline)
+
+    results = parallel_map(refit, trials, n_rows=len(parts[0]), n_jobs=n_jobs, stop=deadline.end)
+    found = [one for one in results if one is not None]
+    if len(found) < len(trials):
+        return tuned
     evidence = _Evidence(rows, parts, judge, dict(found))
     better = evidence.tuned(tuned, list(evidence.predictions))
     before = evidence.loss(tuned.predictions[: len(better.held_out)], LogLoss(prior))
@@ -118,9 +129,12 @@ class _Evidence:
 
 
 def _refit(
-    rows: Rows, parts: Sequence[Part], trial: Trial, *, judge: LogLoss
-) -> tuple[Trial, np.ndarray]:
-    """A member with the log-loss at its best penalty, and its held-out predictions (m, k)."""
+    rows: Rows, parts: Sequence[Part], trial: Trial, judge: LogLoss, deadline: Deadline
+) -> tuple[Trial, np.ndarray] | None:
+    """A member with the log-loss at its best penalty, and its held-out predictions (m, k).
+
+    None if the fit is interrupted.
+    """
     candidate = trial.candidate
     problems = [_Problem(rows, part, trial) for part in parts]
     y = np.concatenate([part.y for part in parts])
@@ -128,7 +142,7 @@ def _refit(
     found: dict[int, tuple[float, np.ndarray]] = {}
 
     def loss(place: int) -> float:
-        if not 0 <= place < len(PENALTIES):
+        if deadline.interrupted or not 0 <= place < len(PENALTIES):
             return np.inf
         if place not in found:
             outputs = np.concatenate([one.outputs(PENALTIES[place]) for one in problems])
@@ -139,6 +153,8 @@ def _refit(
     step = 1 if loss(best + 1) < loss(best) else -1
     while loss(best + step) < loss(best):
         best += step
+    if deadline.interrupted:
+        return None
     mean, predictions = found[best]
     better = replace(candidate, penalty=PENALTIES[best])
     return replace(trial, candidate=better, loss=mean), predictions
@@ -178,4 +194,9 @@ def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, deadline: Dea
     n = max(map(len, parts))
     if len(rows) > MAX_ROWS or 8 * _MATRICES * len(rows) ** 2 > rows.backend.budget:
         return False
-    return deadline.has_room(n, n_members * len(parts) * (1.0 + n / 1000))
+    return deadline.has_room(n, _n_ladders(parts, n_members))
+
+
+def _n_ladders(parts: Sequence[Part], n_members: int) -> float:
+    """What refitting costs, in ladders of speeds; a Cholesky factor takes n³."""
+    return n_members * len(parts) * (1.0 + len(parts[0]) / 1000)

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from bandfall.commands.class_rivals import ClassRivalScore, class_rivals, score_class_rivals
 from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
@@ -27,7 +26,7 @@ from bandfall.commands.options import (
     TimeOption,
     WeightsOption,
 )
-from bandfall.commands.rivals import RivalScore, rivals, score_rivals
+from bandfall.commands.rivals import class_rivals, rivals, score_rivals
 from bandfall.commands.rows import Roles, Table, load_table, split_table
 from bandfall.commands.terminal import (
     InputError,
@@ -44,7 +43,6 @@ from bandfall.commands.training import (
     make_estimator,
     split_words,
 )
-from bandfall.drawing import number
 
 
 def compare(
@@ -94,7 +92,7 @@ def compare(
         else:
             held = f"{len(held_out):,} ({split_words(roles)})"
             title = f"trained on {len(rows):,} rows, scored on {held}"
-            _show_classes(results, title) if rows.has_classes else _show(results, len(rows), title)
+            _show(results, len(rows), title)
 
 
 def _unseen(rows: Table, held_out: Table) -> dict[str, int]:
@@ -105,13 +103,14 @@ def _unseen(rows: Table, held_out: Table) -> dict[str, int]:
 def _scored(rows: Table, held_out: Table, seed: int, device: str) -> list[Any]:
     """All models, best first: by log-loss for classes, else by R²."""
     if rows.has_classes:
+        if len(np.unique(rows.y)) < 2:
+            raise InputError("all training rows have the same class: there is nothing to compare")
         ours = {"bandfall (self-tuning)": make_classifier(ModelChoice.AUTO, device)}
         models = {**class_rivals(rows.y, seed), **ours}
-        scored = score_class_rivals(models, rows, held_out, groups=rows.group)
-        return sorted(scored, key=lambda one: one.log_loss)
-    models = {**rivals(seed), **_ours(device)}
-    scores = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
-    return sorted(scores, key=lambda one: -one.r2)
+    else:
+        models = {**rivals(seed), **_ours(device)}
+    scored = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
+    return sorted(scored, key=lambda one: one.rank)
 
 
 def _ours(device: str) -> dict[str, Any]:
@@ -122,24 +121,11 @@ def _ours(device: str) -> dict[str, Any]:
     }
 
 
-def _show(results: list[RivalScore], n_train: int, title: str) -> None:
+def _show(results: list[Any], n_train: int, title: str) -> None:
     rows = []
     for one in results:
         style = "bold" if one.name.startswith("bandfall") else ""
         sample = "" if one.n_rows == n_train else f" ({one.n_rows:,} rows)"
-        score = "not defined" if one.r2 != one.r2 else f"{one.r2:.4f}"
-        cells = (one.name + sample, score, number(one.mae), f"{one.seconds:.2f} s")
+        cells = (one.name + sample, *one.cells().values(), f"{one.seconds:.2f} s")
         rows.append([Text(content, style) for content in cells])
-    print_table(title, ("model", "R²", "mean abs. error", "fit time"), rows)
-
-
-def _show_classes(results: list[ClassRivalScore], title: str) -> None:
-    rows = []
-    for one in results:
-        style = "bold" if one.name.startswith("bandfall") else ""
-        scores = (one.log_loss, one.auc, one.accuracy, one.calibration_error)
-        shown = ["not defined" if value != value else f"{value:.4f}" for value in scores]
-        cells = (one.name, *shown, f"{one.seconds:.2f} s")
-        rows.append([Text(content, style) for content in cells])
-    heads = ("model", "log-loss", "AUC", "accuracy", "calibration error", "fit time")
-    print_table(title, heads, rows)
+    print_table(title, ("model", *results[0].cells(), "fit time"), rows)

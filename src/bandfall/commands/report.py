@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from bandfall.commands.class_rivals import ClassRivalScore, class_rivals, score_class_rivals
 from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
@@ -28,18 +27,23 @@ from bandfall.commands.options import (
     WeightsOption,
 )
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
-from bandfall.commands.rivals import RivalScore, rivals, score_rivals
+from bandfall.commands.rivals import (
+    ClassRivalScore,
+    RivalScore,
+    class_rivals,
+    rivals,
+    score_rivals,
+)
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, model_details, train_on
 from bandfall.commands.terminal import Bar, JsonOption, note, one_line_errors, print_json
 from bandfall.commands.training import (
     Device,
     ModelChoice,
-    scores,
 )
 from bandfall.estimators._reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.report import Findings, Rows, render_page, study
+from bandfall.report import Findings, render_page, study
 
 OURS = "bandfall (this model)"
 
@@ -119,26 +123,10 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
         "n_rows": len(train_rows.y),
     }
     if findings.measure.classes:
-        return findings, _class_results(stored, findings, train_rows, test_rows, seed, facts)
-    ours = RivalScore(
-        OURS,
-        **scores(test_rows.y, findings.predictions),
-        seconds=facts["seconds"],
-        n_rows=facts["n_rows"],
-        squared_errors=findings.residuals**2,
-    )
-    return findings, [*score_rivals(rivals(seed), train_rows, test_rows, seed=seed), ours]
-
-
-def _class_results(
-    stored: ModelFile,
-    findings: Findings,
-    train_rows: Rows,
-    test_rows: Rows,
-    seed: int,
-    facts: dict[str, Any],
-) -> list[ClassRivalScore]:
-    classes = last_step(stored.estimator).classes_
-    ours = ClassRivalScore.of(OURS, findings.outputs, test_rows, classes, **facts)
-    models = class_rivals(train_rows.y, seed)
-    return [*score_class_rivals(models, train_rows, test_rows), ours]
+        classes = last_step(stored.estimator).classes_
+        ours: Any = ClassRivalScore.of(OURS, findings.outputs, test_rows, classes, **facts)
+        models = class_rivals(train_rows.y, seed)
+    else:
+        ours = RivalScore.of(OURS, findings.predictions, test_rows, **facts)
+        models = rivals(seed)
+    return findings, [*score_rivals(models, train_rows, test_rows, seed=seed), ours]

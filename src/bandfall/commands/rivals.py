@@ -1,4 +1,4 @@
-"""Other regressors to compare with, each with its usual settings."""
+"""Other models to compare with, each with its usual settings."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
-from sklearn.dummy import DummyRegressor
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.linear_model import RidgeCV
+from sklearn.base import is_classifier
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.neighbors import KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from bandfall.commands.terminal import Bar, InputError
 from bandfall.commands.training import fit_arguments, scores
+from bandfall.drawing import number
 from bandfall.encoding import TableEncoder
-from bandfall.estimators import BandfallRegressor, KernelRidgeCV
+from bandfall.estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
 from bandfall.estimators._reading import last_step
+from bandfall.report.scores import positions, row_losses, score_classes
 from bandfall.selection.work import observed_by
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
 _WORTH_THREADS = 1_000_000
+FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them
 
 
 class RivalScore(NamedTuple):
     """One line of the comparison.
 
-    `squared_errors`, one a held-out row, tell whether two lines really differ.
+    `squared_errors`, one for each held-out row, show whether two lines really differ.
     """
 
     name: str
@@ -43,9 +54,74 @@ class RivalScore(NamedTuple):
     n_rows: int
     squared_errors: np.ndarray | None = None
 
+    @classmethod
+    def of(
+        cls, name: str, predictions: np.ndarray, test: Part, classes: Any = None, **facts: Any
+    ) -> RivalScore:
+        """Score predictions on held-out rows."""
+        errors = None if test.y.ndim == 2 else (test.y - np.ravel(predictions)) ** 2
+        measures: dict[str, Any] = scores(test.y, predictions, test.weights)
+        return cls(name, **measures, **facts, squared_errors=errors)
+
+    @property
+    def rank(self) -> float:
+        """Less is better."""
+        return -self.r2
+
+    def cells(self) -> dict[str, str]:
+        """Scores by name, for people."""
+        return {"R²": _score_text(self.r2), "mean abs. error": number(self.mae)}
+
     def as_numbers(self) -> dict[str, Any]:
         """For machines, without the single errors."""
         return {k: v for k, v in self._asdict().items() if k != "squared_errors"}
+
+
+class ClassRivalScore(NamedTuple):
+    """One line of the comparison.
+
+    `losses`, one for each held-out row of a known class, show whether two lines really differ.
+    """
+
+    name: str
+    log_loss: float
+    auc: float
+    accuracy: float
+    calibration_error: float
+    seconds: float
+    n_rows: int
+    losses: np.ndarray
+
+    @classmethod
+    def of(
+        cls, name: str, probabilities: np.ndarray, test: Part, classes: np.ndarray, **facts: Any
+    ) -> ClassRivalScore:
+        """Score probabilities, columns in the order of `classes`, on held-out rows."""
+        labels = positions(test.y, classes)
+        measures = score_classes(probabilities, labels, test.weights)
+        known = labels >= 0
+        losses = row_losses(probabilities[known], labels[known])
+        return cls(name, *measures, **facts, losses=losses)
+
+    @property
+    def rank(self) -> float:
+        """Less is better."""
+        return self.log_loss
+
+    def cells(self) -> dict[str, str]:
+        """Scores by name, for people."""
+        measures = {
+            "log-loss": self.log_loss,
+            "AUC": self.auc,
+            "accuracy": self.accuracy,
+            "calibration error": self.calibration_error,
+        }
+        return {name: _score_text(value) for name, value in measures.items()}
+
+    def as_numbers(self) -> dict[str, Any]:
+        """For machines, without the single losses; None where a score is not defined."""
+        facts = {k: v for k, v in self._asdict().items() if k != "losses"}
+        return {k: None if v != v else v for k, v in facts.items()}
 
 
 class Part(Protocol):
@@ -79,6 +155,22 @@ def rivals(seed: int = 0) -> dict[str, Any]:
     }
 
 
+def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Any]:
+    """Name and classifier, from simple to strong, for these training labels."""
+    linear = LogisticRegression(max_iter=1000)
+    models = {
+        "shares of the classes": DummyClassifier(strategy="prior"),
+        "linear (logistic)": make_pipeline(StandardScaler(), linear),
+        "nearest neighbours (k = 5)": make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        "random forest": RandomForestClassifier(n_estimators=100, random_state=seed),
+        "gradient boosting": HistGradientBoostingClassifier(random_state=seed),
+    }
+    if np.unique(y, return_counts=True)[1].min() >= FOLDS:
+        scaled = CalibratedClassifierCV(SVC(random_state=seed), cv=FOLDS)
+        models["support vectors (Platt)"] = make_pipeline(StandardScaler(), scaled)
+    return models
+
+
 def score_rivals(
     models: dict[str, Any],
     train: Part,
@@ -86,36 +178,39 @@ def score_rivals(
     *,
     seed: int = 0,
     groups: np.ndarray | None = None,
-) -> list[RivalScore]:
+) -> list[Any]:
     """Fit every model on the same rows and score it on the same held-out rows.
 
-    What tunes itself holds out whole `groups` of training rows.
+    Self-tuning models hold out whole `groups` of training rows. Gives a `RivalScore` for every
+    regressor and a `ClassRivalScore` for every classifier.
     """
-    results = []
-    train_table, test_table = pd.DataFrame(train.X), pd.DataFrame(test.X)
-    plain_train, plain_test = plain_numbers(train_table, test_table)
+    results: list[Any] = []
+    tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
+    plain = plain_numbers(*tables)
     with Bar("compare") as bar, observed_by(bar.follow):
         for i, (name, model) in enumerate(models.items(), 1):
             bar.describe(f"compare: {name} ({i} of {len(models)})")
-            if isinstance(last_step(model), BandfallRegressor):
-                X, X_test = train_table, test_table  # as they are
-            else:
-                X, X_test = plain_train, plain_test
+            last = last_step(model)
+            as_they_are = isinstance(last, BandfallRegressor | BandfallClassifier)
+            X, X_test = tables if as_they_are else plain
             rows = _sample(len(train.y), model, seed)
             told = [None if one is None else one[rows] for one in (train.weights, groups)]
             y = train.y[rows]
+            fitted = _for_targets(model, y)
             start = time.monotonic()
-            with threads_for(plain_train):
-                fitted = _for_targets(model, y)
+            with threads_for(plain[0]):
                 fit_rival(fitted, X.iloc[rows], y, *told)
-            elapsed = time.monotonic() - start
-            predictions = fitted.predict(X_test)
-            measures = scores(test.y, predictions, test.weights)
-            errors = None if test.y.ndim == 2 else (test.y - np.ravel(predictions)) ** 2
-            results.append(
-                RivalScore(name, **measures, seconds=elapsed, n_rows=len(y), squared_errors=errors)
-            )
+            facts = {"seconds": time.monotonic() - start, "n_rows": len(y)}
+            if is_classifier(last):
+                outputs = np.asarray(fitted.predict_proba(X_test), dtype=np.float64)
+                results.append(ClassRivalScore.of(name, outputs, test, fitted.classes_, **facts))
+            else:
+                results.append(RivalScore.of(name, fitted.predict(X_test), test, **facts))
     return results
+
+
+def _score_text(value: float) -> str:
+    return "not defined" if value != value else f"{value:.4f}"
 
 
 def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -134,7 +229,7 @@ def _for_targets(model: Any, y: np.ndarray) -> Any:
 
 
 def fit_rival(model: Any, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
-    """Fit, with weights and groups if there are; what is wrong is told in one line."""
+    """Fit, with weights and groups if there are any; errors become an InputError."""
     try:
         model.fit(X, y, **fit_arguments(model, *told))
     except ValueError as error:  # what is wrong with a table, by column

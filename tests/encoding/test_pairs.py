@@ -51,6 +51,14 @@ def test_noise_has_no_pairs():
         assert not encoder.uses_target
 
 
+def test_two_levels_by_two_need_no_pair():
+    frame, y = table(levels="xy")
+    frame["a"] = frame["a"].fillna("y")
+    encoder = TableEncoder(categories="pairs")
+    encoder.fit_transform(frame, y)
+    assert not encoder.uses_target
+
+
 def test_few_rows_a_cell_have_no_pairs():
     encoder = TableEncoder(categories="pairs")
     encoder.fit_transform(*table(30))

@@ -14,6 +14,7 @@ from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.target_mean import out_of_fold, smoothed_means
 
 _ROWS_PER_CELL = 5  # so many rows a pair of levels, in the mean, must have
+_FEWEST_CELLS = 6  # two levels by two are one contrast, which a kernel finds without
 _MAX_CELLS = 10_000
 _MAX_PAIRS, _MAX_WIDTH = 10, 60
 _SWEEPS = 3
@@ -105,7 +106,7 @@ def telling_pairs(
     found = []
     for i, j in combinations(range(len(levels)), 2):
         shape = (len(levels[i].levels) + 1, len(levels[j].levels) + 1)
-        if shape[0] * shape[1] > _MAX_CELLS:
+        if (shape[0] - 1) * (shape[1] - 1) < _FEWEST_CELLS or shape[0] * shape[1] > _MAX_CELLS:
             continue
         cells = cell_numbers(places[i], places[j], shape)
         sizes = np.bincount(cells, weights=weights, minlength=shape[0] * shape[1])

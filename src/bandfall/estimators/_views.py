@@ -11,14 +11,16 @@ from bandfall.encoding.steps import steps_for
 from bandfall.selection.deadline import Deadline, clock
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
 
-# "target" where there is a category that a mean target can stand for.
+# "target" if a mean target can stand for a category, "pairs" if two categories interact.
 ENCODINGS: dict[str, dict[str, Any]] = {
     "standard": {},
     "steps": {"numbers": "steps"},
     "quantile": {"numbers": "quantile"},
     "target": {"categories": "target"},
+    "pairs": {"categories": "pairs"},
 }
-_USUAL = {"standard": 1.0, "steps": 9.0, "quantile": 4.0, "target": 1.0}  # seconds, relative
+# Seconds, relative to plain columns.
+_USUAL = {"standard": 1.0, "steps": 9.0, "quantile": 4.0, "target": 1.0, "pairs": 2.0}
 _SHARE = 0.2  # of the time left, for encoding
 _PROBED_ROWS = 100, 400
 _FEWEST_ROWS = 500
@@ -64,7 +66,7 @@ def encoded_views(
     views: dict[str, Encoded] = {}
     unit = 0.0
     for name, settings in ENCODINGS.items():
-        if name == "target" and all(one.kind != "category" for one in table.readings):
+        if "categories" in settings and all(one.kind != "category" for one in table.readings):
             continue
         if deadline.bounded and _USUAL[name] * unit > _SHARE * max(deadline.left, 0.0):
             deadline.give_up(f"the encoding {name!r} was not tried")

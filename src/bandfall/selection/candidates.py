@@ -21,6 +21,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "steps": ("gaussian",),
         "quantile": ("gaussian", "laplace^1.4", "laplace-1.25"),
         "target": ("laplace^1.4",),
+        "pairs": ("gaussian",),
     }
 )
 MAX_R2 = 1.0 - 1e-6  # on training rows, where no earlier stop is better

@@ -150,7 +150,8 @@ def run(data, name, method, seed, train_only):
     if isinstance(model, BandfallRegressor):
         line["held_out_r2"] = model.best_score_
         line["members"] = [
-            [*vars(member.candidate).values(), round(member.weight, 3)] for member in model.members_
+            [*member.candidate.summary().values(), round(member.weight, 3)]
+            for member in model.members_
         ]
     return line
 

@@ -40,6 +40,18 @@ def test_equal_tasks_take_equal_time(now):
         assert work.share() == pytest.approx(done / 4)
 
 
+def test_the_first_task_counts_only_until_the_second_has_ended(now):
+    """It compiles loops and loads libraries, which no later task does."""
+    work = Work()
+    work.expect(SEARCH, 10.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds += 30.0
+    assert work.left() == pytest.approx(270.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds += 1.0
+    assert work.left() == pytest.approx(8.0)
+
+
 def test_later_stages_are_counted_from_the_start(now):
     work = Work()
     work.expect(SEARCH, 2.0)

@@ -34,7 +34,14 @@ from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, train_on
 from bandfall.commands.tables import name_of, read_table, require_columns
-from bandfall.commands.terminal import InputError, JsonOption, note, one_line_errors, print_json
+from bandfall.commands.terminal import (
+    Bar,
+    InputError,
+    JsonOption,
+    note,
+    one_line_errors,
+    print_json,
+)
 from bandfall.commands.training import Device, ModelChoice
 from bandfall.estimators._reading import last_step
 from bandfall.explore import render_playground
@@ -142,7 +149,8 @@ def _explorer_page(
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
         test_rows = Rows(*_rows_of(data, stored, style))
-    findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
+    with Bar("explore: the model"):
+        findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
     what_if = WhatIf(findings)
     page = render_explorer(
         findings,

@@ -42,6 +42,7 @@ from bandfall.commands.outputs import (
 )
 from bandfall.commands.tables import check_finite, kind_of, name_of, read_table, require_columns
 from bandfall.commands.terminal import (
+    Bar,
     InputError,
     JsonOption,
     note,
@@ -96,11 +97,12 @@ def predict(
         kept = _kept_columns(table, stored, keep or [], name_of(data))
         rows = features_of(table, stored, kinds, name_of(data))
         result: dict[str, Any] = {"n_rows": len(table)}
-        if is_classifier(last_step(stored.estimator)):
-            predictions, beside = _classes(stored, table, rows, name_of(data), result)
-        else:
-            predictions = _numbers(stored, table, rows, name_of(data), result)
-            beside = pd.DataFrame(index=table.index)
+        with Bar("predict"):
+            if is_classifier(last_step(stored.estimator)):
+                predictions, beside = _classes(stored, table, rows, name_of(data), result)
+            else:
+                predictions = _numbers(stored, table, rows, name_of(data), result)
+                beside = pd.DataFrame(index=table.index)
         if style.remarks:
             note(f"{name_of(data)}: {style.remarks}")
         names = _names(predictions, stored.notes)

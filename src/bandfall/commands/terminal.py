@@ -27,7 +27,7 @@ from bandfall.selection.work import Work
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 PROGRESS_AFTER = 2.0  # seconds: shorter work needs no bar
 _REFRESH = 0.2  # seconds
-_GRACE = 0.8  # seconds from Ctrl-C to the end of the process
+_GRACE = 0.6  # seconds from Ctrl-C to the end of the process
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 

@@ -44,7 +44,9 @@ class Explorer:
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
         self._server = _Server((HOST, 0), _handler(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
         self._thread.start()
 
     @property

@@ -11,7 +11,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -276,16 +276,23 @@ class Watchdog:
         self._writer.setblocking(False)
         self._previous = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._taken: Interrupt | None = None
+        self._ending = False
         self._last = -SOON
         threading.Thread(target=self._watch, daemon=True).start()
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         signal.set_wakeup_fd(self._previous)
+        if self._ending and isinstance(error, SystemExit):  # tidying up would take a while
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(error.code if isinstance(error.code, int) else INTERRUPTED)
 
     def _watch(self) -> None:
         while data := self._reader.recv(1):
             if data[0] == signal.SIGINT and self._means_it(Interrupt.current):
+                self._ending = True
                 time.sleep(_GRACE)
                 show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
                 os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")

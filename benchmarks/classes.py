@@ -259,7 +259,7 @@ def draw(results, path):
         ax.plot(mean, height, "D", color="#D55E00")
     ax.axvspan(order.min(), order.min() + critical, color="#D55E00", alpha=0.08, linewidth=0)
     ax.set_yticks(range(k), order.index)
-    ax.set(xlabel="rank by log-loss (1 is best)", title=f"{n_sets} sets, {N_FOLDS} folds each")
+    ax.set(xlabel="rank by log-loss (1 is best)", title=f"{n_sets} sets")
     ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=100)
 

@@ -17,6 +17,7 @@ import numpy as np
 __all__ = ["Partition", "partition_rows"]
 
 OVERLAP = 0.1  # share of the rows of a region that lie in the band of its cut
+_GROWTH = 1.35  # of the rows of all leaves together, by what they share, however many leaves
 _SAMPLE = 5000  # rows that directions are found from
 _MOST_COLUMNS = 200  # beyond, cuts go along columns
 _THINNEST = 1e-3  # width of a band, relative to the spread of the rows along the cut
@@ -117,8 +118,11 @@ def partition_rows(
         Cut along columns: for distances that depend on the axes.
     overlap : float in (0, 1)
         Share of the rows of a region that lie in the band of a cut, where it is cut once along
-        each direction. A region that is cut more often along one has narrower bands.
+        each direction. A region that is cut more often along one has narrower bands. So have
+        many leaves: a row lies in 1.35 of them in the mean, or fewer.
     """
+    n_levels = max(1.0, math.log2(max(2.0, _GROWTH * len(X) / leaf_rows)))
+    overlap = min(overlap, math.log(_GROWTH) / n_levels)
     directions: list[np.ndarray] = []
     bands: list[tuple[float, float]] = []
     children: list[list[int]] = []

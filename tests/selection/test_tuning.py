@@ -419,9 +419,9 @@ def test_stops_are_thinned_to_sixty():
 
 def test_targets_that_do_not_vary_have_no_score():
     y = np.full((7, 1), 0.1)  # whose mean is not quite 0.1
-    assert math.isnan(tuning._r2(np.zeros((7, 1)), y, None))
+    assert math.isnan(tuning.mean_r2(np.zeros((7, 1)), y, None))
     both = np.column_stack([y[:, 0], np.arange(7.0)])
-    assert_allclose(tuning._r2(both + np.array([1.0, 0.0]), both, None), 1.0)
+    assert_allclose(tuning.mean_r2(both + np.array([1.0, 0.0]), both, None), 1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))

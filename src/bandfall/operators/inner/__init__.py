@@ -298,7 +298,7 @@ def _code_or_none() -> ModuleType | None:
         from bandfall.operators.inner import compiled
     except ImportError:
         return None
-    return None if config.DISABLE_JIT else compiled
+    return None if getattr(config, "DISABLE_JIT", False) else compiled
 
 
 def _code() -> Any:

@@ -1,6 +1,6 @@
 """Draws the figures of large.md: python docs/make_large_figures.py [times.json].
 
-The times are those that ``python benchmarks/leaves.py scaling --out times.json`` has measured.
+The times have the form that ``python benchmarks/leaves.py scaling --out times.json`` writes.
 """
 
 import json
@@ -83,12 +83,27 @@ def draw_times(file):
     """CPU seconds against rows, on logarithmic axes."""
     results = json.loads(Path(file).read_text())
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6), layout="constrained")
-    names = {"bandfall": "BandfallRegressor", "xgboost": "XGBoost", "lightgbm": "LightGBM"}
+    names = {
+        "bandfall": "Bandfall, final fit of one model",
+        "xgboost": "XGBoost",
+        "lightgbm": "LightGBM",
+    }
     for (method, name), colour in zip(names.items(), (VERMILION, BLUE, GREEN), strict=True):
         points = [(one["rows"], one["seconds"]) for one in results if one["method"] == method]
         if points:
             axes.loglog(*np.transpose(points), "o-", color=colour, label=name)
-    axes.set(xlabel="rows", ylabel="CPU seconds", title="whole fits, 8 features")
+    ticks = sorted({one["rows"] for one in results})
+    seconds = [1, 2, 5, 10, 20, 50, 100]
+    axes.minorticks_off()
+    axes.set_yticks(seconds, [str(one) for one in seconds])
+    axes.set_ylim(1, 2 * max(one["seconds"] for one in results))
+    axes.set(
+        xlabel="rows",
+        ylabel="CPU seconds",
+        title="synthetic rows, 8 features",
+        xticks=ticks,
+        xticklabels=[f"{n:,}" for n in ticks],
+    )
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False)
     figure.savefig(IMAGES / "leaves_times.png", dpi=100)

@@ -269,9 +269,7 @@ def test_weights_and_several_targets(friedman):
 def test_time_budget_returns_the_best_so_far(friedman):
     X, y, X_test, _ = friedman
     model = BandfallRegressor(max_seconds=1e-9).fit(X, y)
-    # One ladder of speeds for every metric, and no round of any.
-    assert len(model.selection_["kernel"]) == 7 * 5
-    assert set(model.selection_["n_rounds"]) == {0}
+    assert any("the search ended early" in one for one in model.given_up_)
     assert np.all(np.isfinite(model.predict(X_test)))
 
 

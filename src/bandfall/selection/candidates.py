@@ -166,8 +166,9 @@ class Budget:
         Share by which the loss must fall for a round to have helped.
     patience : int
         Rounds that may follow each other without having helped.
-    hopeless : float
-        A family whose loss is more than so many times the least goes no further.
+    hopeless, close : float
+        A family whose loss is more than so many times the least goes no further: to more folds,
+        and to more rows, which take longer, unless an average takes it.
     """
 
     stage_rows: tuple[int, ...] = (2000, 5000, 15000)
@@ -182,6 +183,7 @@ class Budget:
     worth: float = 0.01
     patience: int = 2
     hopeless: float = 2.0
+    close: float = 1.1
 
     def up_to(self, n_rows: int) -> Budget:
         """The same with no stage of more than so many rows."""

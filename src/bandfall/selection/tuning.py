@@ -191,8 +191,9 @@ def tune(
             if number == 0:
                 deadline.give_up(f"the search ended early, after {len(found.trials)} trials")
             break
-        finalists = search.shortlist(found, budget, last=number > 0)
         if number + 1 < len(stages):
+            grows = len(stages[number + 1][0]) > len(parts[0])
+            finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
             _expect_finalists(deadline, finalists, stages[number + 1])
     assert search is not None
     return search.tuned(found, budget.n_members)
@@ -408,14 +409,21 @@ class Search:
         self.over = self.over or self._interrupted(trials[best]) or self._deadline.search_over
         return trials[best], outcomes
 
-    def shortlist(self, found: Found, budget: Budget, *, last: bool) -> list[Trial]:
-        """The trials that the next stage looks at: all that may win, or what an average takes."""
+    def shortlist(
+        self, found: Found, budget: Budget, *, dear: bool = False, last: bool = False
+    ) -> list[Trial]:
+        """The trials that the next stage looks at.
+
+        All that may win; if more rows make a stage dear, those near the best and what an average
+        takes; in the last stage the average alone.
+        """
         finalists = found.finalists
-        if last:
-            weights = self._weights_of(finalists, found, budget.n_members)
-            return [trial for trial, w in zip(finalists, weights, strict=True) if w > 0]
-        least = finalists[0].loss
-        return [trial for trial in finalists if not trial.loss > budget.hopeless * least]
+        limit = (budget.close if dear else budget.hopeless) * finalists[0].loss
+        near = [not last and not trial.loss > limit for trial in finalists]
+        taken = [False] * len(finalists)
+        if dear or last:
+            taken = (self._weights_of(finalists, found, budget.n_members) > 0).tolist()
+        return [one for one, a, b in zip(finalists, near, taken, strict=True) if a or b]
 
     def tuned(self, found: Found, n_members: int, among: Sequence[Trial] | None = None) -> Tuned:
         """The average to take, of some trials or the best, and the evidence for it."""

@@ -31,8 +31,8 @@ class BandfallRegressor(IntervalRegressor):
     Parameters
     ----------
     kernels : str or sequence of str, optional
-        Kernels to try under every encoding. By default each encoding has kernels of its own; see
-        `bandfall.selection.candidates.FAMILIES`.
+        Kernels to try under every encoding. By default each encoding has its own: the Gaussian,
+        exp(−u^1.4), and Laplace kernels in the 1-norm and 1.25-norm.
     max_rounds : int >= 0, default=10
         Maximum number of rounds of learning the metric; with 0 all columns count alike.
     n_members : int >= 1, default=4

@@ -56,6 +56,25 @@ class MetricKey(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Request:
+    """A ladder of speeds to train on all parts; the kernel may be given by its name."""
+
+    encoding: str
+    n_rounds: int
+    kernel: Kernel
+    speeds: Sequence[float]
+    max_r2: float = MAX_R2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", get_kernel(self.kernel))
+
+    @property
+    def metric(self) -> MetricKey:
+        """The metric that distances are measured in."""
+        return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
+
+
+@dataclass(frozen=True)
 class Candidate:
     """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
 
@@ -82,28 +101,13 @@ class Candidate:
         """The metric that distances are measured in."""
         return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
 
+    def request(self, speeds: Sequence[float], max_r2: float) -> Request:
+        """A ladder of other speeds, up to a training R²."""
+        return Request(self.encoding, self.n_rounds, self.kernel, speeds, max_r2)
+
     def summary(self) -> dict[str, Any]:
         """Its parts as numbers and text."""
         return {**vars(self), "kernel": str(self.kernel)}
-
-
-@dataclass(frozen=True)
-class Request:
-    """A ladder of speeds to train on all parts; the kernel may be given by its name."""
-
-    encoding: str
-    n_rounds: int
-    kernel: Kernel
-    speeds: Sequence[float]
-    max_r2: float = MAX_R2
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kernel", get_kernel(self.kernel))
-
-    @property
-    def metric(self) -> MetricKey:
-        """The metric that distances are measured in."""
-        return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
 
 
 @dataclass(frozen=True)
@@ -156,8 +160,8 @@ class Budget:
     held_out_rows : int
         Most rows held out in one part.
     fewest_held_out : int
-        So many rows are held out there, if they are at most a third: fewer make a poor estimate
-        of the share of errors that an interval contains.
+        Least number of rows held out there, unless that is more than a third of all: with fewer,
+        the coverage of intervals is a matter of luck.
     n_members : int
         Most models to average.
     max_rounds : int
@@ -167,8 +171,9 @@ class Budget:
     patience : int
         Rounds that may follow each other without having helped.
     hopeless, close : float
-        A family whose loss is more than so many times the least goes no further: to more folds,
-        and to more rows, which take longer, unless an average takes it.
+        A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
+        to more rows, which take longer, if its loss is at most `close` times the least, or if the
+        average of this stage contains it.
     """
 
     stage_rows: tuple[int, ...] = (2000, 5000, 15000)
@@ -186,7 +191,7 @@ class Budget:
     close: float = 1.1
 
     def up_to(self, n_rows: int) -> Budget:
-        """The same with no stage of more than so many rows."""
+        """The same, with stages of at most `n_rows` rows."""
         stages = [rows for rows in self.stage_rows if rows < n_rows]
         return replace(self, stage_rows=(*stages, min(n_rows, self.stage_rows[-1])))
 

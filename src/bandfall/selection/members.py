@@ -40,7 +40,7 @@ from bandfall.selection.work import FINAL_FITS
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
 _SMALLEST_LEAF = 2000  # rows: smaller leaves save little time
-_HARDLY_ANY = 200  # rows of a leaf whose model nobody waits for
+_HARDLY_ANY = 200  # rows of a leaf after an interrupt: its model is thrown away
 _PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
 _GRACE = 0.5  # seconds after its time in which a final fit may still get better
 _QUICK_ROWS = 1000  # to measure with, where there is little time

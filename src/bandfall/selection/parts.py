@@ -248,8 +248,7 @@ def learn_metrics(
         wanted = [part for part in parts if not known & part.roots.keys()]
         if wanted:
             scout = scouts[key.after(number)]
-            one = scout.candidate
-            request = Request(one.encoding, number, one.kernel, [one.min_speed], scout.max_r2)
+            request = scout.candidate.request([scout.candidate.min_speed], scout.max_r2)
             for part, ladder in zip(wanted, train(wanted, request), strict=True):
                 part.learn(scout, ladder, 0)
 

@@ -111,7 +111,7 @@ class Found:
 
 
 def default_families(encodings: Sequence[str]) -> list[Family]:
-    """What is searched under these encodings unless somebody says otherwise."""
+    """The families that are searched under these encodings by default."""
     kernels = {one: FAMILIES.get(one, FAMILIES["standard"]) for one in encodings}
     return [Family(one, get_kernel(kernel)) for one in encodings for kernel in kernels[one]]
 
@@ -271,8 +271,8 @@ class Search:
         self.over = False
         self._begun = False
         self._interrupted = interrupted
-        self._ended = partial(getattr, deadline, "search_ended") if deadline else lambda: False
         self._deadline = deadline or Deadline()
+        self._ended = partial(getattr, self._deadline, "search_ended")
         self._y = np.concatenate([part.y for part in parts])
         self._weights = _joined_weights(parts)
 
@@ -301,13 +301,7 @@ class Search:
         if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
             return Found()
         starts = [
-            Request(
-                trial.candidate.encoding,
-                trial.candidate.n_rounds,
-                trial.candidate.kernel,
-                _neighbours(trial.candidate.min_speed),
-                _beyond(trial),
-            )
+            trial.candidate.request(_neighbours(trial.candidate.min_speed), _beyond(trial))
             for trial in finalists
         ]
         stage = (FINALISTS, str(n_rows))
@@ -335,8 +329,8 @@ class Search:
     ) -> Found:
         """Learn a metric round by round while that helps, from no round on.
 
-        Each of `starts` is trained from its own round on. Before any of them, the scout of the
-        round alone is, at its speed.
+        Each of `starts` is trained from its own round on. Earlier rounds train their scout alone,
+        at its speed.
         """
         found = Found()
         requests = {start.kernel: start for start in starts}
@@ -347,9 +341,8 @@ class Search:
             if due:
                 asked = [replace(requests[kernel], n_rounds=n_rounds) for kernel in due]
             else:
-                scout, at = scouts[key.after(n_rounds)], scouts[key.after(n_rounds)].candidate
-                limit = _beyond(scout)
-                asked = [Request(key.encoding, n_rounds, at.kernel, (at.min_speed,), limit)]
+                scout = scouts[key.after(n_rounds)]
+                asked = [scout.candidate.request((scout.candidate.min_speed,), _beyond(scout))]
             if stage[0] == SEARCH:
                 self._expect_rounds(n_rounds, len(asked), patience - misses, budget, stage)
             coming, tried = self._trainer.outcomes(asked), []
@@ -414,8 +407,8 @@ class Search:
     ) -> list[Trial]:
         """The trials that the next stage looks at.
 
-        All that may win; if more rows make a stage dear, those near the best and what an average
-        takes; in the last stage the average alone.
+        All families that may still win. If more rows make the stage expensive (`dear`), those near
+        the best and those in the average of this stage; in the `last` stage the latter alone.
         """
         finalists = found.finalists
         limit = (budget.close if dear else budget.hopeless) * finalists[0].loss

@@ -1,25 +1,38 @@
 """Classification: log-loss, AUC, accuracy and calibration error, against other classifiers.
 
-    python benchmarks/classes.py --data DIR [--sets car vowel] [--methods bandfall] [--out DIR]
+    python benchmarks/classes.py --data DIR [--sets car vowel] [--methods LightGBM] [--out DIR]
 
 DIR holds tables NAME.csv.gz with the class as their last column, and `categories.json`, which names
 the categorical columns of each table. Three stratified folds; every method has its default
 settings, and no setting depends on the set. OUT/classes.jsonl gets a line for every set, fold and
-method; what is there already is not computed again, except with --again. Rivals that are not
-installed are left out and named. Prints tables as Markdown and draws OUT/classes.png.
+method, and OUT/probabilities a file; what is there already is not computed again, except with
+--again. Rivals that are not installed are left out and named. Prints tables as Markdown and draws
+OUT/classes.png.
+
+On a machine with many cores and without the rivals (pandas and matplotlib are not needed):
+
+    python benchmarks/classes.py --data DIR --only-fit --jobs 16 --max-seconds 540 --out DIR
+
+fits BandfallClassifier in 16 processes of one thread each, first folds and large sets first. Then
+
+    python benchmarks/classes.py --data DIR --only-show --merge OTHER/classes.jsonl --out DIR
+
+shows these results and those of other runs; later ones replace earlier ones.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
+import gzip
 import json
+import multiprocessing
 import os
 import time
 import warnings
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from scipy.stats import studentized_range
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -30,7 +43,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bandfall import BandfallClassifier
-from bandfall.report.scores import positions, score_classes
+from bandfall.encoding import Table
+from bandfall.encoding.objects import categories
+from bandfall.encoding.table import Column
 
 N_FOLDS = 3
 BOOSTERS = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
@@ -39,15 +54,31 @@ OURS = "BandfallClassifier"
 
 def load(folder, name):
     """Features, declared categories as such, and classes as text; empty fields are missing."""
-    categories = json.loads((folder / "categories.json").read_text()).get(name, [])
-    X = pd.read_csv(
-        folder / f"{name}.csv.gz",
-        dtype=dict.fromkeys(categories, str),
-        keep_default_na=False,
-        na_values=[""],
+    declared = json.loads((folder / "categories.json").read_text()).get(name, [])
+    with gzip.open(folder / f"{name}.csv.gz", "rt", newline="") as stream:
+        names, *rows = csv.reader(stream)
+    *values, y = map(list, zip(*rows, strict=True))
+    columns = [
+        categories(column, declared=True)
+        if title in declared
+        else Column("number", np.array([float(value or "nan") for value in column]))
+        for title, column in zip(names[:-1], values, strict=True)
+    ]
+    return Table(names[:-1], None, columns), np.array(y)
+
+
+def as_frame(table):
+    """The same for pandas, which the rivals read."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            name: pd.Categorical.from_codes(column.values, list(column.levels))
+            if column.kind == "category"
+            else column.values
+            for name, column in zip(table.names, table.columns, strict=True)
+        }
     )
-    y = X.pop(X.columns[-1]).astype(str).to_numpy()
-    return X.astype(dict.fromkeys(categories, "category")), y
 
 
 def splits(y):
@@ -73,14 +104,21 @@ def as_numbers():
     )
 
 
-def bandfall():
-    return BandfallClassifier()
+class LightGBM:
+    """LightGBM, which takes no punctuation in names of columns."""
 
+    def fit(self, X, y):
+        from lightgbm import LGBMClassifier
 
-def lightgbm():
-    from lightgbm import LGBMClassifier
+        self.model = LGBMClassifier(verbose=-1, n_jobs=1).fit(self.renamed(X), y)
+        return self
 
-    return LGBMClassifier(verbose=-1, n_jobs=1)
+    @staticmethod
+    def renamed(X):
+        return X.set_axis([f"column{i}" for i in range(X.shape[1])], axis=1)
+
+    def predict_proba(self, X):
+        return self.model.predict_proba(self.renamed(X))
 
 
 def xgboost():
@@ -151,8 +189,8 @@ class XRFM:
 
 
 METHODS = {
-    OURS: bandfall,
-    "LightGBM": lightgbm,
+    OURS: BandfallClassifier,
+    "LightGBM": LightGBM,
     "XGBoost": xgboost,
     "CatBoost": CatBoost,
     "HistGradientBoosting": HistGradientBoosting,
@@ -162,47 +200,120 @@ METHODS = {
 }
 
 
-def run(X, y, train, test, method):
-    """Scores of one method on one fold."""
-    classes, labels = np.unique(y[train], return_inverse=True)
+def fit(folder, name, fold, method):
+    """A line of results without scores, and the probabilities of one method on one fold."""
+    table, y = load(folder, name)
+    train, test = splits(y)[fold]
+    X, X_test = table.take(train), table.take(test)
+    if method != OURS:
+        X, X_test = as_frame(X), as_frame(X_test)
+    _, labels = np.unique(y[train], return_inverse=True)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = METHODS[method]().fit(X.iloc[train], labels)
+        model = METHODS[method]().fit(X, labels)
         trained = time.perf_counter()
-        probabilities = np.asarray(model.predict_proba(X.iloc[test]), dtype=float)
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
-    scores = score_classes(probabilities, positions(y[test], classes))
-    seconds = {"seconds": trained - start, "predict_seconds": time.perf_counter() - trained}
-    return {name: round(value, 6) for name, value in {**scores._asdict(), **seconds}.items()}
+        probabilities = np.asarray(model.predict_proba(X_test), dtype=float)
+    line = {
+        "set": name,
+        "rows": len(y),
+        "method": method,
+        "fold": fold,
+        "seconds": round(trained - start, 3),
+        "predict_seconds": round(time.perf_counter() - trained, 3),
+    }
+    return line, probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def scores(folder, line, probabilities):
+    """Log-loss and the like of probabilities."""
+    from bandfall.report.scores import positions, score_classes
+
+    _, y = load(folder, line["set"])
+    train, test = splits(y)[line["fold"]]
+    found = score_classes(probabilities, positions(y[test], np.unique(y[train])))
+    return {name: round(value, 6) for name, value in found._asdict().items()}
+
+
+def probability_file(out, line):
+    """Where the probabilities of a line are kept."""
+    name = "-".join([line["set"], str(line["fold"]), line["method"].replace(" ", "_")])
+    return out / "probabilities" / f"{name}.npy"
+
+
+def scored(folder, out, line):
+    """The line with its scores, which --only-fit leaves out."""
+    if "log_loss" in line:
+        return line
+    return {**line, **scores(folder, line, np.load(probability_file(out, line)))}
+
+
+def keep(arguments, line, probabilities):
+    """Write one result."""
+    path = probability_file(arguments.out, line)
+    path.parent.mkdir(exist_ok=True)
+    np.save(path, probabilities.astype(np.float32))
+    with arguments.file.open("a") as stream:
+        stream.write(json.dumps(line) + "\n")
+    print(line, flush=True)
 
 
 def measure(arguments, results):
     """Whatever is not known yet, line by line into the file of results."""
-    done = {(one["set"], one["method"], one["fold"]) for one in results}
+    done = {(one["set"], one["fold"], one["method"]) for one in results}
+    wanted = [
+        (name, fold, method)
+        for name in arguments.sets
+        for fold in range(arguments.folds)
+        for method in arguments.methods
+        if (name, fold, method) not in done
+    ]
+    if arguments.jobs > 1:
+        measure_together(arguments, wanted)
+        return
     missing = set()
-    for name in arguments.sets:
-        X, y = load(arguments.data, name)
-        for fold, (train, test) in enumerate(splits(y)[: arguments.folds]):
-            for method in arguments.methods:
-                if (name, method, fold) in done or method in missing:
-                    continue
-                try:
-                    figures = run(X, y, train, test, method)
-                except ImportError:
-                    missing.add(method)
-                    continue
-                line = {"set": name, "rows": len(y), "method": method, "fold": fold, **figures}
-                results.append(line)
-                with arguments.file.open("a") as stream:
-                    stream.write(json.dumps(line) + "\n")
-                print(line, flush=True)
+    for name, fold, method in wanted:
+        if method in missing:
+            continue
+        try:
+            line, probabilities = fit(arguments.data, name, fold, method)
+        except ImportError:
+            missing.add(method)
+            continue
+        if not arguments.only_fit:
+            line.update(scores(arguments.data, line, probabilities))
+        keep(arguments, line, probabilities)
     if missing:
         print("not installed, left out: " + ", ".join(sorted(missing)))
 
 
+def measure_together(arguments, wanted):
+    """The same in processes of one thread each, until the time is over; then they are ended."""
+    for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
+        os.environ[f"{name}_NUM_THREADS"] = "1"  # read when a new process imports NumPy
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # one device would not serve all processes
+    sizes = {name: size for size, name in enumerate(arguments.sets)}
+    wanted.sort(key=lambda one: (one[1], -sizes[one[0]]))
+    end = time.monotonic() + arguments.max_seconds
+    with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
+        coming = pool.imap_unordered(_fit, [(arguments.data, *one) for one in wanted])
+        for _ in wanted:
+            try:
+                line, probabilities = coming.next(max(0.0, end - time.monotonic()))
+            except multiprocessing.TimeoutError:
+                print("time is over")
+                break
+            keep(arguments, line, probabilities)
+
+
+def _fit(task):
+    return fit(*task)
+
+
 def log_losses(results):
     """Mean over the folds that every method has finished, sets × methods."""
+    import pandas as pd
+
     table = pd.DataFrame(results).pivot_table("log_loss", ["rows", "set", "fold"], "method")
     known = [name for name in METHODS if name in table]
     return table[known].dropna().groupby(["rows", "set"]).mean().droplevel("rows")
@@ -210,6 +321,8 @@ def log_losses(results):
 
 def show(results):
     """Tables by set and by method."""
+    import pandas as pd
+
     losses = log_losses(results)
     boosters = [name for name in BOOSTERS if name in losses]
     best = losses[boosters].min(axis=1)
@@ -271,6 +384,11 @@ def main():
     parser.add_argument("--max-rows", type=int, help="leave out larger sets")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--folds", type=int, default=N_FOLDS, help="of three, the first so many")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, of one thread each")
+    parser.add_argument("--max-seconds", type=float, default=float("inf"), help="with --jobs")
+    parser.add_argument("--only-fit", action="store_true", help="this library alone, no tables")
+    parser.add_argument("--only-show", action="store_true", help="tables of what there is")
+    parser.add_argument("--merge", nargs="+", type=Path, default=[], help="results of other runs")
     parser.add_argument("--again", action="store_true", help="compute these methods anew")
     parser.add_argument("--out", type=Path, default=Path("out"))
     arguments = parser.parse_args()
@@ -281,9 +399,9 @@ def main():
     arguments.sets = sorted(names, key=lambda name: sizes[name])
     if arguments.max_rows:
         arguments.sets = [name for name in arguments.sets if sizes[name] <= arguments.max_rows]
-    results = []
-    if arguments.file.exists():
-        results = [json.loads(line) for line in arguments.file.read_text().splitlines()]
+    if arguments.only_fit:
+        arguments.methods = [OURS]
+    results = read(arguments.file)
     if arguments.again:
         results = [
             one
@@ -291,9 +409,23 @@ def main():
             if one["set"] not in arguments.sets or one["method"] not in arguments.methods
         ]
         arguments.file.write_text("".join(json.dumps(one) + "\n" for one in results))
-    measure(arguments, results)
+    if not arguments.only_show:
+        measure(arguments, results)
+    if arguments.only_fit:
+        return
+    found = {}
+    for path in [arguments.file, *arguments.merge]:
+        for line in read(path):
+            key = line["set"], line["fold"], line["method"]
+            found[key] = scored(arguments.data, path.parent, line)
+    results = list(found.values())
     show(results)
     draw(results, arguments.out / "classes.png")
+
+
+def read(path):
+    """Lines of results."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Draws the figures of large.md: python docs/make_large_figures.py [times.json].
 
-The times have the form that ``python benchmarks/leaves.py scaling --out times.json`` writes.
+The times have the form that ``python benchmarks/large.py scaling --out times.json`` writes.
 """
 
 import json

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
+from bandfall import novelty
 from bandfall.backends import NumpyBackend
+from bandfall.geometry import geometry_of
 from bandfall.novelty import nearest_distances, novelty_scale
 
 
@@ -74,3 +76,38 @@ def test_near_enough_leaves_oneself_out(rows):
     np.testing.assert_array_equal(
         nearest_distances(rows, rows, own=own, enough=0.0), nearest_distances(rows, rows, own=own)
     )
+
+
+@pytest.mark.parametrize("p", [1.0, 1.25, 2.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_tree_of_many_rows_finds_what_comparing_all_of_them_finds(monkeypatch, p, dtype):
+    random = np.random.default_rng(4)
+    rows = np.round(random.normal(size=(6000, 3)), 1).astype(dtype)  # many rows repeat
+    new = random.normal(size=(40, 3)).astype(dtype)
+    own = np.arange(0, 6000, 150)
+    found = {}
+    for few in (5000, 10**9):
+        monkeypatch.setattr(novelty, "_TREE_ROWS", few)
+        rows = rows.copy()
+        found[few] = (
+            nearest_distances(new, rows, geometry=geometry_of(p)),
+            nearest_distances(rows[own], rows, own=own, geometry=geometry_of(p)),
+            novelty_scale(rows, geometry=geometry_of(p)),
+        )
+    for one, other in zip(*found.values(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-9)
+
+
+def test_trees_do_not_outlive_their_rows():
+    rows = np.random.default_rng(5).normal(size=(6000, 3))
+    nearest_distances(rows[:3], rows)
+    key = id(rows)
+    assert novelty._trees[key] is not None
+    del rows
+    assert key not in novelty._trees
+
+
+def test_rows_that_spread_in_many_directions_are_compared_one_by_one():
+    rows = np.random.default_rng(6).normal(size=(6000, 30))
+    nearest_distances(rows[:3], rows)
+    assert novelty._trees[id(rows)] is None

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from weakref import finalize
+
 import numpy as np
+from scipy.spatial import cKDTree
 
 from bandfall.backends import HOST, Backend
 from bandfall.blocks import row_blocks, rows_within
-from bandfall.geometry import EUCLIDEAN, Euclidean, Geometry
-from bandfall.operators.rows import CACHE_ENTRIES
+from bandfall.geometry import EUCLIDEAN, Euclidean, Geometry, Minkowski
+from bandfall.operators.rows import CACHE_ENTRIES, n_threads
 
 __all__ = ["nearest_distances", "novelty_scale"]
 
 _SHARE = 0.99  # of rows like those seen: what is farther than these is novel
 _MAX_ROWS = 2000  # to judge by
 _COPIES = 4  # of a block of scores, while they are computed
+_TREE_ROWS = 5000  # fewer are compared one by one in less time than a tree takes to build
+_TREE_DIRECTIONS = 10.0  # rows that spread in more of them have too many neighbours for a tree
+_trees: dict[int, cKDTree | None] = {}  # by address of the rows, for as long as these live
 
 
 def nearest_distances(
@@ -46,6 +52,9 @@ def nearest_distances(
     >>> nearest_distances(np.array([[3.0, 4.0]]), np.zeros((2, 2)))
     array([5.])
     """
+    tree = _tree_of(Z, geometry)
+    if tree is not None and np.isfinite(Z_new).all():
+        return _found(tree, Z_new, own, geometry.p)
     centre = Z.mean(axis=0, dtype=np.float64)
     rows, new = Z - centre, Z_new - centre
     if not isinstance(geometry, Euclidean):
@@ -58,6 +67,42 @@ def nearest_distances(
     few = None if own is None else own[open_]
     nearest[open_] = _distances(new[open_], rows, few, np.float64, backend.budget)
     return nearest
+
+
+def _tree_of(Z: np.ndarray, geometry: Geometry) -> cKDTree | None:
+    """A search tree of many rows, kept while they live; None where it would save nothing."""
+    if len(Z) <= _TREE_ROWS or not isinstance(geometry, Euclidean | Minkowski):
+        return None
+    key = id(Z)
+    if key not in _trees:
+        useful = np.isfinite(Z).all() and _n_directions(Z) <= _TREE_DIRECTIONS
+        # A copy: a tree that holds Z itself would keep it alive.
+        build = {
+            "balanced_tree": False,
+            "compact_nodes": False,
+            "copy_data": True,
+        }  # quick to build
+        _trees[key] = cKDTree(Z, **build) if useful else None
+        finalize(Z, _trees.pop, key, None)
+    return _trees[key]
+
+
+def _n_directions(Z: np.ndarray) -> float:
+    """In how many directions rows spread: (Σ λ)² / Σ λ² of their covariance."""
+    sample = Z[:: -(-len(Z) // _MAX_ROWS)].astype(np.float64)
+    if sample.shape[1] > len(sample):
+        return np.inf
+    covariance = np.cov(sample, rowvar=False).reshape(sample.shape[1], -1)
+    squares = float(np.sum(covariance**2))
+    return float(np.trace(covariance) ** 2 / squares) if squares > 0 else 1.0
+
+
+def _found(tree: cKDTree, new: np.ndarray, own: np.ndarray | None, p: float) -> np.ndarray:
+    """Distances of new rows to the nearest row of a tree, other than their own."""
+    if own is None:
+        return tree.query(new, p=p, workers=n_threads())[0]
+    distances, rows = tree.query(new, k=2, p=p, workers=n_threads())
+    return np.where(rows == own[:, None], np.inf, distances).min(axis=1)
 
 
 def _distances(

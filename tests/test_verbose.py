@@ -7,6 +7,7 @@ import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall.estimators import _self_tuning
+from bandfall.selection.work import observed_by
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -90,3 +91,15 @@ def test_it_changes_no_model(capsys):
 def test_other_values_are_refused(verbose):
     with pytest.raises(ValueError, match="verbose"):
         BandfallRegressor(verbose=verbose).fit(X, Y)
+
+
+@pytest.mark.parametrize("n_rows", [60, 350, 1600])
+def test_progress_ends_where_the_fit_ends(n_rows):
+    """Every task that was announced is done or taken back, finalists included."""
+    rows = np.random.default_rng(1).normal(size=(n_rows, 2))
+    works = []
+    with observed_by(works.append):
+        BandfallRegressor(**FAST).fit(rows, rows[:, 0] * rows[:, 1])
+    (work,) = works
+    assert work.left() in (None, pytest.approx(0.0))
+    assert work.share() in (0.0, pytest.approx(1.0))  # too short to say

@@ -16,7 +16,7 @@ from bandfall.selection.work import FINAL_FITS, observed
 from bandfall.warning import warn_caller
 
 _LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
-_SILENCE = 5.0  # seconds without a message before one says how far the fit is
+_SILENCE = 3.0  # seconds without a message before one says how far the fit is
 
 
 class Progress:
@@ -27,7 +27,7 @@ class Progress:
     reports : Reports
     verbose : int or bool
         0 for nothing, 1 for every improvement, 2 for every trial. From 1 on, a line also says how
-        far the fit is whenever nothing else was printed for five seconds.
+        far the fit is whenever nothing else was printed for three seconds.
     measure : {"R²", "log-loss"}
         Metric shown in the messages.
     deadline : Deadline

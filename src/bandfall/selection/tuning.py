@@ -44,8 +44,11 @@ from bandfall.targets import column_means
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
-_USUAL_ROUNDS = 4  # of a metric that is chosen; the search tries a few more
-_ROUNDS_TRIED = 6
+# What a search usually takes, to say how far it is: rounds of a metric that are tried, rounds of
+# one that is chosen, and the share of all families that come to the next stage.
+_ROUNDS_TRIED = 4
+_ROUNDS_CHOSEN = 2
+_SHARE_CHOSEN = 0.6
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,7 @@ def tune(
             grows = len(stages[number + 1][0]) > len(parts[0])
             finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
             _expect_finalists(deadline, finalists, stages[number + 1])
+            _expect_later(deadline, stages[number + 2 :], len(finalists), budget)
     assert search is not None
     return search.tuned(found, budget.n_members)
 
@@ -230,18 +234,28 @@ def _expect(
     for key, kernels in _by_metric(families):
         n_tried = _ROUNDS_TRIED * len(kernels) * len(stages[0])
         work.expect(SEARCH, n_tried * len(stages[0][0]) ** 2, part=str(key))
-    for number, parts in enumerate(stages[1:]):
-        n_finalists = budget.n_members if number else len(families)
-        n_ladders = n_finalists * (1.0 + PATH * _USUAL_ROUNDS) * len(parts)
-        work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=str(len(parts[0])))
+    _expect_later(deadline, stages[1:], _SHARE_CHOSEN * len(families), budget)
+
+
+def _expect_later(
+    deadline: Deadline, stages: list[list[Part]], n_finalists: float, budget: Budget
+) -> None:
+    """Announce stages whose finalists are not known yet."""
+    entries = 0.0
+    for parts in stages:
+        n_ladders = n_finalists * (1.0 + PATH * _ROUNDS_CHOSEN) * len(parts)
+        entries += n_ladders * len(parts[0]) ** 2
+        n_finalists = min(n_finalists, budget.n_members)
+    deadline.work.expect(FINALISTS, entries)
 
 
 def _expect_finalists(deadline: Deadline, finalists: Sequence[Trial], parts: list[Part]) -> None:
     """Announce the next stage, now that its finalists are known."""
-    n_rounds = [max(t.candidate.n_rounds for t in one) for one in _of_one_metric(finalists)]
-    n_ladders = (len(finalists) + PATH * sum(n_rounds)) * len(parts)
-    part = str(len(parts[0]))
-    deadline.work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=part)
+    for several in _of_one_metric(finalists):
+        n_rounds = max(trial.candidate.n_rounds for trial in several)
+        n_ladders = (len(several) + PATH * n_rounds) * len(parts)
+        part = str(several[0].candidate.metric.after(0))
+        deadline.work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=part)
 
 
 class Search:
@@ -304,9 +318,9 @@ class Search:
             trial.candidate.request(_neighbours(trial.candidate.min_speed), _beyond(trial))
             for trial in finalists
         ]
-        stage = (FINALISTS, str(n_rows))
+        key = finalists[0].candidate.metric.after(0)
+        stage = (FINALISTS, str(key))
         if grown:
-            key = finalists[0].candidate.metric.after(0)
             found = self._rounds(key, starts, scouts, budget, 1, stage)
         else:
             found = Found()
@@ -336,6 +350,7 @@ class Search:
         requests = {start.kernel: start for start in starts}
         least, misses = math.inf, 0
         settled = max(start.n_rounds for start in starts)  # all are trained from here on
+        usual = max(settled, 0 if scouts else _ROUNDS_TRIED - 1)
         for n_rounds in range(budget.max_rounds + 1):
             due = [start.kernel for start in starts if start.n_rounds <= n_rounds]
             if due:
@@ -343,14 +358,14 @@ class Search:
             else:
                 scout = scouts[key.after(n_rounds)]
                 asked = [scout.candidate.request((scout.candidate.min_speed,), _beyond(scout))]
-            if stage[0] == SEARCH:
-                self._expect_rounds(n_rounds, len(asked), patience - misses, budget, stage)
+            last = max(n_rounds - 1 + patience - misses, usual)
+            self._expect_rounds(starts, range(n_rounds, min(last, budget.max_rounds) + 1), stage)
             coming, tried = self._trainer.outcomes(asked), []
             for request in asked:
                 late = self._deadline.search_over and self._begun
                 if self.over and (found.trials or late):
                     return found
-                with self._task(stage):
+                with self._task(stage, 1.0 if due else PATH):
                     trial, outcomes = self._take(found, request, coming)
                 one = trial.candidate
                 tried.append((trial, outcomes, tuple(request.speeds).index(one.min_speed)))
@@ -365,19 +380,20 @@ class Search:
             enough = n_rounds >= settled and misses >= patience
             if flat or enough or n_rounds == budget.max_rounds:
                 break
-            for part, outcome in zip(self.parts, outcomes, strict=True):
-                part.learn(scout, outcome.ladder, speed, self._ended)
-        if stage[0] == SEARCH:
-            self._deadline.work.expect(SEARCH, 0.0, part=stage[1])
+            with self._task(stage, 0.0):  # counted with the ladders
+                for part, outcome in zip(self.parts, outcomes, strict=True):
+                    part.learn(scout, outcome.ladder, speed, self._ended)
+        self._expect_rounds(starts, range(0), stage)
         return found
 
     def _expect_rounds(
-        self, n_rounds: int, n_kernels: int, patience: int, budget: Budget, stage: tuple[str, str]
+        self, starts: Sequence[Request], rounds: range, stage: tuple[str, str]
     ) -> None:
-        n_to_come = max(patience, _ROUNDS_TRIED - n_rounds)
-        n_to_come = min(n_to_come, budget.max_rounds + 1 - n_rounds)
-        entries = len(self.parts) * len(self.parts[0]) ** 2
-        self._deadline.work.expect(stage[0], n_to_come * n_kernels * entries, part=stage[1])
+        """Announce the rounds to come: each start from its own round on, a scout before."""
+        n_due = [sum(start.n_rounds <= number for start in starts) for number in rounds]
+        n_ladders = sum(n or PATH for n in n_due)
+        entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2
+        self._deadline.work.expect(stage[0], entries, part=stage[1])
 
     def _task(self, stage: tuple[str, str], n_ladders: float = 1.0) -> AbstractContextManager[None]:
         entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2

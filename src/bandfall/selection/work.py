@@ -14,8 +14,18 @@ clock = time.monotonic
 
 SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
 _LATE = 0.1  # share that a task has left when it has taken as long as expected
+_COLD = 10.0  # seconds: tasks that took less in all may have compiled loops most of the time
 
 _observer: ContextVar[Callable[[Work], None] | None] = ContextVar("_observer", default=None)
+
+
+@dataclass
+class _Part:
+    """Entries of a part that have not begun, entries of its finished tasks, and their seconds."""
+
+    to_come: float = 0.0
+    done: float = 0.0
+    spent: float = 0.0
 
 
 @dataclass
@@ -24,26 +34,30 @@ class _Stage:
 
     Attributes
     ----------
-    to_come : dict of str to float
-        Entries that have not begun, by part.
-    done, spent : float
-        Entries of finished tasks, and the seconds these took, added up over threads.
+    parts : dict of str to _Part
     start, end : float or None
     measured : float or None
         Seconds for the whole stage, as measured beforehand.
     """
 
-    to_come: dict[str, float] = field(default_factory=dict)
-    done: float = 0.0
-    spent: float = 0.0
+    parts: dict[str, _Part] = field(default_factory=dict)
     start: float | None = None
     end: float | None = None
     measured: float | None = None
+
+    @property
+    def done(self) -> float:
+        return sum(part.done for part in self.parts.values())
+
+    @property
+    def spent(self) -> float:
+        return sum(part.spent for part in self.parts.values())
 
 
 @dataclass(eq=False)
 class _Task:
     stage: _Stage
+    part: str
     entries: float
     start: float
 
@@ -52,19 +66,21 @@ class Work:
     """Expected and finished work of a fit, stage by stage.
 
     Work is counted in kernel matrix entries: rows² × the number of ladders of speeds (a single
-    path is about half a ladder, `deadline.PATH`). Stages follow each other; within a stage, tasks
-    may run side by side. A stage that has begun is measured by its own pace; one that has not
-    takes the pace of the stage before it, or the seconds that `measured` was given.
+    path is about half a ladder, `deadline.PATH`). Stages follow each other; within a stage, parts
+    may run side by side. Each part has a pace of its own, in seconds per entry: more columns or
+    another norm take longer. A part that has not begun takes the pace of the part of the same name
+    in an earlier stage, or else the mean pace.
 
     Methods may be called from several threads.
 
     Examples
     --------
     >>> work = Work()
-    >>> work.expect("search", 300.0)
-    >>> with work.task("search", 100.0):
-    ...     time.sleep(0.01)
-    >>> 0.2 < work.share() < 0.4
+    >>> work.expect("search", 400.0)
+    >>> for _ in range(2):
+    ...     with work.task("search", 100.0):
+    ...         time.sleep(0.01)
+    >>> 0.4 < work.share() < 0.6
     True
     """
 
@@ -73,7 +89,7 @@ class Work:
         self._running: list[_Task] = []
         self._first_end = math.inf
         self._cold = True  # tasks so far also compiled loops and loaded libraries
-        self._start = clock()
+        self._start = self._last = clock()
         self._share = 0.0
         self._lock = threading.Lock()
 
@@ -86,10 +102,11 @@ class Work:
             One of `STAGES`, which follow each other.
         entries : float
         part : str
-            Parts of a stage are corrected one by one, and add up.
+            Parts of a stage are corrected one by one, and add up. Tasks of a part that has a name
+            follow each other.
         """
         with self._lock:
-            self._stages[stage].to_come[part] = entries
+            self._part(stage, part).to_come = entries
 
     def measured(self, stage: str, seconds: float) -> None:
         """Set how long a whole stage will take, until its own tasks show better."""
@@ -101,79 +118,120 @@ class Work:
         """Work on part of a stage; a stage that begins ends all stages before it."""
         with self._lock:
             one = self._begun(stage)
-            one.to_come[part] = max(0.0, one.to_come.get(part, 0.0) - entries)
-            task = _Task(one, entries, clock())
+            own = self._part(stage, part)
+            own.to_come = max(0.0, own.to_come - entries)
+            task = _Task(one, part, entries, clock())
             self._running.append(task)
         try:
             yield
         finally:
             with self._lock:
                 self._running.remove(task)
-                if self._cold and one.done and task.start >= self._first_end:
-                    one.done, one.spent, one.start = 0.0, 0.0, task.start
-                    self._cold = False
+                warm = task.start >= self._first_end
+                if warm and self._cold and one.done:
+                    for each in one.parts.values():
+                        each.done, each.spent = 0.0, 0.0
+                    one.start, self._cold = task.start, False
                 self._first_end = min(self._first_end, clock())
-                one.done += entries
-                one.spent += clock() - task.start
+                if warm or self._cold:
+                    own.done += entries
+                    own.spent += clock() - task.start
 
     def left(self) -> float | None:
-        """Expected seconds to the end; None before the first task has ended."""
+        """Expected seconds to the end; None before the first tasks have ended."""
         with self._lock:
             return self._left(clock())
 
     def share(self) -> float:
-        """Share of the time that has passed, 0 to 1; never falls."""
+        """Share of the time that has passed, 0 to 1; never falls.
+
+        Since the last call it has moved by as much of the rest as the seconds since then are of
+        the seconds that were left: an estimate that was wrong is made up for by and by.
+        """
         with self._lock:
             now = clock()
             left = self._left(now)
             if left is not None:
-                elapsed = max(now - self._start, 1e-9)
-                self._share = max(self._share, elapsed / (elapsed + left))
+                self._share = 1.0 - (1.0 - self._share) * _ratio(left, left + now - self._last)
+                self._last = now
             return self._share
+
+    def _part(self, stage: str, part: str) -> _Part:
+        return self._stages[stage].parts.setdefault(part, _Part())
 
     def _begun(self, stage: str) -> _Stage:
         now = clock()
         for name in STAGES[: STAGES.index(stage)]:
             earlier = self._stages[name]
-            earlier.to_come.clear()
+            for part in earlier.parts.values():
+                part.to_come = 0.0
             earlier.end = now if earlier.end is None else earlier.end
         one = self._stages[stage]
         one.start = now if one.start is None else one.start
         return one
 
     def _left(self, now: float) -> float | None:
-        left, pace = 0.0, None
+        left, mean, threads = 0.0, None, 1.0
+        known: dict[str, float] = {}  # seconds per entry on one thread, by part
         for one in self._stages.values():
-            own = self._pace(one, now)
-            pace = pace if own is None else own
             running = [task for task in self._running if task.stage is one]
-            to_come = sum(one.to_come.values())
-            if pace is None and (running or to_come):
-                return None
-            if pace is not None:
-                unfinished = sum(
-                    task.entries
-                    * (1.0 - _progress(now - task.start, pace * task.entries * len(running)))
-                    for task in running
+            if one.done and one.start is not None:
+                mean = one.spent / one.done
+                busy = one.spent + sum(now - task.start for task in running)
+                threads = max(1.0, _ratio(busy, (one.end or now) - one.start))
+            elif one.measured is not None:
+                entries = sum(part.to_come for part in one.parts.values())
+                entries += sum(task.entries for task in running)
+                mean, known = _ratio(one.measured * threads, entries), {}
+            seconds = {}
+            for name, pace in _paces(one, known, mean, running, now).items():
+                known[name] = pace
+                tasks = [task for task in running if task.part == name]
+                seconds[name] = pace * (
+                    one.parts[name].to_come + sum(_unfinished(task, pace, now) for task in tasks)
                 )
-                left += pace * (unfinished + to_come)
-        return None if pace is None else left
-
-    def _pace(self, one: _Stage, now: float) -> float | None:
-        """Seconds per entry, all threads together, by this stage alone; None if unknown."""
-        if one.start is None or one.done == 0.0:
-            running = sum(task.entries for task in self._running if task.stage is one)
-            entries = running + sum(one.to_come.values())
-            return None if one.measured is None or not entries else one.measured / entries
-        elapsed = (now if one.end is None else one.end) - one.start
-        busy = sum(now - task.start for task in self._running if task.stage is one)
-        return one.spent / one.done * elapsed / max(one.spent + busy, 1e-9)
+            if mean is None and (running or any(part.to_come for part in one.parts.values())):
+                return None
+            longest = max((seconds[name] for name in seconds if name), default=0.0)
+            left += max(sum(seconds.values()) / threads, longest)
+        if self._cold and sum(one.spent for one in self._stages.values()) < _COLD:
+            return None
+        return left
 
 
-def _progress(elapsed: float, expected: float) -> float:
-    """Share of a task that is done; slows down when it takes longer than expected."""
-    ratio = elapsed / expected if expected > 0.0 else 0.0
-    return (1.0 - _LATE) * ratio if ratio < 1.0 else 1.0 - _LATE / ratio
+def _paces(
+    one: _Stage, known: dict[str, float], mean: float | None, running: list[_Task], now: float
+) -> dict[str, float]:
+    """Seconds per entry on one thread for each part of a stage, as far as that is known.
+
+    `known` are those of earlier stages, `mean` stands in for parts without one. A task that takes
+    longer than expected slows its part down before it ends.
+    """
+    paces = {}
+    done = {name: part for name, part in one.parts.items() if part.done}
+    foreseen = sum(known[name] * part.done for name, part in done.items() if name in known)
+    spent = sum(part.spent for name, part in done.items() if name in known)
+    for name, part in one.parts.items():
+        pace = part.spent / part.done if part.done else mean
+        if not part.done and name in known:
+            pace = known[name] * (_ratio(spent, foreseen) if foreseen else 1.0)
+        if pace is None:
+            continue
+        if part.done:
+            late = [now - t.start - pace * t.entries for t in running if t.part == name]
+            pace += sum(max(0.0, seconds) for seconds in late) / part.done
+        paces[name] = pace
+    return paces
+
+
+def _unfinished(task: _Task, pace: float, now: float) -> float:
+    """Entries that a running task has left; slows down when it takes longer than expected."""
+    done = _ratio(now - task.start, pace * task.entries)
+    return task.entries * (1.0 - (1.0 - _LATE) * done if done < 1.0 else _LATE / done)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0.0 else 1.0
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall.backends import NumpyBackend
-from bandfall.geometry import Euclidean, Minkowski, geometry_of
+from bandfall.geometry import Euclidean, Minkowski, geometry_of, to_power
 from bandfall.kernels import KERNELS, Kernel, get_kernel
 from bandfall.metric import metric_root
 from bandfall.novelty import nearest_distances
@@ -92,6 +92,16 @@ def test_torch_computes_the_same_distances_and_pulls():
         assert_allclose(found.numpy(), geometry.block(A, B, 0.7), rtol=1e-9)
         pulled = geometry.pull(*tensors, torch)
         assert_allclose(pulled.numpy(), geometry.pull(W, A, B), atol=1e-12)
+
+
+@pytest.mark.parametrize("exponent", [0.25, 0.5, 2 / 3, 0.8, 1.0, 1.25, 1.5, 2.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_powers_by_way_of_roots_are_powers(exponent, dtype):
+    values = np.abs(np.random.default_rng(0).normal(size=200)).astype(dtype)
+    values[0] = 0.0
+    powers = to_power(values.copy(), exponent)
+    assert powers.dtype == dtype
+    assert_allclose(powers, values**exponent, rtol=rounding(dtype, 4))
 
 
 @pytest.mark.parametrize("bad", [0.99, 2.01, math.nan, math.inf, "1", None, True])

@@ -41,9 +41,9 @@ STAGES = (
     ("encode", "bandfall.estimators._self_tuning:encoded_views"),
     ("search", "bandfall.estimators._self_tuning:SelfTuning._tune"),
     ("final fits", "bandfall.estimators._self_tuning:fit_members"),
-    ("- divide", "bandfall.selection.members:Divided.leaves"),
-    ("- leaves", "bandfall.selection.members:parallel_map"),
-    ("- join", "bandfall.selection.members:path_of_leaves"),
+    ("- divide", "bandfall.selection.leaf_fits:Divided.leaves"),
+    ("- leaves", "bandfall.selection.leaf_fits:parallel_map"),
+    ("- join", "bandfall.selection.leaf_fits:path_of_leaves"),
     ("- evidence", "bandfall.selection.members:with_evidence"),
     ("summary", "bandfall.estimators._self_tuning:SelfTuning._summarise"),
     ("- intervals", "bandfall.estimators._intervals:IntervalRegressor._calibrate"),
@@ -414,8 +414,8 @@ def latency(options):
             times.append(1e3 * (time.perf_counter() - start))
         print(
             f"{n:,} rows, {len(model.members_)} members of {model.path_.n_leaves} leaves, {name} "
-            f"of one row: {np.median(times[50:]):.2f} ms (median), {np.max(times[50:]):.2f} (most), "
-            f"{times[0]:.1f} (first)"
+            f"of one row: {np.median(times[50:]):.2f} ms (median), {np.max(times[50:]):.2f} "
+            f"(most), {times[0]:.1f} (first)"
         )
 
 

@@ -351,8 +351,7 @@ def test_a_search_on_a_cluster_finds_what_it_finds_without(three):
     assert_allclose(found.predict(X_NEW), local.predict(X_NEW), rtol=1e-6)
 
 
-def test_leaves_trained_on_a_cluster_are_those_trained_without(three, monkeypatch):
-    monkeypatch.setattr("bandfall.selection.members._DIVIDED_ROWS", 100)  # a leaf is a task
+def test_leaves_trained_on_a_cluster_are_those_trained_without(three):
     X = np.random.default_rng(0).uniform(-1, 1, size=(1600, 4))
     y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
     settings = {"kernels": ("gaussian",), "max_rounds": 1, "n_members": 1, "search_rows": 400}

@@ -65,7 +65,7 @@ def test_leaves_are_as_accurate_as_one_leaf(data, model, one_leaf):
 
 def test_held_out_rows_of_all_leaves_are_the_evidence(data, model):
     _, y, X_new, y_new = data
-    assert len(model.held_out_rows_) > N // 3
+    assert N // 8 < len(model.held_out_rows_) < N // 5
     assert len(np.unique(model.held_out_rows_)) == len(model.held_out_rows_)
     residuals = y[model.held_out_rows_] - model.held_out_predictions_
     assert np.allclose(residuals, model.held_out_residuals_)
@@ -73,6 +73,27 @@ def test_held_out_rows_of_all_leaves_are_the_evidence(data, model):
     assert abs(model.best_score_ - model.score(X_new, y_new)) < 0.03
     low, high = model.predict_interval(X_new, 0.9).T
     assert 0.84 <= np.mean((low <= y_new) & (y_new <= high)) <= 0.96
+
+
+def test_the_evidence_is_what_the_model_itself_predicts_for_rows_it_has_not_seen(data, model):
+    X, *_ = data
+    rows = model.held_out_rows_
+    assert np.allclose(model.predict(X[rows]), model.held_out_predictions_, rtol=1e-4, atol=1e-4)
+    for member in model.members_:
+        known = {row.tobytes() for row in member.path.X[rows]}
+        for leaf in member.path.model.leaves:
+            if leaf.root is None:
+                assert not known & {row.tobytes() for row in leaf.model.X}
+
+
+def test_intervals_cover_what_they_promise_with_little_noise():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, size=(9000, 3))
+    y = np.sin(4 * X[:, 0]) * X[:, 1] + X[:, 2] ** 2 + 0.01 * random.standard_normal(len(X))
+    settings = {**SETTINGS, "n_members": 1}
+    model = BandfallRegressor(leaf_rows=1000, **settings).fit(X[:4000], y[:4000])
+    low, high = model.predict_interval(X[4000:], 0.9).T
+    assert 0.87 <= np.mean((low <= y[4000:]) & (y[4000:] <= high)) <= 0.93
 
 
 def test_every_region_has_held_out_rows_and_its_coverage(data, model):

@@ -63,6 +63,10 @@ class Helpers(Protocol):
         """What methods return, in order: calls are names of methods and their arguments."""
         ...
 
+    def threads(self) -> list[str]:
+        """The worker of each thread that there is."""
+        ...
+
     def close(self) -> None:
         """Take back what they hold."""
         ...

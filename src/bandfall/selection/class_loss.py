@@ -15,8 +15,8 @@ from bandfall.selection.classes import LogLoss
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
-from bandfall.selection.members import fit_member_path
 from bandfall.selection.parts import Part, Rows
+from bandfall.selection.paths import fit_member_path
 from bandfall.selection.tuning import Tuned, tune
 from bandfall.selection.work import FINALISTS
 

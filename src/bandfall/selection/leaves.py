@@ -17,6 +17,7 @@ from bandfall.partition import Partition, partition_rows
 from bandfall.partitioned import Leaf, PartitionedSum
 from bandfall.selection.candidates import MAX_R2, Judge, PowerLoss, Request, Trial
 from bandfall.selection.held_out import run_parts
+from bandfall.selection.logistic import ClassTarget, log_loss_target
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.tuning import Tuned, mean_r2
 from bandfall.selection.views import Encoded
@@ -25,21 +26,23 @@ from bandfall.targets import column_means, column_norms
 _FEWEST = 50  # rows to choose by
 # Half of the rows train to this R² at least, or until so little is left of what the search left.
 _FARTHEST, _BEYOND = 0.9, 0.1
-_MOST_EVIDENCE = 10_000  # held-out rows of all leaves that are kept
+# Rows that no leaf trains on, of all leaves together: one in sixteen, if that is neither few (but
+# never more than a sixth of all rows) nor many.
+_EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 16, 500, 10_000
 _COMPLETE = 0.999  # weight of the leaves that have predicted a row
 
 
 class Fit(Protocol):
-    """Trains a path on rows in any coordinates, which have these numbers."""
+    """Trains a path on the rows of a leaf, in any coordinates."""
 
-    def __call__(self, X: np.ndarray, numbers: np.ndarray, trial: Trial) -> Path:
+    def __call__(self, leaf: Divided, X: np.ndarray, trial: Trial) -> Path:
         """As far as the trial says."""
         ...
 
 
 @dataclass(frozen=True)
 class Divided:
-    """Rows to divide into leaves.
+    """Rows to divide into leaves, or those of one leaf: all that training it needs.
 
     Attributes
     ----------
@@ -47,35 +50,56 @@ class Divided:
         In the coordinates in which distances are measured.
     y : ndarray of shape (n, k)
     weights : ndarray of shape (n,) or None
-    held_out : ndarray of bool, shape (n,)
-        About half of the rows: what a leaf chooses is judged by these, by paths over the others.
+    numbers : ndarray of int, shape (n,)
+        Of the rows, among all that are divided.
+    evidence : ndarray of bool, shape (n,)
+        Rows that no leaf trains on: scores and intervals rest on what is predicted for them.
+    judging : ndarray of bool, shape (n,)
+        About half of the other rows: what a leaf chooses is judged by these, by paths over those
+        that are left.
+    variance : float
+        Of y over all rows that are divided, summed over targets.
     mixes : bool
         Whether directions other than those of the columns make sense.
     judge : Judge
+    classes : ClassTarget or None
+        Where the log-loss is to be lowered.
     backend : Backend
     """
 
     X: np.ndarray
     y: np.ndarray
     weights: np.ndarray | None
-    held_out: np.ndarray
+    numbers: np.ndarray
+    evidence: np.ndarray
+    judging: np.ndarray
+    variance: float
     mixes: bool
     judge: Judge
+    classes: ClassTarget | None = None
     backend: Backend = HOST
 
     @classmethod
     def of(cls, part: Part, trial: Trial, X: np.ndarray) -> Divided:
         """The training rows of a part, scaled, for the leaves of a trial."""
-        rows = part.rows
+        rows, y = part.rows, part.rows.y[part.train]
+        evidence, judging = held_out_rows(rows)
         return cls(
             X,
-            rows.y[part.train],
+            y,
             None if rows.weights is None else rows.weights[part.train],
-            rows.half()[part.train],
+            np.arange(len(part)),
+            evidence[part.train],
+            judging[part.train],
+            float(y.var(axis=0).sum()),
             trial.candidate.kernel.geometry.rotates,
             PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes
+            log_loss_target(rows, part.train) if trial.candidate.penalty else None,
             rows.backend,
         )
+
+    def __len__(self) -> int:
+        return len(self.X)
 
     def leaves(self, leaf_rows: int) -> tuple[Partition, list[np.ndarray]]:
         """The partition, and the numbers of the rows of each leaf."""
@@ -85,6 +109,39 @@ class Divided:
             numbers[leaf] = rows
         return partition, numbers
 
+    def take(self, rows: np.ndarray) -> Divided:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        classes = self.classes
+        if classes is not None:
+            classes = replace(classes, labels=classes.labels[rows], weights=weights)
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            weights=weights,
+            numbers=self.numbers[rows],
+            evidence=self.evidence[rows],
+            judging=self.judging[rows],
+            classes=classes,
+        )
+
+    def rows(self, X: np.ndarray) -> Rows:
+        """For paths over X: these rows in any coordinates."""
+        groups = np.arange(len(X))
+        return Rows({"leaf": Encoded(X)}, self.y, groups, self.weights, self.backend)
+
+
+def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """`Divided.evidence` and `Divided.judging`, always the same rows; groups stay together."""
+    n_evidence = max(len(rows) // _EVIDENCE, min(len(rows) // 6, _FEW_EVIDENCE))
+    n_evidence = max(1, min(n_evidence, _MOST_EVIDENCE))
+    order = rows.shuffled_groups(np.random.RandomState(0))
+    evidence, judging = np.zeros((2, len(order)), dtype=bool)
+    evidence[order[:: -(-len(rows) // n_evidence)]] = True
+    judging[order[~evidence[order]][::2]] = True
+    return evidence[rows.groups], judging[rows.groups]
+
 
 @dataclass(frozen=True)
 class FittedLeaf:
@@ -93,15 +150,15 @@ class FittedLeaf:
     Attributes
     ----------
     numbers : ndarray of int
-        Of its rows among those that were divided.
+        Of the rows that it was trained on, among those that were divided.
     root : ndarray of shape (d, d) or (d,), or None
         The metric of the leaf, beyond the one that all leaves share.
     path : Path
         Over rows scaled by both.
     held_out : ndarray of int
-        Numbers of the rows that its choices were judged by.
+        Numbers of its rows that are evidence.
     predictions : ndarray of shape (len(held_out), k)
-        For these, by a path over the other rows of the leaf.
+        Of the path for these.
     """
 
     numbers: np.ndarray
@@ -122,51 +179,58 @@ class _Half:
     predictions: np.ndarray
 
 
-def fit_leaf(divided: Divided, numbers: np.ndarray, trial: Trial, fit: Fit) -> FittedLeaf:
-    """Choose stop and metric of one leaf by half of its rows, and train on all of them.
+def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
+    """Choose stop and metric by halves of the rows, train on all of them, predict the evidence.
 
     The noise of a leaf is that of all rows, but not its variance: a training R² that is right for
     all rows is not for a leaf. One more round of the metric is kept if it lowers the loss.
 
     Parameters
     ----------
-    divided : Divided
-    numbers : ndarray of int
-        Of the rows of the leaf.
+    leaf : Divided
+        The rows of the leaf.
     trial : Trial
         Where the search stopped.
     fit : Fit
     """
-    X = divided.X[numbers]
-    trial = _in_leaf(divided, numbers, trial)
-    held_out = divided.held_out[numbers]
-    few = min(np.count_nonzero(held_out), np.count_nonzero(~held_out)) < _FEWEST
-    if few or not np.ptp(divided.y[numbers], axis=0).any():
-        nothing = np.zeros((0, divided.y.shape[1]))
-        return FittedLeaf(numbers, None, fit(X, numbers, trial), numbers[:0], nothing)
-    best, root = _half(divided, numbers, X, trial), None
-    with divided.backend.threads(len(X)):
+    aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
+    train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
+    trial, root = _chosen(train, _in_leaf(train, trial))
+    X, X_new = train.X, new.X
+    if root is not None:
+        X, X_new = scaled(X, root), scaled(X_new, root)
+    path = fit(train, X, trial)
+    predictions = path.evaluate(X_new.astype(path.X.dtype), backend=leaf.backend)
+    return FittedLeaf(train.numbers, root, path, new.numbers, predictions)
+
+
+def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
+    """The trial with the stop of a leaf, and the metric of the leaf if one more round pays."""
+    judging, y = leaf.judging, leaf.y
+    few = min(np.count_nonzero(judging), np.count_nonzero(~judging)) < _FEWEST
+    if few or not np.ptp(y, axis=0).any():
+        return trial, None
+    best, root = _half(leaf, leaf.X, trial), None
+    with leaf.backend.threads(len(leaf)):
         learned = learned_root(
             best.model,
             best.scale,
-            np.ones(X.shape[1]),
-            diagonal=not divided.mixes,
-            backend=divided.backend,
+            np.ones(leaf.X.shape[1]),
+            diagonal=not leaf.mixes,
+            backend=leaf.backend,
         )
-    other = _half(divided, numbers, scaled(X, learned), trial)
+    other = _half(leaf, scaled(leaf.X, learned), trial)
     if other.loss < best.loss:
         best, root = other, learned
-    y = divided.y[numbers[held_out]]
-    score = 1.0 - float(np.mean((best.predictions - y) ** 2) / np.mean((y - y.mean(axis=0)) ** 2))
-    trial = replace(trial, max_r2=best.stop, train_r2=best.stop, score=score)
-    path = fit(X if root is None else scaled(X, root), numbers, trial)
-    return FittedLeaf(numbers, root, path, numbers[held_out], best.predictions)
+    errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
+    score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
+    return replace(trial, max_r2=best.stop, train_r2=best.stop, score=score), root
 
 
-def _in_leaf(divided: Divided, numbers: np.ndarray, trial: Trial) -> Trial:
+def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
     """The trial with stop and score of the same residuals, relative to the variance of a leaf."""
-    variance, own = divided.y.var(axis=0).sum(), divided.y[numbers].var(axis=0).sum()
-    growth = float(variance / own) if own > 0 else 1.0
+    own = leaf.y.var(axis=0).sum()
+    growth = float(leaf.variance / own) if own > 0 else 1.0
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
     stop = min(max(1.0 - (1.0 - r2) * growth, 1e-3), MAX_R2)
     return replace(
@@ -174,22 +238,14 @@ def _in_leaf(divided: Divided, numbers: np.ndarray, trial: Trial) -> Trial:
     )
 
 
-def _half(divided: Divided, numbers: np.ndarray, X: np.ndarray, trial: Trial) -> _Half:
-    """Train on the rows of a leaf that are not held out, as long as the others get better."""
-    weights = None if divided.weights is None else divided.weights[numbers]
-    rows = Rows(
-        {"leaf": Encoded(X)},
-        divided.y[numbers],
-        np.arange(len(X)),
-        weights,
-        divided.backend,
-    )
-    held_out = divided.held_out[numbers]
-    part = Part(rows, np.flatnonzero(~held_out), np.flatnonzero(held_out))
+def _half(leaf: Divided, X: np.ndarray, trial: Trial) -> _Half:
+    """Train on half of the rows of a leaf, as long as predictions for the others get better."""
+    judging = leaf.judging
+    part = Part(leaf.rows(X), np.flatnonzero(~judging), np.flatnonzero(judging))
     candidate = trial.candidate
     limit = max(_FARTHEST, 1.0 - _BEYOND * (1.0 - trial.max_r2))
     request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], min(limit, MAX_R2))
-    (outcome,) = run_parts([part], request, divided.judge)
+    (outcome,) = run_parts([part], request, leaf.judge)
     weights = np.ones(len(part.y)) if part.weights is None else part.weights
     losses = np.average(outcome.losses[:, :, 0], axis=1, weights=weights)
     best = int(np.argmin(losses))
@@ -221,7 +277,7 @@ def held_out_predictions(
 def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None]) -> Tuned:
     """The same with held-out rows of all leaves as evidence, if all members have leaves.
 
-    Paths of the search are trained on some of the rows; those of leaves, on half of all.
+    Paths of the search are trained on some of the rows; these are predictions of the model itself.
 
     Parameters
     ----------
@@ -235,10 +291,8 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
     for (_, weight), own in zip(tuned.members, held_out, strict=True):
         predictions += np.nan if own is None else weight * own
     known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-    if len(known) <= len(tuned.held_out):
+    if not len(known) or len(known) < min(len(tuned.held_out), _FEWEST):
         return tuned
-    if len(known) > _MOST_EVIDENCE:
-        known = np.sort(np.random.RandomState(0).permutation(known)[:_MOST_EVIDENCE])
     numbers, rows = part.train[known], part.rows
     weights = None if rows.weights is None else rows.evidence[numbers]
     score = mean_r2(predictions[known], rows.y[numbers], weights)
@@ -270,9 +324,12 @@ def path_of_leaves(
     residual = np.zeros(y.shape)
     for leaf, rows, shares in partition.shares(X):
         own = leaves[leaf]
-        known = np.isin(rows, own.numbers, assume_unique=True)  # rounding may add one at a border
-        found = np.searchsorted(own.numbers, rows[known])
-        residual[rows[known]] += shares[known, None] * own.path.residual[found]
+        numbers = np.concatenate([own.numbers, own.held_out])
+        missed = np.concatenate([own.path.residual, y[own.held_out] - own.predictions])
+        order = np.argsort(numbers)
+        known = np.isin(rows, numbers, assume_unique=True)  # rounding may add one at a border
+        found = order[np.searchsorted(numbers, rows[known], sorter=order)]
+        residual[rows[known]] += shares[known, None] * missed[found]
     models = [_in_places(X, leaf, places) for leaf in leaves]
     model = PartitionedSum(X, partition, tuple(models))
     paths = [leaf.path for leaf in leaves]

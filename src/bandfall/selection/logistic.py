@@ -186,8 +186,8 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
     )
 
 
-def in_its_loss(path: Path, rows: Rows, train: np.ndarray, penalty: float) -> Path:
-    """A path over some rows as it is, or with the log-loss if there is a penalty."""
-    if not penalty or not len(path):
+def in_its_loss(path: Path, target: ClassTarget | None, penalty: float) -> Path:
+    """A path as it is, or with the log-loss if there is a penalty."""
+    if not penalty or target is None or not len(path):
         return path
-    return with_log_loss(path, log_loss_target(rows, train), penalty)
+    return with_log_loss(path, target, penalty)

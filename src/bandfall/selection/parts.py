@@ -80,13 +80,6 @@ class Rows:
         """How much rows count where they are held out, shape (n,)."""
         return np.ones(len(self)) if self.weights is None else evidence_weights(self.weights)
 
-    def half(self) -> np.ndarray:
-        """About half of the rows, always the same ones; groups stay together, shape (n,)."""
-        order = self.shuffled_groups(np.random.RandomState(0))
-        chosen = np.zeros(len(order), dtype=bool)
-        chosen[order[::2]] = True
-        return chosen[self.groups]
-
     def final_share(self, n_rows: int) -> float:
         """Kernel entries of a final fit to so many rows, relative to those of one leaf."""
         if n_rows <= self.leaf_rows:

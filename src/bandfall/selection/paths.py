@@ -1,0 +1,66 @@
+"""The path of a trial: how far and how closely it is followed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bandfall.descent import Flow, Path, Stopping, fit_path
+from bandfall.descent.recorder import Watcher
+from bandfall.schedules import MinimumSpeed
+from bandfall.selection.candidates import MAX_R2, Trial
+from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Rows
+
+_PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
+_ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
+# Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
+_LEFT = 0.03
+_TOLERATED = 0.01
+
+
+def stop_of(trial: Trial) -> float:
+    """The training R² of the search's stop, or where little is left beside its held-out error.
+
+    The last per mille of the targets takes a slow path half of its products and most of its
+    bandwidths, which every later prediction pays for, and changes no prediction by a percent of
+    its error.
+    """
+    r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
+    error = _error(trial)
+    enough = MAX_R2 if math.isnan(error) else 1.0 - (_LEFT * error) ** 2
+    return max(1e-3, min(r2, enough, MAX_R2))
+
+
+def fit_member_path(
+    rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None = None
+) -> Path:
+    """The path of a trial over training rows X, stopped where its search said."""
+    max_r2 = stop_of(trial)
+    tolerance = float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial)))
+    return fit_path(
+        X,
+        rows.y[train].astype(X.dtype),
+        trial.candidate.kernel,
+        solver=Flow(tolerance=min(TOLERANCE, tolerance), max_dimension=MAX_DIMENSION),
+        schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
+        stopping=Stopping(max_r2=max_r2, max_iter=2000),
+        weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
+        backend=rows.backend,
+        watcher=watcher,
+    )
+
+
+def needs_digits(path: Path, trial: Trial) -> bool:
+    """Whether a path should be trained again in float64."""
+    return path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial)
+
+
+def _rounding(path: Path) -> float:
+    """What rounding may do to predictions: slow paths add and subtract large numbers."""
+    return _PRODUCT_ERROR * float(np.linalg.norm(path.coefficients.astype(np.float64)))
+
+
+def _error(trial: Trial) -> float:
+    """Root mean square of the errors on held-out rows; NaN where there were none to tell."""
+    return math.nan if math.isnan(trial.score) else math.sqrt(max(1.0 - trial.score, 1e-12))

@@ -19,8 +19,9 @@ import numpy as np
 
 from bandfall import BandfallRegressor
 from bandfall.backends import HOST
-from bandfall.encoding import TableEncoder, prepare_table
+from bandfall.encoding import TableEncoder, prepare_table, read_table
 from bandfall.encoding.steps import steps_for
+from bandfall.estimators._tables import training_table
 from bandfall.kernels import get_kernel
 from bandfall.metric import scaled
 from bandfall.selection.averaging import greedy_weights
@@ -29,6 +30,7 @@ from bandfall.selection.members import fit_members
 from bandfall.selection.parts import Rows, search_stages
 from bandfall.selection.tuning import Found, Search
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+from bandfall.targets import Numbers
 from published import read
 
 ENCODINGS = {
@@ -51,11 +53,11 @@ def families_of(path, n_rows):
     order = np.random.RandomState(0).permutation(len(y))
     test, train = order[: len(y) // 5][:2000], order[len(y) // 5 :][:n_rows]
     model = BandfallRegressor(device=None)
-    table, targets, weights, _ = model._training_table(
-        {name: values[train] for name, values in columns.items()}, y[train], None, None
-    )
-    new = model._new_table({name: values[test] for name, values in columns.items()})
-    codes, table = model._codes(targets, weights), prepare_table(table)
+    rows = {name: values[train] for name, values in columns.items()}
+    given = training_table(model, Numbers, rows, y[train], None, None)
+    new = read_table({name: values[test] for name, values in columns.items()})
+    target, codes = given.target.coded(given.values, given.weights, given.dtype)
+    weights, table = given.weights, prepare_table(given.table)
     dtype = np.dtype(np.float32 if len(codes) >= 500 else np.float64)
     found = {}
     for name, settings in ENCODINGS.items():
@@ -73,7 +75,7 @@ def families_of(path, n_rows):
             found[name, kernel] = one
     stages = search_stages(rows, Budget(), np.random.RandomState(0))
     held_out = np.concatenate([part.y for part in stages[-1]])
-    return held_out, (y[test][:, None] - model._y_offset) / model._y_scale, found
+    return held_out, target.outputs(y[test]), found
 
 
 def _family(rows, encoding, kernel, Z_new):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 from sklearn.datasets import make_friedman1
@@ -39,9 +38,8 @@ def compressed(model, tolerance):
     last = model[-1] if hasattr(model, "steps") else model
     if isinstance(last, BandfallRegressor):
         before = [member.path for member in last.members_]
-        after = [path.compress(tolerance) for path in before]
-        pairs = zip(last.members_, after, strict=True)
-        last.members_ = [replace(member, path=path) for member, path in pairs]
+        last.average_ = last.average_.with_paths(lambda path: path.compress(tolerance))
+        after = [member.path for member in last.members_]
     else:
         before, after = [last.path_], [last.path_.compress(tolerance)]
         (last.path_,) = after

@@ -62,12 +62,12 @@ def averaged(model, X, encodings, seed=0):
     random = np.random.default_rng(seed)
     member = model.members_[0]
     dtype = member.path.X.dtype
-    model.encoders_ = {name: TableEncoder(name) for name in encodings}
-    model.members_ = []
-    for number, (name, encoder) in enumerate(model.encoders_.items()):
+    encoders = {name: TableEncoder(name) for name in encodings}
+    members = []
+    for number, (name, encoder) in enumerate(encoders.items()):
         Z = encoder.fit_transform(X, dtype=dtype, warn=False)
         root = random.normal(size=Z.shape[1]) if number == 0 else np.eye(Z.shape[1]) + 0.1
-        model.members_.append(
+        members.append(
             replace(
                 member,
                 candidate=replace(member.candidate, encoding=name),
@@ -76,6 +76,7 @@ def averaged(model, X, encodings, seed=0):
                 weight=1.0 / len(encodings),
             )
         )
+    model.average_ = replace(model.average_, members=tuple(members), encoders=encoders)
     return model
 
 

@@ -44,7 +44,7 @@ READERS = [
 
 @pytest.mark.parametrize("path", READERS, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_readers_never_ask_for_the_type_of_a_model(path):
-    """Estimators, paths and operators tell their formula; see estimators/_reading.py."""
+    """Estimators, paths and operators tell their formula; see estimators/reading.py."""
     asked = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):

@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from bandfall import BandfallClassifier, load_model
 from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
-from bandfall.selection.classes import Link
+from bandfall.targets import Numbers
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -231,21 +231,25 @@ def test_a_model_file_gives_the_same_probabilities(tmp_path, moons, labels):
 @pytest.mark.parametrize(
     ("name", "damage"),
     [
-        ("classes_", lambda classes: classes[:1]),
-        ("classes_", lambda classes: classes * 0),
-        ("classes_", lambda classes: 3),
-        ("prior_", lambda prior: prior * 2),
-        ("prior_", lambda prior: prior - 0.6),
-        ("link_", lambda link: 1.0),
-        ("link_", lambda link: Link("magic", 1.0)),
-        ("link_", lambda link: Link("softmax", 0.0)),
-        ("link_", lambda link: Link("softmax", 1.0, 2.0)),
+        ("average_.target.labels", lambda classes: classes[:1]),
+        ("average_.target.labels", lambda classes: classes * 0),
+        ("average_.target.labels", lambda classes: 3),
+        ("average_.target.prior", lambda prior: prior * 2),
+        ("average_.target.prior", lambda prior: prior - 0.6),
+        ("average_.target.link", lambda link: 1.0),
+        ("average_.target.link.kind", lambda kind: "magic"),
+        ("average_.target.link.parameter", lambda parameter: 0.0),
+        ("average_.target.link.stray", lambda stray: 2.0),
+        ("average_.target", lambda target: Numbers.plain()),
         ("held_out_probabilities_", lambda probabilities: probabilities[1:]),
-        ("members_", lambda members: []),
+        ("average_.members", lambda members: ()),
     ],
 )
 def test_damaged_files_are_refused(binary, name, damage):
-    damaged = pickle.loads(pickle.dumps(binary))
-    setattr(damaged, name, damage(getattr(binary, name)))
+    part = damaged = pickle.loads(pickle.dumps(binary))
+    *inside, name = name.split(".")
+    for one in inside:
+        part = getattr(part, one)
+    object.__setattr__(part, name, damage(getattr(part, name)))
     with pytest.raises(ModelFileError):
         load_bytes(dump_bytes(damaged))

@@ -220,20 +220,23 @@ def test_a_model_file_gives_the_same_intervals(tmp_path, n_targets):
     ("name", "damage"),
     [
         ("held_out_rows_", lambda rows: rows + 1_000),
-        ("held_out_residuals_", lambda residuals: residuals[1:]),
-        ("_scores", lambda scores: scores * np.nan),
-        ("_held_out_weights", lambda weights: 0.0 * weights),
-        ("_n_rows", lambda n_rows: 10),
-        ("_novelty_scale", lambda scale: 0.0),
-        ("interval_", lambda facts: {**facts, "method": "magic"}),
-        ("interval_", lambda facts: {**facts, "bandwidth": -1.0}),
-        ("interval_", lambda facts: {**facts, "n_rows": 10**6}),
-        ("interval_", lambda facts: {"method": "constant"}),
+        ("held_out_rows_", lambda rows: rows[1:]),
+        ("_intervals.rows", lambda rows: rows[1:]),
+        ("_intervals.residuals", lambda residuals: residuals[1:]),
+        ("_intervals.scores", lambda scores: scores * np.nan),
+        ("_intervals.weights", lambda weights: 0.0 * weights),
+        ("_intervals.method", lambda method: "magic"),
+        ("_intervals.bandwidth", lambda bandwidth: -1.0),
+        ("_intervals.gain", lambda gain: 2.0),
+        ("average_.n_rows", lambda n_rows: 10),
+        ("average_.novelty_scale", lambda scale: 0.0),
     ],
 )
 def test_damaged_evidence_is_refused(fitted, name, damage):
     damaged = pickle.loads(pickle.dumps(fitted))
-    setattr(damaged, name, damage(getattr(fitted, name)))
+    *inside, name = name.split(".")
+    part = getattr(damaged, inside[0]) if inside else damaged
+    object.__setattr__(part, name, damage(getattr(part, name)))
     with pytest.raises(ModelFileError):
         load_bytes(dump_bytes(damaged))
 

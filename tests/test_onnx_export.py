@@ -53,7 +53,9 @@ def rounding(model):
     if members is None:
         sums = [(model.kernel_sum_.coefficients, 1.0)]
     else:
-        sums = [(m.path.coefficients, m.weight * model._y_scale.max()) for m in members]
+        sums = [
+            (m.path.coefficients, m.weight * model.average_.target.scale.max()) for m in members
+        ]
     return sum(np.finfo(c.dtype).eps * np.abs(c).sum() * size for c, size in sums)
 
 

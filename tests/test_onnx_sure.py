@@ -1,6 +1,7 @@
 """ONNX models with intervals and of classifiers say what the estimators say."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_novelty_is_measured_in_the_norm_of_the_kernel(kernel):
     X, y = noisy(300)
     model = BandfallRegressor(kernels=(kernel,), max_rounds=1).fit(X, y)
     rows = np.concatenate([noisy(50, seed=1)[0], [[3.0, 0.0], [3.0, -3.0], [0.0, -50.0]]])
-    assert model._plainest.path.kernel.geometry.p < 2
+    assert model.average_.plainest.path.kernel.geometry.p < 2
     assert (model.novelty(rows) > 1).any()
     outputs = run_onnx(to_onnx(model, coverage=0.8), rows)
     expected = model.predict_interval(rows, 0.8)
@@ -117,7 +118,8 @@ def test_classes_and_probabilities_are_those_of_the_classifier(labels, link):
     labels = np.array(labels)
     X, y = load_iris(return_X_y=True) if len(labels) == 3 else make_moons(90, random_state=0)
     model = BandfallClassifier(**FAST).fit(X, labels[y])
-    model.link_ = link
+    target = replace(model.average_.target, link=link)
+    model.average_ = replace(model.average_, target=target)
     rows = np.concatenate([X, X + 0.3, X[:1] + 100.0])
     proto = to_onnx(model)
     outputs = run_onnx(proto, rows)

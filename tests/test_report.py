@@ -447,13 +447,6 @@ class TestFromPython:
         given = loaded.report(None, *rows()).findings.scores
         assert given == pytest.approx(model.report().findings.scores)
 
-    def test_the_old_order_of_arguments_warns(self, tmp_path):
-        model = KernelDescentRegressor().fit(*rows())
-        with pytest.warns(FutureWarning, match=r"use report\(file, X, y\)"):
-            old = model.report(*rows(), tmp_path / "r.html")
-        assert (tmp_path / "r.html").read_text(encoding="utf-8") == old.html
-        assert model.report(None, *rows()).html == old.html
-
     def test_frames_pipelines_and_a_search(self):
         train = frame(60)
         X, y = train[["width", "höhe"]], train[["y"]]

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from bandfall import BandfallClassifier
 from bandfall.report import Rows, render_page, report_on, study
 from bandfall.report.layout import class_style
-from bandfall.report.scores import confusion, positions, reliability, score_classes
+from bandfall.targets.scores import confusion, positions, reliability, score_classes
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 BAD = '<script>alert("x")</script>&'

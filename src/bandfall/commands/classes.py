@@ -12,7 +12,6 @@ import typer
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
-from bandfall.report.scores import positions, score_classes
 
 # A column of text with more levels than these, or with numbers among them, is one of numbers with
 # a slip of the pen.
@@ -89,18 +88,6 @@ def target_labels(column: pd.Series) -> np.ndarray:
     found = np.empty(len(labels), dtype=object)
     found[:] = labels
     return found
-
-
-def class_scores(
-    model: Any, probabilities: np.ndarray, y: np.ndarray, weights: np.ndarray | None = None
-) -> dict[str, float]:
-    """Accuracy, log-loss, AUC and calibration error against the classes of rows.
-
-    `n_unseen` is the number of rows whose class the model was not trained on.
-    """
-    labels = positions(y, model.classes_)
-    measures = score_classes(probabilities, labels, weights)._asdict()
-    return {**measures, "n_unseen": int(np.sum(labels < 0))}
 
 
 def accuracy_words(test: dict[str, float], n_rows: int) -> str:

@@ -43,7 +43,7 @@ from bandfall.commands.terminal import (
     print_json,
 )
 from bandfall.commands.training import Device, ModelChoice
-from bandfall.estimators._reading import last_step
+from bandfall.estimators.reading import last_step
 from bandfall.explore import render_playground
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer

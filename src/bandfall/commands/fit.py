@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from bandfall.commands.classes import Task, TaskOption, accuracy_words, class_scores
+from bandfall.commands.classes import Task, TaskOption, accuracy_words
 from bandfall.commands.csv_files import Style
 from bandfall.commands.options import (
     DataArgument,
@@ -51,13 +51,12 @@ from bandfall.commands.training import (
     make_estimator,
     model_notes,
     score_words,
-    scores,
     split_words,
     train,
 )
 from bandfall.descent import Status
 from bandfall.drawing import number
-from bandfall.estimators._reading import last_step, story_of
+from bandfall.estimators.reading import answers_of, last_step, story_of
 from bandfall.persistence import save_model
 
 
@@ -167,19 +166,13 @@ def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) ->
     if story.given_up:
         result["given_up"] = list(story.given_up)
     if rows.has_classes:
-        result["classes"] = [str(one) for one in last_step(trained.estimator).classes_]
-    if held_out is not None and rows.has_classes:
-        model = last_step(trained.estimator)
-        probabilities = model.predict_proba(held_out.X)
-        result["test"] = class_scores(
-            model, probabilities, held_out.y.astype(str), held_out.weights
-        )
-    elif held_out is not None:
-        predictions = trained.estimator.predict(held_out.X)
-        result["test"] = scores(held_out.y, predictions, held_out.weights)
+        result["classes"] = story.target.classes
+    if held_out is not None:
+        y, answers = story.target.read(held_out.y), answers_of(trained.estimator, held_out.X)
+        result["test"] = story.target.scores(y, answers, held_out.weights)
         if len(rows.roles.targets) > 1:
             result["test"]["targets"] = {
-                name: scores(held_out.y[:, j], predictions[:, j], held_out.weights)
+                name: story.target.scores(y[:, [j]], answers[:, [j]], held_out.weights)
                 for j, name in enumerate(rows.roles.targets)
             }
     return result

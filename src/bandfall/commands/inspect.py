@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
-from bandfall.commands.classes import accuracy_words, class_scores
+from bandfall.commands.classes import accuracy_words
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
 from bandfall.commands.terminal import JsonOption, counted, one_line_errors, print_json, print_pairs
-from bandfall.commands.training import score_words, scores
-from bandfall.estimators._reading import Story, last_step, story_of
+from bandfall.commands.training import score_words
+from bandfall.estimators.reading import Story, answers_of, last_step, story_of
 from bandfall.persistence import read_model_document, read_model_file
 
 MAX_IMPORTANCES = 12
@@ -48,7 +47,7 @@ def describe(file: str) -> dict[str, Any]:
         },
         "n_features": int(estimator.n_features_in_),
         "features": None if names is None else list(names),
-        "dtype": str(last._dtype),
+        "dtype": str(story.dtype),
         "members": _members(last, story),
         "encodings": {name: one.describe() for name, one in story.encoders.items()},
         "suspicious": _suspicious(story),
@@ -60,8 +59,8 @@ def describe(file: str) -> dict[str, Any]:
     }
     if story.path is not None:
         summary["path"] = describe_path(story.path)
-    if is_classifier(last):
-        summary["classes"] = [str(one) for one in last.classes_]
+    if story.target.classes:
+        summary["classes"] = story.target.classes
     test = notes.get("test")
     if isinstance(test, dict):
         summary["test"] = _test_scores(estimator, test)
@@ -89,14 +88,8 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     rows = X.to_numpy(dtype=float) if names is None else X
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # `fit` has warned about these rows
-        return _scores_on(estimator, rows, y)
-
-
-def _scores_on(estimator: Any, rows: Any, y: np.ndarray) -> dict[str, Any]:
-    if is_classifier(last_step(estimator)):
-        probabilities = np.asarray(estimator.predict_proba(rows))
-        return {"n_rows": len(y), **class_scores(last_step(estimator), probabilities, y)}
-    return {"n_rows": len(y), **scores(y, estimator.predict(rows))}
+        target, answers = story_of(estimator).target, answers_of(estimator, rows)
+    return {"n_rows": len(y), **target.scores(target.read(y), answers)}
 
 
 def _members(last: Any, story: Story) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import typer
 
 from bandfall.commands.outputs import PREDICTION
 from bandfall.commands.terminal import InputError, note
-from bandfall.estimators._reading import last_step
+from bandfall.estimators.reading import last_step
 
 IntervalOption = Annotated[
     float | None,

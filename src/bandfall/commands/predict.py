@@ -14,7 +14,7 @@ import typer
 from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
-from bandfall.commands.classes import class_scores, predicted_classes, target_labels
+from bandfall.commands.classes import predicted_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.intervals import (
@@ -49,10 +49,10 @@ from bandfall.commands.terminal import (
     one_line_errors,
     print_json,
 )
-from bandfall.commands.training import score_words, scores
-from bandfall.estimators._reading import last_step
+from bandfall.commands.training import score_words
+from bandfall.estimators.reading import last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.report.scores import unseen_words
+from bandfall.targets.scores import score_numbers, unseen_words
 
 BATCH_ROWS = 50_000
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
@@ -139,7 +139,8 @@ def _classes(
         y = target_labels(table[targets[0]])
         known = _new_rows(~pd.isna(y), rows, y, stored.notes, source, result)
         if known.sum() > 1:
-            result["scores"] = class_scores(model, probabilities[known], y[known].astype(str))
+            target = story_of(model).target
+            result["scores"] = target.scores(target.read(y[known]), probabilities[known])
             share = result["scores"]["accuracy"]
             note(f"against the target in {source}: {share:.1%} of {known.sum():,} rows are right")
             strange = unseen_words(y[known], model.classes_)
@@ -253,7 +254,7 @@ def _score(
     scored = _new_rows(scored, rows, y, notes, source, result)
     n_scored = int(scored.sum())
     if n_scored > 1:
-        result["scores"] = scores(y[scored], predictions[scored])
+        result["scores"] = score_numbers(y[scored], predictions[scored])
         note(f"against the target in {source}: R² {score_words(result['scores']['r2'], n_scored)}")
 
 

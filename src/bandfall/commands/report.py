@@ -41,7 +41,7 @@ from bandfall.commands.training import (
     Device,
     ModelChoice,
 )
-from bandfall.estimators._reading import last_step
+from bandfall.estimators.reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.report import Findings, render_page, study
 
@@ -104,8 +104,6 @@ def report(
         write_page(out, page)
         if json:
             told: dict[str, Any] = {**findings.scores, "held_out": findings.held_out}
-            if findings.measure.classes:
-                told["n_unseen"] = int(np.sum(findings.scored.y < 0))
             print_json({"out": str(out), **told})
         else:
             note(f"wrote {out}; open it in a browser")
@@ -116,13 +114,13 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
     train_rows, test_rows, features = kept_rows_of(stored)
     with Bar("report: the model"):
         findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
-    if test_rows is None or not with_rivals or len(findings.measure.classes) == 1:
+    if test_rows is None or not with_rivals or len(findings.target.classes) == 1:
         return findings, []
     facts: dict[str, Any] = {
         "seconds": float(stored.notes.get("seconds", np.nan)),
         "n_rows": len(train_rows.y),
     }
-    if findings.measure.classes:
+    if findings.target.classes:
         classes = last_step(stored.estimator).classes_
         ours: Any = ClassRivalScore.of(OURS, findings.outputs, test_rows, classes, **facts)
         models = class_rivals(train_rows.y, seed)

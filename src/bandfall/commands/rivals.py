@@ -26,13 +26,13 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from bandfall.commands.terminal import Bar, InputError
-from bandfall.commands.training import fit_arguments, scores
+from bandfall.commands.training import fit_arguments
 from bandfall.drawing import number
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
-from bandfall.estimators._reading import last_step
-from bandfall.report.scores import positions, row_losses, score_classes
+from bandfall.estimators.reading import last_step
 from bandfall.selection.work import observed_by
+from bandfall.targets.scores import positions, row_losses, score_classes, score_numbers
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
@@ -60,7 +60,7 @@ class RivalScore(NamedTuple):
     ) -> RivalScore:
         """Score predictions on held-out rows."""
         errors = None if test.y.ndim == 2 else (test.y - np.ravel(predictions)) ** 2
-        measures: dict[str, Any] = scores(test.y, predictions, test.weights)
+        measures: dict[str, Any] = score_numbers(test.y, predictions, test.weights)
         return cls(name, **measures, **facts, squared_errors=errors)
 
     @property

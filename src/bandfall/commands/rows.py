@@ -18,7 +18,7 @@ from bandfall.commands.tables import (
     require_columns,
 )
 from bandfall.commands.terminal import InputError, note
-from bandfall.report.scores import unseen_words
+from bandfall.targets.scores import unseen_words
 
 MIN_ROWS = 4
 

@@ -19,7 +19,7 @@ from bandfall.commands.training import (
     model_notes,
     train,
 )
-from bandfall.estimators._reading import last_step
+from bandfall.estimators.reading import last_step
 from bandfall.persistence import ModelFile
 from bandfall.report import Rows
 

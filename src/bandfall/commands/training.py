@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -28,7 +27,7 @@ from bandfall.estimators import (
     KernelDescentRegressor,
     KernelRidgeCV,
 )
-from bandfall.estimators._reading import last_step, last_step_prefix
+from bandfall.estimators.reading import last_step, last_step_prefix
 from bandfall.interrupts import Interrupt
 from bandfall.selection.work import observed_by
 
@@ -201,26 +200,6 @@ def path_progress(r2: float, max_r2: float) -> float:
         return 1.0
     left = max(1.0 - max_r2, 1e-4)
     return float(np.clip(np.log1p(-min(r2, 1.0 - left)) / np.log(left), 0.0, 1.0))
-
-
-def scores(
-    y: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None
-) -> dict[str, float]:
-    """R², mean absolute and root mean squared error, over several targets their mean.
-
-    R² is NaN where the target does not vary, for then it is not defined. Rows of weight 0 are none.
-    """
-    if weights is not None:
-        y, predictions, weights = (part[weights > 0] for part in (y, predictions, weights))
-    varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
-    # Squares of huge or tiny values leave the range of numbers; those of their shares do not.
-    unit = max(float(np.abs(y).max()), float(np.abs(predictions).max())) or 1.0
-    y, predictions = y / unit, predictions / unit
-    return {
-        "r2": float(r2_score(y, predictions, sample_weight=weights)) if varies else float("nan"),
-        "mae": float(mean_absolute_error(y, predictions, sample_weight=weights)) * unit,
-        "rmse": float(root_mean_squared_error(y, predictions, sample_weight=weights)) * unit,
-    }
 
 
 def score_words(r2: float, n_rows: int) -> str:

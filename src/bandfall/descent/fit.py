@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from bandfall.backends import HOST, Backend, operator_over
+from bandfall.centring import column_means, column_norms, column_units
 from bandfall.descent.front import Plan, TrainingFront
 from bandfall.descent.hold import Hold
 from bandfall.descent.path import Log, Path, Stage, stage_columns
@@ -18,7 +19,6 @@ from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.schedules import Constant, Schedule
-from bandfall.targets import column_means, column_norms, column_units
 
 # Standard deviations of the target; float32 rounding stays far below.
 _DEVICE_GAP = 0.05

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.backends import HOST, Backend, check_dense_budget
+from bandfall.centring import column_units
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.descent.fit import Solver, fit_path
 from bandfall.descent.path import Path
@@ -24,7 +25,6 @@ from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
 from bandfall.parameters import check_number
 from bandfall.schedules import Front, MinimumSpeed, Schedule
-from bandfall.targets import column_units
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from bandfall.checks import check_instance
 from bandfall.encoding.table import Column
+from bandfall.graphs import Graph
 
 MAX_LEVELS = 10_000  # most levels a model remembers; rarer ones are to it as if never seen
 
@@ -67,7 +68,7 @@ class NumberEncoding(ABC):
         return len(self.columns) == n_columns
 
     @abstractmethod
-    def onnx(self, graph: Any, columns: str) -> str:
+    def onnx(self, graph: Graph, columns: str) -> str:
         """Add `transform` to an ONNX graph.
 
         Parameters
@@ -151,7 +152,7 @@ class CategoryEncoding(ABC):
         places = self.places(column)
         return self.table[places], np.flatnonzero(places < 0)
 
-    def onnx(self, graph: Any, places: str) -> str:
+    def onnx(self, graph: Graph, places: str) -> str:
         """Add `transform` to an ONNX graph, from positions of levels, −1 for unknown ones."""
         return graph.op("Gather", graph.constant(self.table, np.float64), places, axis=0)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.checks import check_instance
+from bandfall.graphs import Graph
 
 DAY = 86_400.0
 PERIODS = ("day", "week", "year")
@@ -59,7 +60,7 @@ class Cycles:
             encoded[:, 2 * i], encoded[:, 2 * i + 1] = np.sin(angle), np.cos(angle)
         return encoded
 
-    def onnx(self, graph: Any, seconds: str) -> str:
+    def onnx(self, graph: Graph, seconds: str) -> str:
         """Add `transform` to an ONNX graph, from float64 seconds of shape (m, 1)."""
         parts = []
         for period in self.periods:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from bandfall.checks import ShapeChecker, check_instance
 from bandfall.encoding.base import CategoryEncoding, register
 from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.target_mean import out_of_fold, smoothed_means
+from bandfall.graphs import Graph
 
 _ROWS_PER_CELL = 5  # so many rows a pair of levels, in the mean, must have
 _FEWEST_CELLS = 6  # two levels by two are one contrast, which a kernel finds without
@@ -79,7 +80,7 @@ class PairMean:
         """Encoded rows from positions of levels, −1 for unknown ones, shape (m, n_targets)."""
         return self.means[first, second]
 
-    def onnx(self, graph: Any, first: str, second: str) -> str:
+    def onnx(self, graph: Graph, first: str, second: str) -> str:
         """Add `transform` to an ONNX graph, from positions as float64."""
         n_first, n_second, k = self.means.shape
         a, b = graph.symbol(first), graph.symbol(second)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from bandfall.checks import ShapeChecker
 from bandfall.encoding.base import NumberEncoding, register
+from bandfall.graphs import Graph
 
 _MAX_QUANTILES = 1000
 FARTHEST = -ndtri(1e-7)  # where normal quantiles of values out of range end
@@ -62,7 +62,7 @@ class Quantiles(NumberEncoding):
         """The input column of each encoded one."""
         return np.arange(self.knots.shape[1])
 
-    def onnx(self, graph: Any, columns: str) -> str:
+    def onnx(self, graph: Graph, columns: str) -> str:
         """Add `transform` to an ONNX graph: all columns, one after the other."""
         return graph.each_column(_onnx_scores, columns, self.knots)
 
@@ -120,7 +120,7 @@ def _slopes(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
     return 1.0 / max(n - 1, 1) / density / gap
 
 
-def _onnx_scores(graph: Any, x: str, knots: str, n: int) -> str:
+def _onnx_scores(graph: Graph, x: str, knots: str, n: int) -> str:
     """Interpolate from both sides of ties, take the middle, and put it through Φ⁻¹."""
     last = graph.constant(max(n - 1, 1), np.float64)
     sides = []

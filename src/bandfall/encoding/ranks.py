@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from bandfall.checks import ShapeChecker
 from bandfall.encoding.base import NumberEncoding, register
+from bandfall.graphs import Graph
 
 _MAX_KNOTS = 1000
 
@@ -83,7 +83,7 @@ class Ranks(NumberEncoding):
         """The input column of each encoded one."""
         return np.arange(self.knots.shape[1])
 
-    def onnx(self, graph: Any, columns: str) -> str:
+    def onnx(self, graph: Graph, columns: str) -> str:
         """Add `transform` to an ONNX graph: all columns, one after the other."""
         return graph.each_column(_onnx_ranks, columns, self.knots, self.heights)
 
@@ -118,7 +118,7 @@ def _left(knots: np.ndarray, x: np.ndarray) -> np.ndarray:
     return np.clip(knots.searchsorted(x, side="right") - 1, 0, len(knots) - 2)
 
 
-def _onnx_ranks(graph: Any, x: str, knots: str, heights: str, n: int) -> str:
+def _onnx_ranks(graph: Graph, x: str, knots: str, heights: str, n: int) -> str:
     left, share = graph.interval("LessOrEqual", x, knots, n)
     right = graph.op("Add", left, graph.constant(1, np.int64))
     low, high = (graph.op("Gather", heights, place) for place in (left, right))

@@ -9,6 +9,7 @@ import numpy as np
 
 from bandfall.checks import ShapeChecker
 from bandfall.encoding.base import NumberEncoding, register
+from bandfall.graphs import Graph
 
 FARTHEST = 1e6  # standard deviations: where values out of range end, so that float32 holds them
 _LAST_BITS = 8
@@ -67,7 +68,7 @@ class Standard(NumberEncoding):
         """The input column of each encoded one."""
         return np.arange(len(self.centre))
 
-    def onnx(self, graph: Any, columns: str) -> str:
+    def onnx(self, graph: Graph, columns: str) -> str:
         """Add `transform` to an ONNX graph."""
         encoded: Any = self.transform(graph.symbol(columns))
         return encoded.name

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from bandfall.checks import ShapeChecker, check_positions
 from bandfall.encoding.base import NumberEncoding, register
 from bandfall.encoding.standard import FARTHEST, rounding
+from bandfall.graphs import Graph
 
 _ROWS = 512  # at a time, so that their ramps stay in the processor's cache
 
@@ -104,7 +105,7 @@ class Steps(NumberEncoding):
         beyond = along - np.clip(along, 0.0, 1.0)
         return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
 
-    def onnx(self, graph: Any, columns: str) -> str:
+    def onnx(self, graph: Graph, columns: str) -> str:
         """Add `transform` to an ONNX graph."""
         x = graph.op("Gather", columns, graph.constant(self.columns, np.int64), axis=1)
         along = (graph.symbol(x) - self.low) / self.gap

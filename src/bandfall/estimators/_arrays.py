@@ -14,23 +14,19 @@ from functools import wraps
 from typing import Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 
 from bandfall.estimators._dask_rows import gathered, is_dask, lazily
 
 
-class InKindMixin:
-    """An estimator whose public methods take X as any kind of array, and answer in its kind.
+def answer_in_kind(cls: type) -> None:
+    """Let the public methods of a class take X as any kind of array, and answer in its kind.
 
-    The methods of a subclass are wrapped where the class is made, as scikit-learn wraps those
-    of transformers for `set_output`, so that no estimator has to think of it.
+    Methods are wrapped when the class is made, as scikit-learn wraps those of transformers for
+    `set_output`, so that no estimator has to think of it.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name, method in list(vars(cls).items()):
-            if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
-                setattr(cls, name, _in_kind_of_rows(method))
+    for name, method in list(vars(cls).items()):
+        if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
+            setattr(cls, name, _in_kind_of_rows(method))
 
 
 def _takes_rows(method: Callable[..., Any]) -> bool:
@@ -93,18 +89,3 @@ def in_kind(result: np.ndarray, like: Any) -> Any:
 
 def _is_torch(array: Any) -> bool:
     return type(array).__module__.split(".")[0] == "torch" and hasattr(array, "detach")
-
-
-class ArraysInKindMixin(InKindMixin, RegressorMixin):
-    """A regressor of that kind."""
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions at X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-        """
-        return float(super().score(as_numpy(X), as_numpy(y), as_numpy(sample_weight)))

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import MappingProxyType
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
-from bandfall.estimators._base import check_variation, prediction_dtype
-from bandfall.estimators._intervals import IntervalRegressor
-from bandfall.metric import scaled
+from bandfall.average import Average
+from bandfall.estimators._base import NumbersRegressor
+from bandfall.estimators._self_tuning import SelfTuning
+from bandfall.estimators._tables import new_table
+from bandfall.estimators.reading import Story
+from bandfall.intervals import Intervals
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
+from bandfall.targets import Numbers
+from bandfall.warning import warn_caller
 
-_ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
 
-
-class BandfallRegressor(IntervalRegressor):
+class BandfallRegressor(NumbersRegressor, SelfTuning):
     """Kernel regression with nothing to tune.
 
     Trains with a falling bandwidth, as `KernelDescentRegressor` does, and uses held-out rows to
@@ -65,6 +69,8 @@ class BandfallRegressor(IntervalRegressor):
 
     Attributes
     ----------
+    average_ : bandfall.average.Average
+        The fitted model; members and encoders are its own.
     members_ : list of Member
         The models that are averaged, heaviest first: candidate, root, path, weight.
     encoders_ : dict of str to TableEncoder
@@ -106,7 +112,9 @@ class BandfallRegressor(IntervalRegressor):
     True
     """
 
-    _target_checks = MappingProxyType({"multi_output": True, "y_numeric": True})
+    average_: Average[Numbers]
+    _target = Numbers
+    _intervals: Intervals
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict.
@@ -119,15 +127,61 @@ class BandfallRegressor(IntervalRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        return self._in_units(self._average(self._encoded(self._new_table(X))))
+        return self.average_.target.answer(self._outputs(X))
+
+    def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
+        """Intervals that contain the target of a new row with a promised probability.
+
+        This is conformal prediction from the errors on held-out rows (see `interval_`). The promise
+        holds on average over new rows that come from the same source as the training rows.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+        coverage : float in (0, 1) or sequence of c of them, default=0.9
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2), or (n_samples, 2, c) for a sequence
+            Lower and upper ends; with several targets (n_samples, n_outputs, 2[, c]). If there
+            are too few held-out rows for a coverage, they are infinite, with a warning.
+        """
+        coverages = _checked_levels("coverage", coverage)
+        tails = 0.5 - 0.5 * coverages
+        ends = self.predict_quantiles(X, np.concatenate([tails, 0.5 + 0.5 * coverages]))
+        ends = ends.reshape(*ends.shape[:-1], 2, len(coverages))
+        return ends[..., 0] if np.ndim(coverage) == 0 else ends
+
+    def predict_quantiles(self, X: Any, levels: Any) -> np.ndarray:
+        """Quantiles of the target at new rows, each erring away from the median.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+        levels : float in (0, 1) or sequence of c of them
+
+        Returns
+        -------
+        ndarray in the shape of `predict`, with a last axis of size c for a sequence
+        """
+        check_is_fitted(self)
+        offsets = self._intervals.offsets(_checked_levels("levels", levels))
+        if not np.all(np.isfinite(offsets)):
+            warn_caller(
+                f"{self._intervals.n_rows:,} held-out rows are too few for the levels asked for; "
+                "some ends are infinite",
+            )
+        backend = self._backend(len(self.average_))
+        columns = self._columns(X)
+        quantiles = self._intervals.quantiles(self.average_, columns, offsets, backend=backend)
+        return quantiles[..., 0] if np.ndim(levels) == 0 else quantiles
 
     def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
         """Predictions along training, from simple to final.
 
         The member with the most stages sets the pace; the others keep step.
         """
-        for total in self._staged(X):
-            yield self._in_units(total)
+        yield from self._staged_answers(X)
 
     def gradient(self, X: Any) -> np.ndarray:
         """∂f̂/∂x at rows of X, in the units of the features.
@@ -138,71 +192,41 @@ class BandfallRegressor(IntervalRegressor):
         -------
         ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
         """
-        table = self._new_table(X)
-        columns = self._encoded(table)
-        total = np.zeros((len(table), self.n_features_in_, len(self._y_scale)))
-        for member in self.members_:
-            encoder = self.encoders_[member.candidate.encoding]
-            inner = member.path.gradient(
-                scaled(columns[member.candidate.encoding], member.root),
-                backend=self._backend(len(member.path.X)),
-            ).astype(np.float64)
-            inner = scaled(inner.swapaxes(1, 2), member.root).swapaxes(1, 2)
-            inner *= encoder.jacobian(table)[:, :, None]
-            for column, source in enumerate(encoder.sources):
-                total[:, source] += member.weight * inner[:, column]
-        total *= self._y_scale
-        return total[..., 0] if self._y_ndim == 1 else total
+        table, backend = new_table(self, X), self._backend(len(self.average_))
+        columns = self.average_.encode(table)
+        gradient = self.average_.gradient(table, columns, backend=backend)
+        gradient *= self.average_.target.scale
+        return gradient[..., 0] if self.average_.target.ndim == 1 else gradient
 
-    def _read_by(self, reader: Any) -> Any:
-        """See `bandfall.estimators._reading.Reader`."""
-        return reader.average(self)
+    @property
+    def held_out_predictions_(self) -> np.ndarray:
+        """What models that had not seen the held-out rows predicted for them."""
+        return self._intervals.predictions
 
-    def _read_target(self, y: Any) -> np.ndarray:
-        """Columns of numbers, (n, k) in float64."""
-        y = _checked_target(y)
-        self._y_ndim = y.ndim
-        return y.reshape(len(y), -1)
+    @property
+    def held_out_residuals_(self) -> np.ndarray:
+        """y minus these predictions."""
+        return self._intervals.residuals
 
-    def _codes(self, y: Any, weights: Any) -> np.ndarray:
-        """Targets of zero mean and unit variance."""
-        self._prediction_dtype = prediction_dtype(y, self._dtype)
-        self._y_offset, self._y_scale = _standard_units(y, weights)
-        with np.errstate(over="ignore"):
-            return (y - self._y_offset) / self._y_scale
+    @property
+    def interval_(self) -> dict[str, Any]:
+        """How `predict_interval` works."""
+        return self._intervals.facts
+
+    def _story(self) -> Story:
+        """See `story_of`."""
+        held_out = self._intervals.predictions
+        return replace(super()._story(), intervals=self._intervals, held_out_answers=held_out)
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
-        self.held_out_predictions_ = self._in_units(tuned.predictions)
-        self.best_score_ = tuned.score
-        self._calibrate(rows)
-
-
-def _standard_units(y: Any, weights: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every target, 1 for constant ones, safe for huge values."""
-    largest = np.abs(y).max(axis=0)
-    unit = np.where(largest > 0, largest, 1.0)
-    shares = y / unit
-    mean = np.average(shares, axis=0, weights=weights)
-    deviation = np.sqrt(np.average((shares - mean) ** 2, axis=0, weights=weights))
-    constant = deviation <= _ROUNDING * np.abs(mean)
-    return mean * unit, np.where(constant, 1.0, deviation) * np.where(constant, 1.0, unit)
-
-
-def _checked_target(y: Any) -> np.ndarray:
-    y = np.asarray(y)
-    if y.dtype.kind in "mM":
-        raise ValueError(
-            "y holds dates or durations, and a target must be a number, such as that of days"
+        self._intervals = Intervals.learned(
+            self.average_, rows, tuned.held_out, tuned.predictions, rows.backend
         )
-    if y.dtype.kind not in "biuf":
-        try:
-            y = y.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError("y must hold numbers only") from None
-    y = y.astype(np.float64, copy=False)
-    if y.ndim not in (1, 2):
-        raise ValueError(f"y must have one or two dimensions; got shape {y.shape}")
-    if not np.all(np.isfinite(y)):
-        raise ValueError("Input y contains NaN or infinite values")
-    check_variation(y, len(y) * float(np.finfo(np.float64).tiny), np.float64)
-    return y
+        self.held_out_rows_ = self._numbers_given(self._intervals.rows)
+
+
+def _checked_levels(name: str, levels: Any) -> np.ndarray:
+    values = np.asarray(levels, dtype=float).reshape(-1)
+    if np.ndim(levels) > 1 or not len(values) or not np.all((values > 0) & (values < 1)):
+        raise ValueError(f"{name}={levels!r} must lie between 0 and 1, or be a sequence of such")
+    return values

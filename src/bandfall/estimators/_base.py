@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from importlib import import_module
-from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall.estimators._arrays import ArraysInKindMixin
-from bandfall.estimators._names import PublicNames
+from bandfall.estimators._arrays import answer_in_kind
+from bandfall.estimators._names import own_methods
+from bandfall.estimators.reading import Story
+from bandfall.model import KernelSum
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
-from bandfall.targets import column_means
+from bandfall.targets import Numbers
+from bandfall.targets.numbers import check_variation, prediction_dtype
 
 __all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 
 FLOATS = (np.float64, np.float32)
-_MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
 
 
 class TrainingData(NamedTuple):
@@ -39,8 +39,17 @@ class TrainingData(NamedTuple):
         return TrainingData(self.X[rows], self.y[rows], weights)
 
 
-class SaveMixin(PublicNames):
-    """Writes itself, or a page about itself, to a file."""
+class Surface(BaseEstimator):
+    """An estimator that takes any kind of array, and whose errors name the class that is used."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        answer_in_kind(cls)
+        own_methods(cls)
+
+
+class Storable(Surface):
+    """An estimator that writes itself, or a page about itself, to a file."""
 
     # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
     _training_rows: tuple[Any, np.ndarray] | None = None
@@ -85,14 +94,6 @@ class SaveMixin(PublicNames):
             A notebook shows it; ``save`` writes it.
         """
         check_is_fitted(self)
-        if file is not None and not isinstance(file, str | PathLike):
-            warnings.warn(
-                "report(X, y, file) is deprecated and will fail in version 0.3: "
-                "use report(file, X, y), or report(file) alone",
-                FutureWarning,
-                stacklevel=2,
-            )
-            file, X, y = y, file, X
         try:  # pages lie above the estimators, and need what the commands need
             pages = import_module("bandfall.report")
         except ModuleNotFoundError as error:
@@ -100,10 +101,30 @@ class SaveMixin(PublicNames):
         return pages.report_on(self, file, X, y, X_test=X_test, y_test=y_test, target=target)
 
 
-class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
-    """Base of the estimators: training data and new rows in, shapes and dtypes out."""
+class NumbersRegressor(RegressorMixin, Surface):
+    """A regressor whose `score` takes any kind of array."""
 
-    _prediction_dtype = None  # of new rows, as in model files of old
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions at X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class ValidatedRegressor(NumbersRegressor, Storable):
+    """Base of the regressors on plain columns: rows in, shapes and dtypes out."""
+
+    _prediction_dtype: np.dtype | None = None  # of new rows, as in model files of old
 
     def _training_data(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
@@ -146,31 +167,15 @@ class ValidatedRegressor(SaveMixin, ArraysInKindMixin, BaseEstimator):
         shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
         return shaped.astype(dtype, copy=False)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
 
 class KernelRegressor(ValidatedRegressor):
     """Base of the estimators that predict by their ``kernel_sum_``."""
 
-    def _read_by(self, reader: Any) -> Any:
-        """See `bandfall.estimators._reading.Reader`."""
-        return reader.kernel_sum(self)
-
-
-def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
-    """That of the features, or float64 where it would round away what the target tells.
-
-    float32 numbers around 1.7e9 are 128 apart, and there are none beyond 3.4e38.
-    """
-    largest = np.abs(y).max(axis=0)
-    shares = y / np.where(largest > 0, largest, 1.0)  # sums of huge values would overflow
-    spread = np.abs(shares - column_means(shares)).mean(axis=0)
-    lost = (spread > 0) & (np.finfo(dtype).eps > _MAX_ROUNDING * spread)
-    lost |= largest > np.finfo(dtype).max
-    return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
+    def _story(self) -> Story:
+        """See `story_of`."""
+        total: KernelSum = self.kernel_sum_
+        target = Numbers.plain(total.n_outputs, self._y_ndim, self._dtype)
+        return Story(kernel_sum=total, target=target, dtype=self._dtype)
 
 
 def columns_without_numbers(X: Any) -> str:
@@ -201,18 +206,6 @@ def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
             f"y holds {largest:.3g} in size, too large for sums in {X.dtype}; rescale the target"
         )
     check_variation(y, float(limits.tiny) / float(limits.eps), X.dtype)
-
-
-def check_variation(y: np.ndarray, smallest: float, dtype: Any) -> None:
-    """Refuse a target, shape (n,) or (n, k), with a column that varies by less than `smallest`."""
-    with np.errstate(over="ignore"):
-        variations = np.ptp(np.asarray(y, dtype=np.float64).reshape(len(y), -1), axis=0)
-    small = variations[(variations > 0) & (variations < smallest)]
-    if len(small):
-        raise ValueError(
-            f"y varies by no more than {small[0]:.3g}, too little for {np.dtype(dtype)}; rescale "
-            "the target"
-        )
 
 
 def check_distances(X: np.ndarray) -> None:

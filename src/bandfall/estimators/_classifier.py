@@ -7,22 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from bandfall.estimators._arrays import as_numpy
-from bandfall.estimators._reading import Story
+from bandfall.average import Average
 from bandfall.estimators._self_tuning import SelfTuning
-from bandfall.selection.class_loss import tune_classes
-from bandfall.selection.classes import Link, LogLoss, all_columns, class_codes, class_shares
+from bandfall.estimators.reading import Story
+from bandfall.selection.classes import Link
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
+from bandfall.targets import Classes
 
 
-class BandfallClassifier(SelfTuning, ClassifierMixin, BaseEstimator):
+class BandfallClassifier(ClassifierMixin, SelfTuning):
     """Kernel classification with nothing to tune.
 
     Uses the search of `BandfallRegressor`, judged by log-loss. Paths with a falling bandwidth train
@@ -43,6 +40,8 @@ memory_budget, device, n_jobs, verbose
 
     Attributes
     ----------
+    average_ : bandfall.average.Average
+        The fitted model; members, encoders, classes, prior and link are its own.
     classes_ : ndarray of shape (n_classes,)
     prior_ : ndarray of shape (n_classes,)
         Weighted shares of the classes in the training rows, predicted far from them.
@@ -69,8 +68,9 @@ memory_budget, device, n_jobs, verbose
     True
     """
 
-    _tune = staticmethod(tune_classes)
-    _measure = "log-loss"
+    average_: Average[Classes]
+    held_out_probabilities_: np.ndarray
+    _target = Classes
     _parameter_constraints = {  # noqa: RUF012
         **SelfTuning._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -134,7 +134,7 @@ memory_budget, device, n_jobs, verbose
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self._probabilities(self._log_probabilities(X))
+        return self.average_.target.answer(self._outputs(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities."""
@@ -160,8 +160,7 @@ memory_budget, device, n_jobs, verbose
 
         The member with the most stages sets the pace; the others keep step.
         """
-        for total in self._staged(X):
-            yield self._probabilities(self._linked(total))
+        yield from self._staged_answers(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of rows whose class is predicted.
@@ -174,59 +173,28 @@ memory_budget, device, n_jobs, verbose
         """
         return super().score(X, y, sample_weight)
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, sorted."""
+        return self.average_.target.labels
+
+    @property
+    def prior_(self) -> np.ndarray:
+        """Weighted shares of the classes in the training rows."""
+        return self.average_.target.prior
+
+    @property
+    def link_(self) -> Link:
+        """How outputs become probabilities."""
+        return self.average_.target.link
+
     def _story(self) -> Story:
         """See `story_of`."""
-        return replace(super()._story(), held_out_outputs=self.held_out_probabilities_)
-
-    def _read_by(self, reader: Any) -> Any:
-        """See `bandfall.estimators._reading.Reader`."""
-        return reader.classes(self)
-
-    def _read_target(self, y: Any) -> np.ndarray:
-        """Numbers of the classes, shape (n,)."""
-        y = column_or_1d(as_numpy(y), warn=True)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        return labels
-
-    def _row_weights(self, sample_weight: Any, labels: Any) -> Any:
-        if self.class_weight is None:
-            return super()._row_weights(sample_weight, labels)
-        weights = _check_sample_weight(sample_weight, labels, ensure_non_negative=True)
-        return weights * compute_sample_weight(self.class_weight, self.classes_[labels])
-
-    def _codes(self, labels: Any, weights: Any) -> np.ndarray:
-        self.prior_ = class_shares(labels, weights, len(self.classes_))
-        return class_codes(labels, self.prior_)
-
-    def _strata(self, labels: Any) -> np.ndarray:
-        return labels
-
-    def _judge(self) -> LogLoss:
-        return LogLoss(self.prior_)
+        return replace(super()._story(), held_out_answers=self.held_out_probabilities_)
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
-        self.link_, loss = Link(), np.nan
-        held_out = tuned.held_out
-        if len(held_out):
-            log_odds = tuned.members[0][0].candidate.penalty > 0
-            self.link_, loss = LogLoss(self.prior_, log_odds).best_link(
-                tuned.predictions,
-                rows.y[held_out],
-                rows.evidence[held_out],
-                len(np.unique(held_out)),
-            )
-        self.best_score_ = -loss
-        outputs = np.broadcast_to(tuned.predictions, (len(held_out), rows.y.shape[1]))
-        self.held_out_probabilities_ = self._probabilities(self._linked(outputs))
-        self._held_out_novelty()
+        outputs = np.broadcast_to(tuned.predictions, (len(tuned.held_out), rows.y.shape[1]))
+        self.held_out_probabilities_ = self.average_.target.answer(outputs)
 
     def _log_probabilities(self, X: Any) -> np.ndarray:
-        return self._linked(self._average(self._encoded(self._new_table(X))))
-
-    def _linked(self, outputs: np.ndarray) -> np.ndarray:
-        columns = all_columns(outputs, len(self.classes_))
-        return self.link_.log_probabilities(columns, self.prior_)
-
-    def _probabilities(self, logs: np.ndarray) -> np.ndarray:
-        return np.exp(logs).astype(self._dtype, copy=False)
+        return self.average_.target.log_probabilities(self._outputs(X))

@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.backends import Backend, check_dense_budget, resolve_backend
+from bandfall.centring import column_means
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
-from bandfall.targets import column_means
 
 
 class _ConstantBandwidthRegressor(KernelRegressor):

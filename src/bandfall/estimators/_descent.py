@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -41,9 +42,9 @@ from bandfall.estimators._constraints import (
     number,
     validated,
 )
-from bandfall.estimators._reading import Story
 from bandfall.estimators._warm_start import check_same
 from bandfall.estimators._weights import wide_enough
+from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
@@ -357,7 +358,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _story(self) -> Story:
         """See `story_of`."""
-        return Story(path=self.path_, cuttable=True)
+        return replace(super()._story(), path=self.path_, cuttable=True)
 
     def _compressed(self, tolerance: float) -> Self:
         """A copy with as few bandwidths as `tolerance` allows."""

@@ -5,24 +5,20 @@ from __future__ import annotations
 import inspect
 from functools import update_wrapper
 from types import CellType, FunctionType
-from typing import Any
 
 
-class PublicNames:
-    """Subclasses listed in ``bandfall.estimators`` own copies of what they inherit from it.
+def own_methods(cls: type) -> None:
+    """Give a class copies of the public methods that it inherits, under its own name.
 
     Python names the class that defines a method when arguments are wrong: "SelfTuning.fit()
     missing 1 required positional argument". A copy is named after the class that people use.
     """
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for name in dir(cls):
-            method = inspect.getattr_static(cls, name)
-            shown = name == "__init__" or not name.startswith("_")
-            inherited = isinstance(method, FunctionType) and name not in vars(cls)
-            if shown and inherited and method.__module__.startswith("bandfall."):
-                setattr(cls, name, _renamed(method, f"{cls.__name__}.{name}"))
+    for name in dir(cls):
+        method = inspect.getattr_static(cls, name)
+        shown = name == "__init__" or not name.startswith("_")
+        inherited = isinstance(method, FunctionType) and name not in vars(cls)
+        if shown and inherited and method.__module__.startswith("bandfall."):
+            setattr(cls, name, _renamed(method, f"{cls.__name__}.{name}"))
 
 
 def _renamed(function: FunctionType, name: str) -> FunctionType:

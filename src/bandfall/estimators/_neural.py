@@ -6,20 +6,18 @@ import numbers
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bandfall.estimators._arrays import ArraysInKindMixin
-from bandfall.estimators._base import check_distances, check_magnitudes
+from bandfall.estimators._base import NumbersRegressor, check_distances, check_magnitudes
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, count, number, validated
 from bandfall.parameters import check_number
 from bandfall.warning import warn_caller
 
 
-class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
+class NeuralDescentRegressor(NumbersRegressor):
     """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
 
     Training starts as plain gradient descent; whenever R² on training data rises slower than
@@ -202,7 +200,6 @@ class NeuralDescentRegressor(ArraysInKindMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.regressor_tags.poor_score = True  # interpolates noise, and max_iter may end it
         return tags
 

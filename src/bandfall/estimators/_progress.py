@@ -13,6 +13,7 @@ from bandfall.selection.candidates import Trial
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS, observed
+from bandfall.targets import Numbers, Target
 from bandfall.warning import warn_caller
 
 _LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
@@ -28,8 +29,8 @@ class Progress:
     verbose : int or bool
         0 for nothing, 1 for every improvement, 2 for every trial. From 1 on, a line also says how
         far the fit is whenever nothing else was printed for three seconds.
-    measure : {"R²", "log-loss"}
-        Metric shown in the messages.
+    target : type of Target
+        Whose score the messages show.
     deadline : Deadline
         Of the fit.
     """
@@ -38,12 +39,12 @@ class Progress:
         self,
         reports: Reports,
         verbose: int,
-        measure: str = "R²",
+        target: type[Target] = Numbers,
         deadline: Deadline | None = None,
     ):
         self._reports = reports
         self._verbose = int(verbose)
-        self._measure = measure
+        self._target = target
         self._deadline = deadline or Deadline()
         self._start = self._last = time.monotonic()
         self._least = math.inf
@@ -118,10 +119,10 @@ class Progress:
 
     def _words(self, trial: Trial) -> str:
         one = trial.candidate
-        value = trial.score if self._measure == "R²" else trial.loss
+        value = getattr(trial, self._target.trial_column)
         return (
             f"{one.encoding}, {one.kernel}, metric round {one.n_rounds}, "
-            f"speed {one.min_speed:g}: {self._measure} {value:.4f} on held-out rows"
+            f"speed {one.min_speed:g}: {self._target.measure} {value:.4f} on held-out rows"
         )
 
     def _say(self, message: str) -> None:

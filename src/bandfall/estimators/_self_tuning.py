@@ -3,40 +3,39 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from bandfall.average import Average
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
-from bandfall.encoding import Table, TableEncoder, encode_all, prepare_table
-from bandfall.estimators._arrays import InKindMixin
-from bandfall.estimators._base import SaveMixin
+from bandfall.encoding import TableEncoder, prepare_table
+from bandfall.estimators._base import Storable
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._groups import warn_of_copies
-from bandfall.estimators._html import MembersHTMLMixin
+from bandfall.estimators._html import members_table
 from bandfall.estimators._progress import Progress
-from bandfall.estimators._reading import Story
-from bandfall.estimators._tables import TableInputMixin
+from bandfall.estimators._tables import TrainingTable, new_table, training_table
 from bandfall.estimators._views import ENCODINGS, affordable_rows, encoded_views
+from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel
-from bandfall.metric import scaled, slopes
-from bandfall.novelty import nearest_distances, novelty_scale
+from bandfall.novelty import novelty_scale
 from bandfall.operators.rows import blas_threads_for
-from bandfall.selection.candidates import Budget, Judge, trial_table
+from bandfall.selection.candidates import Budget, trial_table
 from bandfall.selection.deadline import AFTERWARDS, Deadline
 from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
 from bandfall.selection.parts import Rows
-from bandfall.selection.tuning import Tuned, tune
+from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
+from bandfall.targets import Target
 
 # From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -44,21 +43,16 @@ _FEWEST = 4  # rows to choose by
 _SHORTEST = 0.5  # seconds: in less there is no model worth having
 
 
-class SelfTuning(
-    MembersHTMLMixin, CallbackSupportMixin, SaveMixin, TableInputMixin, InKindMixin, BaseEstimator
-):
-    """Fits a weighted average of paths that are chosen by held-out rows.
+class SelfTuning(CallbackSupportMixin, Storable):
+    """Fits an average of paths that are chosen by held-out rows; subclasses name the target."""
 
-    Subclasses define the target: they read it (`_read_target`), turn it into columns of zero mean
-    (`_codes`), may bring a judge, strata and a search, and keep the evidence (`_keep_evidence`).
-    """
-
-    members_: list[Member]
-    encoders_: dict[str, TableEncoder]
+    average_: Average[Any]
     held_out_rows_: np.ndarray
-    _n_rows: int
-    _tune = staticmethod(tune)
-    _measure = "R²"  # metric shown in progress messages
+    selection_: dict[str, np.ndarray]
+    given_up_: list[str]
+    _dtype: np.dtype  # of the features
+    _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
+    _target: ClassVar[type[Target]]
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", str, Kernel, None],
@@ -129,37 +123,38 @@ class SelfTuning(
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
         reports = Reports(self, X, y)
-        progress = Progress(reports, self.verbose, self._measure, deadline)
-        table, y, weights, groups = self._training_table(X, y, sample_weight, groups)
+        progress = Progress(reports, self.verbose, self._target, deadline)
+        weight = getattr(self, "class_weight", None)
+        given = training_table(self, self._target, X, y, sample_weight, groups, weight)
+        self._dtype = given.dtype
         # Throughout: idle BLAS threads busy-wait.
-        with blas_threads_for(len(y)), Interrupt(deadline.end), progress:
-            some = affordable_rows(table, deadline)
-            if some is not None:
-                table, y, weights, groups = self._only(some, table, y, weights, groups)
-            rows = self._rows(table, y, weights, groups, deadline)
-            fewest = _FEWEST if groups is None else 2
-            self._choose_and_fit(rows, kernels, fewest, deadline, progress)
+        with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
+            some = affordable_rows(given.table, deadline)
+            given = given if some is None else given.take(some)
+            self._used_rows = given.numbers
+            self._search_and_fit(given, kernels, deadline, progress)
         progress.ended(self.given_up_)
         reports.finish(self._fitted_state)
         return self
 
-    def _choose_and_fit(
+    def _search_and_fit(
         self,
-        rows: Rows,
+        given: TrainingTable,
         kernels: tuple[Kernel, ...] | None,
-        fewest: int,
         deadline: Deadline,
         progress: Progress,
     ) -> None:
-        """Search if there are at least `fewest` groups, and fit what was chosen to all rows."""
-        tuned = default_choice(len(rows))
+        """Search if there are enough groups of rows, and fit what was chosen to all rows."""
+        target, rows, encoders = self._encoded_rows(given, deadline)
+        tuned, budget = default_choice(len(rows)), self._budget
+        fewest = _FEWEST if given.groups is None else 2
         if rows.groups.max() + 1 >= fewest and np.any(rows.y):
-            seconds = partial(expected_seconds, rows, self._budget.n_members)
+            seconds = partial(expected_seconds, rows, budget.n_members)
             progress.begins(len(rows), seconds, deadline.bounded)
-            tuned = self._tune(
+            tuned = target.tune(
                 rows,
-                budget=self._budget,
-                judge=self._judge(),
+                budget=budget,
+                judge=target.judge,
                 kernels=kernels,
                 random=check_random_state(self.random_state),
                 interrupted=progress.tried,
@@ -167,54 +162,86 @@ class SelfTuning(
                 n_jobs=self.n_jobs,
             )
         progress.chosen(tuned, len(rows))
-        self.members_, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
+        members, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
         self.given_up_ = deadline.given_up
         with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
-            self._summarise(rows, tuned, deadline)
+            target, self.best_score_ = target.settled(tuned, rows)
+            used = {member.candidate.encoding for member in members}
+            encoders = {name: encoders[name] for name in ENCODINGS if name in used}
+            average = Average(tuple(members), encoders, target, len(rows))
+            path, backend = average.plainest.path, self._backend(len(average))
+            unit = novelty_scale(path.X, geometry=path.kernel.geometry, backend=backend)
+            self.average_ = replace(average, novelty_scale=unit)
+            self.held_out_rows_ = self._numbers_given(tuned.held_out)
+            self.selection_ = trial_table(tuned.trials)
+            self._keep_evidence(rows, tuned)
+            over = partial(getattr, deadline, "over")
+            self.feature_importances_ = self.average_.importances(rows, over)
 
-    def _summarise(self, rows: Rows, tuned: Tuned, deadline: Deadline) -> None:
-        """Keep what was found beside the members."""
-        used = {member.candidate.encoding for member in self.members_}
-        self.encoders_ = {name: self.encoders_[name] for name in ENCODINGS if name in used}
-        self._n_rows = len(rows)
-        self.held_out_rows_ = self._numbers_given(tuned.held_out)
-        self.selection_ = trial_table(tuned.trials)
-        self._keep_evidence(rows, tuned)
-        self.feature_importances_ = self._importances(rows, partial(getattr, deadline, "over"))
+    def _encoded_rows(
+        self, given: TrainingTable, deadline: Deadline
+    ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
+        """What the search sees: encoded columns, and columns of the target of zero mean."""
+        weights, groups = given.weights, given.groups
+        dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
+        evidence = None if weights is None else evidence_weights(weights)
+        target, codes = given.target.coded(given.values, evidence, given.dtype)
+        table = prepare_table(given.table, missing=self.missing)
+        encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
+        if groups is None:
+            # New rows repeat old ones as often as old ones repeat each other.
+            groups = np.arange(len(given))
+            warn_of_copies(views["standard"].Z, codes)
+        backend, strata = self._backend(len(given)), target.strata(given.values)
+        rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
+        return target, rows, encoders
+
+    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
+        """Keep what models that had not seen the held-out rows predicted for them."""
+        raise NotImplementedError
+
+    @property
+    def members_(self) -> list[Member]:
+        """The models that are averaged, heaviest first."""
+        return list(self.average_.members)
+
+    @property
+    def encoders_(self) -> dict[str, TableEncoder]:
+        """How columns are encoded for the members, by name."""
+        return dict(self.average_.encoders)
 
     @property
     def path_(self) -> Path:
         """Path of the heaviest member."""
-        return self.members_[0].path
+        return self.average_.heaviest.path
 
     @property
     def metric_(self) -> np.ndarray:
         """What the heaviest member multiplies encoded columns with."""
-        return self.members_[0].root
+        return self.average_.heaviest.root
 
     @property
     def best_params_(self) -> dict[str, Any]:
         """Configuration of the heaviest member."""
-        best = self.members_[0]
+        best = self.average_.heaviest
         return {**best.candidate.summary(), "max_r2": best.max_r2}
 
     def _story(self) -> Story:
         """See `story_of`."""
         return Story(
+            average=self.average_,
+            target=self.average_.target,
+            dtype=self._dtype,
             path=self.path_,
-            members=self.members_,
             selection=self.selection_,
             given_up=getattr(self, "given_up_", ()),  # files of old have none
-            encoders=self.encoders_,
             held_out_rows=self.held_out_rows_,
         )
 
     def _compressed(self, tolerance: float) -> Self:
         """A copy whose members have as few bandwidths as `tolerance` allows."""
         light = copy.copy(self)
-        light.members_ = [
-            replace(member, path=member.path.compress(tolerance)) for member in self.members_
-        ]
+        light.average_ = self.average_.with_paths(lambda path: path.compress(tolerance))
         return light
 
     def novelty(self, X: Any) -> np.ndarray:
@@ -234,134 +261,31 @@ class SelfTuning(
             Distance to the nearest training row; 1 is what 99 % of rows like those in training stay
             within. Predictions of rows well above 1 revert to the mean.
         """
-        return self._novelty(self._encoded(self._new_table(X)))
+        columns = self._columns(X)
+        return self.average_.novelty(columns, backend=self._backend(len(self.average_)))
 
-    def _rows(self, table: Table, y: Any, weights: Any, groups: Any, deadline: Deadline) -> Rows:
-        """What the search sees: encoded columns, and columns of the target of zero mean."""
-        dtype = np.dtype(np.float32 if len(y) >= _FLOAT32_ROWS else np.float64)
-        evidence = None if weights is None else evidence_weights(weights)
-        codes, table = self._codes(y, evidence), prepare_table(table, missing=self.missing)
-        self.encoders_, views = encoded_views(table, codes, evidence, dtype, deadline)
-        if groups is None:
-            # New rows repeat old ones as often as old ones repeat each other.
-            groups = np.arange(len(y))
-            warn_of_copies(views["standard"].Z, codes)
-        backend, strata = self._backend(len(y)), self._strata(y)
-        return Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
+    def _columns(self, X: Any) -> dict[str, np.ndarray]:
+        """New rows under the encoding of every member."""
+        return self.average_.encode(new_table(self, X))
 
-    def _judge(self) -> Judge | None:
-        """What candidates are judged by; None for the search's own."""
-        return None
+    def _outputs(self, X: Any) -> np.ndarray:
+        """Of the average at new rows, shape (m, k)."""
+        columns = self._columns(X)
+        return self.average_.evaluate(columns, backend=self._backend(len(self.average_)))
 
-    def _strata(self, y: Any) -> np.ndarray | None:
-        """Classes that held-out rows are to hold in equal shares; None where there are none."""
-        return None
-
-    def _encoded(self, table: Table) -> dict[str, np.ndarray]:
-        """Columns under the encoding of every member."""
-        return encode_all(self.encoders_, table)
+    def _staged_answers(self, X: Any) -> Iterator[np.ndarray]:
+        """Answers after every stage of training."""
+        columns = self._columns(X)
+        staged = self.average_.staged(columns, backend=self._backend(len(self.average_)))
+        return map(self.average_.target.answer, staged)
 
     def _model_rows(self, X: Any) -> np.ndarray:
-        """Rows of features as rows of `path_`."""
-        encoder = self.encoders_[self.members_[0].candidate.encoding]
-        return scaled(encoder.transform(self._new_table(X)), self.metric_)
-
-    def _coordinates(self, columns: Any) -> np.ndarray:
-        """Encoded columns as rows of `path_`."""
-        return scaled(columns[self.members_[0].candidate.encoding], self.metric_)
-
-    def _average(self, columns: Any) -> np.ndarray:
-        """Of all members, in the columns that they were trained on, shape (m, k)."""
-        outputs = [
-            member.weight * self._evaluate(member, columns).astype(np.float64)
-            for member in self.members_
-        ]
-        return np.sum(outputs, axis=0)
-
-    def _staged(self, X: Any) -> Iterator[Any]:
-        """The same after every stage; the member with the most stages sets the pace."""
-        columns = self._encoded(self._new_table(X))
-        staged = [
-            member.path.evaluate_staged(
-                scaled(columns[member.candidate.encoding], member.root),
-                backend=self._backend(len(member.path.X)),
-            )
-            for member in self.members_
-        ]
-        n_stages = max(map(len, staged), default=0)
-        for stage in range(1, n_stages + 1):
-            yield sum(
-                member.weight * stages[-(-stage * len(stages) // n_stages) - 1].astype(np.float64)
-                for member, stages in zip(self.members_, staged, strict=True)
-            )
-
-    def _evaluate(self, member: Member, columns: Any) -> np.ndarray:
-        rows = scaled(columns[member.candidate.encoding], member.root)
-        return member.path.evaluate(rows, backend=self._backend(len(member.path.X)))
-
-    def _importances(self, rows: Rows, ended: Callable[[], bool]) -> np.ndarray:
-        shares = np.zeros(self.n_features_in_)
-        for member in self.members_:
-            encoding = member.candidate.encoding
-            path = member.path
-            steepness = slopes(
-                path.model, path.scale, member.root, backend=rows.backend, ended=ended
-            )
-            view = rows.views[encoding]
-            Z, _ = view.columns(np.arange(len(rows)), np.arange(0))
-            variances = Z.var(axis=0, dtype=np.float64)[view.places]
-            squares = steepness**2 * variances
-            shares += member.weight * np.bincount(
-                self.encoders_[encoding].sources, weights=squares, minlength=self.n_features_in_
-            )
-        sizes = np.sqrt(shares)
-        return sizes / sizes.sum() if sizes.sum() > 0 else sizes
-
-    def _held_out_novelty(self) -> np.ndarray:
-        """Measure the unit of novelty; the novelty of held-out rows among all others."""
-        X, rows = self._plainest.path.X, self._held_out
-        geometry = self._plainest.path.kernel.geometry
-        backend = self._backend(len(X))
-        self._novelty_scale = novelty_scale(X, geometry=geometry, backend=backend)
-        if len(X) < 2 or not self._all_rows:
-            return np.zeros(len(rows))
-        nearest = nearest_distances(X[rows], X, own=rows, geometry=geometry, backend=backend)
-        return nearest / self._novelty_scale
-
-    def _novelty(self, columns: Any, enough: float | None = None) -> np.ndarray:
-        """Of rows; where it is at most `enough`, anything up to that may come out."""
-        member, scale = self._plainest, self._novelty_scale
-        rows = scaled(columns[member.candidate.encoding], member.root)
-        nearest = nearest_distances(
-            rows,
-            member.path.X,
-            enough=None if enough is None else enough * scale,
-            geometry=member.path.kernel.geometry,
-            backend=self._backend(len(member.path.X)),
-        )
-        return nearest / scale
+        """Rows of features as rows of `path_`, for theory and displays."""
+        return self.average_.rows_of(self.average_.heaviest, self._columns(X))
 
     def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
         """Numbers among the rows given to `fit`, of some of those that count."""
         return rows if self._used_rows is None else self._used_rows[rows]
-
-    @property
-    def _held_out(self) -> np.ndarray:
-        """Numbers of the held-out rows among those that count."""
-        if self._used_rows is None:
-            return self.held_out_rows_
-        return np.searchsorted(self._used_rows, self.held_out_rows_)
-
-    @property
-    def _all_rows(self) -> bool:
-        """Whether members rest on all training rows, not on those alone that there was time for."""
-        return not len(self.held_out_rows_) or self._n_rows == len(self.path_.X)
-
-    @property
-    def _plainest(self) -> Member:
-        """The heaviest member that can tell how far out a value is."""
-        plain = [one for one in self.members_ if one.candidate.encoding == "standard"]
-        return (plain or self.members_)[0]
 
     @property
     def _budget(self) -> Budget:
@@ -382,3 +306,16 @@ class SelfTuning(
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._members_html
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._members_html
+        return bundle
+
+    @property
+    def _members_html(self) -> str:
+        return members_table(self.members_) if hasattr(self, "average_") else ""

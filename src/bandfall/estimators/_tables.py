@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
-from types import MappingProxyType
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.encoding import Table, is_frame, read_table
@@ -16,83 +16,115 @@ from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import FLOATS
 from bandfall.estimators._groups import group_numbers, group_values
 from bandfall.selection.weights import training_weights
+from bandfall.targets import Target
 
 
-class TableInputMixin:
-    """Reads what an estimator is given; the target is the business of `_read_target`."""
+@dataclass(frozen=True)
+class TrainingTable:
+    """Validated rows to train on.
 
-    _target_checks: Mapping[str, bool] = MappingProxyType({})  # for scikit-learn's validation
-    _training_rows: tuple[Any, np.ndarray] | None
-    _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
+    Attributes
+    ----------
+    table : Table
+    target : Target
+        As it was learned from y, not yet coded.
+    values : ndarray of shape (n,) or (n, k)
+        Of the target.
+    weights : ndarray of shape (n,) or None
+    groups : ndarray of int, shape (n,), or None
+    dtype : dtype
+        Of the features.
+    numbers : ndarray of int or None
+        Of these rows among those given, in order; None for all.
+    """
 
-    def _read_target(self, y: Any) -> np.ndarray:
-        """The target as the estimator takes it, shape (n,) or (n, k)."""
-        raise NotImplementedError
+    table: Table
+    target: Target
+    values: np.ndarray
+    weights: np.ndarray | None
+    groups: np.ndarray | None
+    dtype: np.dtype
+    numbers: np.ndarray | None = None
 
-    def _training_table(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> Any:
-        """Validated rows: a Table, the target as read, weights and groups or None."""
-        _refuse_records(X)
-        _refuse_missing_targets(y)
-        X = _objects(X)
-        if is_frame(X) or _holds_more_than_numbers(X):
-            table, self._dtype = self._read(X, reset=True), np.dtype(np.float64)
-            y = self._read_target(y)
-            if len(y) != len(table):
-                raise ValueError(f"y of {len(y)} rows does not fit X with {len(table)} rows")
-        else:
-            X, y = validate_data(
-                self, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **self._target_checks
-            )
-            y = self._read_target(y)
-            table, self._dtype = read_table(X), X.dtype
-        self._training_rows = table.take(np.arange(len(table))), np.array(y)
-        weights = self._row_weights(sample_weight, y)
-        groups = None if groups is None else group_values(groups, y)
-        self._used_rows = None
-        if weights is None:
-            return table, y, None, group_numbers(groups)
-        used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
-        if not len(used):
-            raise ValueError("sample_weight must be positive for at least one row")
-        if len(used) < len(y):
-            self._used_rows = used
-            groups = None if groups is None else groups[used]
-        weights = training_weights(weights[used])
-        return table.take(used), y[used], weights, group_numbers(groups)
+    def __len__(self) -> int:
+        return len(self.values)
 
-    def _only(
-        self, rows: np.ndarray, table: Table, y: np.ndarray, weights: Any, groups: Any
-    ) -> tuple[Table, np.ndarray, Any, Any]:
-        """The training table with some of its rows; the others do not count."""
-        self._used_rows = rows if self._used_rows is None else self._used_rows[rows]
-        weights = None if weights is None else training_weights(weights[rows])
-        groups = None if groups is None else group_numbers(groups[rows])
-        return table.take(rows), y[rows], weights, groups
+    def take(self, rows: np.ndarray) -> TrainingTable:
+        """Some of the rows; the others do not count."""
+        return replace(
+            self,
+            table=self.table.take(rows),
+            values=self.values[rows],
+            weights=None if self.weights is None else training_weights(self.weights[rows]),
+            groups=None if self.groups is None else group_numbers(self.groups[rows]),
+            numbers=rows if self.numbers is None else self.numbers[rows],
+        )
 
-    def _row_weights(self, sample_weight: Any, y: Any) -> Any:
-        """How much rows count, shape (n,), or None where all count alike."""
-        if sample_weight is None:
-            return None
-        return _check_sample_weight(sample_weight, y, ensure_non_negative=True)
 
-    def _new_table(self, X: Any) -> Table:
-        check_is_fitted(self)
-        _refuse_records(X)
-        X = _objects(X)
-        if is_frame(X) or _holds_more_than_numbers(X):
-            return self._read(X, reset=False)
-        X = validate_data(self, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
-        return read_table(X)
+def training_table(
+    estimator: Any,
+    kind: type[Target],
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    groups: Any,
+    class_weight: Any = None,
+) -> TrainingTable:
+    """Rows given to `fit`, validated; those of weight zero are left out.
 
-    def _read(self, X: Any, *, reset: bool) -> Table:
-        """The table of a frame or of objects; names are kept, and told where they differ."""
-        table = read_table(X)
-        if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-        elif reset:
-            self.n_features_in_ = table.width
-            self.feature_names_in_ = np.asarray(table.names, dtype=object)
-        return table
+    The estimator learns names and number of its features, and keeps a copy of the rows.
+    """
+    _refuse_records(X)
+    _refuse_missing_targets(y)
+    X = _objects(X)
+    if is_frame(X) or _holds_more_than_numbers(X):
+        table, dtype = _read(estimator, X, reset=True), np.dtype(np.float64)
+        target, values = kind.learn(y)
+        if len(values) != len(table):
+            raise ValueError(f"y of {len(values)} rows does not fit X with {len(table)} rows")
+    else:
+        X, y = validate_data(
+            estimator, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **kind.checks
+        )
+        target, values = kind.learn(y)
+        table, dtype = read_table(X), X.dtype
+    estimator._training_rows = table.take(np.arange(len(table))), np.array(values)
+    weights = None
+    if sample_weight is not None or class_weight is not None:
+        weights = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
+    if class_weight is not None:
+        weights = weights * compute_sample_weight(class_weight, np.ravel(y))
+    known = None if groups is None else group_values(groups, values)
+    rows = TrainingTable(table, target, values, weights, known, dtype)
+    if weights is None:
+        return replace(rows, groups=group_numbers(known))
+    used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
+    if not len(used):
+        raise ValueError("sample_weight must be positive for at least one row")
+    rows = rows.take(used)
+    return replace(rows, numbers=None) if len(used) == len(values) else rows
+
+
+def new_table(estimator: Any, X: Any) -> Table:
+    """Rows to predict, validated."""
+    check_is_fitted(estimator)
+    _refuse_records(X)
+    X = _objects(X)
+    if is_frame(X) or _holds_more_than_numbers(X):
+        return _read(estimator, X, reset=False)
+    X = validate_data(estimator, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
+    return read_table(X)
+
+
+def _read(estimator: Any, X: Any, *, reset: bool) -> Table:
+    """The table of a frame or of objects; names are kept, and told where they differ."""
+    table = read_table(X)
+    if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    elif reset:
+        estimator.n_features_in_ = table.width
+        estimator.feature_names_in_ = np.asarray(table.names, dtype=object)
+    return table
 
 
 def _refuse_records(X: Any) -> None:

@@ -90,13 +90,13 @@ def _what_if_section(target: str, live: bool) -> str:
 
 def _gain_section(findings: Findings) -> str:
     """How much each feature matters at every moment of training."""
-    model, film, measure = findings.model, findings.film, findings.measure
+    model, film, target = findings.model, findings.film, findings.target
     if film is None:
         return ""
     rows = findings.probed.sample(MAX_GAIN_ROWS, 0)
 
     def losses(X: pd.DataFrame) -> np.ndarray:
-        return np.array([measure.loss(rows.y, one) for one in model.film(X, film.moments)])
+        return np.array([target.loss(rows.y, one) for one in model.film(X, film.moments)])
 
     whole = losses(rows.X)
     shuffled = np.random.default_rng(0).permutation(len(rows.y))
@@ -105,18 +105,18 @@ def _gain_section(findings: Findings) -> str:
         changed = rows.X.copy()
         changed.isetitem(j, rows.X.iloc[shuffled, j].reset_index(drop=True))
         rises[findings.features[j]] = losses(changed) - whole
-    at = measure.score(film.train_loss)
-    x = Axis.around(f"training {measure.name}", at)
+    at = target.score(film.train_loss)
+    x = Axis.around(f"training {target.measure}", at)
     if at[-1] < at[0]:  # training goes from left to right
         x = Axis(x.label, x.high, x.low)
-    harm = measure.harm.lower().replace("r²", "R²")
+    harm = target.harm.lower().replace("r²", "R²")
     chart = Chart(x, Axis.around(harm, *rises.values(), [0.0]), f"{harm} along training")
     chart.rule(y=0.0)
     for i, (name, rise) in enumerate(rises.items()):
         chart.line(at, rise, class_style(i), tip=partial(_gain_tip, f"{name}\n{harm}"))
     body = figure(
         chart.svg(),
-        f"{measure.harm} when a feature is shuffled, along training",
+        f"{target.harm} when a feature is shuffled, along training",
         "What a model relies on first is simple and broad; what comes later is detail.",
         [(class_style(i), name) for i, name in enumerate(rises)],
     )

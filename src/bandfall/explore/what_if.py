@@ -66,7 +66,7 @@ class WhatIf:
 
     def __init__(self, findings: Findings):
         self._model = findings.model
-        self._classes = findings.measure.classes
+        self._classes = findings.target.classes
         worst = worst_rows(findings, N_WORST)
         kind = "held-out" if findings.tested else "training"
         numbers = findings.row_numbers[worst]

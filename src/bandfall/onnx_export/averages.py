@@ -1,19 +1,23 @@
-"""Averages that tuned themselves, as ONNX graphs: predictions, intervals, probabilities."""
+"""Averages that tuned themselves, as ONNX graphs: outputs, and the ends of intervals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
+from bandfall.average import Average
 from bandfall.encoding import TableEncoder
-from bandfall.estimators import BandfallClassifier, BandfallRegressor
+from bandfall.intervals import Intervals
 from bandfall.onnx_export.builder import Graph
 from bandfall.onnx_export.encodings import add_encoding
 from bandfall.onnx_export.partitions import add_partitioned
 from bandfall.onnx_export.sums import Prepare, add_nearest, add_sum
 from bandfall.partitioned import PartitionedSum
-from bandfall.selection.classes import CLIP, LEAST
 from bandfall.selection.conformal import PRIOR_ROWS
 from bandfall.selection.members import Member
+from bandfall.targets import Numbers
 
 # Between encoded rows that count as equal: what the last bits of normal quantiles amount to, and
 # the rounding of a product with the metric, in units of the largest entry.
@@ -21,12 +25,12 @@ SAME_ROW = 1e-12
 SAME_PRODUCT = 64
 
 
-def add_average(graph: Graph, rows: str, model: BandfallRegressor | BandfallClassifier) -> str:
+def add_average(graph: Graph, rows: str, average: Average[Any]) -> str:
     """The weighted sum over members at float64 rows, in what they were trained on, (m, k)."""
     parts = []
-    for member in model.members_:
-        prepare, same = _prepare(model.encoders_, member), _same_row(member.path.X)
-        inner, d = member.path.model, model.n_features_in_
+    for member in average.members:
+        prepare, same = _prepare(average.encoders, member), _same_row(member.path.X)
+        inner, d = member.path.model, average.schema.width
         if isinstance(inner, PartitionedSum):
             outputs = add_partitioned(graph, rows, d, inner, prepare, same)
         else:
@@ -35,52 +39,49 @@ def add_average(graph: Graph, rows: str, model: BandfallRegressor | BandfallClas
     return graph.op("Sum", *parts)
 
 
-def add_in_units(graph: Graph, values: str, model: BandfallRegressor) -> str:
-    """Standard deviations from the mean as values of the target."""
-    scaled = graph.op("Mul", values, graph.constant(model._y_scale, np.float64))
-    return graph.op("Add", scaled, graph.constant(model._y_offset, np.float64))
-
-
 def add_interval(
-    graph: Graph, rows: str, average: str, model: BandfallRegressor, coverage: float
+    graph: Graph,
+    rows: str,
+    outputs: str,
+    average: Average[Numbers],
+    intervals: Intervals,
+    coverage: float,
 ) -> list[str]:
-    """Both ends of `predict_interval` around an average, in its units, each of shape (m, k)."""
+    """Both ends of intervals around outputs of an average, each of shape (m, k)."""
     tail = 0.5 - 0.5 * coverage
-    offsets = model._offsets(np.array([tail, 1.0 - tail]), model._evidence())
+    offsets = intervals.offsets(np.array([tail, 1.0 - tail]))
     if not np.all(np.isfinite(offsets)):
         raise ValueError(
-            f"coverage={coverage}: {model.interval_['n_rows']:,} held-out rows are too few, its "
+            f"coverage={coverage}: {intervals.n_rows:,} held-out rows are too few, its "
             "intervals have no ends"
         )
-    sizes = _add_sizes(graph, rows, average, model)
+    sizes = _add_sizes(graph, rows, outputs, average, intervals)
     steps = [graph.op("Mul", sizes, graph.constant(offset, np.float64)) for offset in offsets]
-    return [graph.op("Add", average, step) for step in steps]
+    return [graph.op("Add", outputs, step) for step in steps]
 
 
-def _add_sizes(graph: Graph, rows: str, average: str, model: BandfallRegressor) -> str:
+def _add_sizes(
+    graph: Graph, rows: str, outputs: str, average: Average[Numbers], intervals: Intervals
+) -> str:
     """Of errors, wider where rows are novel, shape (m, k)."""
-    overall, smoother = model._size_rule(model._evidence())
+    overall, smoother = intervals.size_rule(average)
+    d = average.schema.width
     if smoother is None:
         sizes = graph.constant(np.where(overall > 0, overall, 1.0), np.float64)
     else:
-        total = smoother.as_sum([model.interval_["bandwidth"]])
-        if model.interval_["method"] == "prediction":
-            sums = add_sum(graph, average, len(overall), total)
+        total = smoother.as_sum([intervals.bandwidth])
+        if intervals.method == "prediction":
+            sums = add_sum(graph, outputs, len(overall), total)
         else:
-            prepare = _prepare(model.encoders_, model.members_[0])
-            sums = add_sum(graph, rows, model.n_features_in_, total, prepare)
+            prepare = _prepare(average.encoders, average.heaviest)
+            sums = add_sum(graph, rows, d, total, prepare)
         sizes = _add_quotient(graph, sums, overall)
-    plainest = model._plainest
-    nearest = add_nearest(
-        graph,
-        rows,
-        model.n_features_in_,
-        plainest.path.X,
-        plainest.path.kernel.geometry,
-        _prepare(model.encoders_, plainest),
-    )
+    plainest = average.plainest
+    prepare = _prepare(average.encoders, plainest)
+    geometry = plainest.path.kernel.geometry
+    nearest = add_nearest(graph, rows, d, plainest.path.X, geometry, prepare)
     one = graph.constant(1.0, np.float64)
-    scale = graph.constant(model._novelty_scale, np.float64)
+    scale = graph.constant(average.novelty_scale, np.float64)
     novelty = graph.op("Max", graph.op("Div", nearest, scale), one)
     return graph.op("Min", graph.op("Mul", sizes, novelty), graph.op("Max", sizes, one))
 
@@ -98,41 +99,7 @@ def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
     return graph.op("Where", known, graph.op("Div", above, below), one)
 
 
-def add_probabilities(graph: Graph, outputs: str, model: BandfallClassifier) -> str:
-    """Of all classes, from the average (m, k) of what members say, shape (m, c)."""
-    if len(model.classes_) == 2:
-        outputs = graph.op("Concat", graph.op("Neg", outputs), outputs, axis=1)
-    link, prior = model.link_, model.prior_
-    if link.kind == CLIP:
-        least = np.maximum(link.parameter * prior, LEAST)
-        shares = graph.op("Add", outputs, graph.constant(prior, np.float64))
-        shares = graph.op("Max", shares, graph.constant(least, np.float64))
-        total = graph.op("ReduceSum", shares, graph.constant([1], np.int64))
-        linked = graph.op("Div", shares, total)
-    else:
-        logits = graph.op("Div", outputs, graph.constant(link.parameter, np.float64))
-        logs = np.log(np.maximum(prior, LEAST))
-        logits = graph.op("Add", logits, graph.constant(logs, np.float64))
-        linked = graph.op("Softmax", logits, axis=1)
-    linked = graph.op("Mul", linked, graph.constant(1.0 - link.stray, np.float64))
-    return graph.op("Add", linked, graph.constant(link.stray * prior, np.float64))
-
-
-def add_labels(graph: Graph, probabilities: str, model: BandfallClassifier) -> str:
-    """The most probable class of each row, shape (m,), of the kind of the classes."""
-    best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
-    return graph.op("Gather", graph.constant(plain_classes(model)), best)
-
-
-def plain_classes(model: BandfallClassifier) -> np.ndarray:
-    """The classes as ONNX knows values: text, whole numbers, truth values or float64."""
-    kind = model.classes_.dtype.kind
-    if kind in "UO":
-        return model.classes_.astype(str).astype(object)
-    return model.classes_.astype({"i": np.int64, "u": np.int64, "b": np.bool_}.get(kind, float))
-
-
-def _prepare(encoders: dict[str, TableEncoder], member: Member) -> Prepare:
+def _prepare(encoders: Mapping[str, TableEncoder], member: Member) -> Prepare:
     """From a block of features to the columns of a member, inside the scan over blocks."""
     encoder = encoders[member.candidate.encoding]
     return lambda inner, block: add_encoding(inner, block, encoder, member.root)

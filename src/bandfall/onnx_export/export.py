@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.estimators import BandfallClassifier, BandfallRegressor
-from bandfall.estimators._reading import last_step, read_formula, steps_before
+from bandfall.average import Average
+from bandfall.estimators.reading import Story, last_step, steps_before, story_of
 from bandfall.model import KernelSum
 from bandfall.partitioned import AnySum
+from bandfall.targets import Output
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
     if coverage is not None and not 0 < coverage < 1:
         raise ValueError(f"coverage={coverage} must lie between 0 and 1")
     check_is_fitted(last)
-    dtype = np.dtype(last._dtype if dtype is None else dtype)
+    story = story_of(last)
+    dtype = np.dtype(story.dtype if dtype is None else dtype)
     if dtype not in FLOAT_TYPES:
         raise ValueError(f"dtype={dtype} must be float32 or float64")
 
@@ -90,8 +92,8 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
     for _, transformer in [] if before is None else before.steps:
         if transformer not in (None, "passthrough"):
             rows = add_transformer(graph, rows, transformer, dtype)
-    writer = _Writer(graph, rows, dtype, coverage)
-    outputs, properties = read_formula(last, writer)
+    writer = _Writer(graph, rows, dtype, type(last).__name__)
+    outputs, properties = writer.model(story, coverage)
 
     shape = ("rows", int(estimator.n_features_in_))
     matrix = helper.make_tensor_value_info("X", FLOAT_TYPES[dtype], shape)
@@ -120,7 +122,7 @@ def _properties(estimator: Any) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Reads a formula into a graph: the outputs, and what is to be said about them.
+    """Writes a model into a graph.
 
     Parameters
     ----------
@@ -129,8 +131,8 @@ class _Writer:
         Name of the rows in it.
     dtype : dtype
         Of the outputs.
-    coverage : float or None
-        Of intervals.
+    name : str
+        Of the estimator, for errors.
     inputs : list
         One for each column, if a table is more than numbers; else empty.
     """
@@ -138,83 +140,65 @@ class _Writer:
     graph: Graph
     rows: str
     dtype: np.dtype
-    coverage: float | None
+    name: str
     inputs: list[Any] = field(default_factory=list)
 
-    def kernel_sum(self, estimator: Any) -> tuple[list[Any], dict[str, str]]:
-        """Predictions of one that predicts by its ``kernel_sum_``."""
+    def model(self, story: Story, coverage: float | None) -> tuple[list[Any], dict[str, str]]:
+        """Outputs of the graph, and what is to be said about them."""
+        if coverage is not None and story.intervals is None:
+            raise TypeError(f"coverage={coverage}: {self.name} has no intervals")
+        if story.average is not None:
+            found, ends = self._average(story, story.average, coverage)
+        elif story.kernel_sum is not None:
+            found, ends = self._kernel_sum(story.kernel_sum, story.dtype), []
+        else:
+            raise TypeError(f"{self.name} is not a kernel estimator")
+        outputs, properties = story.target.onnx(self.graph, found)
+        return [self._output(one) for one in (*outputs, *ends)], properties
+
+    def _kernel_sum(self, model: KernelSum, dtype: np.dtype) -> str:
+        """Outputs of one that predicts by a kernel sum."""
         from bandfall.onnx_export.sums import add_sum
 
-        self._refuse_coverage(estimator)
-        model: KernelSum = estimator.kernel_sum_
         _check_size([model])
         # As `predict` does: round to the estimator's own type, compute in float64.
-        rows = self.graph.cast(self.graph.cast(self.rows, estimator._dtype), np.float64)
-        value = add_sum(self.graph, rows, model.X.shape[1], model)
-        return self._numbers([value], estimator, model.n_outputs), {}
+        rows = self.graph.cast(self.graph.cast(self.rows, dtype), np.float64)
+        return add_sum(self.graph, rows, model.X.shape[1], model)
 
-    def average(self, estimator: BandfallRegressor) -> tuple[list[Any], dict[str, str]]:
-        """Predictions, and the ends of intervals if asked for."""
-        from bandfall.onnx_export.averages import add_average, add_in_units, add_interval
+    def _average(
+        self, story: Story, average: Average[Any], coverage: float | None
+    ) -> tuple[str, list[Output]]:
+        """Outputs of an average, and the ends of intervals if asked for."""
+        from bandfall.onnx_export.averages import add_average, add_interval
 
-        graph, coverage = self.graph, self.coverage
-        _check_size([member.path.model for member in estimator.members_])
-        rows = self._table_rows(estimator)
-        average = add_average(graph, rows, estimator)
-        ends = [] if coverage is None else add_interval(graph, rows, average, estimator, coverage)
-        values = [add_in_units(graph, value, estimator) for value in (average, *ends)]
-        return self._numbers(values, estimator, len(estimator._y_scale)), {}
+        _check_size([member.path.model for member in average.members])
+        rows = self._table_rows(average)
+        outputs = add_average(self.graph, rows, average)
+        if coverage is None or story.intervals is None:
+            return outputs, []
+        ends = add_interval(self.graph, rows, outputs, average, story.intervals, coverage)
+        named = zip(("lower", "upper"), ends, strict=True)
+        return outputs, [average.target.onnx_quantile(self.graph, name, end) for name, end in named]
 
-    def classes(self, estimator: BandfallClassifier) -> tuple[list[Any], dict[str, str]]:
-        """Classes and probabilities."""
-        from bandfall.onnx_export.averages import (
-            add_average,
-            add_labels,
-            add_probabilities,
-            plain_classes,
-        )
-
-        self._refuse_coverage(estimator)
-        _check_size([member.path.model for member in estimator.members_])
-        graph = self.graph
-        average = add_average(graph, self._table_rows(estimator), estimator)
-        probabilities = add_probabilities(graph, average, estimator)
-        labels = add_labels(graph, probabilities, estimator)
-        shape, classes = ("rows", len(estimator.classes_)), plain_classes(estimator)
-        outputs = [
-            _output(graph, labels, "prediction", classes.dtype, ("rows",)),
-            _output(graph, graph.cast(probabilities, self.dtype), "probability", self.dtype, shape),
-        ]
-        return outputs, {"classes": json.dumps(estimator.classes_.tolist())}
-
-    def _table_rows(self, estimator: Any) -> str:
+    def _table_rows(self, average: Average[Any]) -> str:
         """Float64 rows of all features, from one array or from an input for each column."""
         from bandfall.onnx_export.inputs import add_inputs, is_matrix
 
-        schema = next(iter(estimator.encoders_.values())).schema
-        if is_matrix(schema):
+        if is_matrix(average.schema):
             return self.graph.cast(self.rows, np.float64)
-        rows, inputs = add_inputs(self.graph, schema, self.dtype)
+        rows, inputs = add_inputs(self.graph, average.schema, self.dtype)
         self.inputs.extend(inputs)
         return rows
 
-    def _refuse_coverage(self, estimator: Any) -> None:
-        if self.coverage is not None:
-            name = type(estimator).__name__
-            raise TypeError(f"coverage={self.coverage}: {name} has no intervals")
+    def _output(self, one: Output) -> Any:
+        """A value under a name of its own, as an output of the graph."""
+        from onnx import helper
 
-    def _numbers(self, values: list[str], estimator: Any, n_outputs: int) -> list[Any]:
-        """Values of the target as outputs, in the shape that it had."""
-        graph = self.graph
-        shape: tuple = ("rows", n_outputs)
-        if estimator._y_ndim == 1:
-            shape, axis = ("rows",), graph.constant([1], np.int64)
-            values = [graph.op("Squeeze", value, axis) for value in values]
-        names = ("prediction", "lower", "upper")[: len(values)]
-        return [
-            _output(graph, graph.cast(value, self.dtype), name, self.dtype, shape)
-            for value, name in zip(values, names, strict=True)
-        ]
+        value = self.graph.cast(one.value, self.dtype) if one.dtype is None else one.value
+        self.graph.op("Identity", value)
+        self.graph.nodes[-1].output[0] = one.name
+        element = helper.np_dtype_to_tensor_dtype(one.dtype or self.dtype)
+        return helper.make_tensor_value_info(one.name, element, ("rows", *one.shape))
 
 
 def _check_size(models: list[AnySum]) -> None:
@@ -224,12 +208,3 @@ def _check_size(models: list[AnySum]) -> None:
             f"the model's arrays take {size / 2**30:.1f} GiB and ONNX files at most 2: use "
             "Path.compress first, or train in float32"
         )
-
-
-def _output(graph: Graph, value: str, name: str, dtype: np.dtype, shape: tuple) -> Any:
-    """A value under a name of its own, as an output of the graph."""
-    from onnx import helper
-
-    graph.op("Identity", value)
-    graph.nodes[-1].output[0] = name
-    return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(dtype), shape)

@@ -24,8 +24,11 @@ MAX_STAGES = 1 << 16
 _ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_size": "finite"}
 
 
-def dataclass_component(cls: type, check: Callable[[Any], None]) -> Component:
-    """Component of a dataclass whose fields are storable as they are."""
+def dataclass_component(cls: type, check: Callable[[Any], None] = lambda made: None) -> Component:
+    """Component of a dataclass whose fields are storable as they are.
+
+    Whether they fit together is told by its ``__post_init__``, or by `check`.
+    """
 
     def from_state(state: dict[str, Any]) -> Any:
         made = make_dataclass(cls, state)

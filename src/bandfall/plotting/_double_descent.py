@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 
 from bandfall.descent.sweep import floor_sweep
-from bandfall.estimators._reading import last_step, last_step_prefix
+from bandfall.estimators.reading import last_step, last_step_prefix
 from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, single_axes
 from bandfall.theory import degrees_of_freedom
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.estimators._reading import last_step, steps_before
+from bandfall.estimators.reading import last_step, steps_before
 
 # Readable in print and for colour-blind eyes (Okabe and Ito).
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"

@@ -10,7 +10,8 @@ from bandfall.drawing import Axis, Chart, number
 from bandfall.report.columns import is_number
 from bandfall.report.findings import LEVEL, Findings
 from bandfall.report.layout import cell, diagonal, figure, grid, section, sortable_table
-from bandfall.report.scores import Classes, confusion, decimals, reliability, row_losses
+from bandfall.targets import Classes
+from bandfall.targets.scores import confusion, decimals, reliability, row_losses
 
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
@@ -19,13 +20,13 @@ MAX_CONFUSION = 12  # classes that a square table can hold
 
 def error_sections(findings: Findings, target: str) -> list[str]:
     """What is wrong on the scored rows, for numbers or classes."""
-    if isinstance(findings.measure, Classes):
+    if isinstance(findings.target, Classes):
         known = findings.scored.y >= 0
         if not known.any():
             return []
         return [
             _calibration(findings, findings.outputs[known], findings.scored.y[known]),
-            _confusion(findings, findings.measure.classes),
+            _confusion(findings, findings.target.classes),
             section("errors", "Largest errors", "", _worst_table(findings, target)),
         ]
     return [_residuals(findings, target)]
@@ -160,7 +161,7 @@ def _coverage(residuals: np.ndarray) -> str:
 
 def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> str:
     """Whether seven in ten rows of probability 0.7 come true, and how sure the model is."""
-    names = findings.measure.classes
+    names = findings.target.classes
     if len(names) == 2:
         asked, happened = given[:, 1], labels == 1
         what = f"probability of {names[1]}"
@@ -218,7 +219,7 @@ def _confusion(findings: Findings, names: list[str]) -> str:
 def worst_rows(findings: Findings, n: int) -> list[int]:
     """Places of the scored rows with the largest errors, each row of the table once."""
     y = findings.scored.y
-    if findings.measure.classes:
+    if findings.target.classes:
         errors = np.full(len(y), -np.inf)
         errors[y >= 0] = row_losses(findings.outputs[y >= 0], y[y >= 0])
     else:
@@ -230,7 +231,7 @@ def worst_rows(findings: Findings, n: int) -> list[int]:
 
 def _worst_table(findings: Findings, target: str) -> str:
     """The rows with the largest errors, with their most important features."""
-    names, outputs = findings.measure.classes, findings.outputs
+    names, outputs = findings.target.classes, findings.outputs
     features = findings.order[:N_WORST_FEATURES]
     heads = ["its probability", "predicted"] if names else ["prediction", "error"]
     heads = ["row", target, *heads, *(findings.features[j] for j in features)]

@@ -21,7 +21,7 @@ from bandfall.report.layout import (
     section,
     sortable_table,
 )
-from bandfall.report.scores import Classes
+from bandfall.targets import Classes
 
 MAX_IMPORTANCES = 15
 HISTOGRAM_BINS = 12
@@ -29,12 +29,12 @@ HISTOGRAM_BINS = 12
 
 def data_section(findings: Findings, target: str) -> str:
     """One line per column: range, spread, shape, correlation with a target of numbers."""
-    X, y, measure = findings.train.X, findings.train.y, findings.measure
+    X, y, kind = findings.train.X, findings.train.y, findings.target
     text = f"{len(y):,} training rows. The target is the last line."
     heads = ["column", "min", "median", "mean", "max", "std. dev."]
-    if isinstance(measure, Classes):
-        counts = np.bincount(y, minlength=len(measure.labels))
-        names = ", ".join(f"{n} ({c:,})" for n, c in zip(measure.classes, counts, strict=True))
+    if isinstance(kind, Classes):
+        counts = np.bincount(y, minlength=len(kind.labels))
+        names = ", ".join(f"{n} ({c:,})" for n, c in zip(kind.classes, counts, strict=True))
         last = _row(target, [("words", f"target: {names}")], counts, len(heads), "ours")
     else:
         heads.append("correlation")
@@ -49,7 +49,7 @@ def data_section(findings: Findings, target: str) -> str:
         known, values = column.notna().to_numpy(), places(column)
         if is_number(column) and values is not None and known.any() and not unused:
             cells = _statistics(values[known])
-            if not measure.classes:
+            if not kind.classes:
                 cells.append(("", _correlation(values[known], y[known])))
             rows.append(_row(name, cells, _counts(values[known]), len(heads)))
         else:
@@ -110,7 +110,7 @@ def importance_section(findings: Findings) -> str:
     order = findings.order[:MAX_IMPORTANCES]
     means, deviations = findings.importances[order].T
     names = [findings.features[j] for j in order]
-    harm = findings.measure.harm
+    harm = findings.target.harm
     tips = [
         f"{name}\n{harm} {mean:.4f} ± {deviation:.4f}"
         for name, mean, deviation in zip(names, means, deviations, strict=True)
@@ -138,12 +138,12 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
         svg, frames = _slice_chart(findings, one, f"slice-{i}", target)
         figures.append(figure(svg, one.feature, ""))
         lines.update(frames)
-    what = "probabilities change" if findings.measure.classes else "the prediction changes"
+    what = "probabilities change" if findings.target.classes else "the prediction changes"
     text = (
         f"How {what} along one feature while the others stay as in the most typical training row. "
         "The most important features come first. Strokes at the bottom are training rows."
     )
-    if not findings.measure.classes:
+    if not findings.target.classes:
         text += " Thin lines start from other rows."
         if findings.held_out:
             text += " The band contains 90 % of held-out errors."
@@ -156,7 +156,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
             f'<input id="film-slider" type="range" min="0" max="{last}" value="{last}" '
             'aria-label="moment of training"><output id="film-text"></output></div>'
         )
-    names = enumerate(findings.measure.classes)
+    names = enumerate(findings.target.classes)
     body = f"{film}{key([(class_style(i), name) for i, name in names])}{grid(''.join(figures), 3)}"
     return section("slices", "Slices of the model", text, body), _film_data(findings, lines)
 
@@ -165,7 +165,7 @@ def _slice_chart(
     findings: Findings, one: Slice, name: str, target: str
 ) -> tuple[str, dict[str, list[str]]]:
     """One slice, and the path data of its lines at every moment."""
-    classes, points = findings.measure.classes, one.points
+    classes, points = findings.target.classes, one.points
     levels = points.kind == "level"
     half = findings.half_width if findings.held_out and not classes else 0.0
     final = one.values[-1]
@@ -217,7 +217,7 @@ def _tip(one: Slice, label: str, x: float, y: float) -> str:
 
 def _film_data(findings: Findings, lines: dict[str, list[str]]) -> str:
     """The film as JSON inside the page."""
-    film, words = findings.film, findings.measure.words
+    film, words = findings.film, findings.target.words
     if film is None:
         return ""
     texts = [

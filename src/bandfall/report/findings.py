@@ -17,7 +17,8 @@ from bandfall.report.columns import (
     typical_row,
 )
 from bandfall.report.model import Model, Moment
-from bandfall.report.scores import Measure, unseen_words
+from bandfall.targets import Classes, Target
+from bandfall.targets.scores import unseen_words
 
 MAX_ROWS = 1000  # of those that are predicted again and again
 N_SLICES = 6
@@ -138,19 +139,19 @@ class Findings:
     intervals: Intervals | None = None
 
     @property
-    def measure(self) -> Measure:
-        """How outputs are scored."""
-        return self.model.measure
+    def target(self) -> Target:
+        """What is predicted, and how it is scored."""
+        return self.model.target
 
     @property
     def scores(self) -> dict[str, float]:
         """Scores of the scored rows, by name."""
-        return self.measure.scores(self.scored.y, self.outputs)
+        return self.target.scores(self.scored.y, self.outputs)
 
     @property
     def loss(self) -> float:
         """Loss on the scored rows."""
-        return self.measure.loss(self.scored.y, self.outputs)
+        return self.target.loss(self.scored.y, self.outputs)
 
     @property
     def rows_name(self) -> str:
@@ -210,8 +211,8 @@ def study(
     train = _read(model, train)
     unseen = ""
     if test is not None:
-        if model.measure.classes:
-            unseen = unseen_words(test.y, model.last.classes_, "held-out rows")
+        if isinstance(model.target, Classes):
+            unseen = unseen_words(test.y, model.target.labels, "held-out rows")
         scored = _read(model, test)
         outputs, rows = model.predict(scored.X), np.arange(len(scored.y))
     else:
@@ -249,12 +250,12 @@ def study(
 
 def _read(model: Model, rows: Rows) -> Rows:
     X, y = rows.as_table(model.schema)
-    return Rows(X, model.measure.read(y))
+    return Rows(X, model.target.read(y))
 
 
 def _evidence(model: Model, train: Rows) -> tuple[Rows, np.ndarray, np.ndarray]:
     """Held-out rows of the search, their outputs and numbers; of all rows where there are none."""
-    rows, outputs = model.story.held_out_rows, model.story.held_out_outputs
+    rows, outputs = model.story.held_out_rows, model.story.held_out_answers
     if not len(rows) or outputs is None:
         return train, model.predict(train.X), np.arange(len(train.y))
     outputs = np.asarray(outputs, dtype=np.float64).reshape(len(rows), -1)
@@ -268,10 +269,10 @@ def _evidence(model: Model, train: Rows) -> tuple[Rows, np.ndarray, np.ndarray]:
 
 def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
     """Whether targets are those that the search has seen, as far as its residuals show it."""
-    residuals = getattr(model.last, "held_out_residuals_", None)
-    if residuals is None:
+    found = model.story.intervals
+    if found is None:
         return bool(np.all(y >= 0))
-    known = outputs[:, 0] + np.ravel(residuals)
+    known = outputs[:, 0] + np.ravel(found.residuals)
     return bool(np.allclose(y, known, rtol=_ROUNDING, atol=_ROUNDING * np.abs(y).mean()))
 
 
@@ -288,8 +289,8 @@ def _unused(model: Model, features: list[str]) -> dict[str, str]:
 
 def _intervals(model: Model, rows: Rows) -> Intervals | None:
     """Intervals of test rows, and the share of them that they contain, for many coverages."""
-    facts = model.story.interval
-    if facts is None:
+    found = model.story.intervals
+    if found is None:
         return None
     ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
     lower, upper, y = ends[:, 0], ends[:, 1], rows.y[:, None]
@@ -299,8 +300,8 @@ def _intervals(model: Model, rows: Rows) -> Intervals | None:
         inside[:, :-1].mean(axis=0),
         lower[:, -1],
         upper[:, -1],
-        str(facts["method"]),
-        int(facts["n_rows"]),
+        found.method,
+        found.n_rows,
     )
 
 
@@ -310,14 +311,14 @@ def _importances(model: Model, rows: Rows, seed: int) -> np.ndarray:
     n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
     rows = rows.sample(min(max(n_rows, 50), MAX_ROWS), seed)
     random = np.random.default_rng(seed)
-    base = model.measure.loss(rows.y, light.predict(rows.X))
+    base = model.target.loss(rows.y, light.predict(rows.X))
     if np.isnan(base):
         return np.zeros((rows.X.shape[1], 2))
     rises = np.empty((rows.X.shape[1], N_REPEATS))
     for j in range(rows.X.shape[1]):
         outputs = light.predict(shuffled_along(rows.X, j, N_REPEATS, random))
         parts = np.split(outputs, N_REPEATS)
-        rises[j] = [model.measure.loss(rows.y, part) - base for part in parts]
+        rises[j] = [model.target.loss(rows.y, part) - base for part in parts]
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
@@ -328,7 +329,7 @@ def _stages(model: Model, train: Rows, test: Rows | None) -> Stages | None:
     """
     outputs = [_from_start(model, rows) for rows in (train, test) if rows is not None]
     losses = [
-        np.array([model.measure.loss(rows.y, one) for one in stages])
+        np.array([model.target.loss(rows.y, one) for one in stages])
         for rows, stages in zip((train, test), outputs, strict=False)
         if rows is not None
     ]
@@ -353,7 +354,7 @@ def _from_start(model: Model, rows: Rows) -> np.ndarray:
 
 
 def _film(model: Model, stages: Stages, train: Rows, test: Rows | None) -> Film:
-    loss = model.measure.loss
+    loss = model.target.loss
     moments = model.moments(1.0 - stages.train_loss[1:] / (stages.train_loss[0] or 1.0))
 
     def losses(part: Rows) -> np.ndarray:

@@ -52,7 +52,7 @@ def path_section(findings: Findings) -> str:
         "Training starts with a bandwidth as wide as the data and narrows it whenever training "
         "slows down. "
     )
-    if findings.measure.classes:
+    if findings.target.classes:
         text += "Rows held out from the training rows decided where to stop."
     else:
         text += f"It ended because {escape(path.status.explanation)}."
@@ -61,23 +61,23 @@ def path_section(findings: Findings) -> str:
 
 def _losses(findings: Findings, x: Axis, start: float) -> str:
     """The loss over time, on training rows and on test rows."""
-    stages, measure = findings.stages, findings.measure
+    stages, target = findings.stages, findings.target
     assert stages is not None
     times = np.append(start, np.maximum(stages.time, start))
     lines = [("truth dashed", "training rows", np.maximum(stages.train_loss, 1e-9))]
-    caption = f"At the end {measure.words(float(stages.train_loss[-1]))} on training rows."
+    caption = f"At the end {target.words(float(stages.train_loss[-1]))} on training rows."
     if stages.scored_loss is not None:
         lines.append(("a", "held-out rows", np.maximum(stages.scored_loss, 1e-9)))
         best = int(np.argmin(stages.scored_loss[1:]))
-        words, last = (measure.words(float(stages.scored_loss[i])) for i in (best + 1, -1))
+        words, last = (target.words(float(stages.scored_loss[i])) for i in (best + 1, -1))
         at = number(float(stages.bandwidth[best]))
         caption = f"Best on held-out rows: {words} at bandwidth {at}; at the end {last}."
 
     def tip(rows: str) -> Callable[[float, float], str]:
-        return lambda time, loss: f"time {number(time)}\n{measure.words(loss)} on {rows}"
+        return lambda time, loss: f"time {number(time)}\n{target.words(loss)} on {rows}"
 
-    axis = Axis.around(measure.loss_name, *(loss for *_, loss in lines), log=True)
-    chart = Chart(x, axis, f"{measure.loss_name} over time")
+    axis = Axis.around(target.loss_name, *(loss for *_, loss in lines), log=True)
+    chart = Chart(x, axis, f"{target.loss_name} over time")
     for style, name, loss in lines:
         chart.line(times, loss, style, tip=tip(name))
     key = [(style.split()[0], name) for style, name, *_ in lines]
@@ -89,7 +89,7 @@ def scale_section(findings: Findings) -> str:
     stages = findings.stages
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
         return ""
-    name = findings.measure.name
+    name = findings.target.measure
     gain = stages.gain
     first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would flatten all others
     note = ""
@@ -146,7 +146,7 @@ def scale_section(findings: Findings) -> str:
 
 def _change(findings: Findings, gain: np.ndarray) -> np.ndarray:
     """What a fall of the loss means for the score: R² rises, log-loss falls."""
-    return findings.measure.score(-gain) - findings.measure.score(0.0)
+    return findings.target.score(-gain) - findings.target.score(0.0)
 
 
 def _positive(bandwidths: np.ndarray) -> np.ndarray:

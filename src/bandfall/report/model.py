@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from bandfall.encoding import Schema
-from bandfall.estimators._reading import last_step, steps_before, story_of
+from bandfall.estimators.reading import last_step, steps_before, story_of
 from bandfall.report.columns import is_number
-from bandfall.report.scores import Classes, Measure, Numbers
 
 MAX_MOMENTS = 30
 MAX_CUT_ROWS = 1000  # training rows up to which a path is cut between its stages
@@ -57,13 +55,10 @@ class Model:
         self.story = story_of(estimator)
         path = self.story.path
         self.path: Any = path if path is not None and len(path) else None
-        classes = is_classifier(self.last)
-        self.measure: Measure = (
-            Classes(self.last.classes_, self.last.prior_) if classes else Numbers()
-        )
+        self.target = self.story.target
         self._y = y
-        self.start = self.measure.start(self.measure.read(y))
-        self._method = "predict_proba" if classes else "predict"
+        self.start = self.target.start(self.target.read(y))
+        self._method = "predict_proba" if self.target.classes else "predict"
 
     @property
     def schema(self) -> Schema | None:

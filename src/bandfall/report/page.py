@@ -13,7 +13,7 @@ import pandas as pd
 from sklearn.base import is_classifier
 
 from bandfall.encoding import Table
-from bandfall.estimators._reading import last_step, training_rows_of
+from bandfall.estimators.reading import last_step, training_rows_of
 from bandfall.persistence.atomic import write_atomically
 from bandfall.report.columns import Rows
 from bandfall.report.errors import error_sections
@@ -73,7 +73,7 @@ def render_page(
 
 def header(findings: Findings, source: str) -> str:
     """What stands below the title: where the rows come from, and the few numbers."""
-    n_classes = len(findings.measure.classes)
+    n_classes = len(findings.target.classes)
     classes = f"{n_classes} classes, " if n_classes else ""
     return (
         f'<div class="dim">{classes}from {len(findings.features)} features of '
@@ -103,9 +103,9 @@ class Report:
     def __repr__(self) -> str:
         found = self.findings
         if np.isnan(found.loss):
-            words = f"{found.measure.name} not defined"
+            words = f"{found.target.measure} not defined"
         else:
-            words = found.measure.words(found.loss)
+            words = found.target.words(found.loss)
         n_rows = len(np.unique(found.row_numbers))
         return f"<Report: {words} on {n_rows:,} {found.rows_name}>"
 

@@ -11,7 +11,8 @@ import numpy as np
 from bandfall.drawing import number, ranking
 from bandfall.report.findings import Findings
 from bandfall.report.layout import cards, cell, figure, section, sortable_table
-from bandfall.report.scores import Classes, decimals
+from bandfall.targets import Classes
+from bandfall.targets.scores import decimals
 
 MAX_TRIALS = 12
 LOWEST_R2 = -0.2  # longer bars to the left would squeeze all others
@@ -39,7 +40,7 @@ _CLASSES = {
 def result_cards(findings: Findings) -> str:
     """The few numbers at the top of the page."""
     scores, rows = findings.scores, findings.rows_name
-    if isinstance(findings.measure, Classes):
+    if isinstance(findings.target, Classes):
         shown = [
             ("main", decimals(scores["log_loss"]), f"log-loss on {rows}"),
             ("", f"{scores['accuracy']:.1%}", "of them right"),
@@ -57,7 +58,7 @@ def result_cards(findings: Findings) -> str:
     if findings.held_out:
         shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
     path = findings.model.path
-    if path is not None and not findings.measure.classes:
+    if path is not None and not findings.target.classes:
         first, last = path.bandwidths[[0, -1]]
         shown.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
     return cards(shown)
@@ -76,7 +77,7 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     n_rows = len(np.unique(findings.row_numbers))
     if not findings.tested:
         text = (
-            f"{findings.measure.words(findings.loss)} on {n_rows:,} held-out rows: no test rows "
+            f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows: no test rows "
             "were given, so these are training rows that the search held out, predicted by models "
             f"that had not seen them. {text}"
         )
@@ -84,9 +85,9 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     if findings.unseen:
         text = f"{escape(findings.unseen)}. {text}"
     if not rivals or np.isnan(findings.loss):
-        words = f"{findings.measure.words(findings.loss)} on {n_rows:,} held-out rows."
+        words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows."
         return section("score", "Score", f"{words} {text}", "")
-    if not findings.measure.classes:
+    if not findings.target.classes:
         text += (
             " MAE is the mean absolute error. Kernel ridge regression chooses bandwidth and "
             "penalty by cross-validation, on at most 1,000 rows."
@@ -101,10 +102,10 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
 
 def _meaning(findings: Findings) -> str:
     """What the scores are."""
-    measure = findings.measure
-    if not isinstance(measure, Classes):
+    target = findings.target
+    if not isinstance(target, Classes):
         return "R² 1 is perfect, 0 is predicting the mean."
-    prior = float(-np.log(np.maximum(measure.prior, 1e-15)) @ measure.prior)
+    prior = float(-np.log(np.maximum(target.prior, 1e-15)) @ target.prior)
     return (
         "Log-loss is the mean of −log of the probability of the true class: 0 is certain and "
         f"right; the shares of the classes alone have {prior:.3f}. AUC is the probability that a "
@@ -115,7 +116,7 @@ def _meaning(findings: Findings) -> str:
 
 def _race(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     """Bars and a table of all models."""
-    classes, measure = bool(findings.measure.classes), findings.measure.name
+    classes, measure = bool(findings.target.classes), findings.target.measure
     columns = _CLASSES if classes else _NUMBERS
     sign, unit = (1.0, 1.0) if classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
 
@@ -177,8 +178,9 @@ def trial_section(findings: Findings) -> str:
     if not selection or not len(selection.get("loss", ())):
         return ""
     order = np.argsort(selection["loss"], kind="stable")
-    last = "loss" if isinstance(findings.measure, Classes) else "score"
-    columns = TRIAL_COLUMNS | {last: f"{findings.measure.name} on held-out rows"}
+    columns = TRIAL_COLUMNS | {
+        findings.target.trial_column: f"{findings.target.measure} on held-out rows"
+    }
     shown = [name for name in columns if name in selection]
     # Trials on more rows decide: the best of those was taken.
     n_rows = np.asarray(selection.get("n_rows", np.zeros(len(order))))

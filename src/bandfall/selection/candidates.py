@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from bandfall.checks import check_instance, check_real
 from bandfall.kernels import Kernel, get_kernel
 
 SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
@@ -90,6 +91,10 @@ class Candidate:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
+        check_instance("encoding", self.encoding, str)
+        check_instance("n_rounds", self.n_rounds, int)
+        for name in ("n_rounds", "min_speed", "penalty"):
+            check_real(name, getattr(self, name), 0.0)
 
     @property
     def family(self) -> Family:

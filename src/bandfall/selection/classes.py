@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall.checks import check_real
+
 CLIP, SOFTMAX = "clip", "softmax"
 _STRAY_ROWS = 0.5  # that count when a link is chosen
 _STRAY_SHARE = 0.01  # of a row: too few to cost anything where a model is right
@@ -60,6 +62,12 @@ class Link:
     kind: str = CLIP
     parameter: float = 1e-3
     stray: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in (CLIP, SOFTMAX):
+            raise ValueError(f"kind={self.kind!r} is unknown")
+        check_real("parameter", self.parameter, 1e-9, 1e9)
+        check_real("stray", self.stray, 0.0, 1.0)
 
     def log_probabilities(self, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """Of outputs (..., c) for every class, shape (..., c)."""

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from bandfall.backends import HOST, Backend
+from bandfall.centring import column_means, column_norms
 from bandfall.descent import Log, Path, Status
 from bandfall.metric import learned_root, scaled
 from bandfall.model import KernelSum
@@ -21,7 +22,6 @@ from bandfall.selection.logistic import ClassTarget, log_loss_target
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.tuning import Tuned, mean_r2
 from bandfall.selection.views import Encoded
-from bandfall.targets import column_means, column_norms
 
 _FEWEST = 50  # rows to choose by
 # Half of the rows train to this R² at least, or until so little is left of what the search left.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall.checks import ShapeChecker, check_instance, check_real
 from bandfall.descent import Path, Status
 from bandfall.metric import scaled
 from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
@@ -48,6 +49,16 @@ class Member:
     root: np.ndarray
     path: Path
     weight: float
+
+    def __post_init__(self) -> None:
+        check_instance("candidate", self.candidate, Candidate)
+        check_instance("path", self.path, Path)
+        check_real("max_r2", self.max_r2, 0.0, 1.0)
+        check_real("weight", self.weight, 0.0, 1.0)
+        shapes = ShapeChecker(d=self.path.X.shape[1])
+        shapes("root", self.root, "d" if np.ndim(self.root) == 1 else "d d")
+        if self.path.kernel != self.candidate.kernel:
+            raise ValueError("its path has another kernel than its candidate")
 
     def __repr__(self) -> str:
         one = self.candidate

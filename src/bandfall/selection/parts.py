@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from bandfall.backends import HOST, Backend, CrossProduct, operator_over
+from bandfall.centring import column_means, column_norms, column_units
 from bandfall.kernels import Kernel
 from bandfall.metric import learned_root, mean_root, scaled
 from bandfall.model import KernelSum
@@ -20,7 +21,6 @@ from bandfall.selection.candidates import Budget, MetricKey, Request, Trial
 from bandfall.selection.ladder import Ladder, Watch, train_ladders
 from bandfall.selection.views import View
 from bandfall.selection.weights import evidence_weights
-from bandfall.targets import column_means, column_norms, column_units
 
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference

@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 
+from bandfall.centring import column_means
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.selection.averaging import greedy_weights
 from bandfall.selection.candidates import (
@@ -39,7 +40,6 @@ from bandfall.selection.pace import affordable_budget
 from bandfall.selection.parts import Part, Rows, common_root, learn_metrics, search_stages
 from bandfall.selection.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
-from bandfall.targets import column_means
 
 _N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
 _MAX_STOPS = 60

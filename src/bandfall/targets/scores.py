@@ -1,12 +1,16 @@
-"""How good predictions are: of numbers by R², of classes by log-loss and what goes with it."""
+"""How good answers are: of numbers by R² and errors, of classes by log-loss and calibration."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score
+from sklearn.metrics import (
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 LEAST = 1e-15  # probability: a finite loss even of a model that was certain and wrong
 N_BINS = 10
@@ -40,6 +44,26 @@ class Bin(NamedTuple):
     probability: float
     share: float
     weight: float
+
+
+def score_numbers(
+    y: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None
+) -> dict[str, float]:
+    """R², mean absolute and root mean squared error, over several targets their mean.
+
+    R² is NaN where the target does not vary, for then it is not defined. Rows of weight 0 are none.
+    """
+    if weights is not None:
+        y, predictions, weights = (part[weights > 0] for part in (y, predictions, weights))
+    varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
+    # Squares of huge or tiny values leave the range of numbers; those of their shares do not.
+    unit = max(float(np.abs(y).max()), float(np.abs(predictions).max())) or 1.0
+    y, predictions = y / unit, predictions / unit
+    return {
+        "r2": float(r2_score(y, predictions, sample_weight=weights)) if varies else float("nan"),
+        "mae": float(mean_absolute_error(y, predictions, sample_weight=weights)) * unit,
+        "rmse": float(root_mean_squared_error(y, predictions, sample_weight=weights)) * unit,
+    }
 
 
 def positions(y: Any, classes: np.ndarray) -> np.ndarray:
@@ -139,85 +163,6 @@ def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     counts = np.zeros((n_classes, n_classes), dtype=np.int64)
     np.add.at(counts, (labels[known], probabilities[known].argmax(axis=1)), 1)
     return counts
-
-
-class Numbers:
-    """A target of numbers: outputs (m, 1) are predictions, the loss is 1 − R²."""
-
-    name: ClassVar[str] = "R²"
-    loss_name: ClassVar[str] = "1 − R²"
-    harm: ClassVar[str] = "Loss of R²"  # what shuffling a feature does
-    classes: ClassVar[list[str]] = []
-
-    def read(self, y: Any) -> np.ndarray:
-        """The target as scores take it, shape (n,)."""
-        return np.asarray(y, dtype=np.float64)
-
-    def start(self, y: np.ndarray) -> np.ndarray:
-        """What is predicted before training, shape (1,)."""
-        return np.array([y.mean()])
-
-    def loss(self, y: np.ndarray, outputs: np.ndarray) -> float:
-        """1 − R²."""
-        return 1.0 - float(r2_score(y, outputs[:, 0]))
-
-    def score(self, loss: Any) -> Any:
-        """R², from the loss."""
-        return 1.0 - loss
-
-    def scores(self, y: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
-        """By name."""
-        mae = float(mean_absolute_error(y, outputs[:, 0]))
-        return {"r2": 1.0 - self.loss(y, outputs), "mae": mae}
-
-    def words(self, loss: float) -> str:
-        """The score with its name."""
-        return f"{self.name} {decimals(1.0 - loss, 4)}"
-
-
-@dataclass(frozen=True)
-class Classes:
-    """A target of classes: outputs (m, c) are probabilities, targets positions or −1."""
-
-    labels: np.ndarray
-    prior: np.ndarray
-
-    name: ClassVar[str] = "log-loss"
-    loss_name: ClassVar[str] = "log-loss"
-    harm: ClassVar[str] = "Rise of log-loss"
-
-    @property
-    def classes(self) -> list[str]:
-        """Names."""
-        return [str(one) for one in self.labels]
-
-    def read(self, y: Any) -> np.ndarray:
-        """Positions of labels, −1 for those that the model does not know."""
-        return positions(y, self.labels)
-
-    def start(self, y: np.ndarray) -> np.ndarray:
-        """What is predicted before training, shape (c,)."""
-        return self.prior
-
-    def loss(self, y: np.ndarray, outputs: np.ndarray) -> float:
-        """Log-loss over the rows of known classes; NaN without any."""
-        known = y >= 0
-        return float(row_losses(outputs[known], y[known]).mean()) if known.any() else np.nan
-
-    def score(self, loss: Any) -> Any:
-        """The loss itself."""
-        return loss
-
-    def scores(self, y: np.ndarray, outputs: np.ndarray) -> dict[str, float]:
-        """By name."""
-        return score_classes(outputs, y)._asdict()
-
-    def words(self, loss: float) -> str:
-        """The score with its name."""
-        return f"{self.name} {decimals(loss, 4)}"
-
-
-Measure = Numbers | Classes
 
 
 def decimals(value: float, n: int = 3) -> str:

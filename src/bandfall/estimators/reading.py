@@ -1,82 +1,74 @@
-"""What pages, displays, commands and exports ask of a fitted estimator: asked in one way."""
+"""What pages, displays, commands and exports read of a fitted estimator, in one way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
+from bandfall.average import Average
 from bandfall.descent import Path
 from bandfall.encoding import TableEncoder
+from bandfall.intervals import Intervals
+from bandfall.model import KernelSum
 from bandfall.selection.members import Member
-
-Answer = TypeVar("Answer", covariant=True)
-
-
-class Reader(Protocol[Answer]):
-    """Reads the formula of a fitted estimator, which calls the one method that fits.
-
-    Every kernel estimator has a method ``_read_by(reader)``; a new formula is a new method here.
-    """
-
-    def kernel_sum(self, estimator: Any) -> Answer:
-        """Of one that predicts by its ``kernel_sum_``."""
-        ...
-
-    def average(self, estimator: Any) -> Answer:
-        """Of a weighted mean of members, in the units of the target."""
-        ...
-
-    def classes(self, estimator: Any) -> Answer:
-        """Of a weighted mean of members that becomes probabilities of classes."""
-        ...
-
-
-def read_formula(estimator: Any, reader: Reader[Answer]) -> Answer:
-    """What a reader makes of a fitted kernel estimator."""
-    if not hasattr(estimator, "_read_by"):
-        raise TypeError(f"{type(estimator).__name__} is not a kernel estimator")
-    return estimator._read_by(reader)
+from bandfall.targets import Numbers, Target
 
 
 @dataclass(frozen=True)
 class Story:
-    """How a fitted estimator came about, as far as it tells.
+    """The model of a fitted estimator, and how it came about.
 
     Attributes
     ----------
+    kernel_sum : KernelSum or None
+        The model of an estimator that predicts by one.
+    average : Average or None
+        The model of an estimator that predicts by several.
+    intervals : Intervals or None
+        How sure the average is.
+    target : Target
+        What is predicted.
+    dtype : dtype
+        Of the features.
     path : Path or None
-        Of the heaviest member, where there are several.
+        How the kernel sum, or the heaviest member of the average, was trained.
     cuttable : bool
         Whether predictions are the path's own, so that it may be cut between stages.
-    members : sequence of Member
-        Heaviest first; none where nothing is averaged.
     selection : dict of ndarray, or None
         Trials of a search, one entry each.
     given_up : sequence of str
         What there was no time for.
-    encoders : dict of TableEncoder
-        By the name of the encoding.
-    interval : dict or None
-        How intervals were learned, where there are any.
     held_out_rows : ndarray of int, shape (m,)
         Numbers of the training rows that the search held out; a row may occur twice.
-    held_out_outputs : ndarray of shape (m,) or (m, k)
+    held_out_answers : ndarray of shape (m,) or (m, k)
         What models that had not seen these rows predicted: numbers, or probabilities.
     """
 
+    kernel_sum: KernelSum | None = None
+    average: Average[Any] | None = None
+    intervals: Intervals | None = None
+    target: Target = field(default_factory=Numbers.plain)
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
     path: Path | None = None
     cuttable: bool = False
-    members: Sequence[Member] = ()
     selection: dict[str, np.ndarray] | None = None
     given_up: Sequence[str] = ()
-    encoders: Mapping[str, TableEncoder] = field(default_factory=dict)
-    interval: dict[str, Any] | None = None
     held_out_rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
-    held_out_outputs: np.ndarray | None = None
+    held_out_answers: np.ndarray | None = None
+
+    @property
+    def members(self) -> Sequence[Member]:
+        """Of the average, heaviest first."""
+        return () if self.average is None else self.average.members
+
+    @property
+    def encoders(self) -> Mapping[str, TableEncoder]:
+        """Of the average, by the name of the encoding."""
+        return {} if self.average is None else self.average.encoders
 
     @property
     def paths(self) -> list[Path]:
@@ -90,6 +82,12 @@ def story_of(estimator: Any) -> Story:
     """That of an estimator, or of the last step of a pipeline; of other packages' an empty one."""
     last = last_step(estimator)
     return last._story() if hasattr(last, "_story") else Story()
+
+
+def answers_of(estimator: Any, X: Any) -> np.ndarray:
+    """Predictions or probabilities of new rows, (m, k) in float64."""
+    method = "predict_proba" if story_of(estimator).target.classes else "predict"
+    return np.asarray(getattr(estimator, method)(X), dtype=np.float64).reshape(len(X), -1)
 
 
 def training_rows_of(estimator: Any) -> tuple[Any, np.ndarray] | None:

@@ -1,0 +1,180 @@
+"""How sure an average of numbers is: conformal intervals from errors at held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from bandfall.average import Average, Columns
+from bandfall.backends import HOST, Backend
+from bandfall.checks import ShapeChecker, check_instance, check_real
+from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
+from bandfall.selection.parts import Rows
+from bandfall.targets import Numbers
+
+METHODS = ("constant", "prediction", "metric")
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """What held-out rows say about errors, and how their sizes depend on the place.
+
+    Attributes
+    ----------
+    rows : ndarray of int, shape (m,)
+        Numbers of the held-out rows among the rows that count; a row may occur twice.
+    predictions, residuals : ndarray of shape (m,) or (m, k)
+        By models that had not seen these rows, in the units and the shape of y.
+    weights : ndarray of shape (m,)
+        How much each row counts.
+    scores : ndarray of shape (m, k)
+        Errors divided by their expected sizes.
+    method : {"constant", "prediction", "metric"}
+        What sizes depend on.
+    bandwidth : float
+        Of the smoother; 0 for constant sizes.
+    gain : float
+        Share by which the interval score is below that of constant sizes.
+    """
+
+    rows: np.ndarray
+    predictions: np.ndarray
+    residuals: np.ndarray
+    weights: np.ndarray
+    scores: np.ndarray
+    method: str = "constant"
+    bandwidth: float = 0.0
+    gain: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_instance("rows", self.rows, np.ndarray)
+        if self.rows.dtype.kind != "i" or self.rows.ndim != 1:
+            raise ValueError("rows must hold integers")
+        shapes = ShapeChecker(m=len(self.rows))
+        shapes("scores", self.scores, "m k")
+        wanted = "m" if np.ndim(self.predictions) == 1 else "m k"
+        shapes("predictions", self.predictions, wanted, allowed="any")
+        shapes("residuals", self.residuals, wanted)
+        shapes("weights", self.weights, "m")
+        if np.any(self.weights <= 0):
+            raise ValueError("weights must be positive")
+        if self.method not in METHODS:
+            raise ValueError(f"method={self.method!r} is unknown")
+        check_real("bandwidth", self.bandwidth, 0.0, 1e300)
+        check_real("gain", self.gain, -1e300, 1.0)
+        if self.method != "constant" and not (self.bandwidth > 0 and len(self.rows)):
+            raise ValueError("sizes are smoothed without rows or a bandwidth")
+
+    @classmethod
+    def learned(
+        cls,
+        average: Average[Numbers],
+        rows: Rows,
+        held_out: np.ndarray,
+        outputs: np.ndarray,
+        backend: Backend = HOST,
+    ) -> Intervals:
+        """From outputs (m, k) of models that had not seen the held-out rows."""
+        target = average.target
+        if not len(held_out) and not np.any(rows.y):  # a constant target: any row left out is met
+            held_out, outputs = np.arange(len(rows)), rows.y
+        codes = rows.y[held_out]
+        predictions = target.answer(np.broadcast_to(outputs, codes.shape))
+        outputs = target.outputs(predictions)  # with the digits that predictions have
+        errors = codes - outputs
+        found = cls(
+            held_out,
+            predictions,
+            target.residuals(outputs, codes),
+            rows.evidence[held_out],
+            np.zeros_like(errors),
+        )
+        if not len(errors):
+            return found
+        # Rows of a group share what is special about it: they do not judge each other.
+        groups = rows.groups[held_out]
+        candidates = found._candidates(average).items()
+        chosen = calibrate(
+            {name: replace(sizes, rows=groups) for name, sizes in candidates},
+            average.novelty_among(held_out, backend=backend),
+        )
+        return replace(
+            found,
+            scores=errors / chosen.sizes,
+            method=chosen.method,
+            bandwidth=chosen.bandwidth,
+            gain=chosen.gain,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """How many different rows were held out."""
+        return len(np.unique(self.rows))
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How they work, by name."""
+        return {
+            "method": self.method,
+            "bandwidth": self.bandwidth,
+            "gain": self.gain,
+            "n_rows": self.n_rows,
+        }
+
+    def offsets(self, levels: np.ndarray) -> np.ndarray:
+        """Quantiles of errors in units of their sizes, shape (c, k); infinite for too few rows."""
+        return score_quantiles(self.scores, levels, self._shares)
+
+    def quantiles(
+        self,
+        average: Average[Numbers],
+        columns: Columns,
+        offsets: np.ndarray,
+        *,
+        backend: Backend = HOST,
+    ) -> np.ndarray:
+        """Quantiles at encoded rows, in the shape of predictions with a last axis of size c."""
+        outputs = average.evaluate(columns, backend=backend)
+        sizes = self._sizes(average, outputs, columns, backend)
+        with np.errstate(invalid="ignore", over="ignore"):
+            steps = np.where(offsets.T == 0, 0.0, sizes[..., None] * offsets.T)
+        values = average.target.quantile(np.moveaxis(outputs[..., None] + steps, -1, 0))
+        return np.moveaxis(values, 0, -1)
+
+    def size_rule(self, average: Average[Numbers]) -> tuple[np.ndarray, Sizes | None]:
+        """Mean size of errors (k,), and what says how it depends on the place, if it does."""
+        candidates = self._candidates(average)
+        overall = candidates["prediction"].overall if len(self.rows) else np.ones(1)
+        return overall, candidates.get(self.method)
+
+    def _sizes(
+        self, average: Average[Numbers], outputs: np.ndarray, columns: Columns, backend: Backend
+    ) -> np.ndarray:
+        """Of errors at new rows, wider where these are novel, shape (m, k)."""
+        overall, smoother = self.size_rule(average)
+        sizes = np.broadcast_to(overall, outputs.shape)
+        if smoother is not None:
+            along = self.method == "prediction"
+            places = outputs if along else average.rows_of(average.heaviest, columns)
+            sizes = smoother.at(places, self.bandwidth)
+        sizes = np.where(overall > 0, sizes, 1.0)
+        return widened(sizes, average.novelty(columns, enough=1.0, backend=backend))
+
+    def _candidates(self, average: Average[Numbers]) -> dict[str, Sizes]:
+        target = average.target
+        outputs = target.outputs(self.predictions)
+        rest = (target.errors(self.predictions, self.residuals), self._shares, self.rows)
+        candidates = {"prediction": Sizes(outputs, *rest)}
+        if average.complete:
+            candidates["metric"] = Sizes(average.heaviest.path.X[self.rows], *rest)
+        return candidates
+
+    @cached_property
+    def _shares(self) -> np.ndarray:
+        """Weights of mean one; a row that was held out twice counts half each time."""
+        _, places, counts = np.unique(self.rows, return_inverse=True, return_counts=True)
+        weights = self.weights / counts[places]
+        return weights * (len(counts) / weights.sum()) if len(weights) else weights

@@ -1,0 +1,214 @@
+"""Targets that are numbers: one or several columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.metrics import r2_score
+
+from bandfall.centring import column_means
+from bandfall.checks import ShapeChecker, check_instance
+from bandfall.graphs import Graph
+from bandfall.selection.parts import Rows
+from bandfall.selection.tuning import Tuned
+from bandfall.targets.base import Output, Target
+from bandfall.targets.scores import decimals, score_numbers
+
+_MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
+_ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Target):
+    """Columns of numbers; models are trained on standard deviations from the mean.
+
+    Attributes
+    ----------
+    offset, scale : ndarray of shape (k,)
+        Mean and standard deviation of every column; 1 for the deviation of a constant one.
+    ndim : {1, 2}
+        Of y, and so of predictions.
+    dtype : dtype
+        Of predictions.
+    """
+
+    offset: np.ndarray
+    scale: np.ndarray
+    ndim: int = 1
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
+
+    measure: ClassVar[str] = "R²"
+    trial_column: ClassVar[str] = "score"
+    loss_name: ClassVar[str] = "1 − R²"
+    harm: ClassVar[str] = "Loss of R²"
+    checks: ClassVar[Mapping[str, bool]] = MappingProxyType(
+        {"multi_output": True, "y_numeric": True}
+    )
+
+    def __post_init__(self) -> None:
+        shapes = ShapeChecker()
+        shapes("offset", self.offset, "k")
+        shapes("scale", self.scale, "k")
+        if np.any(self.scale <= 0):
+            raise ValueError("scale must be positive")
+        check_instance("dtype", self.dtype, np.dtype)
+        if self.ndim not in (1, 2) or (self.ndim == 1 and self.n_columns != 1):
+            raise ValueError(f"ndim={self.ndim!r} does not fit {self.n_columns} targets")
+
+    @classmethod
+    def plain(cls, n_columns: int = 1, ndim: int = 1, dtype: Any = np.float64) -> Self:
+        """A target whose outputs are its values already."""
+        return cls(np.zeros(n_columns), np.ones(n_columns), ndim, np.dtype(dtype))
+
+    @classmethod
+    def learn(cls, y: Any) -> tuple[Self, np.ndarray]:
+        """See `Target`."""
+        y = _checked(y)
+        values = y.reshape(len(y), -1)
+        return cls.plain(values.shape[1], y.ndim), values
+
+    def coded(
+        self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
+    ) -> tuple[Self, np.ndarray]:
+        """See `Target`; targets of zero mean and unit variance."""
+        offset, scale = _standard_units(values, weights)
+        with np.errstate(over="ignore"):
+            codes = (values - offset) / scale
+        dtype = prediction_dtype(values, dtype)
+        return replace(self, offset=offset, scale=scale, dtype=dtype), codes
+
+    @property
+    def n_columns(self) -> int:
+        """k."""
+        return len(self.scale)
+
+    def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
+        """See `Target`; the score is R²."""
+        return self, tuned.score
+
+    def answer(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions of outputs (..., m, k), in the units and the shape of y."""
+        return self.shaped(outputs * self.scale + self.offset)
+
+    quantile = answer  # of outputs that are quantiles
+
+    def slopes(self, outputs: np.ndarray) -> np.ndarray:
+        """Derivatives of predictions by outputs (m, k), shape (m, k)."""
+        return np.broadcast_to(self.scale, outputs.shape)
+
+    def outputs(self, predictions: np.ndarray) -> np.ndarray:
+        """Outputs (m, k) that have these predictions, in float64."""
+        values = predictions.reshape(-1, self.n_columns).astype(np.float64)
+        return (values - self.offset) / self.scale
+
+    def errors(self, predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Errors of outputs (m, k), from predictions and y minus them."""
+        return residuals.reshape(-1, self.n_columns) / self.scale
+
+    def residuals(self, outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """y minus predictions, of outputs and codes (m, k), in the shape of y."""
+        return self.shaped((codes - outputs) * self.scale)
+
+    def shaped(self, predictions: np.ndarray) -> np.ndarray:
+        """Predictions (..., m, k) in the shape and dtype that y asks for."""
+        shaped = predictions[..., 0] if self.ndim == 1 else predictions
+        return shaped.astype(self.dtype, copy=False)
+
+    def read(self, y: Any) -> np.ndarray:
+        """Numbers, shape (n,) or (n, k)."""
+        return np.asarray(y, dtype=np.float64)
+
+    def start(self, values: np.ndarray) -> np.ndarray:
+        """The mean, shape (k,)."""
+        return np.reshape(values.mean(axis=0), -1)
+
+    def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
+        """1 − R²."""
+        return 1.0 - float(r2_score(values.reshape(len(values), -1), answers))
+
+    def score(self, loss: Any) -> Any:
+        """R²."""
+        return 1.0 - loss
+
+    def scores(
+        self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, Any]:
+        """R², mean absolute and root mean squared error."""
+        return score_numbers(values.reshape(len(values), -1), answers, weights)
+
+    def words(self, loss: float) -> str:
+        """R² with its name."""
+        return f"{self.measure} {decimals(1.0 - loss, 4)}"
+
+    def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
+        """See `Target`; one output, ``prediction``."""
+        return [self.onnx_quantile(graph, "prediction", outputs)], {}
+
+    def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:
+        """Values of outputs (m, k) that are quantiles under a name, in the shape of y."""
+        scaled = graph.op("Mul", outputs, graph.constant(self.scale, np.float64))
+        value = graph.op("Add", scaled, graph.constant(self.offset, np.float64))
+        if self.ndim == 1:
+            return Output(name, graph.op("Squeeze", value, graph.constant([1], np.int64)), None)
+        return Output(name, value, None, (self.n_columns,))
+
+
+def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
+    """That of the features, or float64 where it would round away what the target tells.
+
+    float32 numbers around 1.7e9 are 128 apart, and there are none beyond 3.4e38.
+    """
+    largest = np.abs(y).max(axis=0)
+    shares = y / np.where(largest > 0, largest, 1.0)  # sums of huge values would overflow
+    spread = np.abs(shares - column_means(shares)).mean(axis=0)
+    lost = (spread > 0) & (np.finfo(dtype).eps > _MAX_ROUNDING * spread)
+    lost |= largest > np.finfo(dtype).max
+    return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
+
+
+def check_variation(y: np.ndarray, smallest: float, dtype: Any) -> None:
+    """Refuse a target, shape (n,) or (n, k), with a column that varies by less than `smallest`."""
+    with np.errstate(over="ignore"):
+        variations = np.ptp(np.asarray(y, dtype=np.float64).reshape(len(y), -1), axis=0)
+    small = variations[(variations > 0) & (variations < smallest)]
+    if len(small):
+        raise ValueError(
+            f"y varies by no more than {small[0]:.3g}, too little for {np.dtype(dtype)}; rescale "
+            "the target"
+        )
+
+
+def _standard_units(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of every target, 1 for constant ones, safe for huge values."""
+    largest = np.abs(y).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    shares = y / unit
+    mean = np.average(shares, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((shares - mean) ** 2, axis=0, weights=weights))
+    constant = deviation <= _ROUNDING * np.abs(mean)
+    return mean * unit, np.where(constant, 1.0, deviation) * np.where(constant, 1.0, unit)
+
+
+def _checked(y: Any) -> np.ndarray:
+    """y in float64, (n,) or (n, k); anything but finite numbers is refused."""
+    y = np.asarray(y)
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            "y holds dates or durations, and a target must be a number, such as that of days"
+        )
+    if y.dtype.kind not in "biuf":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("y must hold numbers only") from None
+    y = y.astype(np.float64, copy=False)
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions; got shape {y.shape}")
+    if not np.all(np.isfinite(y)):
+        raise ValueError("Input y contains NaN or infinite values")
+    check_variation(y, len(y) * float(np.finfo(np.float64).tiny), np.float64)
+    return y

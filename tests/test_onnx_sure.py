@@ -47,17 +47,12 @@ def new_rows():
 @pytest.mark.filterwarnings("ignore:values far outside", "ignore:missing values")
 @pytest.mark.parametrize("method", ["constant", "prediction", "metric"])
 @pytest.mark.parametrize("n_targets", [1, 2])
-def test_ends_are_those_of_predict_interval(method, n_targets, monkeypatch):
+def test_ends_are_those_of_predict_interval(method, n_targets):
     X, y = noisy(300, noise=(0.3, 0.3) if method == "constant" else (0.05, 0.5))
     Y = y if n_targets == 1 else np.column_stack([y, np.full(300, 7.0)])
-    if method != "constant":
-        every = BandfallRegressor._candidates
-        monkeypatch.setattr(
-            BandfallRegressor, "_candidates", lambda *given: {method: every(*given)[method]}
-        )
     model = BandfallRegressor(**FAST).fit(X, Y)
-    monkeypatch.undo()
-    assert model.interval_["method"] == method
+    bandwidth = 0.0 if method == "constant" else 0.3
+    model._intervals = replace(model._intervals, method=method, bandwidth=bandwidth)
     rows = new_rows()
     outputs = run_onnx(to_onnx(model, coverage=0.8), rows)
     assert list(outputs) == ["prediction", "lower", "upper"]

@@ -182,9 +182,8 @@ def _listed(summary: dict[str, Any]) -> str:
 
 def _member_words(member: dict[str, Any]) -> str:
     share = f"{member['weight']:.0%}: " if "weight" in member else ""
-    columns = member.get("encoding", member.get("transform"))
     return (
-        f"{share}kernel {member['kernel']}, speed {member['min_speed']:g}, {columns} columns, "
+        f"{share}kernel {member['kernel']}, speed {member['min_speed']:g}, {member['encoding']} columns, "
         f"{counted(member['n_rounds'], 'round')} of the metric, up to training R² "
         f"{member['max_r2']:.4f}"
     )

@@ -18,7 +18,7 @@ from bandfall.centring import column_units
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.descent.fit import Solver, fit_path
 from bandfall.descent.path import Path
-from bandfall.descent.solvers import get_solver, replaced_settings, without_old_settings
+from bandfall.descent.solvers import get_solver
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.model import KernelSum
@@ -55,7 +55,6 @@ class FloorSweep:
     status: tuple[Status, ...]
 
 
-@without_old_settings
 def floor_sweep(
     X: np.ndarray,
     y: np.ndarray,
@@ -70,7 +69,6 @@ def floor_sweep(
     max_time: float | None = None,
     solver: str | Solver = "flow",
     backend: Backend = HOST,
-    **old_settings: Any,
 ) -> FloorSweep:
     """Train KGD-D with every floor, and kernel ridge regression at the same bandwidths.
 
@@ -113,7 +111,7 @@ def floor_sweep(
     check_number("max_time", max_time, low=0, low_open=True, allow_none=True)
     check_dense_budget(len(X), X.dtype, backend.budget)
     operator = DenseOperator(X, get_kernel(kernel), X.dtype)
-    solver = get_solver(replaced_settings("floor_sweep", solver, old_settings))
+    solver = get_solver(solver)
     stopping = Stopping(max_r2, math.inf if max_time is None else max_time)
     watch = _FloorWatch(MinimumSpeed(min_speed, solver.shrink, float(floors.min())), floors)
     path = fit_path(

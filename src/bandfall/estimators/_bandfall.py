@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -113,7 +114,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     """
 
     average_: Average[Numbers]
-    _target = Numbers
+    target_kind = Numbers
     _intervals: Intervals
 
     def predict(self, X: Any) -> np.ndarray:
@@ -195,7 +196,9 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         table, backend = new_table(self, X), self._backend(len(self.average_))
         columns = self.average_.encode(table)
         gradient = self.average_.gradient(table, columns, backend=backend)
-        gradient *= self.average_.target.scale
+        outputs = partial(self.average_.evaluate, columns, backend=backend)
+        slopes = np.atleast_2d(self.average_.target.slopes(outputs))
+        gradient *= slopes[:, None]
         return gradient[..., 0] if self.average_.target.ndim == 1 else gradient
 
     @property

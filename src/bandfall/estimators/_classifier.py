@@ -70,7 +70,7 @@ memory_budget, device, n_jobs, verbose
 
     average_: Average[Classes]
     held_out_probabilities_: np.ndarray
-    _target = Classes
+    target_kind = Classes
     _parameter_constraints = {  # noqa: RUF012
         **SelfTuning._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],

@@ -24,12 +24,6 @@ from bandfall.descent import (
     rewind_path,
 )
 from bandfall.descent.recorder import Progress, Watcher
-from bandfall.descent.solvers import (
-    OLD_SETTINGS,
-    replaced_settings,
-    with_settings,
-    without_old_settings,
-)
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.estimators._checkpoint import Checkpoint
@@ -144,7 +138,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         "device": DEVICE,
     }
 
-    @without_old_settings
     def __init__(
         self,
         kernel: Any = "gaussian",
@@ -160,7 +153,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         warm_start: bool = False,
         memory_budget: int = 2**30,
         device: str | None = None,
-        **old_settings: Any,
     ) -> None:
         self.kernel = kernel
         self.min_speed = min_speed
@@ -168,40 +160,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.min_bandwidth = min_bandwidth
         self.max_r2 = max_r2
         self.max_time = max_time
-        self.solver = replaced_settings("KernelDescentRegressor", solver, old_settings)
+        self.solver = solver
         self.validation_fraction = validation_fraction
         self.random_state = random_state
         self.warm_start = warm_start
         self.memory_budget = memory_budget
         self.device = device
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; `resolution`, `step_size` and `max_iter` warn and become the solver's.
-
-        Parameters
-        ----------
-        **params
-
-        Returns
-        -------
-        self
-        """
-        old_settings = {name: params.pop(name) for name in OLD_SETTINGS if name in params}
-        super().set_params(**params)
-        self.solver = replaced_settings("KernelDescentRegressor", self.solver, old_settings)
-        return self
-
-    @staticmethod
-    def _todays_parameters(stored: Any) -> Any:
-        """Parameters, or all attributes, as they are called now, from those of any age."""
-        old_settings = {name: stored[name] for name in OLD_SETTINGS if name in stored}
-        if not old_settings:
-            return stored
-        kept = {name: value for name, value in stored.items() if name not in old_settings}
-        return {**kept, "solver": with_settings(kept["solver"], old_settings)}
-
-    def __setstate__(self, state: Any) -> None:
-        super().__setstate__(self._todays_parameters(state))
 
     @with_callbacks
     @validated

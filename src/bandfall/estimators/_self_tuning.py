@@ -52,7 +52,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     given_up_: list[str]
     _dtype: np.dtype  # of the features
     _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
-    _target: ClassVar[type[Target]]
+    target_kind: ClassVar[type[Target]]
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", str, Kernel, None],
@@ -123,9 +123,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
         reports = Reports(self, X, y)
-        progress = Progress(reports, self.verbose, self._target, deadline)
+        progress = Progress(reports, self.verbose, self.target_kind, deadline)
         weight = getattr(self, "class_weight", None)
-        given = training_table(self, self._target, X, y, sample_weight, groups, weight)
+        given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
         self._dtype = given.dtype
         # Throughout: idle BLAS threads busy-wait.
         with blas_threads_for(len(given)), Interrupt(deadline.end), progress:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from bandfall.checks import check_instance, check_real
-from bandfall.descent import Path
+from bandfall.descent import Path, get_solver
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
 from bandfall.estimators._mlp import PaperMLPRegressor
-from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.persistence import ShapeChecker, estimator_component, register
 
 # Fitted attributes of every kernel estimator.
 COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
 UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})  # who watched the fit, and its rows
+_OLD_SETTINGS = ("resolution", "step_size", "max_iter")
 _CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_params_": True}
 _MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 
@@ -40,6 +41,15 @@ def _check_descent(model: KernelDescentRegressor) -> None:
     check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
 
 
+def _one_solver(stored: dict[str, Any]) -> dict[str, Any]:
+    """Files of old hold settings of the solver one by one, as parameters of the estimator."""
+    old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
+    kept = {name: value for name, value in stored.items() if name not in old}
+    solver: Any = get_solver(kept["solver"]) if old else None
+    own = {one.name for one in fields(solver)} & old.keys() if old else set()
+    return {**kept, "solver": replace(solver, **{n: old[n] for n in own})} if own else kept
+
+
 def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
     check_instance("kernel_sum_", model.kernel_sum_, KernelSum)
     shapes = ShapeChecker()
@@ -55,23 +65,6 @@ def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
     if model.X_fit_.dtype != model.coefficients_.dtype:
         raise ValueError("its arrays have different dtypes")
     check_common(model, shapes.sizes["d"], shapes.sizes["k"])
-
-
-def _one_sum(parameters: dict, fitted: dict) -> dict:
-    """Files of old hold the parts of a kernel sum one by one, its bandwidth as a parameter."""
-    if "kernel_sum_" in fitted:
-        return fitted
-    rest = {**fitted}
-    coefficients = rest.pop("coefficients_")
-    check_instance("coefficients_", coefficients, np.ndarray)
-    model = KernelSum(
-        rest.pop("X_fit_"),
-        get_kernel(parameters.get("kernel", "gaussian")),
-        np.array([float(parameters.get("bandwidth", 1.0))]),
-        coefficients[None],
-        rest.pop("offset_"),
-    )
-    return {**rest, "kernel_sum_": model}
 
 
 def _check_mlp(model: PaperMLPRegressor) -> None:
@@ -128,7 +121,6 @@ for _cls, _fitted, _check in _FITTED:
             {**COMMON, **_fitted},
             _check,
             unstored=UNSTORED,
-            todays_parameters=getattr(_cls, "_todays_parameters", dict),
-            upgrade=_one_sum if _check is _check_constant else None,
+            todays_parameters=_one_solver if _cls is KernelDescentRegressor else dict,
         )
     )

@@ -21,7 +21,6 @@ TRIAL_COLUMNS = {
     "kernel": "kernel",
     "min_speed": "speed",
     "n_rounds": "metric rounds",
-    "transform": "columns",
     "encoding": "columns",
     "n_rows": "rows",
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -96,9 +96,9 @@ class Numbers(Target):
 
     quantile = answer  # of outputs that are quantiles
 
-    def slopes(self, outputs: np.ndarray) -> np.ndarray:
-        """Derivatives of predictions by outputs (m, k), shape (m, k)."""
-        return np.broadcast_to(self.scale, outputs.shape)
+    def slopes(self, outputs: Callable[[], np.ndarray]) -> np.ndarray:
+        """Derivatives of predictions by outputs, which are computed if needed, (k,) or (m, k)."""
+        return self.scale
 
     def outputs(self, predictions: np.ndarray) -> np.ndarray:
         """Outputs (m, k) that have these predictions, in float64."""

@@ -48,7 +48,7 @@ def describe(file: str) -> dict[str, Any]:
         "n_features": int(estimator.n_features_in_),
         "features": None if names is None else list(names),
         "dtype": str(story.dtype),
-        "members": _members(last, story),
+        "members": _members(story),
         "encodings": {name: one.describe() for name, one in story.encoders.items()},
         "suspicious": _suspicious(story),
         "importances": _importances(estimator, last),
@@ -92,19 +92,12 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     return {"n_rows": len(y), **target.scores(target.read(y), answers)}
 
 
-def _members(last: Any, story: Story) -> list[dict[str, Any]]:
+def _members(story: Story) -> list[dict[str, Any]]:
     """What a model that tunes itself averages, as JSON values."""
-    if not story.members:
-        chosen = getattr(last, "best_params_", None)
-        return [_values(chosen)] if isinstance(chosen, dict) and "kernel" in chosen else []
     return [
         {**one.candidate.summary(), "max_r2": one.max_r2, "weight": one.weight}
         for one in story.members
     ]
-
-
-def _values(pairs: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in pairs.items() if isinstance(value, str | int | float)}
 
 
 def _suspicious(story: Story) -> list[str]:
@@ -181,11 +174,10 @@ def _listed(summary: dict[str, Any]) -> str:
 
 
 def _member_words(member: dict[str, Any]) -> str:
-    share = f"{member['weight']:.0%}: " if "weight" in member else ""
     return (
-        f"{share}kernel {member['kernel']}, speed {member['min_speed']:g}, {member['encoding']} columns, "
-        f"{counted(member['n_rounds'], 'round')} of the metric, up to training R² "
-        f"{member['max_r2']:.4f}"
+        f"{member['weight']:.0%}: kernel {member['kernel']}, speed {member['min_speed']:g}, "
+        f"{member['encoding']} columns, {counted(member['n_rounds'], 'round')} of the metric, "
+        f"up to training R² {member['max_r2']:.4f}"
     )
 
 

@@ -227,7 +227,7 @@ def fit(folder, name, fold, method):
 
 def scores(folder, line, probabilities):
     """Log-loss and the like of probabilities."""
-    from bandfall.report.scores import positions, score_classes
+    from bandfall.targets.scores import positions, score_classes
 
     _, y = load(folder, line["set"])
     train, test = splits(y)[line["fold"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -204,6 +204,10 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def members_(self) -> list[Member]:
         """The models that are averaged, heaviest first."""
         return list(self.average_.members)
+
+    @members_.setter
+    def members_(self, members: Sequence[Member]) -> None:
+        self.average_ = replace(self.average_, members=tuple(members))
 
     @property
     def encoders_(self) -> dict[str, TableEncoder]:

@@ -611,6 +611,11 @@ class TestBrowser:
     def test_labels_neither_touch_nor_leave_their_chart(self, visit, width):
         assert visit(width=width).overlaps() == []
 
+    def test_names_beside_bars_fit_on_a_phone(self, visit):
+        names = ["Verkaufsdatum", "nearest neighbours (k = 5)"]
+        text = page_of(study(fitted(), rows(), rows(1), names))
+        assert visit(text, width=390).overlaps() == []
+
     def test_prints_in_colour(self, visit):
         browser = visit()
         printed = browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": False})

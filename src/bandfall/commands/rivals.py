@@ -36,6 +36,7 @@ from bandfall.targets.scores import positions, row_losses, score_classes, score_
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
+_BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # tables of many features want wide ones
 _WORTH_THREADS = 1_000_000
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them
 
@@ -151,7 +152,9 @@ def rivals(seed: int = 0) -> dict[str, Any]:
         "nearest neighbours (k = 5)": make_pipeline(StandardScaler(), KNeighborsRegressor()),
         "random forest": RandomForestRegressor(n_estimators=100, random_state=seed),
         "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
-        "kernel ridge (CV)": make_pipeline(StandardScaler(), KernelRidgeCV(cv=5)),
+        "kernel ridge (CV)": make_pipeline(
+            StandardScaler(), KernelRidgeCV(bandwidths=_BANDWIDTHS, cv="loo")
+        ),
     }
 
 

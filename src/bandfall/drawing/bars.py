@@ -7,10 +7,11 @@ from html import escape
 
 import numpy as np
 
-from bandfall.drawing.chart import LETTER, svg_text, tip_attribute
+from bandfall.drawing.chart import svg_text, tip_attribute
 from bandfall.drawing.numbers import number
 
-LONGEST_NAME = 22  # letters
+LONGEST_NAME = 26  # letters
+_NAME_LETTER = 8.8  # width of a letter of a name, as a phone shows it
 
 
 def ranking(
@@ -24,7 +25,7 @@ def ranking(
 ) -> str:
     """Horizontal bars with their names on the left and values at their ends."""
     row, right, width = 26, 76, 520
-    left = min(190.0, 16 + LETTER * max(len(name) for name in names))
+    left = 16 + _NAME_LETTER * max(min(len(name), LONGEST_NAME) for name in names)
     height = row * len(names) + 8
     values = np.asarray(values, dtype=float)
     reach = values if errors is None else np.append(values - errors, values + errors)

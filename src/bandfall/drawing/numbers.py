@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 
 SMALLEST, LARGEST = 1e-4, 1e7  # beyond, powers of ten are easier to read than zeros
+_APART = 10_000
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def number(value: float) -> str:
     """A number for people: few digits, thousands apart, powers of ten only where they help.
 
+    Four digits stay together: they may be a year.
+
     Examples
     --------
-    >>> [number(v) for v in (0.0257512, -3.0, 1234.567, 1.5e6, 2e-7, -4.5e12, float("nan"))]
-    ['0.02575', '−3', '1,235', '1,500,000', '2 × 10⁻⁷', '−4.5 × 10¹²', '–']
+    >>> [number(v) for v in (0.0257512, -3.0, 1984.0, 1.5e6, 2e-7, -4.5e12, float("nan"))]
+    ['0.02575', '−3', '1984', '1,500,000', '2 × 10⁻⁷', '−4.5 × 10¹²', '–']
     """
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
@@ -23,7 +26,8 @@ def number(value: float) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if SMALLEST <= abs(value) < LARGEST:
         digits = min(max(0, 3 - exponent), 7)
-        return _without_zeros(f"{value:,.{digits}f}").replace("-", "−")
+        apart = "," if abs(round(value)) >= _APART else ""
+        return _without_zeros(f"{value:{apart}.{digits}f}").replace("-", "−")
     mantissa = _without_zeros(f"{value / 10.0**exponent:.2f}").replace("-", "−")
     return f"{mantissa} × 10{str(exponent).translate(_RAISED)}"
 

@@ -6,7 +6,7 @@
   const data = JSON.parse($("what-if-data").textContent);
   const changes = new Map(); // feature → point, or seconds of a date that is no point
   let asked = 0;
-  const format = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 })
+  const format = (value) => Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4, useGrouping: "min2" })
     .replace("-", "−");
   const row = () => Number($("what-if-row").value);
 

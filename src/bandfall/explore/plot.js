@@ -21,7 +21,7 @@ const Plots = (() => {
     let text;
     if (size >= 1e-4 && size < 1e7) {
       const places = Math.min(Math.max(0, digits - 1 - Math.floor(Math.log10(size))), 8);
-      text = value.toLocaleString("en", { maximumFractionDigits: places });
+      text = value.toLocaleString("en", { maximumFractionDigits: places, useGrouping: "min2" });
     } else {
       const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
       const raised = String(+exponent).replace(/[-0-9]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);

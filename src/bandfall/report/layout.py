@@ -87,7 +87,7 @@ def cards(shown: Sequence[tuple[str, str, str]]) -> str:
 def key(entries: Sequence[tuple[str, str]]) -> str:
     """A legend: style and name of each mark."""
     marks = "".join(
-        f'<i class="{style}"></i><span>{escape(name)}</span>' for style, name in entries
+        f'<span><i class="{style}"></i>{escape(name)}</span> ' for style, name in entries
     )
     return f'<p class="key">{marks}</p>' if marks else ""
 

@@ -94,11 +94,12 @@ def scale_section(findings: Findings) -> str:
     first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would flatten all others
     note = ""
     if first:
-        worth = "" if gain is None else f" and changed {name} by {_change(findings, gain[0]):+.3f}"
+        change = "" if gain is None else f"{_change(findings, gain[0]):+.3f}".replace("-", "−")
+        worth = f" and changed {name} by {change}" if change else ""
         note = (
             f" The charts leave out the first and widest stage, bandwidth "
             f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
-            f"movement{worth.replace('-', '−')}."
+            f"movement{worth}."
         )
     # Stages are as long as the solver needs; equal steps in bandwidth are what compares.
     bandwidth = _positive(stages.bandwidth)[first:]

@@ -132,3 +132,19 @@ def test_the_same_rows_give_the_same_partition():
     for name in ("directions", "lows", "highs", "children"):
         assert np.array_equal(getattr(one, name), getattr(other, name))
     assert isinstance(one, Partition)
+
+
+def test_one_row_has_the_shares_that_it_has_among_others():
+    X = np.random.default_rng(8).normal(size=(400, 3))
+    for axes in (False, True):
+        partition = partition_rows(X, 60, axes=axes)
+        together, alone = np.zeros((2, partition.n_leaves, len(X)))
+        for leaf, rows, weights in partition.shares(X):
+            together[leaf, rows] = weights
+        for row in range(len(X)):
+            for leaf, rows, weights in partition.shares(X[row : row + 1]):
+                assert rows.tolist() == [0]
+                alone[leaf, row] = weights[0]
+        assert np.allclose(alone, together, rtol=0, atol=1e-12)
+    (whole,) = partition_rows(X, 1000).shares(X[:1])
+    assert whole[0] == 0

@@ -62,8 +62,29 @@ class Partition:
 
     def shares(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """(leaf, numbers of the rows of X with a share in it, weights), for leaves with rows."""
+        if len(X) == 1:
+            yield from self._shares_of_one(X)
+            return
         for leaf, rows, weights, _ in self._walk(X, slopes=False):
             yield leaf, rows, weights
+
+    def _shares_of_one(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """The same for one row with plain numbers: small arrays would take most of the time."""
+        rows = np.zeros(1, dtype=int)
+        waiting = [(0 if len(self.lows) else ~0, 1.0)]
+        while waiting:
+            place, weight = waiting.pop()
+            if place < 0:
+                yield ~place, rows, np.array([weight])
+                continue
+            low, high = self.lows.item(place), self.highs.item(place)
+            along = projected(X, self.directions[place]).item()
+            step = min(max((along - low) / (high - low), 0.0), 1.0)
+            right = step * step * (3.0 - 2.0 * step)
+            if right > 0.0:
+                waiting.append((self.children.item(place, 1), weight * right))
+            if right < 1.0:
+                waiting.append((self.children.item(place, 0), weight * (1.0 - right)))
 
     def sloped_shares(
         self, X: np.ndarray

@@ -26,9 +26,11 @@ from bandfall.selection.views import Encoded
 _FEWEST = 50  # rows to choose by
 # Half of the rows train to this R² at least, or until so little is left of what the search left.
 _FARTHEST, _BEYOND = 0.9, 0.1
-# Rows that no leaf trains on, of all leaves together: one in sixteen, if that is neither few (but
-# never more than a sixth of all rows) nor many.
-_EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 16, 500, 10_000
+# Rows that are kept apart, of all leaves together: one in fifty, if that is neither few (but never
+# more than a sixth of all rows) nor many. Where they are more than one in forty, leaves are trained
+# again, on all rows: tables whose rows repeat miss even few of them.
+_EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
+_MISSED = 40
 _COMPLETE = 0.999  # weight of the leaves that have predicted a row
 
 
@@ -53,10 +55,12 @@ class Divided:
     numbers : ndarray of int, shape (n,)
         Of the rows, among all that are divided.
     evidence : ndarray of bool, shape (n,)
-        Rows that no leaf trains on: scores and intervals rest on what is predicted for them.
+        Rows that are kept apart: scores and intervals rest on what is predicted for them.
     judging : ndarray of bool, shape (n,)
         About half of the other rows: what a leaf chooses is judged by these, by paths over those
         that are left.
+    again : bool
+        Whether leaves are trained on these rows, too, once they are predicted.
     variance : float
         Of y over all rows that are divided, summed over targets.
     mixes : bool
@@ -73,6 +77,7 @@ class Divided:
     numbers: np.ndarray
     evidence: np.ndarray
     judging: np.ndarray
+    again: bool
     variance: float
     mixes: bool
     judge: Judge
@@ -91,6 +96,7 @@ class Divided:
             np.arange(len(part)),
             evidence[part.train],
             judging[part.train],
+            bool(_MISSED * np.count_nonzero(evidence) > len(rows)),
             float(y.var(axis=0).sum()),
             trial.candidate.kernel.geometry.rotates,
             PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes
@@ -158,7 +164,7 @@ class FittedLeaf:
     held_out : ndarray of int
         Numbers of its rows that are evidence.
     predictions : ndarray of shape (len(held_out), k)
-        Of the path for these.
+        For these, by a path over the other rows.
     """
 
     numbers: np.ndarray
@@ -180,7 +186,7 @@ class _Half:
 
 
 def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
-    """Choose stop and metric by halves of the rows, train on all of them, predict the evidence.
+    """Choose stop and metric by halves of the rows, train on both, and predict the evidence.
 
     The noise of a leaf is that of all rows, but not its variance: a training R² that is right for
     all rows is not for a leaf. One more round of the metric is kept if it lowers the loss.
@@ -201,6 +207,9 @@ def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
         X, X_new = scaled(X, root), scaled(X_new, root)
     path = fit(train, X, trial)
     predictions = path.evaluate(X_new.astype(path.X.dtype), backend=leaf.backend)
+    if leaf.again and len(new):
+        train = leaf
+        path = fit(leaf, leaf.X if root is None else scaled(leaf.X, root), trial)
     return FittedLeaf(train.numbers, root, path, new.numbers, predictions)
 
 
@@ -277,7 +286,7 @@ def held_out_predictions(
 def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None]) -> Tuned:
     """The same with held-out rows of all leaves as evidence, if all members have leaves.
 
-    Paths of the search are trained on some of the rows; these are predictions of the model itself.
+    Paths of the search are trained on some of the rows; those of leaves, on all but the evidence.
 
     Parameters
     ----------
@@ -326,7 +335,7 @@ def path_of_leaves(
         own = leaves[leaf]
         numbers = np.concatenate([own.numbers, own.held_out])
         missed = np.concatenate([own.path.residual, y[own.held_out] - own.predictions])
-        order = np.argsort(numbers)
+        order = np.argsort(numbers, kind="stable")  # rows that are there twice: trained on first
         known = np.isin(rows, numbers, assume_unique=True)  # rounding may add one at a border
         found = order[np.searchsorted(numbers, rows[known], sorter=order)]
         residual[rows[known]] += shares[known, None] * missed[found]

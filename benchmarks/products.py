@@ -20,7 +20,7 @@ import numpy as np
 
 from bandfall.kernels import get_kernel
 from bandfall.operators import BlockedOperator, cross_gradient, cross_product, inner
-from bandfall.operators.rows import for_each_block, n_threads
+from bandfall.operators.threads import for_each_block, n_threads
 
 FIRST_FIT = """
 import time

@@ -350,7 +350,7 @@ def test_torch_gets_one_thread_for_few_rows_and_its_own_back_after_an_error():
 
 def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
     """On a worker: tiles that are kept, evaluated again, or overwritten in the middle of a call."""
-    from bandfall.backends import held as held_module
+    from bandfall.backends import workers as held_module
     from bandfall.operators.leaves import Leaves
 
     X, _ = table(n=200)
@@ -358,7 +358,7 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
     everything = range(len(leaves.slices))
 
     def products(budget):
-        rows = held_module.HeldRows(X, leaves, get_kernel("gaussian"), np.dtype(float), budget)
+        rows = held_module.WorkerRows(X, leaves, get_kernel("gaussian"), np.dtype(float), budget)
         return held_module._TileProducts(rows)
 
     expected, n_evaluated = products(0).product(0.7, everything, V)
@@ -384,14 +384,14 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
 
 @pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
 def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
-    from bandfall.backends.held import HeldRows, _TileProducts
-    from bandfall.backends.held_on_gpu import DeviceProducts
+    from bandfall.backends.worker_gpu import DeviceProducts
+    from bandfall.backends.workers import WorkerRows, _TileProducts
     from bandfall.operators.leaves import Leaves
 
     X, _ = table(dtype, n=200)
     leaves = Leaves(X.astype(float), 16)
     V = np.random.default_rng(2).normal(size=(200, 2)).astype(dtype)
-    held = HeldRows(X, leaves, get_kernel("matern32"), np.dtype(dtype), 2**20)
+    held = WorkerRows(X, leaves, get_kernel("matern32"), np.dtype(dtype), 2**20)
     for bandwidth in (np.inf, 2.0, 1e-3):
         found, _ = DeviceProducts(held, device).product(bandwidth, range(3, 9), V)
         expected, _ = _TileProducts(held).product(bandwidth, range(3, 9), V)
@@ -399,16 +399,16 @@ def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
 
 
 def test_a_kernel_that_knows_numpy_only_is_computed_on_the_host_of_a_worker(monkeypatch):
-    from bandfall.backends import held as held_module
-    from bandfall.backends import held_on_gpu
+    from bandfall.backends import worker_gpu
+    from bandfall.backends import workers as held_module
     from bandfall.operators.leaves import Leaves
 
-    on_device = held_on_gpu.DeviceProducts
-    monkeypatch.setattr(held_on_gpu, "DeviceProducts", lambda held: on_device(held, "cpu"))
+    on_device = worker_gpu.DeviceProducts
+    monkeypatch.setattr(worker_gpu, "DeviceProducts", lambda held: on_device(held, "cpu"))
     monkeypatch.setattr(held_module, "_has_gpu", lambda: True)
     X, _ = table(n=60)
     kernel = get_kernel(lambda u: np.exp(-np.asarray(u)))
-    held = held_module.HeldRows(X, Leaves(X, 16), kernel, np.dtype(float), 2**20)
+    held = held_module.WorkerRows(X, Leaves(X, 16), kernel, np.dtype(float), 2**20)
     found, _ = held.product(1.0, 0, 4, np.ones((60, 1)))
     assert isinstance(held._engine, held_module._TileProducts)
     assert len(found) == 60

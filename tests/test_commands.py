@@ -17,9 +17,9 @@ from numpy.testing import assert_allclose
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
-from bandfall.estimators._progress import Progress
+from bandfall.estimators._progress import FitProgress
 from bandfall.persistence.checkpoint import load_path
-from bandfall.report import Rows
+from bandfall.report import LabelledRows
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c, quick_flagship
 
 
@@ -143,7 +143,7 @@ class TestFit:
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
     def test_ctrl_c_ends_a_search(self, csv, tmp_path, monkeypatch):
-        press_ctrl_c(monkeypatch, Progress, "tried")
+        press_ctrl_c(monkeypatch, FitProgress, "tried")
         done = call("fit", csv, *Y[:2], "--out", tmp_path / "m", "--json")
         assert done.exit_code == 130
         assert json.loads(done.stdout)["interrupted"]
@@ -336,7 +336,7 @@ def test_compare(csv, few_rivals, monkeypatch):
 def test_every_rival_runs():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
-    results = rivals.score_rivals(rivals.rivals(), Rows(X, y), Rows(X, y))
+    results = rivals.score_rivals(rivals.rivals(), LabelledRows(X, y), LabelledRows(X, y))
     assert len(results) == len(rivals.rivals())
     assert max(one.r2 for one in results) > 0.9
 
@@ -346,7 +346,9 @@ def test_kernel_ridge_takes_a_sample(monkeypatch):
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
     name = "kernel ridge (CV)"
-    results = rivals.score_rivals({name: rivals.rivals()[name]}, Rows(X, y), Rows(X, y))
+    results = rivals.score_rivals(
+        {name: rivals.rivals()[name]}, LabelledRows(X, y), LabelledRows(X, y)
+    )
     assert results[0].n_rows == 30
 
 

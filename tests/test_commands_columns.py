@@ -12,8 +12,8 @@ import pytest
 from bandfall import BandfallRegressor, load_model
 from bandfall.commands import tables, training
 from bandfall.commands.kept_rows import pack_rows, unpack_rows
-from bandfall.commands.rows import Roles, Table, load_table, split_table
-from bandfall.commands.tables import read_table
+from bandfall.commands.rows import Dataset, Roles, load_table, split_table
+from bandfall.commands.tables import read_file
 from bandfall.commands.terminal import InputError
 from bandfall.persistence import dump_bytes, load_bytes, read_model_file
 from odd_tables import IDS, csv_of, fit, numbers, with_column
@@ -102,7 +102,7 @@ class TestRoles:
 
     def test_moments_stay_together(self):
         day = np.repeat(np.arange(20), 5)
-        table = Table(
+        table = Dataset(
             pd.DataFrame({"a": day}), day.astype(float), "d", Roles(["y"], time="day"), time=day
         )
         train, test = split_table(table, 0.23, 0, 1000)
@@ -233,7 +233,7 @@ class TestMixedTables:
             }
         )
         table.to_parquet(tmp_path / "d.parquet")
-        read, _ = read_table(str(tmp_path / "d.parquet"))
+        read, _ = read_file(str(tmp_path / "d.parquet"))
         kinds = [tables.kind_of(read[name]) for name in read.columns]
         assert kinds == ["datetime", "number", "boolean", "duration", "text"]
 
@@ -388,7 +388,7 @@ class TestWordsForMissingValues:
 
     def test_na_in_other_files(self, tmp_path):
         self.table("missing!").to_parquet(tmp_path / "d.parquet")
-        found, _ = read_table(str(tmp_path / "d.parquet"), missing=["missing!"])
+        found, _ = read_file(str(tmp_path / "d.parquet"), missing=["missing!"])
         assert found["price"].isna().sum() == 6
 
     def test_text_keeps_what_looks_like_numbers(self, tmp_path):

@@ -14,7 +14,7 @@ import pytest
 
 from bandfall.commands import csv_files, tables, training
 from bandfall.commands.csv_files import Style
-from bandfall.commands.tables import read_table
+from bandfall.commands.tables import read_file
 from odd_tables import IDS, csv_of, fit, numbers, with_column
 from shared_files import suite_files
 from shell import call, one_line, quick_flagship
@@ -164,7 +164,7 @@ class TestReading:
     )
     def test_guesses(self, data, style, said, tmp_path):
         (tmp_path / "d").write_bytes(data)
-        _, found = read_table(str(tmp_path / "d"))
+        _, found = read_file(str(tmp_path / "d"))
         assert (found.separator, found.decimal, found.encoding) == style
         assert said in found.remarks
         assert bool(said) == bool(found.remarks)
@@ -177,7 +177,7 @@ class TestReading:
 
     def test_options_overrule(self, tmp_path):
         (tmp_path / "d").write_bytes("a;b:y\nä;1:2\n".encode("cp850"))
-        table, _ = read_table(str(tmp_path / "d"), Style(":", ".", "cp850"))
+        table, _ = read_file(str(tmp_path / "d"), Style(":", ".", "cp850"))
         assert table.columns.tolist() == ["a;b", "y"]
         assert table["a;b"].tolist() == ["ä;1"]
 
@@ -200,19 +200,19 @@ class TestReading:
         """A column is of one kind, however far down the first word stands: no digit is lost."""
         monkeypatch.setattr(csv_files, "CHUNK_ROWS", 10)
         (tmp_path / "d").write_text("code,y\n" + "007,1\n" * 40 + "x1,2\n")
-        table, _ = read_table(str(tmp_path / "d"))
+        table, _ = read_file(str(tmp_path / "d"))
         assert set(table["code"]) == {"007", "x1"}
 
     def test_another_encoding_far_down(self, tmp_path, monkeypatch):
         monkeypatch.setattr(csv_files, "CHUNK_ROWS", 10)
         (tmp_path / "d").write_bytes(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
-        table, style = read_table(str(tmp_path / "d"))
+        table, style = read_file(str(tmp_path / "d"))
         assert style.encoding == "cp1252"
         assert table["a"].iloc[-1] == "ö"
 
     def test_only_an_empty_field_is_missing_text(self, tmp_path):
         (tmp_path / "d").write_text('a,b,c\nNone,NA,\nx,1,2\n,"",3\n')
-        table, _ = read_table(str(tmp_path / "d"))
+        table, _ = read_file(str(tmp_path / "d"))
         assert table["a"].tolist()[:2] == ["None", "x"]
         assert table["a"].isna().tolist() == [False, False, True]
         np.testing.assert_array_equal(table["b"], [np.nan, 1.0, np.nan])
@@ -220,7 +220,7 @@ class TestReading:
 
     def test_text_that_looks_like_numbers_stays_text_where_the_model_says_so(self, tmp_path):
         (tmp_path / "d").write_text("a,y\n01,1\n02,2\n")
-        table, _ = read_table(str(tmp_path / "d"), text=["a"])
+        table, _ = read_file(str(tmp_path / "d"), text=["a"])
         assert table["a"].tolist() == ["01", "02"]
 
     @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
@@ -229,7 +229,7 @@ class TestReading:
         os.mkfifo(tmp_path / "pipe")
         writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(b"a,y\n1,2\n",))
         writer.start()
-        table, _ = read_table(str(tmp_path / "pipe"))
+        table, _ = read_file(str(tmp_path / "pipe"))
         writer.join()
         assert table.to_dict("list") == {"a": [1], "y": [2]}
 
@@ -260,7 +260,7 @@ class TestExcel:
     def test_kinds(self, tmp_path):
         days = pd.date_range("2024-01-01", periods=120)
         table = with_column(days, "day").assign(open=True, mixed=[1, "NA"] * 60, text=["x", 2] * 60)
-        read, _ = read_table(str(self.sheet(table, tmp_path)))
+        read, _ = read_file(str(self.sheet(table, tmp_path)))
         kinds = {name: tables.kind_of(read[name]) for name in read.columns}
         assert kinds["day"] == "datetime"
         assert kinds["open"] == "boolean"
@@ -272,7 +272,7 @@ class TestExcel:
         with pd.ExcelWriter(tmp_path / "d.xlsx") as book:
             numbers().to_excel(book, sheet_name="one", index=False)
             numbers().to_excel(book, sheet_name="two", index=False)
-        _, style = read_table(str(tmp_path / "d.xlsx"))
+        _, style = read_file(str(tmp_path / "d.xlsx"))
         assert "the first of 2 sheets is read, 'one'" in style.remarks
 
     def test_damaged(self, tmp_path):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
-from bandfall.datasets.files import read_table, values_checksum, weighted_means
+from bandfall.datasets.files import read_array, values_checksum, weighted_means
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
 from shared_files import data_directory
@@ -65,7 +65,7 @@ def test_any_finite_table_comes_back_exactly(table, end, tmp_path_factory):
     )
     path = tmp_path_factory.mktemp("toy") / "toy.csv"
     path.write_bytes(as_csv(table, end=end))
-    np.testing.assert_array_equal(read_table(path, source), table)
+    np.testing.assert_array_equal(read_array(path, source), table)
 
 
 @pytest.mark.parametrize("filename", ["toy.csv", "toy.csv.gz", "toy.zip"])
@@ -83,7 +83,7 @@ def test_the_same_numbers_printed_another_way_are_accepted(tmp_path):
     text = CONTENT.decode().replace("3e-07", "0.0000003").replace(HEADER, '"when","a","b","goal"')
     path = tmp_path / "toy.csv"
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-    np.testing.assert_array_equal(read_table(path, TOY), TABLE)
+    np.testing.assert_array_equal(read_array(path, TOY), TABLE)
 
 
 def changed(row=0, column=0, by=1e-9):
@@ -114,7 +114,7 @@ def test_wrong_files_are_named_and_refused(tmp_path, content, complaint):
     path = tmp_path / "toy.csv"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=complaint) as caught:
-        read_table(path, TOY)
+        read_array(path, TOY)
     assert str(path) in str(caught.value)
     assert TOY.csv_sha256 in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -143,14 +143,14 @@ def test_damaged_archives_are_refused(tmp_path, filename, content, complaint):
     path = tmp_path / filename
     path.write_bytes(content)
     with pytest.raises(ValueError, match=complaint):
-        read_table(path, source)
+        read_array(path, source)
 
 
 def test_a_very_long_header_field_is_refused(tmp_path):
     source = dataclasses.replace(TOY, rows=10_000)
     (tmp_path / "toy.csv").write_bytes(b"a" * 200_000 + CONTENT)
     with pytest.raises(ValueError, match="its header cannot be read"):
-        read_table(tmp_path / "toy.csv", source)
+        read_array(tmp_path / "toy.csv", source)
 
 
 @pytest.mark.parametrize("packing", [gzip.compress, lambda content: content])
@@ -160,7 +160,7 @@ def test_reading_stops_at_the_limit(tmp_path, packing):
     path.write_bytes(packing(bytes(5 * 10**7)))
     tracemalloc.start()
     with pytest.raises(ValueError, match="more than"):
-        read_table(path, TOY)
+        read_array(path, TOY)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10**6
@@ -173,12 +173,12 @@ def test_a_fingerprint_tells_rounding_from_other_values(position, size, tmp_path
     )
     path = tmp_path_factory.mktemp("toy") / "toy.csv"
     path.write_bytes(as_csv(TABLE * (1 + 1e-12)))
-    read_table(path, source)
+    read_array(path, source)
     other = TABLE.copy()
     other[position] += size * np.abs(TABLE[:, position[1]]).max()
     path.write_bytes(as_csv(other))
     with pytest.raises(ValueError, match="not the published ones"):
-        read_table(path, source)
+        read_array(path, source)
 
 
 def test_a_fingerprint_notices_moved_rows(tmp_path):
@@ -188,7 +188,7 @@ def test_a_fingerprint_notices_moved_rows(tmp_path):
     path = tmp_path / "toy.csv"
     path.write_bytes(as_csv(TABLE[[1, 0, 2]]))
     with pytest.raises(ValueError, match="column 'a' are not the published ones"):
-        read_table(path, source)
+        read_array(path, source)
 
 
 # Where files are found
@@ -319,15 +319,15 @@ def test_real_sets(real_data, key, shape, smallest, largest, features):
 
 
 def test_a_reprinted_superconductor_file_is_accepted_and_a_changed_one_refused(real_data, tmp_path):
-    table = read_table(real_data / "superconduct.csv.gz", SUPERCONDUCTORS)
+    table = read_array(real_data / "superconduct.csv.gz", SUPERCONDUCTORS)
     header = ",".join(SUPERCONDUCTORS.columns)
     path = tmp_path / "superconduct.csv"
     np.savetxt(path, table, fmt="%.11g", delimiter=",", header=header, comments="")
-    np.testing.assert_allclose(read_table(path, SUPERCONDUCTORS), table, rtol=1e-10)
+    np.testing.assert_allclose(read_array(path, SUPERCONDUCTORS), table, rtol=1e-10)
     table[10_000, 5] += 1.0
     np.savetxt(path, table, fmt="%.11g", delimiter=",", header=header, comments="")
     with pytest.raises(ValueError, match=SUPERCONDUCTORS.columns[5]):
-        read_table(path, SUPERCONDUCTORS)
+        read_array(path, SUPERCONDUCTORS)
 
 
 def test_sources_are_consistent():

@@ -25,7 +25,7 @@ from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegress
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer
 from bandfall.explore.what_if import WhatIf
-from bandfall.report import Rows, study
+from bandfall.report import LabelledRows, study
 from shell import Y, call, frame, one_line
 
 CODE = "document.title='owned'"
@@ -38,7 +38,7 @@ def table(n=60, seed=0):
     made = frame(n, seed)[["width", "höhe"]].assign(town=[EVIL, "Rom", "Oslo"] * (n // 3))
     made.columns = [f"width {EVIL}", "höhe", "town"]
     y = made.iloc[:, 0] + np.sin(2 * made["höhe"]) + (made["town"] == "Rom")
-    return Rows(made, y.to_numpy())
+    return LabelledRows(made, y.to_numpy())
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +86,11 @@ class TestWhatIf:
     def test_missing_numbers_and_model_without_names(self):
         X = np.random.default_rng(0).normal(size=(40, 2))
         plain = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, X[:, 0])
-        found = study(plain, Rows(X, X[:, 0]), None, ["a", "b"])
+        found = study(plain, LabelledRows(X, X[:, 0]), None, ["a", "b"])
         assert "What if" in page_of(found, WhatIf(found))
         holes = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 1, np.nan, X[:, 1])})
         searched = BandfallRegressor(max_seconds=0.5, kernels=("gaussian",)).fit(holes, X[:, 0])
-        found = study(searched, Rows(holes, X[:, 0]), None, ["a", "b"])
+        found = study(searched, LabelledRows(holes, X[:, 0]), None, ["a", "b"])
         json.dumps(WhatIf(found).as_data(), allow_nan=False)
 
 
@@ -121,7 +121,7 @@ def stays():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of text that is read
         model = BandfallClassifier(kernels=("gaussian",), max_rounds=0).fit(X, y)
-    return study(model, Rows(X, y), None, list(X.columns))
+    return study(model, LabelledRows(X, y), None, list(X.columns))
 
 
 class TestClasses:

@@ -13,7 +13,7 @@ import pytest
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor, interrupts
 from bandfall.descent import Status
 from bandfall.descent.recorder import Recorder
-from bandfall.estimators._progress import Progress
+from bandfall.estimators._progress import FitProgress
 from bandfall.interrupts import Interrupt
 from bandfall.selection import tuning
 from shell import INTERRUPTED, press_ctrl_c
@@ -24,7 +24,7 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
 
 @pytest.mark.parametrize("estimator", [BandfallRegressor, BandfallClassifier])
 def test_the_first_press_keeps_the_best_model_so_far(estimator, monkeypatch, capsys):
-    press_ctrl_c(monkeypatch, Progress, "tried")
+    press_ctrl_c(monkeypatch, FitProgress, "tried")
     model = estimator(kernels=("gaussian",)).fit(X, Y > 0.5)
     assert INTERRUPTED in capsys.readouterr().err
     assert any("the search ended early" in what for what in model.given_up_)
@@ -53,7 +53,7 @@ def test_finalists_that_were_cut_off_do_not_count(monkeypatch):
 
 
 def test_the_second_press_raises(monkeypatch):
-    press_ctrl_c(monkeypatch, Progress, "tried", times=2)
+    press_ctrl_c(monkeypatch, FitProgress, "tried", times=2)
     model = BandfallRegressor(kernels=("gaussian",))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, Y)
@@ -63,7 +63,7 @@ def test_the_second_press_raises(monkeypatch):
 
 def test_a_press_soon_after_another_raises_in_the_next_fit(monkeypatch):
     """Whoever presses twice while many short fits run wants all of them to end."""
-    press_ctrl_c(monkeypatch, Progress, "tried")
+    press_ctrl_c(monkeypatch, FitProgress, "tried")
     BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, Y)
     with pytest.raises(KeyboardInterrupt), Interrupt():
         os.kill(os.getpid(), signal.SIGINT)

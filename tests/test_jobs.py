@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallRegressor
-from bandfall.operators.rows import FEW_ROWS, _blas_pools
+from bandfall.operators.threads import FEW_ROWS, _blas_pools
 from bandfall.selection import jobs
 
 

@@ -24,13 +24,13 @@ builtins.__import__ = without_callbacks
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from bandfall.cli import main
 from bandfall.commands import training
-from bandfall.estimators._progress import Progress
+from bandfall.estimators._progress import FitProgress
 
 def press(*arguments, presses=iter([signal.SIGINT]), **named):
     for one in presses:
         os.kill(os.getpid(), one)
 
-Progress.tried = training._PathWatch.on_fit_task_end = press
+FitProgress.tried = training._PathWatch.on_fit_task_end = press
 main()
 """
 

@@ -23,8 +23,8 @@ from bandfall.commands import rivals
 from bandfall.commands.training import _PathWatch
 from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
-from bandfall.estimators._progress import Progress
-from bandfall.report import Rows, render_page, report_on, study
+from bandfall.estimators._progress import FitProgress
+from bandfall.report import LabelledRows, render_page, report_on, study
 from bandfall.report.model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
@@ -33,7 +33,7 @@ SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "
 
 def rows(seed=0, n=80):
     table = frame(n, seed)
-    return Rows(table[["width", "höhe"]].to_numpy(), table["y"].to_numpy())
+    return LabelledRows(table[["width", "höhe"]].to_numpy(), table["y"].to_numpy())
 
 
 def fitted():
@@ -80,7 +80,7 @@ class TestFindings:
         train = rows()
         X = np.column_stack([train.X, np.random.default_rng(0).normal(size=len(train.X))])
         model = KernelDescentRegressor().fit(X, train.X[:, 1])
-        found = study(model, Rows(X, train.X[:, 1]), None, ["a", "b", "c"])
+        found = study(model, LabelledRows(X, train.X[:, 1]), None, ["a", "b", "c"])
         assert found.slices[0].feature == "b"
         assert not found.held_out
 
@@ -95,7 +95,7 @@ class TestFindings:
     def test_constant_target_and_feature(self):
         X = np.column_stack([rows().X, np.ones(80)])
         y = np.full(80, 3.0)
-        found = study(KernelDescentRegressor().fit(X, y), Rows(X, y), None, ["a", "b", "c"])
+        found = study(KernelDescentRegressor().fit(X, y), LabelledRows(X, y), None, ["a", "b", "c"])
         assert "Predicting y" in page_of(found)
 
 
@@ -167,7 +167,7 @@ def odd():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is read and left out
         model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
-    return study(model, Rows(table, y), None, list(table.columns))
+    return study(model, LabelledRows(table, y), None, list(table.columns))
 
 
 class TestSlices:
@@ -175,7 +175,7 @@ class TestSlices:
         table = frame(80)[["width"]].assign(town=["<b>ä</b>", "Rom"] * 40)
         y = table["width"].to_numpy() + (table["town"] == "Rom")
         model = BandfallRegressor(max_seconds=1.0).fit(table, y)
-        found = study(model, Rows(table, y), Rows(table, y), ["width", "town"])
+        found = study(model, LabelledRows(table, y), LabelledRows(table, y), ["width", "town"])
         text = page_of(found)
         assert 'class="rug"' in text
         assert 'class="band"' in text
@@ -209,7 +209,7 @@ class TestSlices:
     def test_the_rug_is_a_sample_of_all_rows(self):
         X = np.sort(np.random.default_rng(0).uniform(size=(3000, 1)), axis=0)
         model = KernelRidgeRegressor(penalty=0.1).fit(X[::30], X[::30, 0])
-        (one,) = study(model, Rows(X, X[:, 0]), None, ["a"]).slices
+        (one,) = study(model, LabelledRows(X, X[:, 0]), None, ["a"]).slices
         assert len(one.rug) == 1000
         np.testing.assert_allclose(
             np.quantile(one.rug, [0.1, 0.5, 0.9]), [0.1, 0.5, 0.9], atol=0.05
@@ -218,7 +218,7 @@ class TestSlices:
     def test_every_slice_has_its_own_scale(self):
         X = np.random.default_rng(0).normal(size=(80, 2))
         y = 100 * X[:, 0] + X[:, 1]
-        found = study(KernelDescentRegressor().fit(X, y), Rows(X, y), None, ["a", "b"])
+        found = study(KernelDescentRegressor().fit(X, y), LabelledRows(X, y), None, ["a", "b"])
         text = page_of(found)
         ticks = [re.findall(r'text-anchor="end">([^<]*)<', part) for part in text.split("<figure>")]
         slices = [
@@ -495,7 +495,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("choice", ["auto", "kgdd"])
     def test_ctrl_c_while_training_reports_on_the_model_so_far(self, tmp_path, monkeypatch, choice):
-        where = (Progress, "tried") if choice == "auto" else (_PathWatch, "on_fit_task_end")
+        where = (FitProgress, "tried") if choice == "auto" else (_PathWatch, "on_fit_task_end")
         press_ctrl_c(monkeypatch, *where)
         frame().to_csv(tmp_path / "d.csv", index=False)
         arguments = (*Y[:2], "--model", choice, "--out", tmp_path / "r.html", "--no-rivals")
@@ -505,7 +505,7 @@ class TestCommand:
         assert "Ctrl-C" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
     def test_a_second_ctrl_c_writes_nothing(self, tmp_path, monkeypatch):
-        press_ctrl_c(monkeypatch, Progress, "tried", times=2)
+        press_ctrl_c(monkeypatch, FitProgress, "tried", times=2)
         frame().to_csv(tmp_path / "d.csv", index=False)
         done = call("report", tmp_path / "d.csv", *Y[:2], "--out", tmp_path / "r.html")
         assert "nothing was written" in done.stderr

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallClassifier
-from bandfall.report import Rows, render_page, report_on, study
+from bandfall.report import LabelledRows, render_page, report_on, study
 from bandfall.report.layout import class_style
 from bandfall.targets.scores import confusion, positions, reliability, score_classes
 
@@ -25,7 +25,7 @@ def rows():
     labels = np.array([BAD, "versicolor", "virginica"])[y]
     table = pd.DataFrame(X, columns=FEATURES)
     table["kind"] = np.where(y > 1, "old", "new")
-    return Rows(table[::2], labels[::2]), Rows(table[1::2], labels[1::2])
+    return LabelledRows(table[::2], labels[::2]), LabelledRows(table[1::2], labels[1::2])
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_important_features_come_first(rows):
         ["noise", "petal width"]
     ]
     model = BandfallClassifier(**FAST).fit(X, train.y)
-    found = study(model, Rows(X, train.y), None, list(X.columns))
+    found = study(model, LabelledRows(X, train.y), None, list(X.columns))
     assert [one.feature for one in found.slices] == ["petal width", "noise"]
     assert_allclose(found.slices[0].values.sum(axis=2), 1.0, atol=1e-6)
 

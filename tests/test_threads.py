@@ -17,8 +17,8 @@ from bandfall import (
     KernelRidgeRegressor,
     closed_form,
 )
-from bandfall.operators import rows
-from bandfall.operators.rows import blas_threads_for
+from bandfall.operators import threads
+from bandfall.operators.threads import blas_threads_for
 
 GRID = {"bandwidths": [0.5, 1.0], "cv": 3}
 
@@ -119,7 +119,8 @@ import threading
 import numpy as np
 from threadpoolctl import threadpool_limits
 from bandfall import KernelDescentRegressor, KernelRidgeCV, KernelRidgeMML
-from bandfall.operators.rows import blas_threads_for
+from bandfall.operators import threads
+from bandfall.operators.threads import blas_threads_for
 from test_threads import FailingError, blas_threads, data, failing_profile
 
 # Set by a thread that ends, the number belongs to nobody.
@@ -199,7 +200,7 @@ def test_an_interrupt_on_the_way_in_leaves_the_threads_alone(monkeypatch, three_
         monkeypatch.undo()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rows, "_release_control", interrupted)
+    monkeypatch.setattr(threads, "_release_control", interrupted)
     with pytest.raises(KeyboardInterrupt), blas_threads_for(1):
         pass
     assert set(blas_threads()) == {3}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from bandfall.operators.rows import decomposition_threads_for
+from bandfall.operators.threads import decomposition_threads_for
 
 __all__ = ["Spectrum", "euler_filter", "flow_filter", "ridge_coefficients", "ridge_filter"]
 

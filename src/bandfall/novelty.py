@@ -10,7 +10,7 @@ from scipy.spatial import cKDTree
 from bandfall.backends import HOST, Backend
 from bandfall.blocks import row_blocks, rows_within
 from bandfall.geometry import EUCLIDEAN, Euclidean, Geometry, Minkowski
-from bandfall.operators.rows import CACHE_ENTRIES, n_threads
+from bandfall.operators.threads import CACHE_ENTRIES, n_threads
 
 __all__ = ["nearest_distances", "novelty_scale"]
 

@@ -16,7 +16,7 @@ from bandfall.operators import KernelOperator, cross_gradient, cross_product, ma
 from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
 from bandfall.operators.cross import CrossOperator
 from bandfall.operators.dense import dense_bytes
-from bandfall.operators.rows import blas_threads_for
+from bandfall.operators.threads import blas_threads_for
 
 
 class Sum(Protocol):

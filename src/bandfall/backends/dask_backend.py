@@ -12,7 +12,7 @@ import numpy as np
 from bandfall.backends.base import CrossProduct, NumpyBackend, Sum
 from bandfall.backends.cluster import Client, connect, log
 from bandfall.backends.crew import Call, Crew
-from bandfall.backends.held import HeldRows, HeldSum
+from bandfall.backends.workers import WorkerRows, WorkerSum
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import (
@@ -25,7 +25,7 @@ from bandfall.operators.base import (
     vector_share,
 )
 from bandfall.operators.leaves import Leaves
-from bandfall.operators.rows import blas_threads_for
+from bandfall.operators.threads import blas_threads_for
 from bandfall.operators.tiles import LEAF_SIZE
 
 # Workers are not equally fast: long products are divided in more shares than there are threads.
@@ -129,7 +129,7 @@ class DaskBackend:
         n_entries = len(X) * len(model.X) * len(model.bandwidths)
         if not len(X) or n_entries < self._worth_sending:
             return getattr(NumpyBackend(self.budget), method)(model, X)
-        crew = Crew(self.client, HeldSum(model, self.budget), "bandfall-sum")
+        crew = Crew(self.client, WorkerSum(model, self.budget), "bandfall-sum")
         try:
             parts = np.array_split(X, min(len(X), _SHARES))
             answers = crew.run([Call(method, (part,)) for part in parts])
@@ -167,7 +167,7 @@ class DaskOperator(HostArraysMixin):
         self.n_evaluations = 0
         self._X = X
         self._leaves = Leaves(np.asarray(X, dtype=np.float64), _leaf_size(len(X)))
-        held = HeldRows(X, self._leaves, kernel, dtype, budget)
+        held = WorkerRows(X, self._leaves, kernel, dtype, budget)
         log.info(
             "%d rows on every worker: %.3f GiB, and up to %.3f GiB of kernel entries",
             len(X),

@@ -14,7 +14,7 @@ from bandfall.backends.torch_operator import TorchCross, TorchOperator, gradient
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_BUDGET, vector_share
-from bandfall.operators.rows import FEW_ROWS, blas_threads_for
+from bandfall.operators.threads import FEW_ROWS, blas_threads_for
 
 Tensor = Any
 

@@ -27,7 +27,7 @@ from bandfall.commands.options import (
     WeightsOption,
 )
 from bandfall.commands.rivals import class_rivals, rivals, score_rivals
-from bandfall.commands.rows import Roles, Table, load_table, split_table
+from bandfall.commands.rows import Dataset, Roles, load_table, split_table
 from bandfall.commands.terminal import (
     InputError,
     JsonOption,
@@ -95,12 +95,12 @@ def compare(
             _show(results, len(rows), title)
 
 
-def _unseen(rows: Table, held_out: Table) -> dict[str, int]:
+def _unseen(rows: Dataset, held_out: Dataset) -> dict[str, int]:
     """How many held-out rows are of classes without training rows."""
     return {"n_unseen": int(np.sum(~np.isin(held_out.y, rows.y)))} if rows.has_classes else {}
 
 
-def _scored(rows: Table, held_out: Table, seed: int, device: str) -> list[Any]:
+def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[Any]:
     """All models, best first: by log-loss for classes, else by R²."""
     if rows.has_classes:
         if len(np.unique(rows.y)) < 2:

@@ -74,7 +74,7 @@ def read_csv(
     missing: Collection[str],
     max_cells: int,
 ) -> tuple[pd.DataFrame, Style]:
-    """The table of a stream that can be read twice; see `tables.read_table`."""
+    """The table of a stream that can be read twice; see `tables.read_file`."""
     style = _checked(style)
     encodings = [style.encoding] if style.encoding else _encodings(stream)
     for encoding in encodings:

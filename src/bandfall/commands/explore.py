@@ -33,7 +33,7 @@ from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page,
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import Choices, kept_rows_of, train_on
-from bandfall.commands.tables import name_of, read_table, require_columns
+from bandfall.commands.tables import name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
     InputError,
@@ -49,7 +49,7 @@ from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer
 from bandfall.explore.what_if import WhatIf
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.report import Rows, study
+from bandfall.report import LabelledRows, study
 
 OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the page in the default browser.")
@@ -148,7 +148,7 @@ def _explorer_page(
     """The page about a model, and what answers its what-ifs."""
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
-        test_rows = Rows(*_rows_of(data, stored, style))
+        test_rows = LabelledRows(*_rows_of(data, stored, style))
     with Bar("explore: the model"):
         findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
     what_if = WhatIf(findings)
@@ -166,7 +166,7 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarra
     """Features and target of a table, by the names that the model knows."""
     kinds = strings_of(stored.notes.get("kinds"))
     text = [name for name, kind in kinds.items() if kind == "text"]
-    table, _ = read_table(data, style, text=text, missing=missing_words(stored.notes))
+    table, _ = read_file(data, style, text=text, missing=missing_words(stored.notes))
     target = str(stored.notes.get("target", "target"))
     require_columns(table, [target], name_of(data))
     if is_classifier(last_step(stored.estimator)):

@@ -32,7 +32,7 @@ from bandfall.commands.options import (
     WeightsOption,
 )
 from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or_keep
-from bandfall.commands.rows import Roles, Table, load_table, only_numbers, split_table
+from bandfall.commands.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall.commands.terminal import (
     INTERRUPTED,
     InputError,
@@ -141,7 +141,7 @@ def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> No
         raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
-def _result(out: Path, trained: Trained, rows: Table, held_out: Table | None) -> dict[str, Any]:
+def _result(out: Path, trained: Trained, rows: Dataset, held_out: Dataset | None) -> dict[str, Any]:
     """The result of a fit as JSON values."""
     result: dict[str, Any] = {
         "model": str(out),

@@ -40,7 +40,7 @@ from bandfall.commands.outputs import (
     is_predictions,
     write_page,
 )
-from bandfall.commands.tables import check_finite, kind_of, name_of, read_table, require_columns
+from bandfall.commands.tables import check_finite, kind_of, name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
     InputError,
@@ -91,7 +91,7 @@ def predict(
         check_novelty(novelty, stored.estimator)
         kinds = strings_of(stored.notes.get("kinds"))
         text = [name for name, kind in kinds.items() if kind == "text"]
-        table, style = read_table(
+        table, style = read_file(
             data, Style(sep, decimal, encoding), text=text, missing=missing_words(stored.notes)
         )
         kept = _kept_columns(table, stored, keep or [], name_of(data))

@@ -57,7 +57,7 @@ class RivalScore(NamedTuple):
 
     @classmethod
     def of(
-        cls, name: str, predictions: np.ndarray, test: Part, classes: Any = None, **facts: Any
+        cls, name: str, predictions: np.ndarray, test: ScoredRows, classes: Any = None, **facts: Any
     ) -> RivalScore:
         """Score predictions on held-out rows."""
         errors = None if test.y.ndim == 2 else (test.y - np.ravel(predictions)) ** 2
@@ -95,7 +95,12 @@ class ClassRivalScore(NamedTuple):
 
     @classmethod
     def of(
-        cls, name: str, probabilities: np.ndarray, test: Part, classes: np.ndarray, **facts: Any
+        cls,
+        name: str,
+        probabilities: np.ndarray,
+        test: ScoredRows,
+        classes: np.ndarray,
+        **facts: Any,
     ) -> ClassRivalScore:
         """Score probabilities, columns in the order of `classes`, on held-out rows."""
         labels = positions(test.y, classes)
@@ -125,7 +130,7 @@ class ClassRivalScore(NamedTuple):
         return {k: None if v != v else v for k, v in facts.items()}
 
 
-class Part(Protocol):
+class ScoredRows(Protocol):
     """Rows to train or score on: features, targets, weights."""
 
     @property
@@ -176,8 +181,8 @@ def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Any]:
 
 def score_rivals(
     models: dict[str, Any],
-    train: Part,
-    test: Part,
+    train: ScoredRows,
+    test: ScoredRows,
     *,
     seed: int = 0,
     groups: np.ndarray | None = None,

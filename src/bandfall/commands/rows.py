@@ -14,7 +14,7 @@ from bandfall.commands.tables import (
     check_finite,
     check_plain,
     name_of,
-    read_table,
+    read_file,
     require_columns,
 )
 from bandfall.commands.terminal import InputError, note
@@ -84,7 +84,7 @@ class Roles:
 
 
 @dataclass(frozen=True)
-class Table:
+class Dataset:
     """Rows ready for training.
 
     Attributes
@@ -112,7 +112,7 @@ class Table:
     n_dropped: int = 0
     n_without_target: int = 0
 
-    def take(self, rows: np.ndarray) -> Table:
+    def take(self, rows: np.ndarray) -> Dataset:
         """Some of the rows."""
         return replace(
             self,
@@ -139,10 +139,10 @@ class Table:
 
 def load_table(
     source: str, roles: Roles, style: Style | None = None, task: Task = Task.REGRESSION
-) -> Table:
+) -> Dataset:
     """Features and targets of a file; rows without a target are set aside and counted."""
     roles.check()
-    table, style = read_table(source, style, text=roles.text, missing=roles.missing)
+    table, style = read_file(source, style, text=roles.text, missing=roles.missing)
     name = name_of(source)
     require_columns(table, roles.named, name)
     features = [column for column in table.columns if column not in roles.no_features]
@@ -158,7 +158,7 @@ def load_table(
     n_rows, table = len(table), table[known]
     check_finite(table[features], name)
     as_text = {column: "category" for column in roles.text if column in features}
-    loaded = Table(
+    loaded = Dataset(
         X=table[features].astype(as_text),
         y=np.ascontiguousarray(targets[known, 0] if len(roles.targets) == 1 else targets[known]),
         source=name,
@@ -191,7 +191,7 @@ def _groups(column: pd.Series) -> np.ndarray:
     return codes
 
 
-def only_numbers(table: Table, choice: str) -> Table:
+def only_numbers(table: Dataset, choice: str) -> Dataset:
     """The table for a model of complete rows of numbers."""
     remedy = (
         f"--model {choice} takes numbers only: use --model auto, or leave it out with --drop {{}}"
@@ -216,8 +216,8 @@ def only_numbers(table: Table, choice: str) -> Table:
 
 
 def split_table(
-    table: Table, test_fraction: float, seed: int, max_rows: int | None
-) -> tuple[Table, Table | None]:
+    table: Dataset, test_fraction: float, seed: int, max_rows: int | None
+) -> tuple[Dataset, Dataset | None]:
     """Training rows and held-out rows: at random, by group, or the last ones in time.
 
     Without `max_rows`, all that are not held out train.
@@ -253,7 +253,7 @@ def split_table(
     return rows, scored
 
 
-def _check_weights(part: Table | None, which: str) -> None:
+def _check_weights(part: Dataset | None, which: str) -> None:
     if part is not None and part.weights is not None and not part.weights.any():
         raise InputError(
             f"column {part.roles.weights!r} of {part.source} gives all {len(part):,} {which} rows "
@@ -261,7 +261,7 @@ def _check_weights(part: Table | None, which: str) -> None:
         )
 
 
-def _held_out(table: Table, order: np.ndarray, n_test: int) -> np.ndarray:
+def _held_out(table: Dataset, order: np.ndarray, n_test: int) -> np.ndarray:
     """Which rows are held out, about `n_test` of them."""
     held_out = np.zeros(len(table), dtype=bool)
     if n_test == 0:
@@ -286,7 +286,7 @@ def _held_out(table: Table, order: np.ndarray, n_test: int) -> np.ndarray:
     return held_out
 
 
-def _latest(table: Table, n_test: int) -> np.ndarray:
+def _latest(table: Dataset, n_test: int) -> np.ndarray:
     """The last rows in time; rows of one moment stay together."""
     assert table.time is not None
     ordered = np.sort(table.time)

@@ -21,7 +21,7 @@ from bandfall.commands.training import (
 )
 from bandfall.estimators.reading import last_step
 from bandfall.persistence import ModelFile
-from bandfall.report import Rows
+from bandfall.report import LabelledRows
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def train_on(
     return ModelFile(trained.estimator, notes)
 
 
-def kept_rows_of(stored: ModelFile) -> tuple[Rows, Rows | None, list[str]]:
+def kept_rows_of(stored: ModelFile) -> tuple[LabelledRows, LabelledRows | None, list[str]]:
     """Training rows, held-out rows and names of features that a model file kept."""
     estimator, notes = stored.estimator, stored.notes
     rows = notes.get("train")
@@ -73,9 +73,9 @@ def kept_rows_of(stored: ModelFile) -> tuple[Rows, Rows | None, list[str]]:
             "save_model with notes={'train': {'X': X, 'y': y}, 'test': ...}"
         )
     names = getattr(estimator, "feature_names_in_", None)
-    train_rows = Rows(*unpack_rows(rows, names))
+    train_rows = LabelledRows(*unpack_rows(rows, names))
     held_out = notes.get("test")
-    test_rows = Rows(*unpack_rows(held_out, names)) if isinstance(held_out, dict) else None
+    test_rows = LabelledRows(*unpack_rows(held_out, names)) if isinstance(held_out, dict) else None
     if train_rows.y.ndim == 2:
         raise InputError("a report is about one target; train a model with one --target for it")
     if names is None:

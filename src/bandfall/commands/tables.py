@@ -34,7 +34,7 @@ _KINDS: dict[str, Any] = {"boolean": "boolean", "decimal": np.float64}
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 
 
-def read_table(
+def read_file(
     source: str,
     style: Style | None = None,
     *,

@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 import bandfall
 from bandfall.backends import check_device
 from bandfall.commands.kept_rows import pack_rows
-from bandfall.commands.rows import Roles, Table
+from bandfall.commands.rows import Dataset, Roles
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import Bar, InputError, note
 from bandfall.estimators import (
@@ -111,7 +111,7 @@ class Trained:
 
 def train(
     estimator: Any,
-    table: Table,
+    table: Dataset,
     progress: Callable[[float], None] | None = None,
     checkpoint: Path | None = None,
 ) -> Trained:
@@ -218,7 +218,7 @@ def score_words(r2: float, n_rows: int) -> str:
     return f"{r2:.4f} on {n_rows:,} rows{few}"
 
 
-def model_notes(train_table: Table, test_table: Table | None, seconds: float) -> dict[str, Any]:
+def model_notes(train_table: Dataset, test_table: Dataset | None, seconds: float) -> dict[str, Any]:
     """What a model file keeps for `predict`, `inspect` and `report` beside the model."""
     roles = train_table.roles
     notes: dict[str, Any] = {

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import numpy as np
 
-from bandfall.datasets.files import read_table
+from bandfall.datasets.files import read_array
 from bandfall.datasets.sources import Source
 
 
@@ -35,7 +35,7 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
     Returns
     -------
     table : ndarray of shape (rows, columns)
-        As `bandfall.datasets.files.read_table`.
+        As `bandfall.datasets.files.read_array`.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
                 f"({type(error).__name__}); {placement_hint(source)}"
             ) from error
         try:
-            table = read_table(archive, source)
+            table = read_array(archive, source)
         except ValueError as error:
             raise OSError(
                 f"what {source.archive_url} sent is not the expected file ({error.__cause__}); "

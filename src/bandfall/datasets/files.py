@@ -50,7 +50,7 @@ def find_file(source: Source, directories: Iterable[Path]) -> Path | None:
     return None
 
 
-def read_table(path: Path, source: Source) -> np.ndarray:
+def read_array(path: Path, source: Source) -> np.ndarray:
     """Read and check a csv file, plain, gzip-compressed or in the home's zip archive.
 
     Parameters

@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from sklearn.utils._param_validation import validate_params
 
 from bandfall.datasets.download import cache_directory, download_table, placement_hint
-from bandfall.datasets.files import data_directory, find_file, read_table
+from bandfall.datasets.files import data_directory, find_file, read_array
 from bandfall.datasets.sources import CPU, POWER, SUPERCONDUCTORS, UK_TEMPERATURE, Source
 
 _LOADER_PARAMETERS = {
@@ -37,7 +37,7 @@ def load_table(
     directories = _search_path(data_home)
     path = find_file(source, directories)
     if path is not None:
-        return read_table(path, source)
+        return read_array(path, source)
     if source.archive_url is not None and download_if_missing:
         return download_table(source, progress=progress)
     places = ", ".join(str(directory) for directory in directories) or "no directory was given"

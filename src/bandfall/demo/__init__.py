@@ -45,7 +45,7 @@ class Score(NamedTuple):
     seconds: float
 
 
-class Part(NamedTuple):
+class Split(NamedTuple):
     """Training rows, held-out rows, and groups of the training rows if there are any."""
 
     X: np.ndarray
@@ -65,14 +65,14 @@ def models() -> dict[str, Any]:
     }
 
 
-def splits() -> dict[str, list[Part]]:
+def splits() -> dict[str, list[Split]]:
     """Several splits of every data set."""
     hulls = [yacht.split_hulls(seed) for seed in YACHT_SEEDS]
     X, y = load_diabetes(return_X_y=True)
     return {
-        YACHT: [Part(one.X, one.X_test, one.y, one.y_test, one.hulls) for one in hulls],
-        SINE: [Part(*falling.sine(seed)) for seed in SINE_SEEDS],
-        DIABETES: [Part(*train_test_split(X, y, random_state=seed)) for seed in DIABETES_SEEDS],
+        YACHT: [Split(one.X, one.X_test, one.y, one.y_test, one.hulls) for one in hulls],
+        SINE: [Split(*falling.sine(seed)) for seed in SINE_SEEDS],
+        DIABETES: [Split(*train_test_split(X, y, random_state=seed)) for seed in DIABETES_SEEDS],
     }
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from bandfall.closed_form import euler_filter
 from bandfall.descent.decay import Decay
 from bandfall.descent.front import TrainingFront
-from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
+from bandfall.descent.rest import HORIZON, Rest, first_end
 from bandfall.descent.stopping import STALL_SPEED, Patience, Status, Stopping
 from bandfall.operators import KernelOperator, largest_eigenvalue
 from bandfall.operators.base import BOUND_PRODUCTS
@@ -104,7 +104,7 @@ class Euler:
         weights: np.ndarray,
         time: float,
         stopping: Stopping,
-    ) -> Hold:
+    ) -> Rest:
         """All steps that `run` would take from now on at this bandwidth, its floor.
 
         After m steps of size Δt the residual is U (1 − Δt λ)^m Uᵀr.
@@ -135,7 +135,7 @@ class Euler:
         last = (end - n_steps) * step  # the step that is shortened to end in time
         if last > 0.0:
             filters += last * (1.0 - eigenvalues * filters)
-        return Hold(filters, end * step, status)
+        return Rest(filters, end * step, status)
 
     def within(self, stage: Stage) -> Euler:
         """Steps as they were in this stage: a lowered one was warned of when it was lowered."""

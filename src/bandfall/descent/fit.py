@@ -11,9 +11,9 @@ import numpy as np
 from bandfall.backends import HOST, Backend, operator_over
 from bandfall.centring import column_means, column_norms, column_units
 from bandfall.descent.front import Plan, TrainingFront
-from bandfall.descent.hold import Hold
 from bandfall.descent.path import Log, Path, Stage, stage_columns
 from bandfall.descent.recorder import Recorder, Watcher
+from bandfall.descent.rest import Rest
 from bandfall.descent.stopping import Status, Stopping
 from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
@@ -59,7 +59,7 @@ class Solver(Protocol):
         weights: np.ndarray,
         time: float,
         stopping: Stopping,
-    ) -> Hold:
+    ) -> Rest:
         """What the rest of a run at one bandwidth comes to, from the eigenvalues alone."""
         ...
 
@@ -101,7 +101,7 @@ def fit_path(
         Where to compute, and in how much memory.
     operator : KernelOperator, optional
         For the rows of X, where the caller has one already.
-    watcher : callable (Progress) -> bool, optional
+    watcher : callable (Snapshot) -> bool, optional
         Called after every stage; True ends training.
 
     Returns

@@ -10,10 +10,10 @@ import numpy as np
 from bandfall.closed_form import flow_filter
 from bandfall.descent.decay import Decay
 from bandfall.descent.front import Plan, TrainingFront
-from bandfall.descent.hold import HORIZON, Hold, first_end
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.descent.path import Stage
 from bandfall.descent.recorder import Recorder
+from bandfall.descent.rest import HORIZON, Rest, first_end
 from bandfall.descent.stopping import STALL_SPEED, Patience, Status, Stopping
 from bandfall.operators import KernelOperator
 from bandfall.parameters import check_number
@@ -122,7 +122,7 @@ class Flow:
         weights: np.ndarray,
         time: float,
         stopping: Stopping,
-    ) -> Hold:
+    ) -> Rest:
         """All that `run` would do from now on at this bandwidth, its floor; see `Euler.hold`.
 
         After a time t the residual is U e^{−tλ} Uᵀr.
@@ -137,7 +137,7 @@ class Flow:
             time=stopping.max_time - time,
             stalled=stalled,
         )
-        return Hold(flow_filter(eigenvalues, duration), duration, status)
+        return Rest(flow_filter(eigenvalues, duration), duration, status)
 
     def within(self, stage: Stage) -> Flow:
         """The flow of a stage has no step of its own."""

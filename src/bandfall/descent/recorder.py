@@ -16,7 +16,7 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Progress:
+class Snapshot:
     """How far a run is, as a watcher sees it after every stage.
 
     Attributes
@@ -36,7 +36,7 @@ class Progress:
 
 
 # Called after every stage; True ends training.
-Watcher = Callable[[Progress], bool]
+Watcher = Callable[[Snapshot], bool]
 
 
 class Recorder:
@@ -47,7 +47,7 @@ class Recorder:
     Parameters
     ----------
     operator : KernelOperator
-    watcher : callable (Progress) -> bool, optional
+    watcher : callable (Snapshot) -> bool, optional
     assemble : callable (Recorder) -> Path, optional
         Makes a Path of what is recorded, for the watcher.
     """
@@ -101,7 +101,7 @@ class Recorder:
             return False
         self._n_reported = self._n_started
         assemble = self._assemble
-        progress = Progress(
+        progress = Snapshot(
             front.time,
             front.bandwidth,
             front.r2,

@@ -8,7 +8,7 @@ import warnings
 from bandfall.backends import Backend
 from bandfall.descent import Path
 from bandfall.descent.fit import Solver
-from bandfall.descent.recorder import Progress, Watcher
+from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import TrainingData
 from bandfall.estimators._warm_start import differences
 from bandfall.kernels import Kernel
@@ -69,7 +69,7 @@ class Checkpoint:
     def before(self, watcher: Watcher | None) -> Watcher:
         """A watcher that saves, and then asks another one whether to stop."""
 
-        def watch(progress: Progress) -> bool:
+        def watch(progress: Snapshot) -> bool:
             self.save(progress.path())
             return watcher is not None and watcher(progress)
 

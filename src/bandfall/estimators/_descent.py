@@ -23,7 +23,7 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
-from bandfall.descent.recorder import Progress, Watcher
+from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
 from bandfall.estimators._checkpoint import Checkpoint
@@ -353,7 +353,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 def _ended_by(interrupt: Interrupt, watcher: Watcher | None) -> Watcher:
     """A watcher that also ends training after Ctrl-C."""
 
-    def watch(progress: Progress) -> bool:
+    def watch(progress: Snapshot) -> bool:
         asked = watcher is not None and watcher(progress)
         return asked or interrupt.pressed
 

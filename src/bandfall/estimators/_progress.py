@@ -20,7 +20,7 @@ _LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warnin
 _SILENCE = 3.0  # seconds without a message before one says how far the fit is
 
 
-class Progress:
+class FitProgress:
     """Reports a search to callbacks, and prints lines to standard error.
 
     Parameters
@@ -52,7 +52,7 @@ class Progress:
         self._lock = threading.RLock()  # encodings are searched side by side
         self._ended = threading.Event()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> FitProgress:
         if self._verbose:
             threading.Thread(target=self._break_silence, daemon=True).start()
         return self

@@ -20,14 +20,14 @@ from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_c
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._groups import warn_of_copies
 from bandfall.estimators._html import members_table
-from bandfall.estimators._progress import Progress
+from bandfall.estimators._progress import FitProgress
 from bandfall.estimators._tables import TrainingTable, new_table, training_table
 from bandfall.estimators._views import ENCODINGS, affordable_rows, encoded_views
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel
 from bandfall.novelty import novelty_scale
-from bandfall.operators.rows import blas_threads_for
+from bandfall.operators.threads import blas_threads_for
 from bandfall.selection.candidates import Budget, trial_table
 from bandfall.selection.deadline import AFTERWARDS, Deadline
 from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
@@ -123,7 +123,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
         reports = Reports(self, X, y)
-        progress = Progress(reports, self.verbose, self.target_kind, deadline)
+        progress = FitProgress(reports, self.verbose, self.target_kind, deadline)
         weight = getattr(self, "class_weight", None)
         given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
         self._dtype = given.dtype
@@ -142,7 +142,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         given: TrainingTable,
         kernels: tuple[Kernel, ...] | None,
         deadline: Deadline,
-        progress: Progress,
+        progress: FitProgress,
     ) -> None:
         """Search if there are enough groups of rows, and fit what was chosen to all rows."""
         target, rows, encoders = self._encoded_rows(given, deadline)

@@ -10,7 +10,7 @@ import numpy as np
 from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall.operators.leaves import Leaves
-from bandfall.operators.rows import for_each, n_threads, scratch
+from bandfall.operators.threads import for_each, n_threads, scratch
 from bandfall.operators.tiles import LEAF_SIZE, Tiles
 
 

@@ -14,7 +14,7 @@ from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, evaluate_with
-from bandfall.operators.rows import (
+from bandfall.operators.threads import (
     CACHE_ENTRIES,
     for_each_block,
     n_threads,

@@ -12,7 +12,7 @@ from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, evaluate_with
-from bandfall.operators.rows import for_each_block
+from bandfall.operators.threads import for_each_block
 
 # Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
 # is small, calling it takes longer than reading.

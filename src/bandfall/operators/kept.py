@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.operators.inner import Loops
-from bandfall.operators.rows import CACHE_ENTRIES, for_each_block
+from bandfall.operators.threads import CACHE_ENTRIES, for_each_block
 
 Array = Any  # NumPy array or torch tensor
 

@@ -11,7 +11,7 @@ from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, evaluate_with
-from bandfall.operators.rows import FEW_ROWS, for_each
+from bandfall.operators.threads import FEW_ROWS, for_each
 
 _STRIP = 256  # rows
 # Multiplications in one call: BLAS has a way of its own for so few, twice as fast for a narrow

@@ -16,7 +16,7 @@ from bandfall.operators.inner import (
     even_features,
     fill_tile,
 )
-from bandfall.operators.rows import scratch
+from bandfall.operators.threads import scratch
 
 _FUSED_OUTPUTS = 8  # beyond, a stored tile is multiplied faster
 LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache

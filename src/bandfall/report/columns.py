@@ -18,7 +18,7 @@ MISSING = "–"
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
-class Rows(NamedTuple):
+class LabelledRows(NamedTuple):
     """Features (n, d), as a table or an array of numbers, and target (n,)."""
 
     X: Any
@@ -29,7 +29,7 @@ class Rows(NamedTuple):
         """Reports count all rows alike."""
         return
 
-    def as_table(self, schema: Schema | None = None) -> Rows:
+    def as_table(self, schema: Schema | None = None) -> LabelledRows:
         """The same in a DataFrame; text that `schema` reads as numbers or times, as such."""
         if isinstance(self.X, Table):
             X = _frame([_series(column) for column in self.X.columns], self.X.names)
@@ -41,13 +41,13 @@ class Rows(NamedTuple):
             for j, reading in enumerate(schema.readings):
                 if reading.style and not reading.dropped:
                     X.isetitem(j, _series(columns[j]))
-        return Rows(X, self.y)
+        return LabelledRows(X, self.y)
 
-    def take(self, rows: np.ndarray) -> Rows:
+    def take(self, rows: np.ndarray) -> LabelledRows:
         """Some of the rows."""
-        return Rows(self.X.iloc[rows].reset_index(drop=True), self.y[rows])
+        return LabelledRows(self.X.iloc[rows].reset_index(drop=True), self.y[rows])
 
-    def sample(self, n: int, seed: int) -> Rows:
+    def sample(self, n: int, seed: int) -> LabelledRows:
         """At most `n` rows, chosen at random."""
         if len(self.y) <= n:
             return self

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bandfall.report.columns import (
+    LabelledRows,
     Points,
-    Rows,
     moved_along,
     places,
     points_along,
@@ -72,7 +72,7 @@ class Slice(NamedTuple):
     rug: np.ndarray
 
 
-class Intervals(NamedTuple):
+class Coverage(NamedTuple):
     """How sure the model is of test rows.
 
     `coverages` and `shares` (c,) are what was promised and found; `lower` and `upper` (m,) the
@@ -98,7 +98,7 @@ class Findings:
     features : list of str
     unused : dict of str to str
         Features that the model does not use, and why.
-    train, scored : Rows
+    train, scored : LabelledRows
         Targets are numbers, or positions among the classes (−1 for one that the model does not
         know). The scored rows are test rows; without them, training rows that the search held
         out; without these too, all training rows.
@@ -125,8 +125,8 @@ class Findings:
     model: Model
     features: list[str]
     unused: dict[str, str]
-    train: Rows
-    scored: Rows
+    train: LabelledRows
+    scored: LabelledRows
     outputs: np.ndarray
     row_numbers: np.ndarray
     tested: bool
@@ -136,7 +136,7 @@ class Findings:
     stages: Stages | None = None
     film: Film | None = None
     slices: list[Slice] = field(default_factory=list)
-    intervals: Intervals | None = None
+    intervals: Coverage | None = None
 
     @property
     def target(self) -> Target:
@@ -159,7 +159,7 @@ class Findings:
         return "held-out rows" if self.held_out else "training rows"
 
     @property
-    def probed(self) -> Rows:
+    def probed(self) -> LabelledRows:
         """Rows for shuffles and stages: test rows or, without any, training rows."""
         return self.scored if self.tested else self.train
 
@@ -191,16 +191,21 @@ class Findings:
 
 
 def study(
-    estimator: Any, train: Rows, test: Rows | None, features: list[str], *, seed: int = 0
+    estimator: Any,
+    train: LabelledRows,
+    test: LabelledRows | None,
+    features: list[str],
+    *,
+    seed: int = 0,
 ) -> Findings:
     """Look at a fitted model from all sides.
 
     Parameters
     ----------
     estimator : fitted estimator or pipeline with one target
-    train : Rows
+    train : LabelledRows
         The rows it was trained on, with numbers or labels as targets.
-    test : Rows or None
+    test : LabelledRows or None
         Rows it has not seen. Without them, it is scored on the training rows that its search
         held out, if it has such.
     features : list of str
@@ -248,12 +253,12 @@ def study(
     return found
 
 
-def _read(model: Model, rows: Rows) -> Rows:
+def _read(model: Model, rows: LabelledRows) -> LabelledRows:
     X, y = rows.as_table(model.schema)
-    return Rows(X, model.target.read(y))
+    return LabelledRows(X, model.target.read(y))
 
 
-def _evidence(model: Model, train: Rows) -> tuple[Rows, np.ndarray, np.ndarray]:
+def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarray, np.ndarray]:
     """Held-out rows of the search, their outputs and numbers; of all rows where there are none."""
     rows, outputs = model.story.held_out_rows, model.story.held_out_answers
     if not len(rows) or outputs is None:
@@ -287,7 +292,7 @@ def _unused(model: Model, features: list[str]) -> dict[str, str]:
     }
 
 
-def _intervals(model: Model, rows: Rows) -> Intervals | None:
+def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
     """Intervals of test rows, and the share of them that they contain, for many coverages."""
     found = model.story.intervals
     if found is None:
@@ -295,7 +300,7 @@ def _intervals(model: Model, rows: Rows) -> Intervals | None:
     ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
     lower, upper, y = ends[:, 0], ends[:, 1], rows.y[:, None]
     inside = (lower <= y) & (y <= upper)
-    return Intervals(
+    return Coverage(
         COVERAGES,
         inside[:, :-1].mean(axis=0),
         lower[:, -1],
@@ -305,7 +310,7 @@ def _intervals(model: Model, rows: Rows) -> Intervals | None:
     )
 
 
-def _importances(model: Model, rows: Rows, seed: int) -> np.ndarray:
+def _importances(model: Model, rows: LabelledRows, seed: int) -> np.ndarray:
     """Rise of the loss when one feature is shuffled: mean and standard deviation over repeats."""
     light, n_entries = model.light()
     n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
@@ -322,7 +327,7 @@ def _importances(model: Model, rows: Rows, seed: int) -> np.ndarray:
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
-def _stages(model: Model, train: Rows, test: Rows | None) -> Stages | None:
+def _stages(model: Model, train: LabelledRows, test: LabelledRows | None) -> Stages | None:
     """The path's own log, and what its stages were worth on test rows.
 
     A model of several paths may have more stages than the path it shows; they keep step.
@@ -347,17 +352,17 @@ def _stages(model: Model, train: Rows, test: Rows | None) -> Stages | None:
     )
 
 
-def _from_start(model: Model, rows: Rows) -> np.ndarray:
+def _from_start(model: Model, rows: LabelledRows) -> np.ndarray:
     """Outputs before training and after every stage, (n_stages + 1, m, k)."""
     staged = model.staged(rows.X)
     return np.concatenate([np.broadcast_to(model.start, (1, *staged.shape[1:])), staged])
 
 
-def _film(model: Model, stages: Stages, train: Rows, test: Rows | None) -> Film:
+def _film(model: Model, stages: Stages, train: LabelledRows, test: LabelledRows | None) -> Film:
     loss = model.target.loss
     moments = model.moments(1.0 - stages.train_loss[1:] / (stages.train_loss[0] or 1.0))
 
-    def losses(part: Rows) -> np.ndarray:
+    def losses(part: LabelledRows) -> np.ndarray:
         return np.array([loss(part.y, outputs) for outputs in model.film(part.X, moments)])
 
     bandwidths = [
@@ -368,7 +373,9 @@ def _film(model: Model, stages: Stages, train: Rows, test: Rows | None) -> Film:
     return Film(losses(train), scored_loss, np.array(bandwidths), moments)
 
 
-def _slice(model: Model, train: Rows, j: int, feature: str, film: Film | None, seed: int) -> Slice:
+def _slice(
+    model: Model, train: LabelledRows, j: int, feature: str, film: Film | None, seed: int
+) -> Slice:
     """Outputs along feature j through the most typical training row, and through some others."""
     column = train.X.iloc[:, j]
     points = points_along(column)

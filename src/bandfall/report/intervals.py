@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from bandfall.drawing import Axis, Chart, number
-from bandfall.report.findings import LEVEL, Findings, Intervals
+from bandfall.report.findings import LEVEL, Coverage, Findings
 from bandfall.report.layout import diagonal, figure, grid, section
 
 MAX_BARS = 150  # rows whose intervals are drawn
@@ -38,7 +38,7 @@ def interval_section(findings: Findings, target: str) -> str:
     return section("intervals", "How sure it is", text, grid(body))
 
 
-def _coverage(findings: Findings, found: Intervals) -> str:
+def _coverage(findings: Findings, found: Coverage) -> str:
     chart = diagonal("promised coverage", "share of rows inside")
     # What chance allows with this number of rows: those held out by the search, those scored.
     chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, found.n_rows)
@@ -58,7 +58,7 @@ def _coverage(findings: Findings, found: Intervals) -> str:
     )
 
 
-def _rows(findings: Findings, found: Intervals, target: str) -> str:
+def _rows(findings: Findings, found: Coverage, target: str) -> str:
     """Intervals of some held-out rows, in the order of their predictions."""
     finite = np.flatnonzero(np.isfinite(found.lower) & np.isfinite(found.upper))
     if not len(finite):

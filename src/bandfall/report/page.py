@@ -15,7 +15,7 @@ from sklearn.base import is_classifier
 from bandfall.encoding import Table
 from bandfall.estimators.reading import last_step, training_rows_of
 from bandfall.persistence.atomic import write_atomically
-from bandfall.report.columns import Rows
+from bandfall.report.columns import LabelledRows
 from bandfall.report.errors import error_sections
 from bandfall.report.features import data_section, importance_section, slice_section
 from bandfall.report.findings import Findings, study
@@ -182,12 +182,12 @@ def report_on(
     return report
 
 
-def _width(rows: Rows) -> int:
+def _width(rows: LabelledRows) -> int:
     """Number of features."""
     return rows.X.width if isinstance(rows.X, Table) else rows.X.shape[1]
 
 
-def _rows(X: Any, y: Any, classes: bool) -> Rows:
+def _rows(X: Any, y: Any, classes: bool) -> LabelledRows:
     if hasattr(X, "to_pandas"):  # polars and its like
         X = X.to_pandas()
     if not isinstance(X, pd.DataFrame | Table):
@@ -200,4 +200,4 @@ def _rows(X: Any, y: Any, classes: bool) -> Rows:
             f"a report is about one target, one value a row; got y of shape {target.shape} for "
             f"{len(X)} rows"
         )
-    return Rows(X, target)
+    return LabelledRows(X, target)

@@ -70,7 +70,7 @@ def with_better_loss(
     found = [one for one in results if one is not None]
     if len(found) < len(trials):
         return tuned
-    evidence = _Evidence(rows, parts, judge, dict(found))
+    evidence = _HeldOutRows(rows, parts, judge, dict(found))
     better = evidence.tuned(tuned, list(evidence.predictions))
     before = evidence.loss(tuned.predictions[: len(better.held_out)], LogLoss(prior))
     if evidence.loss(better.predictions, judge) < (1.0 - _WORTH) * before:
@@ -79,7 +79,7 @@ def with_better_loss(
 
 
 @dataclass(frozen=True)
-class _Evidence:
+class _HeldOutRows:
     """Held-out rows of some parts, and what trials with the log-loss predict for them."""
 
     rows: Rows

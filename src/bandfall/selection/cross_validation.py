@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 
 from bandfall.closed_form import Spectrum, flow_filter, ridge_filter
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.rows import decomposition_threads_for
+from bandfall.operators.threads import decomposition_threads_for
 from bandfall.selection.folds import Split, are_complements
 
 # Entries of the temporaries (penalties × held-out rows × rows) of the closed form.

@@ -23,7 +23,7 @@ from scipy import linalg, optimize
 
 from bandfall.closed_form import Spectrum, ridge_filter
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.rows import decomposition_threads_for
+from bandfall.operators.threads import decomposition_threads_for
 from bandfall.selection.cross_validation import distance_powers
 
 _DIFFERENCE = 1e-5  # of log σ, for profiles given without a derivative

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import joblib
 
-from bandfall.operators.rows import FEW_ROWS, blas_threads_for, n_threads
+from bandfall.operators.threads import FEW_ROWS, blas_threads_for, n_threads
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bandfall.backends import HOST
-from bandfall.backends.held import own_backend
+from bandfall.backends.workers import own_backend
 from bandfall.descent import Path
 from bandfall.metric import scaled
 from bandfall.selection.candidates import Trial

@@ -18,7 +18,7 @@ from bandfall.selection.logistic import in_its_loss, log_loss_target
 from bandfall.selection.pace import PathSeconds
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.paths import fit_member_path, needs_digits, stop_of
-from bandfall.selection.trainers import HeldParts, Roots
+from bandfall.selection.trainers import Roots, WorkerParts
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS
 
@@ -186,7 +186,7 @@ def _fitted_elsewhere(
     """
     if len(part) > min(_DIVIDED_ROWS, rows.leaf_rows):
         return {}
-    helpers = rows.backend.helpers(HeldMembers(rows, [part], PowerLoss(), rows.backend.budget))
+    helpers = rows.backend.helpers(WorkerMembers(rows, [part], PowerLoss(), rows.backend.budget))
     if helpers is None:
         return {}
     trials = [
@@ -201,7 +201,7 @@ def _fitted_elsewhere(
         helpers.close()
 
 
-class HeldMembers(HeldParts):
+class WorkerMembers(WorkerParts):
     """What a worker holds to fit members: one part, of all rows to train on."""
 
     def member(self, trial: Trial, roots: Roots, _: None) -> Fitted:

@@ -11,7 +11,7 @@ import numpy as np
 
 from bandfall.backends import HOST
 from bandfall.backends.base import Helpers
-from bandfall.backends.held import own_backend
+from bandfall.backends.workers import own_backend
 from bandfall.selection.candidates import Judge, MetricKey, Request
 from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.ladder import Ladder
@@ -74,7 +74,7 @@ class RemoteTrainer:
     Parameters
     ----------
     helpers : Helpers
-        With a `HeldParts` of the same parts.
+        With a `WorkerParts` of the same parts.
     parts : sequence of Part
     """
 
@@ -106,7 +106,7 @@ def trainer_for(
     rows: Rows, parts: Sequence[Part], judge: Judge, ended: Callable[[], bool] = lambda: False
 ) -> Iterator[Trainer]:
     """Workers where the backend of the rows has any, else this process."""
-    helpers = rows.backend.helpers(HeldParts(rows, parts, judge, rows.backend.budget))
+    helpers = rows.backend.helpers(WorkerParts(rows, parts, judge, rows.backend.budget))
     if helpers is None:
         yield LocalTrainer(parts, judge, ended)
         return
@@ -116,7 +116,7 @@ def trainer_for(
         helpers.close()
 
 
-class HeldParts:
+class WorkerParts:
     """What a worker holds of a search.
 
     Parameters

@@ -20,7 +20,7 @@ from bandfall.geometry import Prepared
 from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
-from bandfall.operators.rows import scratch
+from bandfall.operators.threads import scratch
 
 __all__ = [
     "CompiledLoops",

@@ -12,11 +12,11 @@ from bandfall.backends.base import Backend, Sum
 from bandfall.backends.device import has_driver
 from bandfall.kernels import Kernel
 from bandfall.operators.leaves import Leaves
-from bandfall.operators.rows import blas_threads_for, scratch
+from bandfall.operators.threads import blas_threads_for, scratch
 from bandfall.operators.tiles import Tiles
 
 
-class HeldRows:
+class WorkerRows:
     """The rows of one fit: products with K(σ) for some of their leaves.
 
     What comes out depends on the rows and the leaf alone, to the bit: not on the worker (of one
@@ -65,9 +65,9 @@ class HeldRows:
         return self._engine.product(bandwidth, range(first, last), vector)
 
 
-def _engine(held: HeldRows) -> Any:
+def _engine(held: WorkerRows) -> Any:
     if _has_gpu():
-        from bandfall.backends.held_on_gpu import DeviceProducts
+        from bandfall.backends.worker_gpu import DeviceProducts
 
         try:
             return DeviceProducts(held)
@@ -93,7 +93,7 @@ class _TileProducts:
     waits for any more, computes again without them.
     """
 
-    def __init__(self, held: HeldRows):
+    def __init__(self, held: WorkerRows):
         rows = np.asarray(held.X, dtype=np.float64)
         rows = rows - rows.mean(axis=0)
         self._leaves = held.leaves
@@ -108,7 +108,7 @@ class _TileProducts:
     def product(
         self, bandwidth: float, leaves: range, vector: np.ndarray
     ) -> tuple[np.ndarray, int]:
-        """See `HeldRows.product`."""
+        """See `WorkerRows.product`."""
         with self._lock:
             if bandwidth != self._bandwidth:
                 self._kept, self._n_used, self._bandwidth = {}, 0, bandwidth
@@ -175,7 +175,7 @@ def own_backend(budget: int, n_rows: int) -> Backend:
     return resolve_backend("auto" if _has_gpu() else None, budget, n_rows)
 
 
-class HeldSum:
+class WorkerSum:
     """A fitted model: sums and gradients at new rows.
 
     Parameters

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 
 from bandfall.backends.fused import FusedCross, fused_available
-from bandfall.backends.held import HeldRows
 from bandfall.backends.torch_operator import sums, upload
+from bandfall.backends.workers import WorkerRows
 
 _FUSED_ROWS = 8192  # beyond, a fused product is the quicker, even if it is to be compiled first
 
@@ -18,7 +18,7 @@ class DeviceProducts:
 
     Parameters
     ----------
-    held : HeldRows
+    held : WorkerRows
     device : str
         What torch calls it.
 
@@ -28,7 +28,7 @@ class DeviceProducts:
         If the kernel cannot be evaluated there.
     """
 
-    def __init__(self, held: HeldRows, device: str = "cuda"):
+    def __init__(self, held: WorkerRows, device: str = "cuda"):
         rows = held.X[held.leaves.order]
         if rows.dtype != held.dtype:  # what is to be rounded is centred first
             rows = rows - rows.mean(axis=0)
@@ -41,7 +41,7 @@ class DeviceProducts:
     def product(
         self, bandwidth: float, leaves: range, vector: np.ndarray
     ) -> tuple[np.ndarray, int]:
-        """See `HeldRows.product`."""
+        """See `WorkerRows.product`."""
         slices = self._held.leaves.slices
         rows = slice(slices[leaves.start].start, slices[leaves.stop - 1].stop)
         with self._lock:  # one device, one call at a time

@@ -18,7 +18,7 @@ HORIZON = 1e12
 
 
 @dataclass(frozen=True)
-class Hold:
+class Rest:
     """What training at one constant bandwidth adds: coefficients U g(λ) Uᵀr.
 
     Attributes

@@ -132,8 +132,8 @@ class TestNumbersWithWords:
         ages = [str(20 + i % 30) for i in range(N - 1)]
         (message,) = self.warning([*ages, "4o"])
         assert message == (
-            "columns are taken as categories: column 'c' (numbers but for '4o'; correct or "
-            "empty these)"
+            "columns are taken as categories: column 'c' (numbers except for '4o'; correct "
+            "these cells or leave them empty)"
         )
         assert self.warning(pd.Categorical([*ages, "4o"])) == []
 
@@ -159,7 +159,7 @@ class TestNumbersWithWords:
     def test_texts_stay_what_they_are(self):
         assert self.warning([f"level {i % 9}" for i in range(N)]) == []
         (message,) = self.warning([f"id-{i}" for i in range(N)])
-        assert "as those of an id" in message
+        assert "as in an id" in message
 
 
 class TestRowsWithText:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 from bandfall.version import __version__
 
-# As pip knows them; those that only some commands need come last.
+# Names on package indexes; packages that only some commands need come last.
 PACKAGES = (
     "numpy",
     "scipy",

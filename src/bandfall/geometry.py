@@ -1,4 +1,4 @@
-"""Distances between rows: the only place where a norm stands.
+"""Distances between rows: the only module that computes norms.
 
 A geometry offers what kernels need of a norm: distances raised to a power, the derivative of a
 distance (`pull`), a bound between boxes, and the diameter of a set of rows. The same code serves

@@ -1,4 +1,4 @@
-"""Ctrl-C during a fit: the first press finishes with what there is, the second one stops."""
+"""Ctrl-C during a fit: the first press ends it with the best model so far, the second stops it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import suppress
 from types import FrameType
 
 MESSAGE = "finishing with the best model so far; press Ctrl-C again to stop without a model"
-SOON = 3.0  # seconds: a press this soon after another one means it, even if a new fit has begun
+SOON = 3.0  # seconds: a press this soon after another one stops, even if a new fit has begun
 
 _last_press = -SOON
 

@@ -51,7 +51,7 @@ class Kernel:
         use `work`, an array like q.
     slope : callable (q, xp) -> array, or None
         k′(u) u^(1−p) as a function of q, with the p of the geometry (k′(u)/u if Euclidean): what
-        the gradient of a kernel sum needs. At u = 0 it is the limit or, where there is none
+        the gradient of a kernel sum needs. At u = 0 it is the limit or, if there is no limit
         (Laplace), 0: the centre of the subdifferential. It may overwrite q, like `profile`. None
         for a user's profile given without a derivative.
     max_derivative : float

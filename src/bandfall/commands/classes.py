@@ -13,8 +13,8 @@ from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
 
-# A column of text with more levels than these, or with numbers among them, is one of numbers with
-# a slip of the pen.
+# A text column with more levels than these, or with numbers among its levels, is taken for numbers
+# with typing errors.
 _MOST_CLASSES = 20
 _ROWS_A_CLASS = 10
 _FEW_VALUES = 5
@@ -38,7 +38,7 @@ TaskOption = Annotated[
 
 
 def are_classes(task: Task, targets: list[pd.Series]) -> bool:
-    """Whether a table is trained on classes; what auto decided is told."""
+    """Whether a table is trained on classes; notes what ``--task auto`` decided."""
     if task is Task.REGRESSION:
         return False
     if len(targets) > 1:
@@ -78,7 +78,7 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
 
 
 def target_labels(column: pd.Series) -> np.ndarray:
-    """Classes as text, None where there is none; numbers without needless decimals."""
+    """Classes as text, None for missing values; whole numbers without decimals."""
     if kind_of(column) == "number":
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
         labels = [None if np.isnan(value) else f"{value:.15g}" for value in values]
@@ -91,7 +91,7 @@ def target_labels(column: pd.Series) -> np.ndarray:
 
 
 def accuracy_words(test: dict[str, float], n_rows: int) -> str:
-    """Scores of classes on so many rows, in one line.
+    """Scores of a classifier on `n_rows` rows, in one line.
 
     Examples
     --------

@@ -25,7 +25,7 @@ def target_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 
 def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarray:
-    """All features as float64, missing ones as NaN, for models that know nothing else."""
+    """All features as float64, missing values as NaN, for models that take only numbers."""
     numbers = np.empty(table.shape)
     for j, column in enumerate(table.columns):
         # "{}" is where the name of the column goes.

@@ -39,7 +39,7 @@ _EXACT_NUMBERS: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision"
 
 @dataclass(frozen=True)
 class Style:
-    """How a CSV file is written; None for what is to be guessed, or does not apply.
+    """Format of a CSV file; None for a setting to guess, or one that does not apply.
 
     `remarks` says what a reader should know about how the file was read.
     """
@@ -54,7 +54,7 @@ class Style:
         return replace(self, remarks="; ".join(filter(None, (self.remarks, remark))))
 
     def unusual(self, given: Style) -> str:
-        """In words, what was guessed and is not as in most files."""
+        """The guessed settings that are unusual, in words."""
         parts = []
         if given.separator is None and self.separator != ",":
             parts.append(f"separator {_NAMES.get(str(self.separator), repr(self.separator))}")
@@ -112,7 +112,7 @@ def _checked(style: Style) -> Style:
 
 
 def _encodings(stream: BinaryIO) -> list[str]:
-    """What to try, in this order: Windows' western encoding is all but always the other one."""
+    """Encodings to try, in this order: files that are not UTF-8 are nearly always cp1252."""
     stream.seek(0)
     mark = _MARKS.get(stream.read(2))
     return [mark] if mark else ["utf-8", "cp1252"]
@@ -165,7 +165,7 @@ def _as_text(stream: BinaryIO, style: Style) -> io.TextIOWrapper:
 
 
 class _Kept(io.RawIOBase):
-    """A stream that outlives those who read it."""
+    """A stream that stays open when its readers are closed."""
 
     def __init__(self, stream: BinaryIO):
         self._stream = stream
@@ -209,9 +209,9 @@ def _rows(sample: str, separator: str) -> list[list[str]]:
 
 
 def _separator(sample: str) -> str:
-    """The one that cuts most lines into the same number of fields, and into more than one.
+    """The separator that splits most lines into the same number of fields, more than one.
 
-    Where two do, the one that leaves more numbers whole, then the one that cuts more often.
+    Ties go to the separator that leaves more numbers whole, then to the one that splits more often.
     """
     best, best_worth = SEPARATORS[0], (0.0, 0.0, 0)
     for separator in SEPARATORS:
@@ -228,7 +228,7 @@ def _separator(sample: str) -> str:
 
 
 def _has_decimal_commas(fields: list[str], separator: str) -> bool:
-    """Whether numbers have decimal commas: some cannot be read otherwise, and none with a point.
+    """Whether numbers have decimal commas: some need them, and none has a decimal point.
 
     Between semicolons 1,234 is a little more than one; elsewhere it may be a thousand.
     """
@@ -287,7 +287,7 @@ def _pieces(
 
 
 def _torn(pieces: list[pd.DataFrame]) -> set[str]:
-    """Columns that are numbers in one piece and text in another: their text is lost."""
+    """Columns read as numbers in one piece and as text in another, which loses their text."""
     torn = set()
     for column in pieces[0].columns:
         kinds = {_is_text(piece[column]) for piece in pieces if piece[column].notna().any()}
@@ -304,7 +304,7 @@ def _is_text(column: pd.Series) -> bool:
 
 
 def settled(column: pd.Series, decimal: str | None = ".") -> pd.Series:
-    """Text that is numbers but for the words for "not available" becomes numbers."""
+    """Convert text to numbers if all other fields are words for "not available"."""
     if pd.api.types.is_numeric_dtype(column.dtype):
         return column
     if not _is_text(column):
@@ -319,7 +319,7 @@ def settled(column: pd.Series, decimal: str | None = ".") -> pd.Series:
 
 
 def _reason(error: Exception) -> str:
-    """pandas' complaint in words that fit in one line."""
+    """pandas' error message in one line."""
     text = str(error).splitlines()[0]
     if text.startswith("Error tokenizing data. C error: "):
         text = text.removeprefix("Error tokenizing data. C error: ")

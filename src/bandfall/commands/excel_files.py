@@ -13,7 +13,7 @@ from bandfall.commands.terminal import InputError
 
 _WORKBOOK = "xl/workbook.xml"
 _MAX_BYTES = 1 << 31  # unpacked
-# What a damaged archive or workbook raises on its way through three libraries.
+# Errors that damaged archives and workbooks raise in three libraries.
 _DAMAGED = (
     SyntaxError,
     zipfile.BadZipFile,
@@ -38,7 +38,7 @@ def is_excel(stream: BinaryIO) -> bool:
 
 
 def read_excel(stream: BinaryIO, name: str, max_cells: int) -> tuple[pd.DataFrame, str]:
-    """The first sheet, without empty rows, and what there is to say about it."""
+    """The first sheet, without empty rows, and a remark about it."""
     try:
         from openpyxl import load_workbook
     except ImportError:

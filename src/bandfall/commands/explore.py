@@ -145,7 +145,7 @@ def _write(page: str, out: Path, show: bool, json: bool) -> None:
 def _explorer_page(
     stored: ModelFile, data: str | None, style: Style, seed: int, *, live: bool
 ) -> tuple[str, WhatIf]:
-    """The page about a model, and what answers its what-ifs."""
+    """The page about a model, and the `WhatIf` that answers its requests."""
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
         test_rows = LabelledRows(*_rows_of(data, stored, style))
@@ -163,7 +163,7 @@ def _explorer_page(
 
 
 def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarray]:
-    """Features and target of a table, by the names that the model knows."""
+    """Features and target of a table, under the column names of the model."""
     kinds = strings_of(stored.notes.get("kinds"))
     text = [name for name, kind in kinds.items() if kind == "text"]
     table, _ = read_file(data, style, text=text, missing=missing_words(stored.notes))

@@ -130,7 +130,7 @@ def fit(
 
 
 def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> None:
-    """Refuse to overwrite what a run that was cut off has left, unless it is to go on."""
+    """Refuse to overwrite the checkpoint of an interrupted run unless --resume is given."""
     if file is None:
         if resume:
             raise InputError("--resume needs --checkpoint, the file to continue from")

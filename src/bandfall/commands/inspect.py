@@ -21,14 +21,14 @@ MAX_IMPORTANCES = 12
 
 
 def inspect(model: ModelArgument, json: JsonOption = False) -> None:
-    """Say what a model file holds: estimator, path, features, score, size and versions."""
+    """Show what a model file contains: estimator, path, features, score, size and versions."""
     with one_line_errors():
         summary = describe(model)
         print_json(summary) if json else _show(summary)
 
 
 def describe(file: str) -> dict[str, Any]:
-    """Everything `inspect` says, as JSON values."""
+    """Everything that `inspect` shows, as JSON values."""
     stored, document = read_model_file(file), read_model_document(file)
     estimator, notes = stored.estimator, stored.notes
     last, story = last_step(estimator), story_of(estimator)
@@ -93,7 +93,7 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
 
 
 def _members(story: Story) -> list[dict[str, Any]]:
-    """What a model that tunes itself averages, as JSON values."""
+    """Members of a self-tuning model, as JSON values."""
     return [
         {**one.candidate.summary(), "max_r2": one.max_r2, "weight": one.weight}
         for one in story.members

@@ -29,20 +29,20 @@ NoveltyOption = Annotated[
         help="Add how far each row is from the training rows; above 1 is farther than usual.",
     ),
 ]
-MANY_NOVEL = 0.1  # of the rows: worth a word
+MANY_NOVEL = 0.1  # of the rows: worth a note
 
 
 def check_novelty(novelty: bool, estimator: Any) -> None:
-    """Refuse models that cannot tell."""
+    """Raise InputError if the model cannot measure novelty."""
     if novelty and not hasattr(last_step(estimator), "novelty"):
         name = type(last_step(estimator)).__name__
         raise InputError(f"--novelty: {name} cannot measure it; train with --model auto")
 
 
 def novelty_column(estimator: Any, rows: Any, name: str) -> pd.DataFrame:
-    """The column; a note where many rows are far from all that was seen."""
+    """The column; prints a note if many rows are far from the training rows."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # told with the predictions already
+        warnings.simplefilter("ignore")  # noted with the predictions
         novelty = np.asarray(last_step(estimator).novelty(rows))
     share = float(np.mean(novelty > 1))
     if share > MANY_NOVEL:
@@ -51,7 +51,7 @@ def novelty_column(estimator: Any, rows: Any, name: str) -> pd.DataFrame:
 
 
 def check_interval(interval: float | None, estimator: Any) -> None:
-    """Refuse a share that is none, and models that cannot tell."""
+    """Raise InputError if the share is invalid or the model has no intervals."""
     if interval is None:
         return
     if not 0 < interval < 1:
@@ -68,7 +68,10 @@ def interval_columns(estimator: Any, rows: Any, interval: float, names: list[str
         ends = np.asarray(last_step(estimator).predict_interval(rows, interval))
     if any("too few" in str(warning.message) for warning in caught):
         n_rows = last_step(estimator).interval_["n_rows"]
-        note(f"{n_rows:,} held-out rows are too few for --interval {interval}: it is infinite")
+        note(
+            f"{n_rows:,} held-out rows are too few for --interval {interval}: "
+            "the intervals are infinite"
+        )
     ends = ends.reshape(len(ends), -1, 2)
     columns = {}
     for j, name in enumerate(names):

@@ -36,7 +36,7 @@ def pack_rows(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
 
 
 def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
-    """What `pack_rows` was given, under the names of the features; InputError on anything else."""
+    """The arguments of `pack_rows`, under the names of the features; InputError if unreadable."""
     try:
         X, y = kept["X"], _targets(kept["y"])
         if isinstance(X, np.ndarray):

@@ -28,7 +28,7 @@ PAGE_MARK = '<meta name="generator" content="bandfall'
 def check_out(
     file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...] = ()
 ) -> None:
-    """Refuse what cannot be written, an input, or a file that this command did not write.
+    """Refuse paths that cannot be written, inputs, and files that this command did not write.
 
     Called before the work starts; leaves nothing behind.
     """
@@ -47,7 +47,7 @@ def check_out(
 
 
 def write_page(file: Path, text: str) -> None:
-    """Write text, whole or not at all; a disk that is full is no mistake of the user."""
+    """Write text, whole or not at all; a full disk is not a usage error."""
     try:
         write_atomically(file, text.encode())
     except OSError as error:
@@ -55,7 +55,7 @@ def write_page(file: Path, text: str) -> None:
 
 
 def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
-    """Write a model that took long to make: where `file` cannot be written, elsewhere."""
+    """Write a model that took long to train; if `file` cannot be written, write it elsewhere."""
     try:
         write(file)
         return
@@ -66,7 +66,7 @@ def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
         with suppress(OSError):
             write(spare)
             fail(f"{reason}; the model was written to {spare} instead", FAILURE)
-    fail(f"{reason}; the model is lost, for no other directory could be written", FAILURE)
+    fail(f"{reason}; the model is lost: no other directory could be written", FAILURE)
 
 
 def _other_directories(file: Path) -> list[Path]:

@@ -156,7 +156,7 @@ def missing_words(notes: dict[str, Any]) -> list[str]:
 
 
 def strings_of(value: Any) -> dict[str, str]:
-    """The pairs of text in what may be anything: notes come from files."""
+    """The text pairs in a value of any type: notes come from files."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
 
@@ -164,7 +164,7 @@ def strings_of(value: Any) -> dict[str, str]:
 def _kept_columns(
     table: pd.DataFrame, stored: ModelFile, asked: list[str], source: str
 ) -> list[str]:
-    """Columns beside the predictions: those asked for, and those of the training that are there."""
+    """Columns to keep beside the predictions: those of --keep, now and in training."""
     require_columns(table, asked, source)
     always = stored.notes.get("keep")
     always = always if isinstance(always, list) else []
@@ -173,7 +173,7 @@ def _kept_columns(
 
 
 def features_of(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], source: str) -> Any:
-    """The columns that the model knows, of the kind that it knows."""
+    """The columns of the model, converted to the kinds that it was trained with."""
     estimator = stored.estimator
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
@@ -330,6 +330,6 @@ def _short(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON knows it."""
+    """A value as JSON has it."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, str | int | float | bool) else str(value)

@@ -225,13 +225,13 @@ def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame
     """Tables without text, dates and missing values, encoded as learned from the first."""
     encoder = TableEncoder()
     encoded = encoder.fit_transform(train, warn=False), encoder.transform(test, warn=False)
-    if not encoder.width:  # nothing varies: models want a column all the same
+    if not encoder.width:  # nothing varies, but models need a column
         encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
     return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
 
 
 def _for_targets(model: Any, y: np.ndarray) -> Any:
-    """The model itself, or one a target where it predicts one only."""
+    """The model itself, or one model per target if it predicts only one."""
     several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
     return MultiOutputRegressor(model) if several else model
 
@@ -250,7 +250,7 @@ def threads_for(X: pd.DataFrame) -> AbstractContextManager[Any]:
 
 
 def _sample(n_rows: int, model: Any, seed: int) -> np.ndarray:
-    """All rows, or as many as kernel ridge regression can bear."""
+    """All rows, or a sample that kernel ridge regression can take."""
     if not isinstance(last_step(model), KernelRidgeCV) or n_rows <= MAX_KERNEL_RIDGE_ROWS:
         return np.arange(n_rows)
     return np.random.default_rng(seed).permutation(n_rows)[:MAX_KERNEL_RIDGE_ROWS]

@@ -51,12 +51,12 @@ class Roles:
 
     @property
     def named(self) -> list[str]:
-        """All columns that are spoken of."""
+        """All columns that options name."""
         return [*self.decisive, *self.drop, *self.keep, *self.text]
 
     @property
     def decisive(self) -> list[str]:
-        """Those whose values are looked at: targets, weights, time and group."""
+        """Columns whose values training reads: targets, weights, time and group."""
         single = [one for one in (self.weights, self.time, self.group) if one is not None]
         return [*self.targets, *single]
 
@@ -67,7 +67,7 @@ class Roles:
         return {*self.targets, *self.drop, *self.keep, *single}
 
     def check(self) -> None:
-        """Raise where two roles contradict each other."""
+        """Raise InputError if two roles contradict each other."""
         for target in self.targets:
             for option, columns in (
                 ("--drop", self.drop),
@@ -97,7 +97,7 @@ class Dataset:
     roles : Roles
     style : Style
     n_dropped : int
-        Rows left out because a feature was missing; of models that cannot do without.
+        Rows left out because a feature is missing, for models that need complete rows.
     n_without_target : int
     """
 

@@ -26,7 +26,7 @@ from bandfall.report import LabelledRows
 
 @dataclass(frozen=True)
 class Choices:
-    """What model to train, for what task, where, and on which rows."""
+    """Which model to train, for which task, on which device and rows."""
 
     model: ModelChoice
     device: str

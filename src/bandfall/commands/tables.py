@@ -106,7 +106,7 @@ def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
 
 
 def _alike(name: str, columns: list[str]) -> list[str]:
-    """The column that was perhaps meant."""
+    """The column that the user may have meant."""
     plain = name.strip().casefold()
     same = [column for column in columns if column.casefold() == plain]
     return same[:1] or difflib.get_close_matches(name, columns, 1)
@@ -215,7 +215,7 @@ def _spooled(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 class _Limited:
-    """A stream that refuses to go on forever."""
+    """A stream that raises InputError beyond a maximum length."""
 
     def __init__(self, stream: BinaryIO, name: str):
         self._stream, self._name, self._n_bytes = stream, name, 0

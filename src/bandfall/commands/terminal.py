@@ -1,4 +1,4 @@
-"""What the commands share: how they speak, fail, show progress and are interrupted."""
+"""What the commands share: messages, errors, progress and interrupts."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def note(message: str) -> None:
 
 
 def printable(text: str) -> str:
-    """Text as it may reach a terminal: whatever would steer it instead is written out.
+    """Text that is safe to print in a terminal: control characters are written out.
 
     Column and file names come from strangers' files, and may hold escape sequences, characters
-    that turn the direction of writing, or halves of characters that cannot be encoded.
+    that change the direction of writing, or halves of characters that cannot be encoded.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str |
 
 
 def _stdout() -> Console:
-    """For results; wide where nobody's window limits it."""
+    """Console for results; 120 columns wide if standard output is not a terminal."""
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 
 
@@ -150,7 +150,7 @@ def one_line_errors() -> Iterator[None]:
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """What the library warns its users of, each once, without the place in its code."""
+    """Print each warning of the library once, without the line of code."""
     said: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -187,7 +187,7 @@ class Bar:
         self._thread: threading.Thread | None = None
 
     def describe(self, description: str) -> None:
-        """Begin something else, of which nothing is done yet."""
+        """Begin another piece of work, at a share of 0."""
         self._description, self._work, self._share = description, None, 0.0
         self._start = time.monotonic()
 

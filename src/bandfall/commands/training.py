@@ -31,8 +31,8 @@ from bandfall.estimators.reading import last_step, last_step_prefix
 from bandfall.interrupts import Interrupt
 from bandfall.selection.work import observed_by
 
-# Rows beyond which training is on a random sample unless --max-rows says otherwise: what is
-# quick enough to look at. `fit` takes all rows, but for decompositions of n³ operations.
+# More rows than these are sampled at random unless --max-rows is given, so that a first look is
+# quick. `fit` takes all rows, except for models that need n³ operations.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
 FEW_ROWS = 10  # below, a score is little more than a coin toss
 
@@ -73,7 +73,7 @@ def make_estimator(
 def make_classifier(
     choice: ModelChoice, device: str = Device.AUTO, max_seconds: float | None = None
 ) -> BaseEstimator:
-    """The same where the target is a class."""
+    """The classifier that ``--model`` stands for."""
     if choice is not ModelChoice.AUTO:
         raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
     return _on_device(bandfall.BandfallClassifier(max_seconds=max_seconds), device)
@@ -151,7 +151,7 @@ def fit_arguments(
     *,
     checkpoint: Path | None = None,
 ) -> dict[str, Any]:
-    """What `fit` is told beside features and targets, of what the model takes."""
+    """Further arguments of `fit`, as far as the model takes them."""
     model = last_step(estimator)
     told: dict[str, Any] = {}
     if checkpoint is not None:
@@ -203,7 +203,7 @@ def path_progress(r2: float, max_r2: float) -> float:
 
 
 def score_words(r2: float, n_rows: int) -> str:
-    """R² on so many rows, with what must be known about it.
+    """R² on `n_rows` rows, with a remark if it means little.
 
     Examples
     --------

@@ -126,7 +126,7 @@ def main(argv: list[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--out {folder}: {error.strerror}")
-    # One core for everybody: fair seconds, and small solves do not wait for each other's threads.
+    # One core for each model: times are fair, and small solves do not wait for threads.
     with threadpool_limits(limits=1):
         scores, model = compare()
         report("pictures")

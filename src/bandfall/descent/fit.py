@@ -220,7 +220,7 @@ def resume_path(
 
 
 def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) -> None:
-    """Refuse a path whose stages do not explain how its residual changed.
+    """Raise an error if the stages of a path do not explain how its residual changed.
 
     Products and predictions are computed differently; a device on which either went wrong is
     caught at a few rows, at the price of a few rows of predictions.

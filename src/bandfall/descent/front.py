@@ -15,7 +15,7 @@ Array = Any
 
 @dataclass(frozen=True)
 class Plan:
-    """Where in its current stage a run is: what an interrupted run needs to go on as if not.
+    """Position of a run in its current stage; an interrupted run needs it to continue exactly.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The Path: a fitted model as a sum over bandwidths, with the story of how it got there."""
+"""The Path: a fitted model as a sum over bandwidths, with a log of its training."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Path:
-    """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s with the story of how it came about.
+    """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s with a log of its training.
 
     Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth,
     so that the transductive updates of the paper are evaluated anywhere afterwards: no new
@@ -125,7 +125,7 @@ class Path:
     compression_error : float
         Bound on the relative error of `compress`, 0 before.
     y : ndarray of shape (n, k) or None
-        The targets as they were given; None in files of old, which `targets` makes up for.
+        The targets as given; None in files of older versions (`targets` then computes them).
     n_products, n_evaluations : int
         Products with kernel matrices, and kernel entries evaluated for them, that training took.
     start_bandwidth : float or None
@@ -223,7 +223,7 @@ class Path:
 
     @property
     def path_(self) -> Path:
-        """Itself: theory and displays ask fitted estimators and paths alike."""
+        """Itself, so that theory and displays take fitted estimators and paths alike."""
         return self
 
     def _model_rows(self, X: np.ndarray) -> np.ndarray:
@@ -341,7 +341,7 @@ class Path:
 
 
 def stage_columns(model: KernelSum, stages: Sequence[Stage]) -> dict[str, Any]:
-    """The fields of a Path that say what its stages are, over the centres of `model`."""
+    """The fields of a Path that describe its stages, over the centres of `model`."""
     blocks = [stage.coefficients for stage in stages]
     shape = (0, *model.coefficients.shape[1:])
     coefficients = np.stack(blocks) if blocks else np.zeros(shape, model.coefficients.dtype)

@@ -96,7 +96,7 @@ class Recorder:
         self._duration += duration
 
     def interrupted(self, front: TrainingFront) -> bool:
-        """Report a new stage to the watcher; whether it asks to stop."""
+        """Report a new stage to the watcher; True if training should stop."""
         if self._watcher is None or self._n_reported == self._n_started:
             return False
         self._n_reported = self._n_started

@@ -13,7 +13,7 @@ import numpy as np
 
 from bandfall.descent.stopping import Status
 
-# Later than anything that still moves at a speed that counts.
+# Later than any change at a speed that matters.
 HORIZON = 1e12
 
 

@@ -1,4 +1,4 @@
-"""When training ends, and how it says why."""
+"""Limits at which training ends, and the status that says why it ended."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Stopping:
 
 
 class Patience:
-    """Ends a run along a schedule that does not move on: anyone's may be asked for ever."""
+    """Ends a run whose schedule makes no progress: a user's schedule may never end."""
 
     def __init__(self) -> None:
         self._n_idle = 0
@@ -90,11 +90,11 @@ class Patience:
         self._duration = math.nan
 
     def is_over(self, bandwidth: float, duration: float, speed: float) -> bool:
-        """Whether, after this step, no other may be expected to train.
+        """Whether no later step can be expected to train.
 
-        Where no time passes at a bandwidth that comes again, the schedule has nothing new to
-        answer to. It may look for a bandwidth by steps without time, or wait at one that has no
-        speed, for so many steps.
+        If no time passes and a bandwidth comes again, the schedule gets nothing new to decide by.
+        It may search for a bandwidth in steps without time, or wait at one without speed, for at
+        most that many steps.
         """
         same = bandwidth == self._bandwidth
         repeated = same and duration == self._duration == 0.0

@@ -23,7 +23,7 @@ LONGEST_NAME = 14  # letters of a tick
 
 
 def tip_attribute(text: str) -> str:
-    """What makes a mark answer to the pointer."""
+    """The attribute that gives a mark a tooltip."""
     return f' data-tip="{escape(text)}"' if text else ""
 
 

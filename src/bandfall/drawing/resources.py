@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-# Nothing may be fetched: a page works offline and tells nobody that it was opened.
+# A page fetches nothing: it works offline, and opening it sends no request.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 

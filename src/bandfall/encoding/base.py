@@ -1,4 +1,4 @@
-"""What encodings have in common, and the registry of their names.
+"""The interface of encodings, and the registry of their names.
 
 An encoding is a frozen dataclass of arrays in a file of its own. Its fields are stored in model
 files as they are, so `__post_init__` raises ValueError or TypeError unless they make a working
@@ -18,7 +18,7 @@ from bandfall.checks import check_instance
 from bandfall.encoding.table import Column
 from bandfall.graphs import Graph
 
-MAX_LEVELS = 10_000  # most levels a model remembers; rarer ones are to it as if never seen
+MAX_LEVELS = 10_000  # most levels that a model keeps; rarer ones count as never seen
 
 Encoding = TypeVar("Encoding", bound="type[NumberEncoding] | type[CategoryEncoding]")
 

@@ -20,7 +20,7 @@ from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import plain_targets, row_weights
 from bandfall.warning import warn_caller
 
-_NAMED = 5  # unknown levels that a warning names
+_NAMED = 5  # unknown levels listed in a warning
 
 
 @dataclass

@@ -269,7 +269,7 @@ class FittedEncoding:
         if reading.style:
             kind += f" from text ({reading.style})"
         if reading.dropped or not parts:
-            return f"{name}: {kind}, dropped: {reading.dropped or 'it tells nothing'}"
+            return f"{name}: {kind}, dropped: {reading.dropped or 'constant'}"
         extras = [part for part in dict.fromkeys(parts) if part not in ("number", "category")]
         extra = f" ({', '.join(extras)})" if extras and extras != ["boolean"] else ""
         columns = "1 column" if len(parts) == 1 else f"{len(parts)} columns"

@@ -91,7 +91,7 @@ def level(value: Any) -> str | None:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value says that there is none: None, NaN, NA, NaT, empty text."""
+    """Whether a value stands for a missing one: None, NaN, NA, NaT, empty text."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, str):

@@ -29,7 +29,7 @@ class OneHot(CategoryEncoding):
     codes : ndarray of int, shape (n_levels,)
         Column of each level.
     unknown : int
-        Column of levels never seen; −1 where there is none: they are then all zeros.
+        Column of levels never seen; −1 encodes them as zeros.
     """
 
     position: int

@@ -14,7 +14,7 @@ from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.target_mean import out_of_fold, smoothed_means
 from bandfall.graphs import Graph
 
-_ROWS_PER_CELL = 5  # so many rows a pair of levels, in the mean, must have
+_ROWS_PER_CELL = 5  # least mean number of rows per pair of levels
 _FEWEST_CELLS = 6  # two levels by two are one contrast, which a kernel finds without
 _MAX_CELLS = 10_000
 _MAX_PAIRS, _MAX_WIDTH = 10, 60

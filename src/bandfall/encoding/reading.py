@@ -18,7 +18,7 @@ _ID_SHARE = 0.9  # of values that differ
 _NAMED, _LONGEST = 3, 30  # levels in a message, and their characters
 CONSTANT = "constant"
 _ROUNDED = "its values differ by rounding alone"
-_ID = "nearly all values differ, as those of an id"
+_ID = "nearly all values differ, as in an id"
 _NOUNS = {"number": "numbers", "datetime": "dates", "duration": "durations"}
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
@@ -144,13 +144,17 @@ def _known_levels(column: Column) -> list[str]:
 
 
 def _nearly_numbers(column: Column, levels: list[str]) -> str:
-    """What keeps text from being numbers, where it is little; else empty."""
+    """The few values that keep text from being numbers; empty if there are many."""
     if column.declared or len(levels) < _ID_ROWS:
         return ""
     wrong = text.slips(levels)
     listed = ", ".join(repr(one[:_LONGEST]) for one in wrong[:_NAMED])
     more = ", …" if len(wrong) > _NAMED else ""
-    return f"numbers but for {listed}{more}; correct or empty these" if wrong else ""
+    return (
+        f"numbers except for {listed}{more}; correct these cells or leave them empty"
+        if wrong
+        else ""
+    )
 
 
 def looks_like_id(values: np.ndarray) -> bool:

@@ -12,7 +12,7 @@ from bandfall.encoding.reading import read_column
 from bandfall.encoding.table import Column, Reading, Table, label
 from bandfall.warning import warn_caller
 
-_FAR = 1.0  # times the range of training rows: farther beyond its ends, values are worth a word
+_FAR = 1.0  # times the range of training rows: values farther beyond its ends are worth a warning
 
 
 @dataclass(frozen=True, eq=False)

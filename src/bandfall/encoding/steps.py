@@ -138,7 +138,7 @@ class Steps(NumberEncoding):
 
 
 def steps_for(n_rows: int, n_features: int) -> int:
-    """Steps of a feature that so many rows tell apart, in a code that does not get wide.
+    """Number of steps per feature: more for many rows, fewer for many features.
 
     Examples
     --------

@@ -18,15 +18,15 @@ import numpy as np
 NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
 CLOCK = "clock"
-# Words for a value that is not there, and what spreadsheets leave where a formula failed.
+# Words for a missing value, and what spreadsheets write if a formula fails.
 _FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
 NOT_AVAILABLE = frozenset(("na", "n/a", "nan", "null", "none", *_FAILED))
-# What people write where there is no number or date.
+# What people write in place of a number or date.
 _GAPS = ("?", "-", ".", "–", "—", "--", "...", "…", "*", "unknown", "missing", "not available")
 _NO_VALUE = NOT_AVAILABLE | {*_GAPS, "n.a.", "k.a.", "k. a.", "keine angabe", "unbekannt"}
-_FEW = 0.1  # share of levels that are slips of the pen
-# Other words are missing values in a column with so many different numbers or dates, if there are
-# no more such words, in no more of the cells.
+_FEW = 0.1  # share of levels that may be typing errors
+# Other words are missing values in a column with at least this many different numbers or dates,
+# if there are at most this many such words, in at most this share of the cells.
 _VALUES, _WORDS, _CELLS = 20, 5, 0.25
 _EPOCH = datetime.datetime(1970, 1, 1)
 
@@ -68,7 +68,7 @@ _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
 
 
 def number_style(levels: Iterable[str]) -> str | None:
-    """The style in which all of these are numbers, None where there is none.
+    """The style in which all of these are numbers; None if there is no such style.
 
     Digits with leading zeros are codes. Per cent stand with all values or with none, and so does
     the sign of a currency.
@@ -210,7 +210,7 @@ def _number(text: str, style: str) -> float | None:
 
 
 def date_style(levels: Iterable[str]) -> str | None:
-    """The one style in which all of these are dates, None where there is none or more.
+    """The one style in which all of these are dates; None unless there is exactly one.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def date_style(levels: Iterable[str]) -> str | None:
     known = _present(levels)
     fits = [style for style in DATE_STYLES if known and _all_dates(known, style)]
     if len(fits) == 2 and all("." in text.split()[0] for text in known):
-        return "day first"  # with points nobody writes the month first
+        return "day first"  # dates with points have the day first
     return fits[0] if len(fits) == 1 else None
 
 
@@ -279,7 +279,7 @@ def clocks(levels: Sequence[str]) -> np.ndarray:
     Raises
     ------
     ValueError
-        With the first level that is none.
+        With the first level that is not a time.
     """
     found = np.full(len(levels), np.nan)
     for i, text in enumerate(levels):

@@ -56,7 +56,7 @@ class Explorer:
 
     @property
     def host(self) -> str:
-        """Name and port under which the server may be spoken to."""
+        """Host name and port of the server."""
         return f"{HOST}:{self._server.server_address[1]}"
 
     def progress(self, share: float) -> None:
@@ -119,13 +119,13 @@ class _Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Show bugs only: a client that leaves early is no news for the terminal."""
+        """Print bugs only: clients may close connections early."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
 def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int | float]]:
-    """Row and changes of a query: points that the page knows, or dates as @seconds."""
+    """Row and changes of a query: numbers of points, or dates as @seconds."""
     row = int(query["row"][0])
     if not 0 <= row < len(what_if.rows):
         raise ValueError("unknown row")
@@ -187,7 +187,7 @@ def _handler(explorer: Explorer) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, *arguments: Any) -> None:
-            """Nothing: the terminal belongs to the command."""
+            """Print nothing: the command writes to the terminal."""
 
     return Handler
 

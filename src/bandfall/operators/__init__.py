@@ -1,4 +1,4 @@
-"""Products with the kernel matrix K(σ): how they are computed is the operator's business."""
+"""Products with the kernel matrix K(σ). Each operator computes them in its own way."""
 
 from bandfall.operators.base import KernelOperator, WeightedOperator, largest_eigenvalue
 from bandfall.operators.blocked import BlockedOperator

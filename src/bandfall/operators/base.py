@@ -1,4 +1,4 @@
-"""What every operator offers, and what can be built from that alone."""
+"""The interface of operators, and functions that need nothing else."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ Array = Any
 
 GIBIBYTE = 2**30
 DEFAULT_BUDGET = GIBIBYTE
-_USEFUL_VECTORS = 64  # what most Krylov spaces get by with
+_USEFUL_VECTORS = 64  # dimensions that are enough for most Krylov spaces
 
 
 def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
-    """The part of a budget that is a solver's: one to four eighths, by what its vectors need."""
+    """The part of a budget reserved for a solver's vectors: one to four eighths."""
     needed = _USEFUL_VECTORS * n_rows * n_columns * np.dtype(dtype).itemsize
     return min(max(budget // 8, needed), budget // 2)
 
@@ -61,7 +61,7 @@ class KernelOperator(Protocol):
 
 
 class HostArraysMixin:
-    """What operators with NumPy's arrays have in common.
+    """Base class of operators on NumPy arrays.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ class RepeatedRowsOperator:
 
 
 def as_matrix(operator: KernelOperator, bandwidth: float) -> np.ndarray:
-    """K(bandwidth) itself as a new array, for those who have room for it."""
+    """K(bandwidth) as a new array of n² entries."""
     if hasattr(operator, "matrix"):  # there at less than a product
         return operator.matrix(bandwidth).copy()
     return operator.numpy(operator.product(bandwidth, operator.array(np.eye(operator.n_rows))))

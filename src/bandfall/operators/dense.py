@@ -14,8 +14,8 @@ from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, evaluate_with
 from bandfall.operators.threads import for_each_block
 
-# Up to so many columns BLAS's symmetric product, which reads half of K, is the faster; where K
-# is small, calling it takes longer than reading.
+# Columns up to which BLAS's symmetric product, which reads half of K, is faster; for a small K
+# the call takes longer than reading.
 _FEW_COLUMNS = 8
 _SMALL = 300  # rows
 _PARALLEL_ROWS = 2000

@@ -1,4 +1,4 @@
-"""Which operator serves: decided by memory, not by the user."""
+"""Choose an operator by the memory budget."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from bandfall.operators.kept import KeptMatrix, evaluate_with
 from bandfall.operators.threads import FEW_ROWS, for_each
 
 _STRIP = 256  # rows
-# Multiplications in one call: BLAS has a way of its own for so few, twice as fast for a narrow
-# block, and what is read for one side of the diagonal is still in the cache for the other.
+# Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
+# and entries read for one side of the diagonal are still in the cache for the other.
 _SMALL_PRODUCT = 1_000_000
 _PARALLEL_ROWS = 2000  # beyond, evaluating is worth several threads
 _SHARES = 16  # of a large product, whatever the number of threads: sums have one order

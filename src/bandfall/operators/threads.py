@@ -20,7 +20,7 @@ from bandfall.blocks import row_blocks
 # Large enough that starting a block costs little, small enough for the caches.
 CACHE_ENTRIES = 1 << 18
 
-# Up to so many rows BLAS gets one thread: in products with a kernel matrix, and in its
+# Rows up to which BLAS gets one thread: in products with a kernel matrix, and in its
 # decompositions, where a second thread has more to do.
 FEW_ROWS = 4000
 FEW_DECOMPOSED_ROWS = 1000
@@ -126,7 +126,7 @@ class _SingleThreadedBlas(AbstractContextManager[None]):
                 pool.set_num_threads(1)
             _release_control()
             self._n_inside += 1
-        except BaseException:  # an interrupt: nobody will leave
+        except BaseException:  # an interrupt: no caller leaves
             self._restore()
             raise
 
@@ -164,10 +164,10 @@ _single_threaded_blas = _SingleThreadedBlas()
 
 
 def blas_threads_for(n_rows: int, few: int = FEW_ROWS) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for `few` rows: short tasks cost more to share than to do.
+    """Hold BLAS to one thread for `few` rows: sharing short tasks takes longer than doing them.
 
-    NumPy and SciPy bring a pool each, and while one works the other spins; where other
-    processes are busy, two threads wait for each other. Callers may nest and overlap: the last
+    NumPy and SciPy have a pool of threads each, and idle threads busy-wait. On a busy machine,
+    threads wait for each other. Callers may nest and overlap: the last
     one to leave restores what the first one found.
     """
     return _single_threaded_blas if n_rows <= few else nullcontext()

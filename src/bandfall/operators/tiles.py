@@ -1,4 +1,4 @@
-"""Tiles of K(σ) between leaves of rows: what operators that never hold K(σ) evaluate."""
+"""Tiles of K(σ) between leaves of rows, for operators that never store K(σ)."""
 
 from __future__ import annotations
 

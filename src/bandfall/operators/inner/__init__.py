@@ -1,8 +1,8 @@
 """The inner loops: distances to a set of rows, profiles and gradients, a block at a time.
 
 Two forms with the same members: `PlainLoops` with NumPy, for any kernel and dtype, and
-`CompiledLoops` with numba, for the kernels of this package in float32. `loops_over` takes the
-second where it is worth compiling, which small work is not, and where numba can be imported.
+`CompiledLoops` with numba, for the kernels of this package in float32. `loops_over` chooses the
+second if numba can be imported and there is enough work to be worth compiling.
 Double precision stays with NumPy: small fits and the figures of the paper are the same to the bit.
 """
 
@@ -205,7 +205,7 @@ def loops_over(
     prepared: Prepared | None = None,
     slopes: bool = False,
 ) -> Loops:
-    """The loops over rows X that serve for so many kernel entries in all.
+    """Choose loops over rows X for `n_entries` kernel entries in all.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ def loops_over(
         Of distances and K(σ).
     n_entries : float
     once : bool
-        Whether these are all there will be: no training, which evaluates them again and again.
+        Whether each entry is evaluated only once, unlike in training.
     prepared : Prepared, optional
         The rows X, where the caller has prepared them.
     slopes : bool

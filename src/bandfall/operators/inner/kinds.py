@@ -1,4 +1,4 @@
-"""Which of the compiled formulas a kernel is."""
+"""Find the compiled formula of a kernel."""
 
 from __future__ import annotations
 

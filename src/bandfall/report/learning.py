@@ -94,8 +94,10 @@ def scale_section(findings: Findings) -> str:
     first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would flatten all others
     note = ""
     if first:
-        change = "" if gain is None else f"{_change(findings, gain[0]):+.3f}".replace("-", "−")
-        worth = f" and changed {name} by {change}" if change else ""
+        worth = ""
+        if gain is not None:
+            value = f"{_change(findings, gain[0]):+.3f}".replace("-", "−")
+            worth = f" and changed {name} by {value}"
         note = (
             f" The charts leave out the first and widest stage, bandwidth "
             f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "

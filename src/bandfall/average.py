@@ -187,10 +187,7 @@ class Average(Generic[Kind]):
             steepness = slopes(
                 path.model, path.scale, member.root, backend=rows.backend, ended=ended
             )
-            view = rows.views[encoding]
-            Z, _ = view.columns(np.arange(len(rows)), np.arange(0))
-            variances = Z.var(axis=0, dtype=np.float64)[view.places]
-            squares = steepness**2 * variances
+            squares = steepness**2 * rows.views[encoding].variances
             shares += member.weight * np.bincount(
                 self.encoders[encoding].sources, weights=squares, minlength=len(shares)
             )

@@ -42,6 +42,8 @@ def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
             return lazily(method, self, rows, *arguments[1:], **others)
+        if is_dask(rows) and method.__name__ == "fit" and getattr(self, "_leaves_rows", None):
+            return method(self, *arguments, **named)  # which decides what is brought here
         arrays = {name: as_numpy(value) for name, value in named.items()}
         return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
 

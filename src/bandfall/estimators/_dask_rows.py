@@ -1,4 +1,4 @@
-"""Rows that live on a cluster: gathered block by block for a fit, left where they are else."""
+"""Rows that live on a cluster: gathered block by block, or predicted where they are."""
 
 from __future__ import annotations
 
@@ -101,6 +101,11 @@ def _joined(answer: Any) -> np.ndarray:
     if isinstance(answer, Iterator | tuple | list):
         return np.stack(list(answer), axis=1)
     return answer
+
+
+def row_blocks(rows: Any) -> list[Any]:
+    """Blocks of whole rows, delayed."""
+    return _blocks(rows)[0]
 
 
 def _blocks(rows: Any) -> tuple[list[Any], np.ndarray]:

@@ -15,9 +15,11 @@ from bandfall.average import Average
 from bandfall.backends import Backend, resolve_backend
 from bandfall.descent import Path
 from bandfall.encoding import TableEncoder, prepare_table
+from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import Storable
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
+from bandfall.estimators._elsewhere import Elsewhere
 from bandfall.estimators._groups import warn_of_copies
 from bandfall.estimators._html import members_table
 from bandfall.estimators._progress import FitProgress
@@ -30,6 +32,7 @@ from bandfall.novelty import novelty_scale
 from bandfall.operators.threads import blas_threads_for
 from bandfall.selection.candidates import Budget, trial_table
 from bandfall.selection.deadline import AFTERWARDS, Deadline
+from bandfall.selection.leaves_there import fit_members_there
 from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
@@ -53,6 +56,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     _dtype: np.dtype  # of the features
     _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
     target_kind: ClassVar[type[Target]]
+    _leaves_rows: ClassVar[bool] = True  # of dask arrays on workers, if it can
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", str, Kernel, None],
@@ -122,14 +126,22 @@ class SelfTuning(CallbackSupportMixin, Storable):
         self._validate_params()
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
+        elsewhere = self._left_on_workers(X, y, sample_weight, groups)
+        if elsewhere is not None:
+            X, y = elsewhere.sample()
+        X, y, sample_weight, groups = map(as_numpy, (X, y, sample_weight, groups))
         reports = Reports(self, X, y)
         progress = FitProgress(reports, self.verbose, self.target_kind, deadline)
         weight = getattr(self, "class_weight", None)
         given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
         self._dtype = given.dtype
+        if elsewhere is not None:
+            self._training_rows = None
+            values = elsewhere.values[elsewhere.numbers]
+            given = replace(given, target=elsewhere.target, values=values, elsewhere=elsewhere)
         # Throughout: idle BLAS threads busy-wait.
         with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
-            some = affordable_rows(given.table, deadline)
+            some = None if elsewhere is not None else affordable_rows(given.table, deadline)
             given = given if some is None else given.take(some)
             self._used_rows = given.numbers
             self._search_and_fit(given, kernels, deadline, progress)
@@ -162,7 +174,19 @@ class SelfTuning(CallbackSupportMixin, Storable):
                 n_jobs=self.n_jobs,
             )
         progress.chosen(tuned, len(rows))
-        members, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
+        if given.elsewhere is None:
+            members, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
+        else:
+            rows, sample = given.elsewhere.rows(rows, target, given.dtype), rows
+            members, tuned = fit_members_there(
+                given.elsewhere.blocks,
+                rows,
+                sample,
+                encoders,
+                tuned,
+                deadline,
+                progress.interrupted,
+            )
         self.given_up_ = deadline.given_up
         with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
             target, self.best_score_ = target.settled(tuned, rows)
@@ -185,9 +209,15 @@ class SelfTuning(CallbackSupportMixin, Storable):
         weights, groups = given.weights, given.groups
         dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
         evidence = None if weights is None else evidence_weights(weights)
-        target, codes = given.target.coded(given.values, evidence, given.dtype)
+        if given.elsewhere is None:
+            target, codes = given.target.coded(given.values, evidence, given.dtype)
+        else:
+            target, codes = given.elsewhere.coded(given.dtype)
+            codes = codes[given.elsewhere.numbers]
         table = prepare_table(given.table, missing=self.missing)
         encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
+        if given.elsewhere is not None:  # mean targets of the sample would tell it its own
+            views = {name: one for name, one in views.items() if not encoders[name].uses_target}
         if groups is None:
             # New rows repeat old ones as often as old ones repeat each other.
             groups = np.arange(len(given))
@@ -195,6 +225,12 @@ class SelfTuning(CallbackSupportMixin, Storable):
         backend, strata = self._backend(len(given)), target.strata(given.values)
         rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
         return target, rows, encoders
+
+    def _left_on_workers(self, X: Any, y: Any, weights: Any, groups: Any) -> Elsewhere | None:
+        """Rows of a dask array or dataframe that stay where they are; None if all come here."""
+        if any(one is not None for one in (weights, groups, getattr(self, "class_weight", None))):
+            return None
+        return Elsewhere.of(self.target_kind, X, y, self.device, self.leaf_rows)
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         """Keep what models that had not seen the held-out rows predicted for them."""

@@ -14,6 +14,7 @@ from bandfall.encoding import Table, is_frame, read_table
 from bandfall.encoding.objects import is_missing
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import FLOATS
+from bandfall.estimators._elsewhere import Elsewhere
 from bandfall.estimators._groups import group_numbers, group_values
 from bandfall.selection.weights import training_weights
 from bandfall.targets import Target
@@ -36,6 +37,8 @@ class TrainingTable:
         Of the features.
     numbers : ndarray of int or None
         Of these rows among those given, in order; None for all.
+    elsewhere : Elsewhere or None
+        All rows, on workers, if these are a sample of them.
     """
 
     table: Table
@@ -45,6 +48,7 @@ class TrainingTable:
     groups: np.ndarray | None
     dtype: np.dtype
     numbers: np.ndarray | None = None
+    elsewhere: Elsewhere | None = None
 
     def __len__(self) -> int:
         return len(self.values)

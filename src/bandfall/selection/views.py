@@ -23,6 +23,11 @@ class View(Protocol):
         """Where in the view each column of the encoder is, shape (width,)."""
         ...
 
+    @property
+    def variances(self) -> np.ndarray:
+        """Of each column of the encoder, over all rows, shape (width,)."""
+        ...
+
 
 class Encoded:
     """Columns that do not depend on the target: the same whichever rows are held out.
@@ -43,6 +48,11 @@ class Encoded:
     def places(self) -> np.ndarray:
         """Where in the view each column of the encoder is, shape (width,)."""
         return np.argsort(self._order)
+
+    @property
+    def variances(self) -> np.ndarray:
+        """See `View.variances`."""
+        return self.Z.var(axis=0, dtype=np.float64)[self.places]
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows of Z."""

@@ -1,0 +1,120 @@
+"""Rows of a dask array or dataframe that stay where they are: on the workers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from operator import getitem
+from typing import Any
+
+import dask
+import numpy as np
+from distributed import KilledWorker
+from distributed.client import FutureCancelledError
+
+from bandfall.backends.cluster import Client, ClusterError, check_alive, check_workers
+
+Handle = Any  # what a task returned, on the worker where it ran
+
+
+class Blocks:
+    """Blocks of whole rows, each on some worker, one after the other.
+
+    Tasks are functions of a block, or of what such a function returned. Their own arguments travel
+    with them, so that the scheduler can repeat those that a lost worker held, and no others.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    delayed : sequence of delayed arrays or frames
+
+    Attributes
+    ----------
+    starts : ndarray of int, shape (n_blocks + 1,)
+        Number of the first row of each block; the last is the number of all rows.
+    """
+
+    def __init__(self, client: Client, delayed: Sequence[Any]):
+        check_workers(client, 0)
+        self._client = client
+        with _large_arguments():
+            self._blocks = client.compute(list(delayed))
+        sizes = self.gathered([self._submit("size", len, block) for block in self._blocks])
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def n_threads(self) -> int:
+        """Of all workers that there are now."""
+        return max(1, sum(self._client.nthreads().values()))
+
+    def own(self, numbers: np.ndarray) -> list[np.ndarray]:
+        """Sorted numbers of rows as those of each block, counted from its start."""
+        borders = np.searchsorted(numbers, self.starts)
+        return [
+            numbers[first:last] - start
+            for first, last, start in zip(borders[:-1], borders[1:], self.starts[:-1], strict=True)
+        ]
+
+    def take(self, numbers: np.ndarray) -> Any:
+        """Some rows, brought here: an array or a frame; numbers are sorted."""
+        wanted = [(rows,) for rows in self.own(numbers)]
+        parts = self.gathered(self.each("sample", _some, wanted))
+        if hasattr(parts[0], "iloc"):
+            import pandas
+
+            return pandas.concat(parts)
+        return np.concatenate(parts)
+
+    def each(
+        self, name: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Handle]:
+        """function(block, *arguments) on every block, where the block is."""
+        return [
+            self._submit(name, function, block, *own)
+            for block, own in zip(self._blocks, arguments, strict=True)
+        ]
+
+    def pieces(self, held: Sequence[Handle], number: int) -> list[Handle]:
+        """The same entry of what tasks returned, each where it is."""
+        return [self._submit("piece", getitem, one, number) for one in held]
+
+    def result(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What a function returns that runs on some worker; handles among lists are followed."""
+        return self.gathered([self._submit(name, function, *arguments)])[0]
+
+    def gathered(self, handles: Sequence[Handle]) -> list[Any]:
+        """What tasks returned, brought here; an error of theirs is raised."""
+        try:
+            return [handle.result() for handle in handles]
+        except (KilledWorker, FutureCancelledError, OSError) as error:
+            check_alive(self._client)
+            raise ClusterError(
+                f"a task was lost too often ({error}); are the workers killed for want of memory?"
+            ) from error
+
+    def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Handle:
+        with _large_arguments():
+            token = dask.base.tokenize(id(self), name, _count())
+            key = f"bandfall-{name}-{token}"
+            return self._client.submit(function, *arguments, key=key, pure=False)
+
+
+def _some(block: Any, rows: np.ndarray) -> Any:
+    return block.iloc[rows] if hasattr(block, "iloc") else block[rows]
+
+
+_tasks = iter(range(10**12))
+
+
+def _count() -> int:
+    return next(_tasks)
+
+
+@contextmanager
+def _large_arguments() -> Any:
+    """Arguments travel with their tasks, however large: a repeated task waits for nobody."""
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        yield

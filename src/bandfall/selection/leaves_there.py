@@ -1,0 +1,215 @@
+"""Members of rows that live on workers: divided there, trained there, never all in one place.
+
+A sample of the rows is enough for the search, the encodings and the cuts. Each worker encodes its
+blocks and divides them; the pieces of a leaf meet on the worker that trains it. What comes back is
+the model, leaf by leaf. Cuts depend on the sample, and a leaf on its rows alone: the number of
+workers, and those that are lost, change no bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bandfall.backends import HOST
+from bandfall.encoding import TableEncoder, read_table
+from bandfall.metric import scaled
+from bandfall.partition import Partition, partition_rows
+from bandfall.selection.candidates import Trial
+from bandfall.selection.deadline import PATH, Deadline, clock
+from bandfall.selection.jobs import parallel_map
+from bandfall.selection.leaf_fits import SMALLEST_LEAF, Fitted, LeafTrainer, as_encoded
+from bandfall.selection.leaves import (
+    Divided,
+    FittedLeaf,
+    held_out_predictions,
+    path_of_leaves,
+    with_evidence,
+)
+from bandfall.selection.members import Member
+from bandfall.selection.parts import Part, Rows
+from bandfall.selection.paths import stop_of
+from bandfall.selection.tuning import Tuned
+from bandfall.selection.work import FINAL_FITS
+
+if TYPE_CHECKING:  # which imports Dask
+    from bandfall.backends.blocks import Blocks
+
+SAMPLE_ROWS = 50_000  # that are brought here, for the search, encodings and cuts
+_MARGIN = 0.9  # of leaf_rows, that leaves aim at: the sample does not tell their size exactly
+_CALLS_PER_THREAD = 4  # leaves under way at a time
+
+
+def sample_numbers(n_rows: int) -> np.ndarray:
+    """Numbers of the rows of the sample, sorted."""
+    order = np.random.RandomState(0).permutation(n_rows)
+    return np.sort(order[: min(n_rows, SAMPLE_ROWS)])
+
+
+@dataclass(frozen=True)
+class Division:
+    """How the rows of a block become pieces of leaves.
+
+    Attributes
+    ----------
+    encoder : TableEncoder
+    order : ndarray of int, shape (width,)
+        Where among encoded columns each column of the metric is.
+    root : ndarray of shape (width, width) or (width,)
+        The metric, for columns in that order.
+    partition : Partition
+        In that metric.
+    """
+
+    encoder: TableEncoder
+    order: np.ndarray
+    root: np.ndarray
+    partition: Partition
+
+    def pieces(self, block: Any, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
+        """For each leaf its rows of a block, and the same rows as the model holds them.
+
+        `rows` is the block without its columns X.
+        """
+        Z = self.encoder.transform(read_table(_readable(block)), warn=False)
+        dtype = rows.X.dtype
+        Z = np.take(Z, self.order, axis=1).astype(dtype)
+        rows = replace(rows, X=scaled(Z, self.root).astype(dtype))
+        _, X = as_encoded(self.root, Z, np.argsort(self.order))
+        numbers = [np.zeros(0, dtype=int)] * self.partition.n_leaves
+        for leaf, own, _ in self.partition.shares(rows.X):
+            numbers[leaf] = own
+        return [(rows.take(own), X[own].astype(dtype)) for own in numbers]
+
+
+def divide_block(block: Any, division: Division, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
+    """See `Division.pieces`: a task."""
+    return division.pieces(block, rows)
+
+
+def train_pieces(
+    pieces: Sequence[tuple[Divided, np.ndarray]], trial: Trial, trainer: LeafTrainer, most: int
+) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
+    """One leaf of its pieces, trained on `most` rows at most; numbers and columns of all its rows.
+
+    A task.
+    """
+    leaf, X = _joined([one for one, _ in pieces]), np.concatenate([rows for _, rows in pieces])
+    some = np.arange(0, len(leaf), -(-len(leaf) // most))
+    return trainer.leaf(leaf.take(some), trial), leaf.numbers, X
+
+
+def fit_members_there(
+    blocks: Blocks,
+    everything: Rows,
+    sample: Rows,
+    encoders: Mapping[str, TableEncoder],
+    tuned: Tuned,
+    deadline: Deadline,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> tuple[list[Member], Tuned]:
+    """Fit what was chosen to the rows of blocks, leaf by leaf; see `fit_members`.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    everything : Rows
+        Targets, groups and classes of all rows; of no view more than the sample.
+    sample : Rows
+        What the search saw.
+    encoders : dict of str to TableEncoder
+    tuned : Tuned
+    deadline : Deadline
+    interrupted : callable () -> bool
+    """
+    part = Part(everything, np.arange(len(everything)), np.arange(0))
+    seen = Part(sample, np.arange(len(sample)), np.arange(0))
+    seen.roots.update(tuned.roots)
+    n_ladders = PATH * everything.final_share(len(part))
+    deadline.work.expect(FINAL_FITS, n_ladders * len(tuned.members) * len(part) ** 2)
+    fitted: dict[Trial, Fitted] = {}
+    for trial, _ in tuned.members:
+        start = clock()
+        fitted[trial] = _fit_there(blocks, part, seen, encoders, trial, deadline, interrupted)
+        if clock() - start > deadline.left:
+            break
+    n_left = len(tuned.members) - len(fitted)
+    if n_left and tuned.among is not None:
+        deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
+        tuned = tuned.among(list(fitted))
+    members = [
+        Member(trial.candidate, stop_of(trial), fitted[trial].root, fitted[trial].path, weight)
+        for trial, weight in tuned.members
+    ]
+    held_out = [fitted[trial].held_out for trial, _ in tuned.members]
+    return members, with_evidence(tuned, part, held_out)
+
+
+def _fit_there(
+    blocks: Blocks,
+    part: Part,
+    seen: Part,
+    encoders: Mapping[str, TableEncoder],
+    trial: Trial,
+    deadline: Deadline,
+    interrupted: Callable[[], bool],
+) -> Fitted:
+    candidate, rows = trial.candidate, part.rows
+    view, root = seen.rows.views[candidate.encoding], seen.root(candidate.metric)
+    Z, _ = view.columns(seen.train, seen.held_out)
+    leaf_rows = max(10, int(_MARGIN * rows.leaf_rows * len(seen) / len(part)))
+    mixes = candidate.kernel.geometry.rotates
+    partition = partition_rows(scaled(Z, root), leaf_rows, axes=not mixes)
+    division = Division(encoders[candidate.encoding], np.argsort(view.places), root, partition)
+    without = Divided.of(part, trial, np.zeros((len(part), 0), Z.dtype))
+    borders = zip(blocks.starts[:-1], blocks.starts[1:], strict=True)
+    without = replace(without, backend=HOST)  # a client does not travel
+    own = [(division, without.take(np.arange(first, last))) for first, last in borders]
+    held = blocks.each("divide", divide_block, own)
+    trainer = LeafTrainer(rows.backend.budget)
+    share = PATH * rows.final_share(len(part)) * len(part) ** 2 / partition.n_leaves
+
+    def one(leaf: int) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
+        most = len(part)
+        if deadline.left <= 0.0:
+            most = SMALLEST_LEAF
+            deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
+        with deadline.work.task(FINAL_FITS, share):
+            pieces = blocks.pieces(held, leaf)
+            return blocks.result("leaf", train_pieces, pieces, trial, trainer, most)
+
+    leaves = list(range(partition.n_leaves))
+    n_jobs = _CALLS_PER_THREAD * blocks.n_threads
+    results = parallel_map(one, leaves, n_rows=rows.leaf_rows, n_jobs=n_jobs)
+    places = view.places
+    X = np.zeros((len(part), len(places)), Z.dtype)
+    for _, numbers, columns in results:
+        X[numbers] = columns
+    fitted = [leaf for leaf, _, _ in results]
+    placed = replace(partition, directions=partition.directions[:, places])
+    held_out = held_out_predictions(placed, X, fitted)
+    path = path_of_leaves(X, without.y, without.weights, partition, fitted, places)
+    return Fitted(as_encoded(root, Z[:1], places)[0], path, held_out)
+
+
+def _readable(block: Any) -> Any:
+    """A block as `read_table` takes it: arrays of whole numbers as floats."""
+    if isinstance(block, np.ndarray) and block.dtype.kind in "iub":
+        return block.astype(np.float64)
+    return block
+
+
+def _joined(pieces: Sequence[Divided]) -> Divided:
+    """Pieces of one leaf, one below the other."""
+    first = pieces[0]
+    names = ("X", "y", "numbers", "evidence", "judging")
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(one, name) for one in pieces]) for name in names
+    }
+    if first.classes is None:
+        return replace(first, **arrays)
+    labels = np.concatenate([one.classes.labels for one in pieces if one.classes is not None])
+    return replace(first, **arrays, classes=replace(first.classes, labels=labels))

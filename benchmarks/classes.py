@@ -68,15 +68,15 @@ def load(folder, name):
 
 
 def as_frame(table):
-    """The same for pandas, which the rivals read."""
+    """The same for pandas, which the rivals read; some take no punctuation in names."""
     import pandas as pd
 
     return pd.DataFrame(
         {
-            name: pd.Categorical.from_codes(column.values, list(column.levels))
+            f"column{i}": pd.Categorical.from_codes(column.values, list(column.levels))
             if column.kind == "category"
             else column.values
-            for name, column in zip(table.names, table.columns, strict=True)
+            for i, column in enumerate(table.columns)
         }
     )
 
@@ -104,21 +104,10 @@ def as_numbers():
     )
 
 
-class LightGBM:
-    """LightGBM, which takes no punctuation in names of columns."""
+def lightgbm():
+    from lightgbm import LGBMClassifier
 
-    def fit(self, X, y):
-        from lightgbm import LGBMClassifier
-
-        self.model = LGBMClassifier(verbose=-1, n_jobs=1).fit(self.renamed(X), y)
-        return self
-
-    @staticmethod
-    def renamed(X):
-        return X.set_axis([f"column{i}" for i in range(X.shape[1])], axis=1)
-
-    def predict_proba(self, X):
-        return self.model.predict_proba(self.renamed(X))
+    return LGBMClassifier(verbose=-1, n_jobs=1)
 
 
 def xgboost():
@@ -190,7 +179,7 @@ class XRFM:
 
 METHODS = {
     OURS: BandfallClassifier,
-    "LightGBM": LightGBM,
+    "LightGBM": lightgbm,
     "XGBoost": xgboost,
     "CatBoost": CatBoost,
     "HistGradientBoosting": HistGradientBoosting,

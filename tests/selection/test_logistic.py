@@ -188,11 +188,11 @@ def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch, always)
 
     def interrupted(*arguments):
         ends.append(arguments)
-        arguments[-1].end()
+        arguments[0].deadline.end()
         return original(*arguments)
 
-    original = class_loss._refit
-    monkeypatch.setattr(class_loss, "_refit", interrupted)
+    original = class_loss._LossSearch._refit
+    monkeypatch.setattr(class_loss._LossSearch, "_refit", interrupted)
     X, y = make_moons(60, noise=0.2, random_state=0)
     model = BandfallClassifier(**FAST).fit(X, y)
     assert ends

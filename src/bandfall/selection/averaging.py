@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bandfall.selection.candidates import Judge
+from bandfall.selection.candidates import Judge, Trial
 
 _STEPS = 20
 
@@ -57,3 +57,22 @@ def greedy_weights(
         if losses[chosen] < best_loss:
             best_loss, best_counts = losses[chosen], counts
     return best_counts / best_counts.sum()
+
+
+def averaged(
+    trials: Sequence[Trial],
+    predictions: Sequence[np.ndarray],
+    y: np.ndarray,
+    judge: Judge,
+    *,
+    n_members: int,
+    weights: np.ndarray | None = None,
+) -> tuple[list[tuple[Trial, float]], np.ndarray]:
+    """Trials with their weights by `greedy_weights`, heaviest first, and their average (m, k).
+
+    Trials of weight zero are left out.
+    """
+    shares = greedy_weights(predictions, y, judge, n_members=n_members, weights=weights)
+    order = np.argsort(-shares, kind="stable")
+    members = [(trials[i], float(shares[i])) for i in order if shares[i] > 0]
+    return members, np.tensordot(shares, np.stack(predictions), 1)

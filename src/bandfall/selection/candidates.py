@@ -39,12 +39,14 @@ class MetricKey(NamedTuple):
     """Which metric: of which columns, by how many rounds, and whether it mixes them.
 
     Kernels of the Euclidean norm share a metric with directions of its own. All other norms
-    depend on the axes; their kernels share a metric that scales columns one by one.
+    depend on the axes; their kernels share a metric that scales columns one by one. Rounds by
+    log-odds, for classes, follow those by squared error.
     """
 
     encoding: str
     mixes: bool
     n_rounds: int
+    log_rounds: int = 0
 
     @classmethod
     def of(cls, encoding: str, kernel: Kernel, n_rounds: int = 0) -> MetricKey:
@@ -54,6 +56,11 @@ class MetricKey(NamedTuple):
     def after(self, n_rounds: int) -> MetricKey:
         """The same after another number of rounds."""
         return self._replace(n_rounds=n_rounds)
+
+    @property
+    def learned(self) -> bool:
+        """Whether there was any round; columns are as they are otherwise."""
+        return self.n_rounds + self.log_rounds > 0
 
 
 @dataclass(frozen=True)
@@ -80,7 +87,7 @@ class Candidate:
     """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
 
     The kernel may be given by its name. The penalty is that of the log-loss for classes; 0
-    stands for squared error.
+    stands for squared error. Rounds by log-odds (`log_rounds`) follow those by squared error.
     """
 
     encoding: str = "standard"
@@ -88,12 +95,14 @@ class Candidate:
     kernel: Kernel = "gaussian"  # type: ignore[assignment]
     min_speed: float = 0.1
     penalty: float = 0.0
+    log_rounds: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
         check_instance("encoding", self.encoding, str)
         check_instance("n_rounds", self.n_rounds, int)
-        for name in ("n_rounds", "min_speed", "penalty"):
+        check_instance("log_rounds", self.log_rounds, int)
+        for name in ("n_rounds", "min_speed", "penalty", "log_rounds"):
             check_real(name, getattr(self, name), 0.0)
 
     @property
@@ -104,7 +113,8 @@ class Candidate:
     @property
     def metric(self) -> MetricKey:
         """The metric that distances are measured in."""
-        return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
+        key = MetricKey.of(self.encoding, self.kernel, self.n_rounds)
+        return key._replace(log_rounds=self.log_rounds)
 
     def request(self, speeds: Sequence[float], max_r2: float) -> Request:
         """A ladder of other speeds, up to a training R²."""

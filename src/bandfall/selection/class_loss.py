@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.selection.averaging import greedy_weights
-from bandfall.selection.candidates import Trial
+from bandfall.metric import learned_root
+from bandfall.selection.averaging import averaged
+from bandfall.selection.candidates import Budget, Candidate, MetricKey, Trial
 from bandfall.selection.classes import LogLoss
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
-from bandfall.selection.parts import Part, Rows
+from bandfall.selection.parts import Part, Rows, common_root, joined_weights
 from bandfall.selection.paths import fit_member_path
 from bandfall.selection.tuning import Tuned, tune
 from bandfall.selection.work import FINALISTS
@@ -23,59 +24,191 @@ from bandfall.selection.work import FINALISTS
 _FEW_ROWS = 700
 _FEW_KERNELS = ("gaussian", "matern12")
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
-PENALTIES = (10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
+PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
 _FIRST = 3  # of PENALTIES: what suits most tables
 _WORTH = 0.02  # share by which the held-out log-loss must fall
 _WORK = "log-loss"
 _MATRICES = 5  # of float64 that a part needs at a time
+# Kernels of slow paths are wide. Where classes follow a rule, the log-loss wants them, though
+# their squared error is poor.
+_SLOW = 1e-3
+_RACE_PARTS = 2  # that all families are tried on
+_CLOSE = 1.25  # times the least loss: families that learn a metric
+_MAX_ROUNDS = 2
+_HELPED = 0.02  # share by which the loss must fall for a round to have helped
 
 
 def tune_classes(
-    rows: Rows, *, deadline: Deadline | None = None, n_jobs: int | None = None, **settings: Any
+    rows: Rows,
+    *,
+    budget: Budget | None = None,
+    deadline: Deadline | None = None,
+    n_jobs: int | None = None,
+    **settings: Any,
 ) -> Tuned:
     """`tune`, and then the loss that suits.
 
     Few rows choose among few kernels: with more of them the held-out log-loss falls and that of
     new rows rises (docs/research.md).
     """
-    deadline = deadline or Deadline()
+    budget, deadline = budget or Budget(), deadline or Deadline()
     if settings.get("kernels") is None and len(rows) < _FEW_ROWS:
         settings["kernels"] = _FEW_KERNELS
-    tuned = tune(rows, deadline=deadline, n_jobs=n_jobs, **settings)
-    return with_better_loss(rows, tuned, deadline, n_jobs)
+    tuned = tune(rows, budget=budget, deadline=deadline, n_jobs=n_jobs, **settings)
+    return with_better_loss(rows, tuned, deadline, n_jobs, budget)
 
 
 def with_better_loss(
-    rows: Rows, tuned: Tuned, deadline: Deadline, n_jobs: int | None = None
+    rows: Rows,
+    tuned: Tuned,
+    deadline: Deadline,
+    n_jobs: int | None = None,
+    budget: Budget | None = None,
 ) -> Tuned:
-    """The search's average, or the same members with the log-loss where that is clearly better.
+    """The search's average, or one of models with the log-loss where that is clearly better.
 
-    Every member is trained again on the parts of the search, its coefficients are those of
-    kernel logistic regression in its path's kernel, and its penalty is chosen by held-out rows.
+    These are kernel logistic regressions, in the kernels of the members' paths and in those of
+    slow paths, whose metric is learned from log-odds. Held-out rows choose the penalties.
     """
-    parts = _partition(tuned.parts)
+    budget, parts = budget or Budget(), _partition(tuned.parts)
     if not parts or not _affordable(rows, parts, len(tuned.members), deadline):
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
-    judge = LogLoss(prior, log_odds=True)
-    trials = [trial for trial, _ in tuned.members]
-    entries = _n_ladders(parts, 1) * len(parts[0]) ** 2
-    deadline.work.expect(FINALISTS, len(trials) * entries, part=_WORK)
-
-    def refit(trial: Trial) -> tuple[Trial, np.ndarray] | None:
-        with deadline.work.task(FINALISTS, entries, part=_WORK):
-            return _refit(rows, parts, trial, judge, deadline)
-
-    results = parallel_map(refit, trials, n_rows=len(parts[0]), n_jobs=n_jobs, stop=deadline.end)
-    found = [one for one in results if one is not None]
-    if len(found) < len(trials):
+    search = _LossSearch(rows, parts, LogLoss(prior, log_odds=True), deadline, n_jobs)
+    fits = search.members([trial for trial, _ in tuned.members])
+    if len(fits) < len(tuned.members):
         return tuned
-    evidence = _HeldOutRows(rows, parts, judge, dict(found))
-    better = evidence.tuned(tuned, list(evidence.predictions))
+    fits += search.slow(tuned.trials, budget)
+    evidence = _HeldOutRows(rows, parts, search.judge, {one.trial: one.outputs for one in fits})
+    better = evidence.tuned(tuned, budget.n_members, [one.trial for one in fits])
     before = evidence.loss(tuned.predictions[: len(better.held_out)], LogLoss(prior))
-    if evidence.loss(better.predictions, judge) < (1.0 - _WORTH) * before:
+    if evidence.loss(better.predictions, search.judge) < (1.0 - _WORTH) * before:
         return better
     return replace(tuned, trials=better.trials)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A trial with the log-loss, and its outputs for the held-out rows of its parts (m, k)."""
+
+    trial: Trial
+    outputs: np.ndarray
+    problems: Sequence[_Problem]
+
+
+@dataclass(frozen=True)
+class _LossSearch:
+    """Tries kernel logistic regression on some parts."""
+
+    rows: Rows
+    parts: Sequence[Part]
+    judge: LogLoss
+    deadline: Deadline
+    n_jobs: int | None
+
+    def members(self, trials: list[Trial]) -> list[_Fit]:
+        """Members of the search, as far as there was time."""
+        return self._map(lambda trial: self._refit(self.parts, trial), trials)
+
+    def slow(self, trials: Sequence[Trial], budget: Budget) -> list[_Fit]:
+        """A slow path of every family that may win, with the rounds of the metric that help."""
+        race = self.parts[:_RACE_PARTS]
+        starts = {
+            trial.candidate.family: trial
+            for trial in trials
+            if trial.candidate.n_rounds == 0 and trial.candidate.min_speed == _SLOW
+        }
+        tried = self._map(lambda trial: self._refit(race, trial), list(starts.values()))
+        tried.sort(key=lambda one: one.trial.loss)
+        near: dict[MetricKey, Trial] = {}
+        for one in tried:
+            if one.trial.loss <= _CLOSE * tried[0].trial.loss:
+                near.setdefault(one.trial.candidate.metric, one.trial)
+        return self._map(lambda trial: self._rounds(trial, budget), list(near.values()))
+
+    def _map(self, task: Callable[[Trial], _Fit | None], trials: list[Trial]) -> list[_Fit]:
+        """Those that there was time for."""
+        results = parallel_map(
+            task, trials, n_rows=len(self.parts[0]), n_jobs=self.n_jobs, stop=self.deadline.end
+        )
+        return [one for one in results if one is not None]
+
+    def _rounds(self, trial: Trial, budget: Budget) -> _Fit | None:
+        """Learn the metric from log-odds while that helps."""
+        best = fit = self._refit(self.parts, trial)
+        for number in range(1, min(_MAX_ROUNDS, budget.max_rounds) + 1):
+            if fit is None:
+                break
+            best, candidate = fit, replace(fit.trial.candidate, log_rounds=number)
+            for part, problem in zip(self.parts, fit.problems, strict=True):
+                part.roots[candidate.metric] = problem.root(fit.trial.candidate)
+            fit = self._refit(self.parts, replace(fit.trial, candidate=candidate))
+            if fit is None or fit.trial.loss > (1.0 - _HELPED) * best.trial.loss:
+                break
+        return best
+
+    def _refit(self, parts: Sequence[Part], trial: Trial) -> _Fit | None:
+        """A trial with the log-loss at its best penalty; None if interrupted."""
+        entries = _n_ladders(parts, 1) * len(parts[0]) ** 2
+        with self.deadline.work.task(FINALISTS, entries, part=_WORK):
+            problems = [_Problem(self.rows, part, trial) for part in parts]
+            y, weights = np.concatenate([part.y for part in parts]), joined_weights(parts)
+            found: dict[int, tuple[float, np.ndarray]] = {}
+
+            def loss(place: int) -> float:
+                if self.deadline.interrupted or not 0 <= place < len(PENALTIES):
+                    return np.inf
+                if place not in found:
+                    outputs = np.concatenate([one.outputs(PENALTIES[place]) for one in problems])
+                    losses = self.judge.losses(outputs, y)
+                    found[place] = float(np.average(losses, weights=weights)), outputs
+                return found[place][0]
+
+            penalty = trial.candidate.penalty
+            best = PENALTIES.index(penalty) if penalty else _FIRST
+            step = 1 if loss(best + 1) < loss(best) else -1
+            while loss(best + step) < loss(best):
+                best += step
+        if self.deadline.interrupted:
+            return None
+        mean, outputs = found[best]
+        better = replace(trial.candidate, penalty=PENALTIES[best])
+        return _Fit(replace(trial, candidate=better, loss=mean), outputs, problems)
+
+
+class _Problem:
+    """Kernel logistic regression on one part, from penalty to penalty."""
+
+    def __init__(self, rows: Rows, part: Part, trial: Trial):
+        X, X_new = part.scaled_rows(trial.candidate.metric)
+        self._part = part
+        self._path = fit_member_path(rows, part.train, X, trial)
+        self._K, self._K_new = path_kernel(self._path), path_kernel(self._path, X_new)
+        self._target = log_loss_target(rows, part.train)
+        self._alphas: dict[float, np.ndarray] = {}
+
+    def outputs(self, penalty: float) -> np.ndarray:
+        """For the held-out rows, shape (m, k)."""
+        start = next(reversed(self._alphas.values()), None)
+        self._alphas[penalty] = fit_logistic(self._K, self._target, penalty, start)
+        return self._K_new @ self._alphas[penalty]
+
+    def root(self, candidate: Candidate) -> np.ndarray:
+        """The metric of the next round, from gradients of the log-odds of a candidate."""
+        alpha = self._alphas[candidate.penalty]
+        model = replace(
+            self._path.undivided,
+            coefficients=self._path.durations[:, None, None] * alpha,
+            offset=np.zeros(alpha.shape[1]),
+        )
+        key = candidate.metric
+        return learned_root(
+            model,
+            np.ones(alpha.shape[1]),
+            self._part.root(key),
+            diagonal=not key.mixes,
+            backend=self._part.backend,
+        )
 
 
 @dataclass(frozen=True)
@@ -85,95 +218,40 @@ class _HeldOutRows:
     rows: Rows
     parts: Sequence[Part]
     judge: LogLoss
-    predictions: dict[Trial, np.ndarray]
+    outputs: dict[Trial, np.ndarray]
 
     @property
     def held_out(self) -> np.ndarray:
         """Row numbers."""
         return np.concatenate([part.held_out for part in self.parts])
 
-    @property
-    def weights(self) -> np.ndarray:
-        """Of the held-out rows."""
-        if self.parts[0].weights is None:
-            return np.ones(len(self.held_out))
-        return np.concatenate([part.weights for part in self.parts])
-
-    def loss(self, predictions: np.ndarray, judge: LogLoss) -> float:
+    def loss(self, outputs: np.ndarray, judge: LogLoss) -> float:
         """Log-loss with the best link."""
         held_out = self.held_out
         return judge.best_link(
-            predictions, self.rows.y[held_out], self.weights, len(np.unique(held_out))
+            outputs, self.rows.y[held_out], self.rows.evidence[held_out], len(np.unique(held_out))
         )[1]
 
-    def tuned(self, before: Tuned, trials: Sequence[Trial]) -> Tuned:
-        """The average of these trials."""
-        predictions = [self.predictions[trial] for trial in trials]
-        weights = greedy_weights(
-            predictions,
+    def tuned(self, before: Tuned, n_members: int, trials: Sequence[Trial]) -> Tuned:
+        """The average of at most `n_members` of these trials."""
+        members, average = averaged(
+            trials,
+            [self.outputs[trial] for trial in trials],
             self.rows.y[self.held_out],
             self.judge,
-            n_members=len(trials),
-            weights=self.weights,
+            n_members=n_members,
+            weights=joined_weights(self.parts),
         )
-        order = np.argsort(-weights, kind="stable")
-        among: Callable[[Sequence[Trial]], Tuned] = partial(self.tuned, before)
+        keys = {trial.candidate.metric for trial, _ in members}
         return replace(
             before,
-            members=[(trials[i], float(weights[i])) for i in order if weights[i] > 0],
+            members=members,
             held_out=self.held_out,
-            predictions=np.tensordot(weights, np.stack(predictions), 1),
-            trials=[*before.trials, *self.predictions],
-            among=among,
+            predictions=average,
+            trials=[*before.trials, *self.outputs],
+            roots={key: common_root(self.parts, key) for key in keys if key.learned},
+            among=partial(self.tuned, before, n_members),
         )
-
-
-def _refit(
-    rows: Rows, parts: Sequence[Part], trial: Trial, judge: LogLoss, deadline: Deadline
-) -> tuple[Trial, np.ndarray] | None:
-    """A member with the log-loss at its best penalty, and its held-out predictions (m, k).
-
-    None if the fit is interrupted.
-    """
-    candidate = trial.candidate
-    problems = [_Problem(rows, part, trial) for part in parts]
-    y = np.concatenate([part.y for part in parts])
-    weights = None if parts[0].weights is None else np.concatenate([p.weights for p in parts])
-    found: dict[int, tuple[float, np.ndarray]] = {}
-
-    def loss(place: int) -> float:
-        if deadline.interrupted or not 0 <= place < len(PENALTIES):
-            return np.inf
-        if place not in found:
-            outputs = np.concatenate([one.outputs(PENALTIES[place]) for one in problems])
-            found[place] = float(np.average(judge.losses(outputs, y), weights=weights)), outputs
-        return found[place][0]
-
-    best = _FIRST
-    step = 1 if loss(best + 1) < loss(best) else -1
-    while loss(best + step) < loss(best):
-        best += step
-    if deadline.interrupted:
-        return None
-    mean, predictions = found[best]
-    better = replace(candidate, penalty=PENALTIES[best])
-    return replace(trial, candidate=better, loss=mean), predictions
-
-
-class _Problem:
-    """Kernel logistic regression on one part, from penalty to penalty."""
-
-    def __init__(self, rows: Rows, part: Part, trial: Trial):
-        X, X_new = part.scaled_rows(trial.candidate.metric)
-        path = fit_member_path(rows, part.train, X, trial)
-        self._K, self._K_new = path_kernel(path), path_kernel(path, X_new)
-        self._target = log_loss_target(rows, part.train)
-        self._alpha: np.ndarray | None = None
-
-    def outputs(self, penalty: float) -> np.ndarray:
-        """For the held-out rows, shape (m, k)."""
-        self._alpha = fit_logistic(self._K, self._target, penalty, self._alpha)
-        return self._K_new @ self._alpha
 
 
 def _partition(parts: Sequence[Part]) -> list[Part]:

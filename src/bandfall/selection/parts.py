@@ -176,7 +176,7 @@ class Part:
 
     def root(self, key: MetricKey) -> np.ndarray:
         """A metric that has been learned; that of no round leaves columns as they are."""
-        if key.n_rounds == 0:
+        if not key.learned:
             return np.ones(self._encoded(key.encoding)[0].shape[1])
         return self.roots[key]
 
@@ -251,6 +251,12 @@ def common_root(parts: Sequence[Part], key: MetricKey) -> np.ndarray:
     if len(parts) == 1:
         return parts[0].root(key)
     return mean_root([part.root(key) for part in parts])
+
+
+def joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
+    """Of the held-out rows of all parts; None where all count alike."""
+    weights = [part.weights for part in parts if part.weights is not None]
+    return np.concatenate(weights) if weights else None
 
 
 def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> list[list[Part]]:

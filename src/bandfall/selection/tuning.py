@@ -19,7 +19,7 @@ import numpy as np
 
 from bandfall.centring import column_means
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.selection.averaging import greedy_weights
+from bandfall.selection.averaging import averaged, greedy_weights
 from bandfall.selection.candidates import (
     FAMILIES,
     MAX_R2,
@@ -37,7 +37,14 @@ from bandfall.selection.deadline import AFTERWARDS, PATH, Deadline
 from bandfall.selection.held_out import Outcome
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.pace import affordable_budget
-from bandfall.selection.parts import Part, Rows, common_root, learn_metrics, search_stages
+from bandfall.selection.parts import (
+    Part,
+    Rows,
+    common_root,
+    joined_weights,
+    learn_metrics,
+    search_stages,
+)
 from bandfall.selection.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 
@@ -288,7 +295,7 @@ class Search:
         self._deadline = deadline or Deadline()
         self._ended = partial(getattr, self._deadline, "search_ended")
         self._y = np.concatenate([part.y for part in parts])
-        self._weights = _joined_weights(parts)
+        self._weights = joined_weights(parts)
 
     def explore(self, key: MetricKey, kernels: Sequence[Kernel], budget: Budget) -> Found:
         """Learn a metric round by round while that helps any kernel."""
@@ -437,10 +444,10 @@ class Search:
     def tuned(self, found: Found, n_members: int, among: Sequence[Trial] | None = None) -> Tuned:
         """The average to take, of some trials or the best, and the evidence for it."""
         best = found.best if among is None else list(among)
-        weights = self._weights_of(best, found, n_members)
-        order = np.argsort(-weights, kind="stable")
-        average = np.tensordot(weights, np.stack([found.predictions[trial] for trial in best]), 1)
-        members = [(best[i], float(weights[i])) for i in order if weights[i] > 0]
+        predictions = [found.predictions[trial] for trial in best]
+        members, average = averaged(
+            best, predictions, self._y, self.judge, n_members=n_members, weights=self._weights
+        )
         return Tuned(
             members,
             np.concatenate([part.held_out for part in self.parts]),
@@ -450,7 +457,7 @@ class Search:
             {
                 key: common_root(self.parts, key)
                 for key in dict.fromkeys(trial.candidate.metric for trial, _ in members)
-                if key.n_rounds
+                if key.learned
             },
             partial(self.tuned, found, n_members),
             self.parts,
@@ -504,11 +511,6 @@ def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarra
     return np.concatenate(
         [o.predictions[o.ladder.reached(speed, level), :, speed] for o in outcomes]
     )
-
-
-def _joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
-    weights = [part.weights for part in parts if part.weights is not None]
-    return np.concatenate(weights) if weights else None
 
 
 def _mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:

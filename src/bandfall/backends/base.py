@@ -76,7 +76,7 @@ class Backend(Protocol):
     """Computes with kernels somewhere, inside a budget of memory.
 
     Arrays that come in and go out are NumPy's; what is kept elsewhere (rows and coefficients
-    on a device) is the backend's business. A new one is a class with these members that passes
+    on a device) is up to the backend. A new one is a class with these members that passes
     the contract suite of tests/test_backends.py.
     """
 
@@ -124,7 +124,7 @@ class Backend(Protocol):
         ...
 
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
-        """Holds threads to what work on so many rows can use."""
+        """Limits threads to what work on `n_rows` rows can use."""
         ...
 
     def helpers(self, holding: Any) -> Helpers | None:

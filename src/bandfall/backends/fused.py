@@ -35,7 +35,7 @@ def fused_available(kernel: Kernel, device: torch.device) -> bool:
 
 @dataclass(frozen=True)
 class Launch:
-    """Shape of a program's tile and what the compiler is told; tuned on an H200."""
+    """Shape of a program's tile and options of the compiler; tuned on an H200."""
 
     rows: int
     columns: int = 128
@@ -46,7 +46,7 @@ class Launch:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the compiler is told."""
+        """Options of the compiler."""
         options = {
             "num_warps": self.num_warps,
             "num_stages": self.num_stages,

@@ -9,7 +9,7 @@ from bandfall.backends.cluster import is_cluster
 from bandfall.backends.device import check_device
 from bandfall.operators.base import DEFAULT_BUDGET
 
-# Up to so many rows a GPU is not worth the way there.
+# Rows up to which moving data to a GPU takes longer than it saves.
 _HOST_ROWS = 2000
 
 
@@ -39,7 +39,7 @@ def resolve_backend(
     NumpyBackend(budget=1073741824)
     """
     few = device == "auto" and n_rows is not None and n_rows <= _HOST_ROWS
-    # For few rows nobody asks whether there is a GPU: importing torch takes longer than a fit.
+    # Few rows: do not look for a GPU, because importing torch takes longer than a fit.
     checked = None if few else check_device(device)
     if checked is None:
         return NumpyBackend(int(memory_budget))

@@ -18,10 +18,10 @@ from bandfall.operators.kept import KeptMatrix
 
 Tensor = Any
 
-# Up to so many rows a kept K is multiplied faster than a fused one is evaluated, and nothing
+# Rows up to which a kept K is multiplied faster than a fused one is evaluated, and nothing
 # needs to be compiled first.
 _KEPT_ROWS = 8192
-# From so many kernel entries on, sums at new rows are worth fusing (and compiling).
+# Kernel entries from which on sums at new rows are worth fusing (and compiling).
 _FUSED_ENTRIES = 1 << 33
 # float64 distances, their comparison mask, the cast copy, the kernel block and its scratch.
 _BYTES_PER_ENTRY = 40

@@ -26,7 +26,7 @@ MAX_FIELD_BYTES = 64
 
 
 def data_directory(value: str | os.PathLike[str], setting: str) -> Path:
-    """The directory that `setting`, named as the user knows it, stands for; it must exist.
+    """The directory that `setting`, as users type it, stands for; it must exist.
 
     Examples
     --------

@@ -82,7 +82,7 @@
   // Changes and answers -----------------------------------------------------------------------
 
   function change(feature, value) {
-    if (!data.live) changes.clear(); // alone, the page knows one change at a time
+    if (!data.live) changes.clear(); // without a server, one change at a time
     changes.set(feature, value);
     show();
   }

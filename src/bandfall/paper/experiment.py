@@ -29,7 +29,7 @@ class Task:
     Parameters
     ----------
     key : str
-        Unique within its experiment; an interrupted run knows by it what is done.
+        Unique within its experiment; a resumed run finds finished tasks by it.
     function : callable
         Defined at the top of a module, so that any joblib backend can send it to a worker.
     arguments : mapping

@@ -18,7 +18,7 @@ Fields = Mapping[str, type | tuple[type, ...]]  # what every line must have
 
 
 def ignore(message: str) -> None:
-    """A note that nobody wants."""
+    """Ignore a note."""
 
 
 def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[dict[str, Any]]:

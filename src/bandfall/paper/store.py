@@ -67,7 +67,7 @@ class ResultFile:
         """
         records = {}
         for entry in read_json_lines(self.path, _FIELDS, note):
-            # Lines from before there were digests have none: nothing asks for them.
+            # Lines of older versions have no digest, and nothing needs it.
             key, digest = entry["key"], str(entry.get("digest"))
             records[key, digest] = Record(key, digest, entry["seconds"], entry["result"])
         return records

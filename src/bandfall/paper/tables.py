@@ -39,7 +39,7 @@ class ScoreTable:
     kernels : tuple of str
         Its columns.
     methods : tuple of str
-        Computed for every kernel; the MLP knows none and stands in the first column.
+        Computed for every kernel; the MLP has no kernel and is shown in the first column.
     median_tolerance : dict
         By method: how far a median may be from the published one, which is rounded to 0.01.
     quartile_tolerance : float

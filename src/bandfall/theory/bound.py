@@ -102,7 +102,7 @@ def mean_kernel_shift(
     X_new : array-like of shape (m, d)
         Rows of features for an estimator, rows in its own columns for a Path.
     n_times : int
-        At most so many steps of the log are reported, the first and the end among them.
+        Most steps of the log to report, the first and the end among them.
     backend : Backend
         Where to compute, and in how much memory.
 
@@ -152,7 +152,7 @@ def generalization_bound(
         that was seen in training in place of Lemma 1's bound on it, and therefore smaller
         terms, ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
     n_times : int
-        At most so many steps of the log are reported, the first and the end among them.
+        Most steps of the log to report, the first and the end among them.
     backend : Backend
         Where to compute, and in how much memory.
 

@@ -169,8 +169,8 @@ def staged_degrees_of_freedom(
     ----------
     path : Path or estimator with ``path_``
     n_probes : int, optional
-        Estimate the trace from so many random signs (Hutchinson) instead of computing it. By
-        default exact up to 400 rows, 32 probes above.
+        Estimate the trace from this many random sign vectors (Hutchinson) instead of computing
+        it. By default exact up to 400 rows, 32 probes above.
     random_state : int
         Seed of the probes.
     backend : Backend

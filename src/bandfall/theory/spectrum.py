@@ -54,7 +54,7 @@ def smallest_eigenvalue(
     weights : array-like of shape (n,), optional
         Then of √w K √w.
     method : {"auto", "exact", "lanczos"}
-        "exact" asks LAPACK for one eigenvalue of the matrix. "lanczos" uses at most
+        "exact" computes one eigenvalue of the matrix with LAPACK. "lanczos" uses at most
         300 products and answers with the smallest Ritz value less its residual norm, which
         lies below s_min once the iteration has seen the lower end of the spectrum. "auto" is
         exact up to 2,000 rows.

@@ -240,5 +240,5 @@ def _log_run(
 
 
 def read_runs(out: Path, note: Note = ignore) -> list[dict[str, Any]]:
-    """The runs that made the results in `out`, oldest first; `note` is called with damaged lines."""
+    """The runs that made the results in `out`, oldest first; `note` gets damaged lines."""
     return read_json_lines(out / "runs.jsonl", _RUN_FIELDS, note)

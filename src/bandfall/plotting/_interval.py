@@ -17,9 +17,10 @@ class IntervalDisplay:
     """Coverage against what was promised, and errors against the width of the interval.
 
     Left: the share of rows inside, on the diagonal if the promise holds; the band is what chance
-    allows with these numbers of held-out and new rows. Right: distances from the middle of the interval
-    over half its width, and for tenths of the rows the distance that the promised share stays
-    within: on the diagonal if widths are right everywhere. Build it with `from_estimator`.
+    allows with these numbers of held-out and new rows. Right: distances from the middle of the
+    interval over half its width, and for tenths of the rows the distance that the promised
+    share stays within: on the diagonal if widths are right everywhere. Build it with
+    `from_estimator`.
 
     Parameters
     ----------

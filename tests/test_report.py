@@ -632,3 +632,10 @@ class TestBrowser:
         browser = visit(page_of(found, target=evil, source=evil, details={evil: evil}))
         assert "owned" not in browser.run("return document.title").split("Predicting")[0]
         assert browser.run("return document.querySelectorAll('img').length") == 0
+
+
+def test_rows_in_place_of_the_file_are_refused_in_words():
+    model = fitted()
+    X, y = np.zeros((4, 2)), np.zeros(4)
+    with pytest.raises(TypeError, match="takes the file first; got ndarray in place of a path"):
+        report_on(model, X, y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -147,6 +148,10 @@ def report_on(
     -------
     Report
     """
+    if file is not None and not isinstance(file, str | os.PathLike):
+        raise TypeError(
+            f"report(file, X, y) takes the file first; got {type(file).__name__} in place of a path"
+        )
     if (X_test is None) != (y_test is None):
         raise ValueError("give both X_test and y_test, or neither")
     if (X is None) != (y is None):

@@ -1,8 +1,9 @@
-"""Training that survives its process: the path so far in a file, after every stage."""
+"""Training that survives its process: the path so far, or all leaves so far, in files."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 import warnings
 
 from bandfall.backends import Backend
@@ -13,8 +14,9 @@ from bandfall.estimators._base import TrainingData
 from bandfall.estimators._warm_start import differences
 from bandfall.kernels import Kernel
 from bandfall.persistence.atomic import check_writable
-from bandfall.persistence.checkpoint import load_path, save_path
+from bandfall.persistence.checkpoint import load_leaf, load_path, save_leaf, save_path
 from bandfall.schedules import Schedule
+from bandfall.selection.leaves import FittedLeaf
 
 
 class Checkpoint:
@@ -59,12 +61,7 @@ class Checkpoint:
         try:
             save_path(path, self.file)
         except OSError as error:
-            warnings.warn(
-                f"checkpoint {os.fspath(self.file)!r} was not written "
-                f"({error.strerror or error}): it holds an earlier stage, and training goes on",
-                UserWarning,
-                stacklevel=2,
-            )
+            _warn_of(error, self.file, "it holds an earlier stage, and training goes on")
 
     def before(self, watcher: Watcher | None) -> Watcher:
         """A watcher that saves, and then asks another one whether to stop."""
@@ -74,3 +71,47 @@ class Checkpoint:
             return watcher is not None and watcher(progress)
 
         return watch
+
+
+class LeafFolder:
+    """The folder in which a fit keeps its trained leaves, one a file, named after what they are.
+
+    Parameters
+    ----------
+    folder : path
+        Made where it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = pathlib.Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise ValueError(
+                f"checkpoint={os.fspath(folder)!r} is a file; leaves need a folder, one file each"
+            ) from None
+        check_writable(self.folder / "leaf")  # now, not after the first one
+
+    def load(self, key: str) -> FittedLeaf | None:
+        """The leaf that was kept under this name; None where there is no such file."""
+        file = self._file(key)
+        return load_leaf(file) if file.exists() else None
+
+    def save(self, key: str, leaf: FittedLeaf) -> None:
+        """Keep a leaf; training that is worth a checkpoint does not end with a full disk."""
+        try:
+            save_leaf(leaf, self._file(key))
+        except OSError as error:
+            _warn_of(error, self._file(key), "training goes on")
+
+    def _file(self, key: str) -> pathlib.Path:
+        return self.folder / f"{key}.leaf"
+
+
+def _warn_of(error: OSError, file: str | os.PathLike[str], consequence: str) -> None:
+    warnings.warn(
+        f"checkpoint {os.fspath(file)!r} was not written "
+        f"({error.strerror or error}): {consequence}",
+        UserWarning,
+        stacklevel=3,
+    )

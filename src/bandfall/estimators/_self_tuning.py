@@ -18,6 +18,7 @@ from bandfall.encoding import TableEncoder, prepare_table
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import Storable
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
+from bandfall.estimators._checkpoint import LeafFolder
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._elsewhere import Elsewhere
 from bandfall.estimators._groups import warn_of_copies
@@ -103,7 +104,15 @@ class SelfTuning(CallbackSupportMixin, Storable):
         self.verbose = verbose
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        *,
+        checkpoint: Any = None,
+    ) -> Self:
         """Choose what to average and fit it to all rows.
 
         Parameters
@@ -118,6 +127,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
             The group (a patient, a site) that each row belongs to. Rows of a group are held out
             together, so that models are judged, and intervals are measured, on groups that they
             have not seen. Without groups, rows are held out one by one, equal ones too.
+        checkpoint : path, optional
+            A folder for trained leaves, if there are more than `leaf_rows` rows: a fit that was cut
+            off and is run again searches again, and trains no leaf twice.
 
         Returns
         -------
@@ -126,7 +138,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         self._validate_params()
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
-        elsewhere = self._left_on_workers(X, y, sample_weight, groups)
+        store = None if checkpoint is None else LeafFolder(checkpoint)
+        elsewhere = self._left_on_workers(X, y, sample_weight, groups, store)
         if elsewhere is not None:
             X, y = elsewhere.sample()
         X, y, sample_weight, groups = map(as_numpy, (X, y, sample_weight, groups))
@@ -144,7 +157,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             some = None if elsewhere is not None else affordable_rows(given.table, deadline)
             given = given if some is None else given.take(some)
             self._used_rows = given.numbers
-            self._search_and_fit(given, kernels, deadline, progress)
+            self._search_and_fit(given, kernels, deadline, progress, store)
         progress.ended(self.given_up_)
         reports.finish(self._fitted_state)
         return self
@@ -155,6 +168,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         kernels: tuple[Kernel, ...] | None,
         deadline: Deadline,
         progress: FitProgress,
+        store: LeafFolder | None,
     ) -> None:
         """Search if there are enough groups of rows, and fit what was chosen to all rows."""
         target, rows, encoders = self._encoded_rows(given, deadline)
@@ -175,7 +189,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             )
         progress.chosen(tuned, len(rows))
         if given.elsewhere is None:
-            members, tuned = fit_members(rows, tuned, deadline, progress.interrupted)
+            members, tuned = fit_members(rows, tuned, deadline, progress.interrupted, store)
         else:
             rows, sample = given.elsewhere.rows(rows, target, given.dtype), rows
             members, tuned = fit_members_there(
@@ -226,9 +240,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
         rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
         return target, rows, encoders
 
-    def _left_on_workers(self, X: Any, y: Any, weights: Any, groups: Any) -> Elsewhere | None:
+    def _left_on_workers(self, X: Any, y: Any, *others: Any) -> Elsewhere | None:
         """Rows of a dask array or dataframe that stay where they are; None if all come here."""
-        if any(one is not None for one in (weights, groups, getattr(self, "class_weight", None))):
+        if any(one is not None for one in (*others, getattr(self, "class_weight", None))):
             return None
         return Elsewhere.of(self.target_kind, X, y, self.device, self.leaf_rows)
 

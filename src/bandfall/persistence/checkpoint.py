@@ -1,15 +1,20 @@
-"""A path in a file of its own: what a training run that was cut off goes on with."""
+"""Paths and leaves in files of their own: what a training run that was cut off goes on with."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, BinaryIO
 
+import numpy as np
+
+from bandfall.checks import ShapeChecker, check_instance, check_positions
 from bandfall.descent import Path
 from bandfall.persistence.atomic import write_atomically
 from bandfall.persistence.codec import decode, encode
 from bandfall.persistence.container import Arrays, pack, unpack
 from bandfall.persistence.errors import ModelFileError
 from bandfall.persistence.model_file import PathLike, package_versions, read_named
+from bandfall.selection.leaves import FittedLeaf
 
 
 def save_path(path: Path, file: PathLike) -> None:
@@ -41,6 +46,55 @@ def load_path(file: PathLike) -> Path:
     Path
     """
     return read_named(file, _read)
+
+
+def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
+    """Write a trained leaf, whole or not at all, in the format of model files.
+
+    Parameters
+    ----------
+    leaf : FittedLeaf
+    file : path
+    """
+    arrays: Arrays = {}
+    document: dict[str, Any] = {
+        field.name: encode(getattr(leaf, field.name), arrays, field.name) for field in fields(leaf)
+    }
+    write_atomically(file, pack({**document, "versions": package_versions()}, arrays))
+
+
+def load_leaf(file: PathLike) -> FittedLeaf:
+    """Read a leaf that `save_leaf` wrote; safe on files from strangers.
+
+    Parameters
+    ----------
+    file : path
+
+    Returns
+    -------
+    FittedLeaf
+    """
+    return read_named(file, _read_leaf)
+
+
+def _read_leaf(stream: BinaryIO, size: int) -> FittedLeaf:
+    document, arrays = unpack(stream, size)
+    state = {field.name: decode(document.get(field.name), arrays) for field in fields(FittedLeaf)}
+    try:
+        check_instance("path", state["path"], Path)
+        shapes = ShapeChecker(d=state["path"].X.shape[1], k=state["path"].residual.shape[1])
+        for name in ("numbers", "held_out"):
+            check_positions(name, state[name])
+        shapes("predictions", state["predictions"], "rows k")
+        if len(state["numbers"]) != len(state["path"].X):
+            raise ValueError("numbers do not fit the path")
+        if len(state["held_out"]) != len(state["predictions"]):
+            raise ValueError("predictions do not fit held_out")
+        if state["root"] is not None:
+            shapes("root", state["root"], "d" if np.ndim(state["root"]) == 1 else "d d")
+    except (TypeError, ValueError) as error:
+        raise ModelFileError(f"it holds no leaf: {error}") from error
+    return FittedLeaf(**state)
 
 
 def _read(stream: BinaryIO, size: int) -> Path:

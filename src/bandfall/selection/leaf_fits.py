@@ -10,7 +10,7 @@ import numpy as np
 
 from bandfall.backends import HOST
 from bandfall.backends.workers import own_backend
-from bandfall.descent import Path
+from bandfall.descent import Path, Status
 from bandfall.metric import scaled
 from bandfall.selection.candidates import Trial
 from bandfall.selection.deadline import PATH, Deadline
@@ -18,10 +18,10 @@ from bandfall.selection.jobs import parallel_map
 from bandfall.selection.leaves import (
     Divided,
     FittedLeaf,
+    LeafStore,
     fit_leaf,
-    held_out_predictions,
-    path_of_leaves,
 )
+from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves
 from bandfall.selection.logistic import in_its_loss
 from bandfall.selection.parts import Part
 from bandfall.selection.paths import fit_member_path, needs_digits
@@ -47,6 +47,7 @@ def fit_leaves(
     root: np.ndarray,
     deadline: Deadline,
     interrupted: Callable[[], bool],
+    store: LeafStore | None = None,
 ) -> Fitted:
     """Metric and path over the training rows of a part, leaf by leaf, on workers if there are any.
 
@@ -68,9 +69,17 @@ def fit_leaves(
             deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
         with deadline.work.task(FINAL_FITS, share):
             leaf = divided.take(numbers)
+            key = "" if store is None else leaf.key(trial)
+            found = None if store is None else store.load(key)
+            if found is not None:
+                return found
             if helpers is None:
-                return train_leaf(leaf, trial, interrupted)
-            return helpers.call([("leaf", (replace(leaf, backend=HOST), trial))])[0]
+                found = train_leaf(leaf, trial, interrupted)
+            else:
+                found = helpers.call([("leaf", (replace(leaf, backend=HOST), trial))])[0]
+            if store is not None and found.path.status is not Status.INTERRUPTED:
+                store.save(key, found)
+            return found
 
     try:
         n_jobs = None if helpers is None else _CALLS_PER_THREAD * max(1, len(helpers.threads()))

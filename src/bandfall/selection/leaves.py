@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from bandfall.backends import HOST, Backend
-from bandfall.centring import column_means, column_norms
-from bandfall.descent import Log, Path, Status
+from bandfall.descent import Path
 from bandfall.metric import learned_root, scaled
 from bandfall.model import KernelSum
 from bandfall.partition import Partition, partition_rows
-from bandfall.partitioned import Leaf, PartitionedSum
 from bandfall.selection.candidates import MAX_R2, Judge, PowerLoss, Request, Trial
 from bandfall.selection.held_out import run_parts
 from bandfall.selection.logistic import ClassTarget, log_loss_target
 from bandfall.selection.parts import Part, Rows
-from bandfall.selection.tuning import Tuned, mean_r2
 from bandfall.selection.views import Encoded
 
 _FEWEST = 50  # rows to choose by
@@ -31,7 +28,6 @@ _FARTHEST, _BEYOND = 0.9, 0.1
 # again, on all rows: tables whose rows repeat miss even few of them.
 _EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
 _MISSED = 40
-_COMPLETE = 0.999  # weight of the leaves that have predicted a row
 
 
 class Fit(Protocol):
@@ -132,6 +128,20 @@ class Divided:
             classes=classes,
         )
 
+    def key(self, trial: Trial) -> str:
+        """A name for what training a leaf of a trial comes to: it follows from all of this."""
+        arrays = (self.X, self.y, self.weights, self.numbers, self.evidence, self.judging)
+        settings = (trial.candidate, trial.max_r2, trial.train_r2, trial.score)
+        known = (*settings, self.variance, self.mixes, self.again, self.judge)
+        digest = hashlib.sha256(repr(known).encode())
+        for array in arrays:
+            if array is not None:
+                digest.update(str((array.dtype, array.shape)).encode())
+                digest.update(np.ascontiguousarray(array).data)
+        if self.classes is not None:
+            digest.update(self.classes.labels.tobytes() + self.classes.prior.tobytes())
+        return digest.hexdigest()
+
     def rows(self, X: np.ndarray) -> Rows:
         """For paths over X: these rows in any coordinates."""
         groups = np.arange(len(X))
@@ -172,6 +182,18 @@ class FittedLeaf:
     path: Path
     held_out: np.ndarray
     predictions: np.ndarray
+
+
+class LeafStore(Protocol):
+    """Keeps trained leaves for a fit that is run again."""
+
+    def load(self, key: str) -> FittedLeaf | None:
+        """A leaf that was kept under this name."""
+        ...
+
+    def save(self, key: str, leaf: FittedLeaf) -> None:
+        """Keep a leaf."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -266,114 +288,3 @@ def _half(leaf: Divided, X: np.ndarray, trial: Trial) -> _Half:
         float(losses[best]),
         outcome.predictions[best][:, 0],
     )
-
-
-def held_out_predictions(
-    partition: Partition, X: np.ndarray, leaves: Sequence[FittedLeaf]
-) -> np.ndarray:
-    """What leaves predicted for rows that they had not seen, (n, k); NaN for other rows."""
-    total, known = np.zeros((len(X), leaves[0].predictions.shape[1])), np.zeros(len(X))
-    for leaf, rows, shares in partition.shares(X):
-        own = leaves[leaf]
-        inside = np.isin(rows, own.held_out, assume_unique=True)
-        places = np.searchsorted(own.held_out, rows[inside])
-        total[rows[inside]] += shares[inside, None] * own.predictions[places]
-        known[rows[inside]] += shares[inside]
-    complete = known > _COMPLETE
-    return np.where(complete[:, None], total / np.where(complete, known, 1.0)[:, None], np.nan)
-
-
-def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None]) -> Tuned:
-    """The same with held-out rows of all leaves as evidence, if all members have leaves.
-
-    Paths of the search are trained on some of the rows; those of leaves, on all but the evidence.
-
-    Parameters
-    ----------
-    tuned : Tuned
-    part : Part
-        What members were trained on.
-    held_out : sequence of ndarray of shape (n, k), or None
-        For each member, its `held_out_predictions`.
-    """
-    predictions = np.zeros((len(part), part.rows.y.shape[1]))
-    for (_, weight), own in zip(tuned.members, held_out, strict=True):
-        predictions += np.nan if own is None else weight * own
-    known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-    if not len(known) or len(known) < min(len(tuned.held_out), _FEWEST):
-        return tuned
-    numbers, rows = part.train[known], part.rows
-    weights = None if rows.weights is None else rows.evidence[numbers]
-    score = mean_r2(predictions[known], rows.y[numbers], weights)
-    return replace(tuned, held_out=numbers, predictions=predictions[known], score=score)
-
-
-def path_of_leaves(
-    X: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray | None,
-    partition: Partition,
-    leaves: Sequence[FittedLeaf],
-    places: np.ndarray,
-) -> Path:
-    """One path of all leaves, for columns that stand at `places` of those that were trained on.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Scaled rows that were divided, their columns in the new order already: stages of bandwidth
-        zero find rows by their bits.
-    y : ndarray of shape (n, k)
-    weights : ndarray of shape (n,) or None
-    partition : Partition
-    leaves : sequence of FittedLeaf
-    places : ndarray of int, shape (d,)
-    """
-    partition = replace(partition, directions=partition.directions[:, places])
-    residual = np.zeros(y.shape)
-    for leaf, rows, shares in partition.shares(X):
-        own = leaves[leaf]
-        numbers = np.concatenate([own.numbers, own.held_out])
-        missed = np.concatenate([own.path.residual, y[own.held_out] - own.predictions])
-        order = np.argsort(numbers, kind="stable")  # rows that are there twice: trained on first
-        known = np.isin(rows, numbers, assume_unique=True)  # rounding may add one at a border
-        found = order[np.searchsorted(numbers, rows[known], sorter=order)]
-        residual[rows[known]] += shares[known, None] * missed[found]
-    models = [_in_places(X, leaf, places) for leaf in leaves]
-    model = PartitionedSum(X, partition, tuple(models))
-    paths = [leaf.path for leaf in leaves]
-    spans, nothing = np.full(len(model), np.nan), np.zeros(0)
-    path = Path(
-        model=model,
-        starts=spans,
-        durations=spans,
-        step_sizes=np.zeros(len(model)),
-        scale=column_norms(y, column_means(y, weights), weights),
-        residual=residual.astype(X.dtype),
-        log=Log(nothing, nothing, nothing, nothing, nothing),
-        time=max(one.time for one in paths),
-        r2=0.0,
-        status=_worst([one.status for one in paths]),
-        bandwidth=float(np.median([one.bandwidth for one in paths])),
-        weights=weights,
-        y=y.astype(X.dtype),
-        n_products=sum(one.n_products for one in paths),
-        n_evaluations=sum(one.n_evaluations for one in paths),
-    )
-    return replace(path, r2=path.r2_of(path.residual))
-
-
-def _in_places(X: np.ndarray, leaf: FittedLeaf, places: np.ndarray) -> Leaf:
-    """A leaf over the rows X, in another order of columns."""
-    model, rows, root = leaf.path.undivided, X[leaf.numbers], leaf.root
-    if root is not None:
-        root = root[places] if root.ndim == 1 else root[np.ix_(places, places)]
-        rows = scaled(rows, root)
-    return Leaf(replace(model, X=rows.astype(model.X.dtype)), root)
-
-
-def _worst(statuses: Sequence[Status]) -> Status:
-    """How leaves ended: interrupted if one was, otherwise as most of them."""
-    if Status.INTERRUPTED in statuses:
-        return Status.INTERRUPTED
-    return max(statuses, key=lambda one: (statuses.count(one), one.value))

@@ -25,10 +25,8 @@ from bandfall.selection.leaf_fits import SMALLEST_LEAF, Fitted, LeafTrainer, as_
 from bandfall.selection.leaves import (
     Divided,
     FittedLeaf,
-    held_out_predictions,
-    path_of_leaves,
-    with_evidence,
 )
+from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves, with_evidence
 from bandfall.selection.members import Member
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.paths import stop_of

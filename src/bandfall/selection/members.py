@@ -13,7 +13,8 @@ from bandfall.metric import scaled
 from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
 from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.leaf_fits import SMALLEST_LEAF, Fitted, as_encoded, fit_leaves
-from bandfall.selection.leaves import with_evidence
+from bandfall.selection.leaves import LeafStore
+from bandfall.selection.leaves_joined import with_evidence
 from bandfall.selection.logistic import in_its_loss, log_loss_target
 from bandfall.selection.pace import PathSeconds
 from bandfall.selection.parts import Part, Rows
@@ -81,6 +82,7 @@ def fit_members(
     tuned: Tuned,
     deadline: Deadline | None = None,
     interrupted: Callable[[], bool] = lambda: False,
+    store: LeafStore | None = None,
 ) -> tuple[list[Member], Tuned]:
     """Fit what was chosen to all rows, and tell what was chosen in the end.
 
@@ -88,6 +90,7 @@ def fit_members(
     of the average; where the heaviest alone takes too long, it is fitted to fewer rows.
     `interrupted` is asked after every stage of a long fit. Once it says yes, the members that are
     there make the model, or, if there is none, the heaviest on as few rows as take seconds.
+    `store` keeps leaves as soon as they are trained, and gives back those that it has.
     """
     deadline = deadline or Deadline()
     if len(rows) > _PROBED_ROWS and interrupted():
@@ -102,7 +105,7 @@ def fit_members(
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
             break
         with deadline.timed(len(everything), n_ladders):
-            one = _fit_member(rows, everything, trial, deadline, interrupted)
+            one = _fit_member(rows, everything, trial, deadline, interrupted, store)
         if one.path.status is Status.INTERRUPTED and interrupted():
             deadline.end()
             if fitted:
@@ -216,6 +219,7 @@ def _fit_member(
     trial: Trial,
     deadline: Deadline,
     interrupted: Callable[[], bool],
+    store: LeafStore | None = None,
 ) -> Fitted:
     """Metric and path over the training rows of a part, for columns as the encoder gives them."""
     # Few rows are never long; a path that is cut off at once would be no model at all.
@@ -231,7 +235,7 @@ def _fit_member(
     view = rows.views[candidate.encoding]
     Z, _ = view.columns(part.train, part.held_out)
     if len(part) > rows.leaf_rows:
-        return fit_leaves(part, trial, Z, root, deadline, interrupted)
+        return fit_leaves(part, trial, Z, root, deadline, interrupted, store)
     with deadline.work.task(FINAL_FITS, PATH * len(part) ** 2):
         path = fit(scaled(Z, root))
         if needs_digits(path, trial):

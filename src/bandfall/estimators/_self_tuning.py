@@ -320,7 +320,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
     def _columns(self, X: Any) -> dict[str, np.ndarray]:
         """New rows under the encoding of every member."""
-        return self.average_.encode(new_table(self, X))
+        table = new_table(self, X)  # which raises NotFittedError before the average is missed
+        return self.average_.encode(table)
 
     def _outputs(self, X: Any) -> np.ndarray:
         """Of the average at new rows, shape (m, k)."""

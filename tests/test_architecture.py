@@ -1,6 +1,7 @@
 """The floor plan: what is decided at the edge is named nowhere below it."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,3 +60,38 @@ def test_readers_never_ask_for_the_type_of_a_model(path):
 def test_modules_fit_in_one_head(path):
     """A module is one idea; longer ones usually are two."""
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
+
+
+DEVELOPMENT = Path(__file__).parents[1] / "docs" / "development.md"
+
+
+def walks() -> dict[str, list[str]]:
+    """Modules that the walks of the data name, by the title of the walk."""
+    text = DEVELOPMENT.read_text(encoding="utf-8").partition("## The walk of the data")[2]
+    parts = text.partition("\n## ")[0].split("\n### ")[1:]
+    tables = {part.partition("\n")[0]: part for part in parts}
+    return {
+        title: re.findall(r"`([\w/]+\.py)`", "\n".join(re.findall(r"^\|.*$", part, re.MULTILINE)))
+        for title, part in tables.items()
+    }
+
+
+@pytest.mark.parametrize("title", walks())
+def test_the_walk_of_the_data_names_every_module_once(title):
+    named = walks()[title]
+    assert len(named) == len(set(named))
+    assert not [name for name in named if not (SOURCE / name).exists()]
+
+
+def test_the_walk_of_a_search_leaves_no_module_out():
+    first, *_ = walks().values()
+    rooms = ("encoding", "selection", "operators", "targets")
+    known = DEVELOPMENT.read_text(encoding="utf-8")
+    missed = [
+        path.name
+        for room in rooms
+        for path in (SOURCE / room).rglob("*.py")
+        if path.name != "__init__.py" and path.name not in known
+    ]
+    assert first
+    assert not missed

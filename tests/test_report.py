@@ -55,9 +55,8 @@ def page(findings):
     train, test = rows(), rows(1)
     models = dict(list(rivals.rivals().items())[:3])
     results = rivals.score_rivals(models, train, test)
-    squared = findings.residuals**2
-    told = findings.scores
-    ours = rivals.RivalScore("ours", told["r2"], told["mae"], 0.1, 0.2, len(train.y), squared)
+    facts = {"seconds": 0.2, "n_rows": len(train.y)}
+    ours = rivals.RivalScore.of("ours", findings.outputs, test, findings.target, **facts)
     return page_of(findings, rivals=[*results, ours], model_name="ours")
 
 
@@ -274,8 +273,11 @@ class TestIntervals:
 
 class TestRivals:
     def page(self, findings, errors):
-        ours = rivals.RivalScore("ours", 0.9, 0.1, 0.1, 0.2, 80, findings.residuals**2)
-        other = rivals.RivalScore("other", 0.5, 0.1, 0.1, 0.2, 80, errors)
+        facts = {"seconds": 0.2, "n_rows": 80, "target": findings.target}
+        ours, other = (
+            rivals.RivalScore(name, {"r2": r2, "mae": 0.1}, losses=losses, **facts)
+            for name, r2, losses in (("ours", 0.9, findings.residuals**2), ("other", 0.5, errors))
+        )
         return page_of(findings, rivals=[ours, other], model_name="ours")
 
     def test_a_clear_difference_is_told_with_its_margin(self, findings):

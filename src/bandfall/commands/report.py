@@ -28,7 +28,6 @@ from bandfall.commands.options import (
 )
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.rivals import (
-    ClassRivalScore,
     RivalScore,
     class_rivals,
     rivals,
@@ -41,7 +40,6 @@ from bandfall.commands.training import (
     Device,
     ModelChoice,
 )
-from bandfall.estimators.reading import last_step
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.report import Findings, render_page, study
 
@@ -120,11 +118,6 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
         "seconds": float(stored.notes.get("seconds", np.nan)),
         "n_rows": len(train_rows.y),
     }
-    if findings.target.classes:
-        classes = last_step(stored.estimator).classes_
-        ours: Any = ClassRivalScore.of(OURS, findings.outputs, test_rows, classes, **facts)
-        models = class_rivals(train_rows.y, seed)
-    else:
-        ours = RivalScore.of(OURS, findings.predictions, test_rows, **facts)
-        models = rivals(seed)
+    models = class_rivals(train_rows.y, seed) if findings.target.classes else rivals(seed)
+    ours = RivalScore.of(OURS, findings.outputs, test_rows, findings.target, **facts)
     return findings, [*score_rivals(models, train_rows, test_rows, seed=seed), ours]

@@ -32,7 +32,7 @@ from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
 from bandfall.estimators.reading import last_step
 from bandfall.selection.work import observed_by
-from bandfall.targets.scores import positions, row_losses, score_classes, score_numbers
+from bandfall.targets import Classes, Numbers, Target
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
@@ -44,90 +44,50 @@ FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over the
 class RivalScore(NamedTuple):
     """One line of the comparison.
 
-    `squared_errors`, one for each held-out row, show whether two lines really differ.
+    `losses`, one for each held-out row, show whether two lines really differ.
     """
 
     name: str
-    r2: float
-    mae: float
-    rmse: float
-    seconds: float
-    n_rows: int
-    squared_errors: np.ndarray | None = None
-
-    @classmethod
-    def of(
-        cls, name: str, predictions: np.ndarray, test: ScoredRows, classes: Any = None, **facts: Any
-    ) -> RivalScore:
-        """Score predictions on held-out rows."""
-        errors = None if test.y.ndim == 2 else (test.y - np.ravel(predictions)) ** 2
-        measures: dict[str, Any] = score_numbers(test.y, predictions, test.weights)
-        return cls(name, **measures, **facts, squared_errors=errors)
-
-    @property
-    def rank(self) -> float:
-        """Less is better."""
-        return -self.r2
-
-    def cells(self) -> dict[str, str]:
-        """Scores by name, for people."""
-        return {"R²": _score_text(self.r2), "mean abs. error": number(self.mae)}
-
-    def as_numbers(self) -> dict[str, Any]:
-        """For machines, without the single errors."""
-        return {k: v for k, v in self._asdict().items() if k != "squared_errors"}
-
-
-class ClassRivalScore(NamedTuple):
-    """One line of the comparison.
-
-    `losses`, one for each held-out row of a known class, show whether two lines really differ.
-    """
-
-    name: str
-    log_loss: float
-    auc: float
-    accuracy: float
-    calibration_error: float
+    scores: dict[str, float]
     seconds: float
     n_rows: int
     losses: np.ndarray
+    target: Target
 
     @classmethod
     def of(
-        cls,
-        name: str,
-        probabilities: np.ndarray,
-        test: ScoredRows,
-        classes: np.ndarray,
-        **facts: Any,
-    ) -> ClassRivalScore:
-        """Score probabilities, columns in the order of `classes`, on held-out rows."""
-        labels = positions(test.y, classes)
-        measures = score_classes(probabilities, labels, test.weights)
-        known = labels >= 0
-        losses = row_losses(probabilities[known], labels[known])
-        return cls(name, *measures, **facts, losses=losses)
+        cls, name: str, answers: np.ndarray, test: ScoredRows, target: Target, **facts: Any
+    ) -> RivalScore:
+        """Score answers (m, k) on held-out rows."""
+        values = target.read(test.y)
+        losses, scores = (
+            target.row_losses(values, answers),
+            target.scores(values, answers, test.weights),
+        )
+        return cls(name, scores, losses=losses, target=target, **facts)
+
+    @property
+    def score(self) -> float:
+        """The one that decides."""
+        return self.scores[next(iter(self.target.heads.values()))]
 
     @property
     def rank(self) -> float:
         """Less is better."""
-        return self.log_loss
+        return self.score if self.target.lower_is_better else -self.score
 
     def cells(self) -> dict[str, str]:
         """Scores by name, for people."""
-        measures = {
-            "log-loss": self.log_loss,
-            "AUC": self.auc,
-            "accuracy": self.accuracy,
-            "calibration error": self.calibration_error,
+        shares = [self.target.measure] if not self.target.classes else list(self.target.heads)
+        return {
+            head: _score_text(self.scores[name]) if head in shares else number(self.scores[name])
+            for head, name in self.target.heads.items()
         }
-        return {name: _score_text(value) for name, value in measures.items()}
 
     def as_numbers(self) -> dict[str, Any]:
-        """For machines, without the single losses; None where a score is not defined."""
-        facts = {k: v for k, v in self._asdict().items() if k != "losses"}
-        return {k: None if v != v else v for k, v in facts.items()}
+        """For machines, without the single losses."""
+        scores = {key: value for key, value in self.scores.items() if key != "n_unseen"}
+        return {"name": self.name, **scores, "seconds": self.seconds, "n_rows": self.n_rows}
 
 
 class ScoredRows(Protocol):
@@ -186,13 +146,12 @@ def score_rivals(
     *,
     seed: int = 0,
     groups: np.ndarray | None = None,
-) -> list[Any]:
+) -> list[RivalScore]:
     """Fit every model on the same rows and score it on the same held-out rows.
 
-    Self-tuning models hold out whole `groups` of training rows. Gives a `RivalScore` for every
-    regressor and a `ClassRivalScore` for every classifier.
+    Self-tuning models hold out whole `groups` of training rows.
     """
-    results: list[Any] = []
+    results: list[RivalScore] = []
     tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
     plain = plain_numbers(*tables)
     with Bar("compare") as bar, observed_by(bar.follow):
@@ -209,11 +168,13 @@ def score_rivals(
             with threads_for(plain[0]):
                 fit_rival(fitted, X.iloc[rows], y, *told)
             facts = {"seconds": time.monotonic() - start, "n_rows": len(y)}
+            target: Target = Numbers.plain()
             if is_classifier(last):
-                outputs = np.asarray(fitted.predict_proba(X_test), dtype=np.float64)
-                results.append(ClassRivalScore.of(name, outputs, test, fitted.classes_, **facts))
+                target, answers = Classes.plain(fitted.classes_), fitted.predict_proba(X_test)
             else:
-                results.append(RivalScore.of(name, fitted.predict(X_test), test, **facts))
+                answers = fitted.predict(X_test)
+            answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
+            results.append(RivalScore.of(name, answers, test, target, **facts))
     return results
 
 

@@ -1,7 +1,6 @@
 """The scikit-learn surface: validation and one call."""
 
-from bandfall.estimators import _bandfall_storage as _bandfall_storage  # make classes storable
-from bandfall.estimators import _storage as _storage
+from bandfall.estimators import _storage as _storage  # makes classes storable
 from bandfall.estimators._bandfall import BandfallRegressor
 from bandfall.estimators._classifier import BandfallClassifier
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor

@@ -11,9 +11,14 @@ from sklearn.utils._param_validation import StrOptions
 
 from bandfall.backends import check_dense_budget
 from bandfall.centring import column_means
-from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
+from bandfall.estimators._constant import (
+    BANDWIDTH_RANGE,
+    PENALTY_RANGE,
+    KernelFlowRegressor,
+    KernelRidgeRegressor,
+    SelectedRegressor,
+)
 from bandfall.estimators._constraints import JOBS, validated
-from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
 from bandfall.kernels import get_kernel
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
 from bandfall.selection.folds import leave_one_out_folds

@@ -26,7 +26,7 @@ from bandfall.descent import (
 from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
-from bandfall.estimators._checkpoint import Checkpoint
+from bandfall.estimators._checkpoint import Checkpoint, check_same
 from bandfall.estimators._constraints import (
     COUNT,
     DEVICE,
@@ -36,7 +36,6 @@ from bandfall.estimators._constraints import (
     number,
     validated,
 )
-from bandfall.estimators._warm_start import check_same
 from bandfall.estimators._weights import wide_enough
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt

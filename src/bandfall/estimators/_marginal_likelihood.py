@@ -9,9 +9,13 @@ from sklearn.utils import check_random_state
 
 from bandfall.backends import check_dense_budget
 from bandfall.centring import column_means
-from bandfall.estimators._constant import KernelRidgeRegressor
+from bandfall.estimators._constant import (
+    BANDWIDTH_RANGE,
+    PENALTY_RANGE,
+    KernelRidgeRegressor,
+    SelectedRegressor,
+)
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, validated
-from bandfall.estimators._selected import BANDWIDTH_RANGE, PENALTY_RANGE, SelectedRegressor
 from bandfall.kernels import get_kernel
 from bandfall.selection import Evidence, maximise_evidence
 

@@ -7,15 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from bandfall.checks import check_instance, check_real
+from bandfall.average import Average
+from bandfall.checks import ShapeChecker, check_instance, check_names, check_real
 from bandfall.descent import Path, get_solver
+from bandfall.encoding import TableEncoder
+from bandfall.estimators._bandfall import BandfallRegressor
+from bandfall.estimators._classifier import BandfallClassifier
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall.estimators._cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall.estimators._descent import KernelDescentRegressor
 from bandfall.estimators._marginal_likelihood import KernelRidgeMML
 from bandfall.estimators._mlp import PaperMLPRegressor
+from bandfall.estimators._self_tuning import SelfTuning
+from bandfall.intervals import Intervals
 from bandfall.model import KernelSum
-from bandfall.persistence import ShapeChecker, estimator_component, register
+from bandfall.novelty import novelty_scale
+from bandfall.persistence import Component, estimator_component, register
+from bandfall.persistence.encodings import from_front_state, to_state
+from bandfall.persistence.paths import dataclass_component
+from bandfall.selection.candidates import Candidate
+from bandfall.selection.classes import Link
+from bandfall.selection.members import Member
+from bandfall.targets import Classes, Numbers
 
 # Fitted attributes of every kernel estimator.
 COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
@@ -124,3 +137,153 @@ for _cls, _fitted, _check in _FITTED:
             todays_parameters=_one_solver if _cls is KernelDescentRegressor else dict,
         )
     )
+
+
+# Of both estimators, of the regressor and of the classifier.
+_SEARCHED = {
+    **dict.fromkeys(("average_", "feature_importances_", "best_score_"), True),
+    **dict.fromkeys(("held_out_rows_", "selection_", "_dtype"), True),
+    **dict.fromkeys(("given_up_", "_used_rows"), False),
+}
+_REGRESSED = {**_SEARCHED, "_intervals": True}
+_CLASSIFIED = {**_SEARCHED, "held_out_probabilities_": True}
+# What files hold that were written when a model was one path.
+_FITTED_ALONE = {
+    **dict.fromkeys(("path_", "_front", "metric_", "_max_r2", "feature_importances_"), True),
+    **dict.fromkeys(("best_score_", "best_params_", "selection_"), True),
+    **dict.fromkeys(("_dtype", "_y_ndim", "n_features_in_"), True),
+    "feature_names_in_": False,
+}
+
+
+def _check_regressor(model: BandfallRegressor) -> None:
+    _check_searched(model)
+    average, intervals = model.average_, model._intervals
+    check_instance("target", average.target, Numbers)
+    check_instance("_intervals", intervals, Intervals)
+    shapes = ShapeChecker(k=average.target.n_columns)
+    shapes("scores", intervals.scores, "m k")
+    if np.ndim(intervals.predictions) != average.target.ndim:
+        raise ValueError("predictions do not have the shape of the target")
+    if not np.array_equal(model._numbers_given(intervals.rows), model.held_out_rows_):
+        raise ValueError("intervals rest on other rows than held_out_rows_")
+    if intervals.method == "metric" and not average.complete:
+        raise ValueError("intervals depend on rows that are not there")
+
+
+def _check_classifier(model: BandfallClassifier) -> None:
+    _check_searched(model)
+    check_instance("target", model.average_.target, Classes)
+    shapes = ShapeChecker(c=len(model.classes_), m=len(model.held_out_rows_))
+    shapes("held_out_probabilities_", model.held_out_probabilities_, "m c")
+
+
+def _check_searched(model: SelfTuning) -> None:
+    average = model.average_
+    check_instance("average_", average, Average)
+    check_instance("_dtype", model._dtype, np.dtype)
+    if average.schema.width != model.n_features_in_:
+        raise ValueError("an encoder does not fit n_features_in_")
+    names, known = getattr(model, "feature_names_in_", None), average.schema.names
+    if names is not None and known is not None and known != names.tolist():
+        raise ValueError("an encoder does not fit feature_names_in_")
+    _check_rows(model)
+    shapes = ShapeChecker(d=model.n_features_in_)
+    shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
+    check_instance("best_score_", model.best_score_, int, float)
+    given_up = getattr(model, "given_up_", [])
+    check_instance("given_up_", given_up, list)
+    for what in given_up:
+        check_instance("a part of given_up_", what, str)
+    check_instance("selection_", model.selection_, dict)
+    for name, column in model.selection_.items():
+        check_instance(f"selection_[{name!r}]", column, np.ndarray)
+        if column.ndim != 1:
+            raise ValueError(f"selection_[{name!r}] must be a column")
+    if len({len(column) for column in model.selection_.values()}) > 1:
+        raise ValueError("the columns of selection_ differ in length")
+
+
+def _check_rows(model: SelfTuning) -> None:
+    rows, used, n_rows = model.held_out_rows_, model._used_rows, model.average_.n_rows
+    check_instance("held_out_rows_", rows, np.ndarray)
+    if rows.dtype.kind != "i" or rows.ndim != 1:
+        raise ValueError("held_out_rows_ must hold integers")
+    if used is not None:
+        check_instance("_used_rows", used, np.ndarray)
+        if used.dtype.kind != "i" or used.shape != (n_rows,) or np.any(np.diff(used) <= 0):
+            raise ValueError("_used_rows must hold the numbers of the rows that count, in order")
+    known = (rows >= 0) & (rows < n_rows) if used is None else np.isin(rows, used)
+    if not np.all(known):
+        raise ValueError("held_out_rows_ points outside the training rows")
+
+
+def _one_member(_: dict[str, Any], fitted: dict[str, Any]) -> dict[str, Any]:
+    """Fitted attributes as they are now, from those of a model that was one path."""
+    if "_front" not in fitted:
+        return fitted
+    required = {name for name, always in _FITTED_ALONE.items() if always}
+    check_names("BandfallRegressor", fitted, set(_FITTED_ALONE), required)
+    path, encoder, chosen = fitted["path_"], fitted["_front"], fitted["best_params_"]
+    check_instance("path_", path, Path)
+    check_instance("_front", encoder, TableEncoder)
+    for name in ("best_params_", "selection_"):
+        check_instance(name, fitted[name], dict)
+    candidate = Candidate(
+        encoder.numbers, chosen.get("n_rounds"), path.kernel, chosen.get("min_speed")
+    )
+    member = Member(candidate, fitted["_max_r2"], fitted["metric_"], path, 1.0)
+    k = path.residual.shape[1]
+    target = Numbers.plain(k, fitted["_y_ndim"], fitted["_dtype"])
+    n_rows, nothing = len(path.X), np.zeros(0, dtype=int)
+    average = Average((member,), {encoder.numbers: encoder}, target, n_rows, novelty_scale(path.X))
+    empty = target.shaped(np.zeros((0, k)))
+    kept = ("feature_importances_", "best_score_", "_dtype", "n_features_in_", "feature_names_in_")
+    return {
+        **{name: fitted[name] for name in kept if name in fitted},
+        "average_": average,
+        "_intervals": Intervals(nothing, empty, empty, np.zeros(0), np.zeros((0, k))),
+        "held_out_rows_": nothing,
+        "selection_": {
+            "encoding" if name == "transform" else name: column
+            for name, column in fitted["selection_"].items()
+        },
+    }
+
+
+def _classifier_component() -> Component:
+    now = estimator_component(
+        BandfallClassifier,
+        _CLASSIFIED,
+        _check_classifier,
+        unstored=UNSTORED,
+        todays_parameters=_with_class_weight,
+    )
+
+    def to_state(model: BandfallClassifier) -> dict[str, Any]:
+        state = now.to_state(model)
+        weights = model.class_weight
+        if isinstance(weights, dict):  # files hold dicts with keys of text alone
+            pairs = [[label, weight] for label, weight in weights.items()]
+            state["parameters"] = {**state["parameters"], "class_weight": pairs}
+        return state
+
+    return Component(BandfallClassifier, to_state, now.from_state)
+
+
+def _with_class_weight(parameters: dict[str, Any]) -> dict[str, Any]:
+    weights = parameters.get("class_weight")
+    if not isinstance(weights, list):
+        return parameters
+    return {**parameters, "class_weight": dict(weights)}
+
+
+register(Component(TableEncoder, to_state, from_front_state), "FeatureFront")
+for _cls in (Candidate, Member, Link, Numbers, Classes, Average, Intervals):
+    register(dataclass_component(_cls))
+register(
+    estimator_component(
+        BandfallRegressor, _REGRESSED, _check_regressor, unstored=UNSTORED, upgrade=_one_member
+    )
+)
+register(_classifier_component())

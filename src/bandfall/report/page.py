@@ -46,7 +46,7 @@ def render_page(
         Name of the target and of the file it came from.
     details : dict of str to str
         Further lines about the model, for the last section.
-    rivals : sequence of RivalScore or ClassRivalScore
+    rivals : sequence of RivalScore
         Including the model itself, under `model_name`.
     """
     slices, film = slice_section(findings, target)

@@ -26,16 +26,6 @@ TRIAL_COLUMNS = {
 }
 
 
-# What is shown of a rival beside its score, by its head.
-_NUMBERS = {"MAE": "mae", "fit, s": "seconds", "rows": "n_rows"}
-_CLASSES = {
-    "AUC": "auc",
-    "accuracy": "accuracy",
-    "calibration error": "calibration_error",
-    "fit, s": "seconds",
-}
-
-
 def result_cards(findings: Findings) -> str:
     """The few numbers at the top of the page."""
     scores, rows = findings.scores, findings.rows_name
@@ -88,7 +78,7 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
         return section("score", "Score", f"{words} {text}", "")
     if not findings.target.classes:
         text += (
-            " MAE is the mean absolute error. Kernel ridge regression chooses bandwidth and "
+            " Kernel ridge regression chooses bandwidth and "
             "penalty by cross-validation, on at most 1,000 rows."
         )
     text = (
@@ -115,54 +105,44 @@ def _meaning(findings: Findings) -> str:
 
 def _race(findings: Findings, rivals: Sequence[Any], name: str) -> str:
     """Bars and a table of all models."""
-    classes, measure = bool(findings.target.classes), findings.target.measure
-    columns = _CLASSES if classes else _NUMBERS
-    sign, unit = (1.0, 1.0) if classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
-
-    def score(one: Any) -> float:
-        return float(one.log_loss if classes else one.r2)
-
-    def losses(one: Any) -> np.ndarray | None:
-        return one.losses if classes else one.squared_errors
-
-    ordered = sorted(rivals, key=lambda one: sign * score(one))
+    target, measure = findings.target, findings.target.measure
+    columns = {head: name for head, name in target.heads.items() if head != measure}
+    sign, unit = (1.0, 1.0) if target.classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
+    ordered = sorted(rivals, key=lambda one: one.rank)
     ours = next((one for one in rivals if one.name == name), None)
     drawing = ranking(
         [one.name for one in ordered],
-        [max(score(one), LOWEST_R2) for one in ordered],
+        [max(one.score, LOWEST_R2) for one in ordered],
         ["a" if one.name == name else "soft" for one in ordered],
-        [f"{one.name}\n{measure} {score(one):.4f}" for one in ordered],
+        [f"{one.name}\n{measure} {one.score:.4f}" for one in ordered],
         f"{measure} of all models",
-        errors=[_standard_error(losses(one), unit) for one in ordered],
+        errors=[_standard_error(one.losses, unit) for one in ordered],
     )
     rows = []
     for one in ordered:
         mark = " class=ours" if one.name == name else ""
-        cells = "".join(cell(getattr(one, attribute)) for attribute in columns.values())
-        told = (
-            "" if ours is None or one is ours else _verdict(losses(one), losses(ours), sign, unit)
-        )
-        rows.append(f"<tr{mark}>{cell(one.name)}{cell(score(one))}<td>{told}</td>{cells}</tr>")
+        shown = [*(one.scores[name] for name in columns.values()), one.seconds, one.n_rows]
+        cells = "".join(map(cell, shown))
+        told = "" if ours is None or one is ours else _verdict(one.losses, ours.losses, sign, unit)
+        rows.append(f"<tr{mark}>{cell(one.name)}{cell(one.score)}<td>{told}</td>{cells}</tr>")
     picture = figure(
         drawing,
-        f"{measure}, {'lower' if classes else 'higher'} is better",
+        f"{measure}, {'lower' if target.lower_is_better else 'higher'} is better",
         "Lines reach one standard error over held-out rows to either side.",
     )
-    table = sortable_table(["model", measure, "difference", *columns], rows)
+    table = sortable_table(["model", measure, "difference", *columns, "fit, s", "rows"], rows)
     return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
 
 
-def _standard_error(losses: np.ndarray | None, unit: float) -> float:
+def _standard_error(losses: np.ndarray, unit: float) -> float:
     """Of a score, from the spread of losses over held-out rows."""
-    if losses is None or len(losses) < 2:
+    if len(losses) < 2:
         return 0.0
     return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)
 
 
-def _verdict(theirs: np.ndarray | None, own: np.ndarray | None, sign: float, unit: float) -> str:
+def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> str:
     """How the score of a rival differs from that of this model, if it does clearly."""
-    if theirs is None or own is None:
-        return ""
     paired = theirs - own
     difference = sign * float(paired.mean()) / unit
     margin = 2.0 * _standard_error(paired, unit)

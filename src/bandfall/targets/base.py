@@ -33,6 +33,8 @@ class Target(ABC):
     """
 
     measure: ClassVar[str]  # the score that messages and pages show
+    lower_is_better: ClassVar[bool]
+    heads: ClassVar[Mapping[str, str]]  # of tables of scores: what each shows, `measure` first
     trial_column: ClassVar[str]  # which number of a `Trial` that score is
     loss_name: ClassVar[str]
     harm: ClassVar[str]  # what shuffling a feature does to the score
@@ -104,6 +106,10 @@ class Target(ABC):
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
     ) -> dict[str, Any]:
         """All scores by name, of answers (m, k); rows of weight zero are none."""
+
+    @abstractmethod
+    def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """Losses whose mean decides, one for each row that can be scored."""
 
     @abstractmethod
     def words(self, loss: float) -> str:

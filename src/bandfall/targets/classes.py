@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,6 +54,15 @@ class Classes(Target):
     dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
 
     measure: ClassVar[str] = "log-loss"
+    lower_is_better: ClassVar[bool] = True
+    heads: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "log-loss": "log_loss",
+            "AUC": "auc",
+            "accuracy": "accuracy",
+            "calibration error": "calibration_error",
+        }
+    )
     trial_column: ClassVar[str] = "loss"
     loss_name: ClassVar[str] = "log-loss"
     harm: ClassVar[str] = "Rise of log-loss"
@@ -69,12 +80,17 @@ class Classes(Target):
             raise ValueError("prior must be shares of one")
 
     @classmethod
+    def plain(cls, labels: np.ndarray) -> Self:
+        """A target of which nothing but the classes is known."""
+        return cls(labels, np.full(len(labels), 1.0 / len(labels)))
+
+    @classmethod
     def learn(cls, y: Any) -> tuple[Self, np.ndarray]:
         """See `Target`; values are positions of labels, shape (n,)."""
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         labels, values = np.unique(y, return_inverse=True)
-        return cls(labels, class_shares(values, None, len(labels))), values
+        return cls.plain(labels), values
 
     def coded(
         self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
@@ -137,8 +153,7 @@ class Classes(Target):
 
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
         """Log-loss over the rows of known classes; NaN without any."""
-        known = values >= 0
-        return float(row_losses(answers[known], values[known]).mean()) if known.any() else np.nan
+        return float(self.row_losses(values, answers).mean()) if np.any(values >= 0) else np.nan
 
     def score(self, loss: Any) -> Any:
         """The loss itself."""
@@ -150,6 +165,10 @@ class Classes(Target):
         """Log-loss, AUC, accuracy, calibration error, and how many rows are of unknown classes."""
         found = score_classes(answers, values, weights)._asdict()
         return {**found, "n_unseen": int(np.sum(values < 0))}
+
+    def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """−log of the probability of the true class, of the rows of known classes."""
+        return row_losses(answers[values >= 0], values[values >= 0])
 
     def words(self, loss: float) -> str:
         """The log-loss with its name."""

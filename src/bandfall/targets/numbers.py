@@ -42,6 +42,10 @@ class Numbers(Target):
     dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
 
     measure: ClassVar[str] = "R²"
+    lower_is_better: ClassVar[bool] = False
+    heads: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"R²": "r2", "mean absolute error": "mae"}
+    )
     trial_column: ClassVar[str] = "score"
     loss_name: ClassVar[str] = "1 − R²"
     harm: ClassVar[str] = "Loss of R²"
@@ -139,6 +143,10 @@ class Numbers(Target):
     ) -> dict[str, Any]:
         """R², mean absolute and root mean squared error."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
+
+    def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """Squared errors, mean over targets."""
+        return ((values.reshape(len(values), -1) - answers) ** 2).mean(axis=1)
 
     def words(self, loss: float) -> str:
         """R² with its name."""

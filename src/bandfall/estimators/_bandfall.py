@@ -128,7 +128,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        return self.average_.target.answer(self._outputs(X))
+        return self._answers(X)
 
     def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
         """Intervals that contain the target of a new row with a promised probability.

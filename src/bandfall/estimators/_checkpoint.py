@@ -115,6 +115,7 @@ def _warn_of(error: OSError, file: str | os.PathLike[str], consequence: str) -> 
         f"({error.strerror or error}): {consequence}",
         UserWarning,
         stacklevel=3,
+    )
 
 
 def check_same(

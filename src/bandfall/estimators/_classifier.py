@@ -134,7 +134,7 @@ memory_budget, device, n_jobs, verbose
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        return self.average_.target.answer(self._outputs(X))
+        return self._answers(X)
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of the probabilities."""
@@ -197,4 +197,5 @@ memory_budget, device, n_jobs, verbose
         self.held_out_probabilities_ = self.average_.target.answer(outputs)
 
     def _log_probabilities(self, X: Any) -> np.ndarray:
-        return self.average_.target.log_probabilities(self._outputs(X))
+        outputs = self._outputs(X)
+        return self.average_.target.log_probabilities(outputs)

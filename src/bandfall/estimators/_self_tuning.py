@@ -328,6 +328,11 @@ class SelfTuning(CallbackSupportMixin, Storable):
         columns = self._columns(X)
         return self.average_.evaluate(columns, backend=self._backend(len(self.average_)))
 
+    def _answers(self, X: Any) -> np.ndarray:
+        """Of the target at new rows: predictions or probabilities."""
+        outputs = self._outputs(X)
+        return self.average_.target.answer(outputs)
+
     def _staged_answers(self, X: Any) -> Iterator[np.ndarray]:
         """Answers after every stage of training."""
         columns = self._columns(X)

@@ -99,7 +99,8 @@ def fit_members(
     everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
     everything.roots.update(tuned.roots)
     n_ladders = PATH * rows.final_share(len(everything))
-    deadline.work.expect(FINAL_FITS, n_ladders * len(tuned.members) * len(everything) ** 2)
+    n_expected = 1 if deadline.interrupted else len(tuned.members)
+    deadline.work.expect(FINAL_FITS, n_ladders * n_expected * len(everything) ** 2)
     fitted = _fitted_elsewhere(rows, everything, tuned, deadline)
     for trial, _ in tuned.members if not fitted else []:
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:

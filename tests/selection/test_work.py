@@ -133,6 +133,13 @@ def test_the_longest_part_is_not_shared_between_threads(work, now):
     assert work.left() == pytest.approx(12.0)
 
 
+def test_tasks_of_one_part_may_share_the_time(work, now):
+    work.expect(SEARCH, 8.0, part="a")
+    with work.task(SEARCH, 1.0, part="a"), work.task(SEARCH, 1.0, part="a"):
+        now.seconds = 2.0
+    assert work.left() == pytest.approx(6.0)
+
+
 def test_a_task_moves_on_while_it_runs_and_never_ends_early(work, now):
     work.expect(SEARCH, 2.0)
     with work.task(SEARCH, 1.0):

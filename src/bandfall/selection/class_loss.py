@@ -28,6 +28,8 @@ PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 1
 _FIRST = 3  # of PENALTIES: what suits most tables
 _WORTH = 0.02  # share by which the held-out log-loss must fall
 _WORK = "log-loss"
+_USUAL_FITS = 14  # beside the members, as if on all parts
+_PACE = 0.3  # of a search's seconds per entry: what one penalty after the other takes
 _MATRICES = 5  # of float64 that a part needs at a time
 # Kernels of slow paths are wide. Where classes follow a rule, the log-loss wants them, though
 # their squared error is poor.
@@ -54,6 +56,8 @@ def tune_classes(
     budget, deadline = budget or Budget(), deadline or Deadline()
     if settings.get("kernels") is None and len(rows) < _FEW_ROWS:
         settings["kernels"] = _FEW_KERNELS
+    n_parts = budget.n_folds if len(rows) < budget.fold_rows else 1
+    _expect(deadline, len(rows), n_parts, budget.n_members)
     tuned = tune(rows, budget=budget, deadline=deadline, n_jobs=n_jobs, **settings)
     return with_better_loss(rows, tuned, deadline, n_jobs, budget)
 
@@ -71,6 +75,7 @@ def with_better_loss(
     slow paths, whose metric is learned from log-odds. Held-out rows choose the penalties.
     """
     budget, parts = budget or Budget(), _partition(tuned.parts)
+    _expect(deadline, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
     if not parts or not _affordable(rows, parts, len(tuned.members), deadline):
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
@@ -149,7 +154,7 @@ class _LossSearch:
 
     def _refit(self, parts: Sequence[Part], trial: Trial) -> _Fit | None:
         """A trial with the log-loss at its best penalty; None if interrupted."""
-        entries = _n_ladders(parts, 1) * len(parts[0]) ** 2
+        entries = _PACE * _n_ladders(len(parts[0]), len(parts)) * len(parts[0]) ** 2
         with self.deadline.work.task(FINALISTS, entries, part=_WORK):
             problems = [_Problem(self.rows, part, trial) for part in parts]
             y, weights = np.concatenate([part.y for part in parts]), joined_weights(parts)
@@ -272,9 +277,16 @@ def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, deadline: Dea
     n = max(map(len, parts))
     if len(rows) > MAX_ROWS or 8 * _MATRICES * len(rows) ** 2 > rows.backend.budget:
         return False
-    return deadline.has_room(n, _n_ladders(parts, n_members))
+    return deadline.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
 
 
-def _n_ladders(parts: Sequence[Part], n_members: int) -> float:
-    """What refitting costs, in ladders of speeds; a Cholesky factor takes n³."""
-    return n_members * len(parts) * (1.0 + len(parts[0]) / 1000)
+def _expect(deadline: Deadline, n_rows: int, n_parts: int, n_members: int) -> None:
+    """Announce the usual number of fits, with at most `MAX_ROWS` rows."""
+    n_fits = n_members + _USUAL_FITS if n_rows <= MAX_ROWS else 0
+    entries = _PACE * n_fits * _n_ladders(n_rows, n_parts) * n_rows**2
+    deadline.work.expect(FINALISTS, entries, part=_WORK)
+
+
+def _n_ladders(n_rows: int, n_parts: int) -> float:
+    """What a refit costs, in ladders of speeds; a Cholesky factor takes n³."""
+    return n_parts * (1.0 + n_rows / 1000)

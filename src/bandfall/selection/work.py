@@ -21,11 +21,20 @@ _observer: ContextVar[Callable[[Work], None] | None] = ContextVar("_observer", d
 
 @dataclass
 class _Part:
-    """Entries of a part that have not begun, entries of its finished tasks, and their seconds."""
+    """A part of a stage.
+
+    Attributes
+    ----------
+    to_come, done, spent : float
+        Entries that have not begun, entries of finished tasks, and the seconds of these.
+    most : int
+        Most tasks at a time so far.
+    """
 
     to_come: float = 0.0
     done: float = 0.0
     spent: float = 0.0
+    most: int = 1
 
 
 @dataclass
@@ -102,8 +111,8 @@ class Work:
             One of `STAGES`, which follow each other.
         entries : float
         part : str
-            Parts of a stage are corrected one by one, and add up. Tasks of a part that has a name
-            follow each other.
+            Parts of a stage are corrected one by one, and add up. Tasks of a part with a name are
+            expected to follow each other, until some run side by side.
         """
         with self._lock:
             self._part(stage, part).to_come = entries
@@ -122,6 +131,8 @@ class Work:
             own.to_come = max(0.0, own.to_come - entries)
             task = _Task(one, part, entries, clock())
             self._running.append(task)
+            n_running = sum(t.stage is one and t.part == part for t in self._running)
+            own.most = max(own.most, n_running)
         try:
             yield
         finally:
@@ -192,7 +203,8 @@ class Work:
                 )
             if mean is None and (running or any(part.to_come for part in one.parts.values())):
                 return None
-            longest = max((seconds[name] for name in seconds if name), default=0.0)
+            alone = [seconds[name] / one.parts[name].most for name in seconds if name]
+            longest = max(alone, default=0.0)
             left += max(sum(seconds.values()) / threads, longest)
         if self._cold and sum(one.spent for one in self._stages.values()) < _COLD:
             return None

@@ -11,7 +11,7 @@ import typer
 
 from bandfall.commands.outputs import PREDICTION
 from bandfall.commands.terminal import InputError, note
-from bandfall.estimators.reading import last_step
+from bandfall.estimators.reading import last_step, story_of
 
 IntervalOption = Annotated[
     float | None,
@@ -34,7 +34,7 @@ MANY_NOVEL = 0.1  # of the rows: worth a note
 
 def check_novelty(novelty: bool, estimator: Any) -> None:
     """Raise InputError if the model cannot measure novelty."""
-    if novelty and not hasattr(last_step(estimator), "novelty"):
+    if novelty and story_of(estimator).average is None:
         name = type(last_step(estimator)).__name__
         raise InputError(f"--novelty: {name} cannot measure it; train with --model auto")
 
@@ -56,7 +56,7 @@ def check_interval(interval: float | None, estimator: Any) -> None:
         return
     if not 0 < interval < 1:
         raise InputError(f"--interval must lie between 0 and 1; got {interval}")
-    if not hasattr(last_step(estimator), "predict_interval"):
+    if story_of(estimator).intervals is None:
         name = type(last_step(estimator)).__name__
         raise InputError(f"--interval: {name} has no intervals; train with --model auto")
 

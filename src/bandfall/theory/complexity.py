@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy import linalg
@@ -45,6 +45,13 @@ class StagedDegreesOfFreedom:
     standard_error: np.ndarray
 
 
+@runtime_checkable
+class HasClosedForm(Protocol):
+    """A model that says its degrees of freedom itself."""
+
+    def _degrees_of_freedom(self, backend: Backend) -> float: ...
+
+
 def degrees_of_freedom(model: Any, *, backend: Backend = HOST) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
@@ -77,7 +84,7 @@ def degrees_of_freedom(model: Any, *, backend: Backend = HOST) -> float:
     True
     """
     model = best_model(model)
-    if hasattr(model, "_degrees_of_freedom"):  # in closed form
+    if isinstance(model, HasClosedForm):
         return model._degrees_of_freedom(backend)
     return float(staged_degrees_of_freedom(model, backend=backend).value[-1])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +13,13 @@ from bandfall.backends import Backend, operator_over
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator
+
+
+@runtime_checkable
+class ReadsRows(Protocol):
+    """A model that says how rows of features become rows of its path."""
+
+    def _model_rows(self, X: Any) -> np.ndarray: ...
 
 
 def best_model(model: Any) -> Any:
@@ -23,8 +30,9 @@ def best_model(model: Any) -> Any:
 def as_path(model: Any) -> Path:
     """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
     model = best_model(model)
-    if hasattr(model, "path_"):
-        return model.path_
+    path = getattr(model, "path_", None)
+    if isinstance(path, Path):
+        return path
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):
         hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
@@ -55,7 +63,7 @@ def path_rows(model: Any, X: Any, name: str = "X_new") -> np.ndarray:
     """
     model = best_model(model)
     n_columns = as_path(model).X.shape[1]
-    if not hasattr(model, "_model_rows"):
+    if not isinstance(model, ReadsRows):
         raise TypeError(
             f"{type(model).__name__} does not say how rows of features become rows of its path_; "
             f"pass the path_, and {name} in the columns that it was trained on"

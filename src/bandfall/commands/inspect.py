@@ -72,6 +72,7 @@ def describe_path(path: Any) -> dict[str, Any]:
     return {
         "n_rows": len(path.X),
         "n_stages": len(path),
+        "n_leaves": path.n_leaves,
         "kernel": path.kernel.name,
         "first_bandwidth": float(path.bandwidths[0]) if len(path) else None,
         "last_bandwidth": float(path.bandwidths[-1]) if len(path) else None,
@@ -132,7 +133,8 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "features", f"{summary['n_features']}: {_listed(summary)}"
     if "path" in summary:
         path = summary["path"]
-        yield "trained on", f"{path['n_rows']:,} rows"
+        leaves = f" in {path['n_leaves']:,} leaves" if path["n_leaves"] > 1 else ""
+        yield "trained on", f"{path['n_rows']:,} rows{leaves}"
         if path["n_stages"]:
             yield (
                 "path",

@@ -12,13 +12,13 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # One thread a worker: the workers are the parallelism.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 # The parts that choose for people, and what runs every branch of them.
-CHOICES_TESTS := encoding selection test_selection.py test_conformal.py test_deadline.py \
-	test_classes.py test_bandfall.py test_classifier.py test_cluster.py
+CHOICES_TESTS := encoding selection targets estimators/test_bandfall.py \
+	estimators/test_classifier.py test_cluster.py
 CHOICES_REPORT := $(BIN)/coverage report --fail-under=95 --include
 # What one wheel in an environment with nothing but its own dependencies can be asked.
-CORE_TESTS := test_kernels.py test_schedules.py test_closed_form.py test_euler.py test_flow.py \
-	test_path.py test_selection.py test_sweep.py test_estimator_checks.py test_environment.py \
-	test_persistence_hostile.py
+CORE_TESTS := test_kernels.py test_schedules.py test_closed_form.py test_environment.py \
+	descent/test_euler.py descent/test_flow.py descent/test_path.py descent/test_sweep.py \
+	selection/test_selection.py estimators/test_estimator_checks.py persistence/test_hostile.py
 
 .PHONY: demo test test-oldest test-latest coverage coverage-choices lint format docs docs-serve package sbom clean
 

@@ -77,7 +77,7 @@ class Backend(Protocol):
 
     Arrays that come in and go out are NumPy's; what is kept elsewhere (rows and coefficients
     on a device) is up to the backend. A new one is a class with these members that passes
-    the contract suite of tests/test_backends.py.
+    the contract suite of tests/backends/test_backends.py.
     """
 
     @property

@@ -30,7 +30,7 @@ from shell import Y, call, frame, one_line
 
 CODE = "document.title='owned'"
 EVIL = f"<img src=x onerror={CODE}>\"'</script><script>{CODE}</script>"
-SOURCES = Path(__file__).parent.parent / "src"
+SOURCES = Path(__file__).parents[2] / "src"
 
 
 def table(n=60, seed=0):

@@ -34,7 +34,7 @@ from bandfall.persistence import dump_bytes, load_bytes, read_model_document, re
 from bandfall.persistence.codec import decode
 from model_files import averaged, estimators, table, taken_apart
 
-GOLDEN = Path(__file__).parent / "golden" / "model_format_1.base64"
+GOLDEN = Path(__file__).parents[1] / "golden" / "model_format_1.base64"
 GOLDEN_PREDICTIONS = [0.015413410996953147, 0.751783034407862, 1.19863625187075]
 GOLDEN_BANDFALL = {
     "standard": [11.642608650609581, 11.278350585522844, 7.3216553065264875, 10.306228505897026],

@@ -22,7 +22,7 @@ def opened(monkeypatch, tmp_path):
 
 def test_the_playground_of_the_docs_is_in_step():
     """After a change: bandfall explore --out docs/playground.html --no-open"""
-    page = Path(__file__).parent.parent / "docs" / "playground.html"
+    page = Path(__file__).parents[2] / "docs" / "playground.html"
     assert page.read_text(encoding="utf-8") == render_playground()
 
 

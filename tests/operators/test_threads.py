@@ -121,7 +121,7 @@ from threadpoolctl import threadpool_limits
 from bandfall import KernelDescentRegressor, KernelRidgeCV, KernelRidgeMML
 from bandfall.operators import threads
 from bandfall.operators.threads import blas_threads_for
-from test_threads import FailingError, blas_threads, data, failing_profile
+from operators.test_threads import FailingError, blas_threads, data, failing_profile
 
 # Set by a thread that ends, the number belongs to nobody.
 thread = threading.Thread(target=threadpool_limits, args=(3, "blas"))

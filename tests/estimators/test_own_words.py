@@ -5,7 +5,7 @@ from pathlib import Path
 
 from shared_files import shared_file
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RUN = 9  # so many words in a row are no accident
 NAMES = (
     "Changing the Kernel During Training Leads to Double Descent in Kernel Regression",

@@ -30,8 +30,8 @@ def best_model(model: Any) -> Any:
 def as_path(model: Any) -> Path:
     """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
     model = best_model(model)
-    path = getattr(model, "path_", None)
-    if isinstance(path, Path):
+    path: Path | None = getattr(model, "path_", None)
+    if path is not None:
         return path
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):

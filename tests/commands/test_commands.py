@@ -75,7 +75,7 @@ class TestFit:
         assert json.loads(done.stdout)["test"]["r2"] > 0.5
         assert call("inspect", tmp_path / "m").exit_code == 0
 
-    def test_what_is_given_up_to_be_in_time_is_told(self, csv, tmp_path):
+    def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path):
         arguments = ("fit", csv, *Y, "--out", tmp_path / "m", "--model", "auto")
         arguments += ("--max-seconds", 1e-9, "--force")
         given_up = json.loads(call(*arguments, "--json").stdout)["given_up"]
@@ -368,7 +368,7 @@ def test_device_may_be_the_address_of_a_scheduler():
         training.make_estimator(training.ModelChoice.KGDD, "tpu")
 
 
-def test_a_scheduler_that_is_not_there_is_told_in_one_line(csv, tmp_path, monkeypatch):
+def test_a_missing_scheduler_fails_in_one_line(csv, tmp_path, monkeypatch):
     from bandfall.backends import cluster
 
     monkeypatch.setattr(cluster, "ANSWER_SECONDS", 0.2)
@@ -416,7 +416,7 @@ def test_device_that_is_not_there(csv, tmp_path, monkeypatch):
 
 
 class TestTerminal:
-    def test_no_bar_where_nobody_looks(self, capfd):
+    def test_no_bar_without_a_terminal(self, capfd):
         with terminal.Bar("fit") as bar:
             bar.update(0.5)
         assert capfd.readouterr().err == ""

@@ -53,7 +53,7 @@ def test_what_cannot_be_is_one_line(model, csv, tmp_path):
     assert "--model auto" in complaint
 
 
-def test_too_few_rows_are_told(model, csv):
+def test_too_few_rows_get_a_note(model, csv):
     done = call("predict", model, csv, "--interval", "0.999")
     assert done.exit_code == 0
     assert "too few" in done.stderr
@@ -71,7 +71,7 @@ def test_novelty_stands_beside_the_predictions(model, tmp_path):
     )
 
 
-def test_many_novel_rows_are_told(model, tmp_path):
+def test_many_novel_rows_get_a_note(model, tmp_path):
     (frame()[["width", "höhe"]] + 1000.0).to_csv(tmp_path / "far.csv", index=False)
     done = call("predict", model, tmp_path / "far.csv", "--novelty", "--interval", "0.9")
     assert done.exit_code == 0, done.output
@@ -79,6 +79,6 @@ def test_many_novel_rows_are_told(model, tmp_path):
     assert done.stdout.splitlines()[0] == "prediction,lower,upper,novelty"
 
 
-def test_models_without_novelty_are_told_in_one_line(csv, tmp_path):
+def test_models_without_novelty_fail_in_one_line(csv, tmp_path):
     call("fit", csv, *Y, "--out", tmp_path / "kgdd")
     assert "--model auto" in one_line(call("predict", tmp_path / "kgdd", csv, "--novelty"))

@@ -169,7 +169,7 @@ class TestReading:
         assert said in found.remarks
         assert bool(said) == bool(found.remarks)
 
-    def test_told_to_people_and_machines(self, tmp_path):
+    def test_printed_for_people_and_machines(self, tmp_path):
         done = fit(csv_of(numbers(), sep=";", decimal=","), tmp_path, "--json")
         assert "read with separator ';', decimal comma" in one_line(done, 0)
         reading = json.loads(done.stdout)["reading"]

@@ -123,7 +123,7 @@ def test_a_path_without_stages_is_continued(tmp_path):
         KernelDescentRegressor().fit(X, y, checkpoint=file)
 
 
-def test_what_cannot_be_written_is_told_before_training(tmp_path):
+def test_an_unwritable_checkpoint_fails_before_training(tmp_path):
     with pytest.raises(FileNotFoundError):
         KernelDescentRegressor().fit(X, y, checkpoint=tmp_path / "nowhere" / "file")
     with pytest.raises(ModelFileError, match="never code"):

@@ -1,4 +1,4 @@
-"""What a fit tells people who asked for it."""
+"""What a fit prints with ``verbose=``."""
 
 import re
 
@@ -17,18 +17,18 @@ Y = X[:, 0] + 0.1 * X[:, 1]
 @pytest.mark.parametrize("estimator", [BandfallRegressor, BandfallClassifier])
 def test_silence_is_the_default(estimator, capsys):
     estimator(**FAST).fit(X, Y > 0)
-    told = capsys.readouterr()
-    assert told.out == told.err == ""
+    printed = capsys.readouterr()
+    assert printed.out == printed.err == ""
 
 
 def lines_of(model, y, capsys):
     model.fit(X, y)
-    told = capsys.readouterr()
-    assert told.out == ""
-    return told.err.splitlines()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    return printed.err.splitlines()
 
 
-def test_what_is_better_is_told(capsys):
+def test_improvements_are_printed(capsys):
     first, *_, last, end = lines_of(BandfallRegressor(**FAST, verbose=True), Y, capsys)
     form = r"\[bandfall\] +[\d.]+ s  standard, gaussian, metric round 0, speed [\d.]+: R² -?[\d.]+"
     assert re.match(form + " on held-out rows, the best so far$", first)
@@ -36,16 +36,16 @@ def test_what_is_better_is_told(capsys):
     assert end.endswith("s  done")
 
 
-def test_everything_is_told(capsys):
+def test_every_trial_is_printed(capsys):
     few = lines_of(BandfallRegressor(**FAST, verbose=1, n_jobs=1), Y, capsys)
     all_of_them = lines_of(BandfallRegressor(**FAST, verbose=2, n_jobs=1), Y, capsys)
     assert len(few) < len(all_of_them)
     assert "quantile, gaussian, metric round 0" in "".join(all_of_them)
     n_trials = int(re.search(r"(\d+) trials", all_of_them[-2])[1])
-    assert n_trials > len(all_of_them) - 2  # a line tells the best of several speeds
+    assert n_trials > len(all_of_them) - 2  # a line shows the best of several speeds
 
 
-def test_classes_are_told_of_by_their_log_loss(capsys):
+def test_classes_are_reported_by_their_log_loss(capsys):
     lines = lines_of(BandfallClassifier(**FAST, verbose=1), Y > 0, capsys)
     assert "log-loss" in lines[0]
 
@@ -59,13 +59,13 @@ def test_what_was_cut_short_is_printed(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("seconds", "words"), [(40, "40 s"), (1200, "20 minutes"), (9000, "2 hours")]
 )
-def test_long_final_fits_are_told_of_before_the_search(seconds, words, capsys, monkeypatch):
+def test_long_final_fits_are_announced_before_the_search(seconds, words, capsys, monkeypatch):
     monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: seconds)
     first, *_ = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=100), Y, capsys)
     assert first.endswith(f"fitting all 60 rows takes about {words} here")
 
 
-def test_a_fit_that_nobody_may_want_to_wait_for_warns(monkeypatch):
+def test_a_very_long_fit_warns(monkeypatch):
     monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: 9000)
     with pytest.warns(
         UserWarning, match=r"60 rows takes about 2 hours here; limit it with max_seconds"
@@ -73,7 +73,7 @@ def test_a_fit_that_nobody_may_want_to_wait_for_warns(monkeypatch):
         BandfallRegressor(**FAST).fit(X, Y)
 
 
-def test_what_nobody_is_told_is_not_measured(monkeypatch):
+def test_seconds_that_are_not_shown_are_not_measured(monkeypatch):
     def measured(rows, n_members):
         raise AssertionError
 

@@ -280,7 +280,7 @@ class TestRivals:
         )
         return page_of(findings, rivals=[ours, other], model_name="ours")
 
-    def test_a_clear_difference_is_told_with_its_margin(self, findings):
+    def test_a_clear_difference_is_shown_with_its_margin(self, findings):
         worse = findings.residuals**2 + np.var(findings.scored.y) * np.linspace(0.4, 0.6, 80)
         assert re.search(r">−0\.500 ± 0\.01\d</td>", self.page(findings, worse))
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
 
 import numpy as np
 
+from bandfall.typing import ArrayLike, JsonDict, Unchecked
 
-def check_names(name: str, state: dict[str, Any], known: set[str], required: set[str]) -> None:
+
+def check_names(name: str, state: JsonDict, known: set[str], required: set[str]) -> None:
     """Raise ValueError unless required ⊆ names of `state` ⊆ known."""
     unknown = sorted(set(state) - known)
     if unknown:
@@ -19,7 +20,7 @@ def check_names(name: str, state: dict[str, Any], known: set[str], required: set
         raise ValueError(f"{name} lacks fields: {', '.join(missing)}")
 
 
-def check_instance(name: str, value: Any, *types: type) -> None:
+def check_instance(name: str, value: Unchecked, *types: type) -> None:
     """Raise TypeError unless `value` is of one of the types; a bool is no int."""
     wrong = isinstance(value, bool) and bool not in types
     if wrong or not isinstance(value, types):
@@ -27,7 +28,7 @@ def check_instance(name: str, value: Any, *types: type) -> None:
         raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}")
 
 
-def check_real(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> None:
+def check_real(name: str, value: Unchecked, low: float = -math.inf, high: float = math.inf) -> None:
     """Raise unless `value` is a number in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number; got {type(value).__name__}")
@@ -35,7 +36,7 @@ def check_real(name: str, value: Any, low: float = -math.inf, high: float = math
         raise ValueError(f"{name}={value} must be in [{low}, {high}]")
 
 
-def check_positions(name: str, values: Any, end: int | None = None) -> None:
+def check_positions(name: str, values: ArrayLike, end: int | None = None) -> None:
     """Raise unless `values` is a vector of integers from 0 to below `end`."""
     check_instance(name, values, np.ndarray)
     if values.dtype.kind != "i" or values.ndim != 1:
@@ -60,7 +61,9 @@ class ShapeChecker:
     def __init__(self, **sizes: int):
         self.sizes = sizes
 
-    def __call__(self, name: str, array: Any, dimensions: str, *, allowed: str = "finite") -> None:
+    def __call__(
+        self, name: str, array: ArrayLike, dimensions: str, *, allowed: str = "finite"
+    ) -> None:
         """Raise unless `array` is a float array of these dimensions with allowed values.
 
         `allowed` is "finite", "infinite" (infinities too) or "any" (NaN too).

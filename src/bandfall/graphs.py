@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from bandfall.typing import DTypeLike, Unchecked
+
 __all__ = ["Graph"]
 
 
@@ -17,11 +19,11 @@ class Graph(Protocol):
         """Add a node with one output; the name of the output."""
         ...
 
-    def constant(self, value: Any, dtype: Any = None) -> str:
+    def constant(self, value: Unchecked, dtype: DTypeLike = None) -> str:
         """Add a constant array; its name."""
         ...
 
-    def cast(self, value: str, dtype: Any) -> str:
+    def cast(self, value: str, dtype: DTypeLike) -> str:
         """`value` in another float type."""
         ...
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from bandfall.checks import ShapeChecker, check_instance, check_real
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall.selection.parts import Rows
 from bandfall.targets import Numbers
+from bandfall.typing import JsonDict
 
 METHODS = ("constant", "prediction", "metric")
 
@@ -115,7 +115,7 @@ class Intervals:
         return len(np.unique(self.rows))
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> JsonDict:
         """How they work, by name."""
         return {
             "method": self.method,

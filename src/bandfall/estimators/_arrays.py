@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.estimators._dask_rows import gathered, is_dask, lazily
+from bandfall.typing import ArrayLike, TableLike
 
 
 def answer_in_kind(cls: type) -> None:
@@ -37,7 +38,7 @@ def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
     at_once = "y" in inspect.signature(method).parameters  # a fit, a score: about all rows
 
     @wraps(method)
-    def wrapped(self: Any, *arguments: Any, **named: Any) -> Any:
+    def wrapped(self: Any, *arguments: Any, **named: Any) -> ArrayLike:
         rows = arguments[0] if arguments else named.get("X")
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
@@ -50,14 +51,14 @@ def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _answer(result: Any, rows: Any) -> Any:
+def _answer(result: ArrayLike, rows: TableLike) -> ArrayLike:
     """Arrays, and those that an iterator gives, in the kind of `rows`; all else as it is."""
     if isinstance(result, Iterator):
         return (_answer(part, rows) for part in result)
     return in_kind(result, rows) if isinstance(result, np.ndarray) else result
 
 
-def as_numpy(array: Any) -> Any:
+def as_numpy(array: ArrayLike) -> ArrayLike:
     """`array` as NumPy sees it, if it is a tensor or follows the array API; else unchanged.
 
     Tensors on a GPU are copied to the host, blocks on a cluster to this process. What a masked
@@ -78,7 +79,7 @@ def as_numpy(array: Any) -> Any:
         return np.from_dlpack(array.to_device("cpu"))
 
 
-def in_kind(result: np.ndarray, like: Any) -> Any:
+def in_kind(result: np.ndarray, like: Any) -> ArrayLike:
     """`result` as the kind of array that `like` is, on its device."""
     if _is_torch(like):
         import torch
@@ -89,5 +90,5 @@ def in_kind(result: np.ndarray, like: Any) -> Any:
     return like.__array_namespace__().asarray(result, device=like.device)
 
 
-def _is_torch(array: Any) -> bool:
+def _is_torch(array: ArrayLike) -> bool:
     return type(array).__module__.split(".")[0] == "torch" and hasattr(array, "detach")

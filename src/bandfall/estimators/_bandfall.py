@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,6 +18,7 @@ from bandfall.intervals import Intervals
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets import Numbers
+from bandfall.typing import ArrayLike, JsonDict
 from bandfall.warning import warn_caller
 
 
@@ -117,7 +117,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     target_kind = Numbers
     _intervals: Intervals
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -130,7 +130,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         """
         return self._answers(X)
 
-    def predict_interval(self, X: Any, coverage: Any = 0.9) -> np.ndarray:
+    def predict_interval(self, X: ArrayLike, coverage: ArrayLike = 0.9) -> np.ndarray:
         """Intervals that contain the target of a new row with a promised probability.
 
         This is conformal prediction from the errors on held-out rows (see `interval_`). The promise
@@ -153,7 +153,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         ends = ends.reshape(*ends.shape[:-1], 2, len(coverages))
         return ends[..., 0] if np.ndim(coverage) == 0 else ends
 
-    def predict_quantiles(self, X: Any, levels: Any) -> np.ndarray:
+    def predict_quantiles(self, X: ArrayLike, levels: ArrayLike) -> np.ndarray:
         """Quantiles of the target at new rows, each erring away from the median.
 
         Parameters
@@ -177,14 +177,14 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         quantiles = self._intervals.quantiles(self.average_, columns, offsets, backend=backend)
         return quantiles[..., 0] if np.ndim(levels) == 0 else quantiles
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Predictions along training, from simple to final.
 
         The member with the most stages sets the pace; the others keep step.
         """
         yield from self._staged_answers(X)
 
-    def gradient(self, X: Any) -> np.ndarray:
+    def gradient(self, X: ArrayLike) -> np.ndarray:
         """∂f̂/∂x at rows of X, in the units of the features.
 
         NaN for columns that are not numbers or times.
@@ -212,7 +212,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         return self._intervals.residuals
 
     @property
-    def interval_(self) -> dict[str, Any]:
+    def interval_(self) -> JsonDict:
         """How `predict_interval` works."""
         return self._intervals.facts
 
@@ -228,7 +228,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         self.held_out_rows_ = self._numbers_given(self._intervals.rows)
 
 
-def _checked_levels(name: str, levels: Any) -> np.ndarray:
+def _checked_levels(name: str, levels: ArrayLike) -> np.ndarray:
     values = np.asarray(levels, dtype=float).reshape(-1)
     if np.ndim(levels) > 1 or not len(values) or not np.all((values > 0) & (values < 1)):
         raise ValueError(f"{name}={levels!r} must lie between 0 and 1, or be a sequence of such")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import Numbers
 from bandfall.targets.numbers import check_variation, prediction_dtype
+from bandfall.typing import ArrayLike, Tags
 
 __all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 
@@ -54,7 +56,7 @@ class Storable(Surface):
     # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
     _training_rows: tuple[Any, np.ndarray] | None = None
 
-    def save(self, file: Any) -> None:
+    def save(self, file: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
 
         Parameters
@@ -65,12 +67,12 @@ class Storable(Surface):
 
     def report(
         self,
-        file: Any = None,
-        X: Any = None,
-        y: Any = None,
+        file: str | PathLike[str] | None = None,
+        X: ArrayLike = None,
+        y: ArrayLike = None,
         *,
-        X_test: Any = None,
-        y_test: Any = None,
+        X_test: ArrayLike = None,
+        y_test: ArrayLike = None,
         target: str = "y",
     ) -> Any:
         """Make one HTML page about the fitted model: score, path, slices, features, errors.
@@ -104,7 +106,7 @@ class Storable(Surface):
 class NumbersRegressor(RegressorMixin, Surface):
     """A regressor whose `score` takes any kind of array."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None) -> float:
         """R² of the predictions at X.
 
         Parameters
@@ -115,7 +117,7 @@ class NumbersRegressor(RegressorMixin, Surface):
         """
         return float(super().score(X, y, sample_weight))
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -126,7 +128,9 @@ class ValidatedRegressor(NumbersRegressor, Storable):
 
     _prediction_dtype: np.dtype | None = None  # of new rows, as in model files of old
 
-    def _training_data(self, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+    def _training_data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None
+    ) -> TrainingData:
         X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
         check_magnitudes(X, y)
         self._training_rows = np.array(X), np.array(y)
@@ -142,13 +146,13 @@ class ValidatedRegressor(NumbersRegressor, Storable):
         X, y, weights = X[used], y[used], weights[used]
         return TrainingData(X, y, None if np.all(weights == 1.0) else weights)
 
-    def _new_rows(self, X: Any) -> np.ndarray:
+    def _new_rows(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
         X = self._validated(X, reset=False, dtype=self._dtype)
         check_distances(X)
         return X
 
-    def _validated(self, X: Any, *y: Any, **how: Any) -> Any:
+    def _validated(self, X: ArrayLike, *y: Any, **how: Any) -> Any:
         """scikit-learn's validation; values that are no numbers are told by their columns."""
         try:
             return validate_data(self, X, *y, **how)
@@ -178,7 +182,7 @@ class KernelRegressor(ValidatedRegressor):
         return Story(kernel_sum=total, target=target, dtype=self._dtype)
 
 
-def columns_without_numbers(X: Any) -> str:
+def columns_without_numbers(X: ArrayLike) -> str:
     """Names and dtypes of a table's columns that hold no numbers, for an error message."""
     if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
         return ""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+
+from bandfall.descent import Path
+from bandfall.descent.recorder import Snapshot, Watcher
+from bandfall.typing import ArrayLike, Estimator, JsonDict, Unchecked
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -22,7 +26,7 @@ class Reports:
         Training data, passed on to callbacks that ask for them.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any) -> None:
+    def __init__(self, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> None:
         self._estimator = estimator
         self._data = {"X": X, "y": y}
         self._context = estimator._init_callback_context(max_subtasks=None)
@@ -33,7 +37,7 @@ class Reports:
         """Whether there is any callback."""
         return bool(getattr(self._estimator, "_skl_callbacks", None))
 
-    def task(self, name: str, state: Any = None) -> bool:
+    def task(self, name: str, state: Unchecked = None) -> bool:
         """A task has ended; whether a callback wants the fit to end.
 
         `state` is a callable that gives the fitted attributes reached so far, or None.
@@ -46,7 +50,7 @@ class Reports:
             estimator=self._estimator, reconstruction_attributes=state, **self._data
         )
 
-    def finish(self, state: Any) -> None:
+    def finish(self, state: Unchecked) -> None:
         """The fit has ended; `state` is a callable that gives its fitted attributes."""
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=state, **self._data
@@ -64,18 +68,24 @@ class StageReports:
         Fitted attributes that make a copy of the estimator predict with that path.
     """
 
-    def __init__(self, estimator: Any, X: Any, y: Any, fitted_state: Any) -> None:
+    def __init__(
+        self,
+        estimator: Estimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        fitted_state: Callable[[Path], JsonDict],
+    ) -> None:
         self._reports = Reports(estimator, X, y)
         self._fitted_state = fitted_state
 
     @property
-    def watcher(self) -> Any:
+    def watcher(self) -> Watcher | None:
         """For `fit_path`; None where nobody watches."""
         return self._report if self._reports.watched else None
 
-    def _report(self, progress: Any) -> bool:
+    def _report(self, progress: Snapshot) -> bool:
         return self._reports.task("stage", lambda: self._fitted_state(progress.path()))
 
-    def finish(self, path: Any) -> None:
+    def finish(self, path: Path) -> None:
         """The fit has ended with this path."""
         self._reports.finish(lambda: self._fitted_state(path))

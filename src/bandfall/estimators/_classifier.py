@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -17,6 +16,7 @@ from bandfall.selection.classes import Link
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets import Classes
+from bandfall.typing import ArrayLike, KernelLike, RandomLike
 
 
 class BandfallClassifier(ClassifierMixin, SelfTuning):
@@ -79,19 +79,19 @@ memory_budget, device, n_jobs, verbose
     def __init__(
         self,
         *,
-        kernels: Any = None,
+        kernels: KernelLike | Sequence[KernelLike] = None,
         max_rounds: int = 10,
         n_members: int = 4,
         search_rows: int = 15000,
         leaf_rows: int = 10_000,
         max_seconds: float | None = None,
-        missing: Any = None,
-        random_state: Any = 0,
+        missing: ArrayLike = None,
+        random_state: RandomLike = 0,
         memory_budget: int = 2**30,
         device: str | None = "auto",
         n_jobs: int | None = None,
-        verbose: Any = 0,
-        class_weight: Any = None,
+        verbose: int | bool = 0,
+        class_weight: ArrayLike = None,
     ) -> None:
         super().__init__(
             kernels=kernels,
@@ -109,7 +109,7 @@ memory_budget, device, n_jobs, verbose
         )
         self.class_weight = class_weight
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """The most probable class of each row.
 
         Parameters
@@ -123,7 +123,7 @@ memory_budget, device, n_jobs, verbose
         best = self._log_probabilities(X).argmax(axis=1)
         return self.classes_[best]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Probabilities of the classes, in the order of `classes_`.
 
         Parameters
@@ -136,11 +136,11 @@ memory_budget, device, n_jobs, verbose
         """
         return self._answers(X)
 
-    def predict_log_proba(self, X: Any) -> np.ndarray:
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
         """Logarithms of the probabilities."""
         return self._log_probabilities(X).astype(self._dtype, copy=False)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Log-odds of the second of two classes; with more, logarithms of all probabilities.
 
         Parameters
@@ -155,14 +155,14 @@ memory_budget, device, n_jobs, verbose
         values = logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
         return values.astype(self._dtype, copy=False)
 
-    def staged_predict_proba(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Probabilities during training, from the simplest model to the final one.
 
         The member with the most stages sets the pace; the others keep step.
         """
         yield from self._staged_answers(X)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None) -> float:
         """Share of rows whose class is predicted.
 
         Parameters
@@ -196,6 +196,6 @@ memory_budget, device, n_jobs, verbose
         outputs = np.broadcast_to(tuned.predictions, (len(tuned.held_out), rows.y.shape[1]))
         self.held_out_probabilities_ = self.average_.target.answer(outputs)
 
-    def _log_probabilities(self, X: Any) -> np.ndarray:
+    def _log_probabilities(self, X: ArrayLike) -> np.ndarray:
         outputs = self._outputs(X)
         return self.average_.target.log_probabilities(outputs)

@@ -15,6 +15,7 @@ from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, valida
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
+from bandfall.typing import ArrayLike, Estimator, KernelLike
 
 
 class _ConstantBandwidthRegressor(KernelRegressor):
@@ -28,7 +29,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
     }
 
     @validated
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None) -> Self:
         """Fit.
 
         Parameters
@@ -57,21 +58,21 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         return self
 
     @property
-    def X_fit_(self) -> Any:
+    def X_fit_(self) -> np.ndarray:
         """Training rows, shape (n_samples, n_features)."""
         return self.kernel_sum_.X
 
     @property
-    def coefficients_(self) -> Any:
+    def coefficients_(self) -> np.ndarray:
         """c, shape (n_samples, n_outputs)."""
         return self.kernel_sum_.coefficients[0]
 
     @property
-    def offset_(self) -> Any:
+    def offset_(self) -> np.ndarray:
         """ȳ, shape (n_outputs,)."""
         return self.kernel_sum_.offset
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -145,7 +146,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
         bandwidth: float = 1.0,
         penalty: float = 1e-3,
@@ -158,7 +159,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
-    def _solve(self, K: Any, y: Any) -> Any:
+    def _solve(self, K: ArrayLike, y: ArrayLike) -> np.ndarray:
         return ridge_coefficients(K, y, float(self.penalty))
 
     def _degrees_of_freedom(self, backend: Backend) -> float:
@@ -213,7 +214,7 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
         bandwidth: float = 1.0,
         time: float = 1000.0,
@@ -226,7 +227,7 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
-    def _solve(self, K: Any, y: Any) -> Any:
+    def _solve(self, K: ArrayLike, y: ArrayLike) -> np.ndarray:
         spectrum = Spectrum(K)
         return spectrum.coefficients(y, flow_filter(spectrum.eigenvalues, float(self.time)))
 
@@ -251,7 +252,7 @@ class SelectedRegressor(KernelRegressor):
         "memory_budget": COUNT,
     }
 
-    def _refit(self, regressor: Any, X: Any, y: Any) -> Self:
+    def _refit(self, regressor: Estimator, X: ArrayLike, y: ArrayLike) -> Self:
         self.best_estimator_ = regressor.fit(X.astype(np.float64), y)
         return self
 
@@ -260,7 +261,7 @@ class SelectedRegressor(KernelRegressor):
         """The fitted model, a `KernelSum`."""
         return self.best_estimator_.kernel_sum_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
 
         Parameters

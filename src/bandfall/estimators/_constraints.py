@@ -6,13 +6,14 @@ involves two parameters, or the inside of one, it adds in ``_validate_params``.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral, Real
-from typing import Any
 
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options
 
 from bandfall.kernels import Kernel, get_kernel
+from bandfall.typing import KernelLike, Unchecked
 
 __all__ = [
     "COUNT",
@@ -31,7 +32,7 @@ __all__ = [
 class _Number(Interval):
     """An interval of numbers; True and False are none."""
 
-    def is_satisfied_by(self, val: Any) -> bool:
+    def is_satisfied_by(self, val: Unchecked) -> bool:
         return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
 
 
@@ -41,7 +42,7 @@ class _DeviceName(Options):
     def __init__(self) -> None:
         super().__init__(str, {"auto", "cpu", "cuda"})
 
-    def is_satisfied_by(self, val: Any) -> bool:
+    def is_satisfied_by(self, val: Unchecked) -> bool:
         return isinstance(val, str)
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ DEVICE = [None, _DeviceName()]
 validated = _fit_context(prefer_skip_nested_validation=True)
 
 
-def chosen_kernels(kernels: Any) -> tuple[Kernel, ...] | None:
+def chosen_kernels(kernels: KernelLike | Sequence[KernelLike]) -> tuple[Kernel, ...] | None:
     """The kernels to choose from, each once; None stands for the default, one may stand alone."""
     if kernels is None:
         return None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
@@ -22,7 +23,10 @@ from bandfall.estimators._constraints import JOBS, validated
 from bandfall.kernels import get_kernel
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
 from bandfall.selection.folds import leave_one_out_folds
+from bandfall.typing import ArrayLike, JsonDict, KernelLike
 
+Fold = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
+Folds = Sequence[Fold]
 _GRID_SIZE = 30  # per parameter (Appendix B)
 
 
@@ -37,7 +41,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
     }
 
     @validated
-    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike = None) -> Self:
         """Choose bandwidth and penalty (or time) by cross-validation, then fit all rows.
 
         Parameters
@@ -81,7 +85,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
         )
         return self._refit(regressor, X, y)
 
-    def _splits(self, X: Any, y: Any, groups: Any) -> Any:
+    def _splits(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike) -> Folds:
         rows = np.arange(len(X))
         if isinstance(self.cv, str):
             if len(X) < 2:
@@ -159,11 +163,11 @@ class KernelRidgeCV(_CrossValidatedRegressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
-        bandwidths: Any = None,
-        penalties: Any = None,
-        cv: Any = 10,
+        bandwidths: ArrayLike = None,
+        penalties: ArrayLike = None,
+        cv: int | str | Iterable[Fold] = 10,
         fit_intercept: bool = True,
         n_jobs: int | None = None,
         memory_budget: int = 2**30,
@@ -176,7 +180,7 @@ class KernelRidgeCV(_CrossValidatedRegressor):
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
 
-    def _values(self) -> Any:
+    def _values(self) -> np.ndarray:
         return _grid("penalties", self.penalties, PENALTY_RANGE)
 
 
@@ -237,11 +241,11 @@ class KernelFlowCV(_CrossValidatedRegressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
-        bandwidths: Any = None,
-        times: Any = None,
-        cv: Any = 10,
+        bandwidths: ArrayLike = None,
+        times: ArrayLike = None,
+        cv: int | str | Iterable[Fold] = 10,
         fit_intercept: bool = True,
         n_jobs: int | None = None,
         memory_budget: int = 2**30,
@@ -254,13 +258,13 @@ class KernelFlowCV(_CrossValidatedRegressor):
         self.n_jobs = n_jobs
         self.memory_budget = memory_budget
 
-    def _values(self) -> Any:
+    def _values(self) -> np.ndarray:
         if self.times is None:
             return 1.0 / _grid("penalties", None, PENALTY_RANGE)
         return _grid("times", self.times, PENALTY_RANGE)
 
 
-def _grid(name: str, values: Any, ends: tuple[float, float]) -> np.ndarray:
+def _grid(name: str, values: ArrayLike, ends: tuple[float, float]) -> np.ndarray:
     """A checked grid of values, by default the paper's between `ends`."""
     if values is None:
         return np.geomspace(ends[0], ends[1], _GRID_SIZE)
@@ -275,7 +279,9 @@ def _grid(name: str, values: Any, ends: tuple[float, float]) -> np.ndarray:
     return grid
 
 
-def _results(mse: Any, bandwidths: Any, parameter: Any, values: Any) -> dict:
+def _results(
+    mse: np.ndarray, bandwidths: np.ndarray, parameter: str, values: np.ndarray
+) -> JsonDict:
     """`GridSearchCV`'s table, rows in order of bandwidth, then penalty or time."""
     scores = -mse.reshape(len(mse), -1)
     grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.backends.cluster import is_cluster
+from bandfall.typing import ArrayLike, Estimator, JsonDict, TableLike
 
 _GIBIBYTE = 2**30
 
@@ -24,7 +25,7 @@ def is_dask(rows: object) -> bool:
     )
 
 
-def gathered(rows: Any) -> Any:
+def gathered(rows: TableLike) -> TableLike:
     """A NumPy array of a dask array, a pandas object of a dask dataframe or series.
 
     A model rests on its training rows, which are needed here; blocks come one by one, so that
@@ -49,7 +50,9 @@ def gathered(rows: Any) -> Any:
     return result
 
 
-def lazily(method: Callable[..., Any], estimator: Any, rows: Any, *more: Any, **named: Any) -> Any:
+def lazily(
+    method: Callable[..., Any], estimator: Estimator, rows: TableLike, *more: Any, **named: Any
+) -> ArrayLike:
     """What a method answers at rows, as dask arrays that compute block by block.
 
     An iterator becomes a list, a tuple a tuple; their arrays share the work.
@@ -84,12 +87,12 @@ def lazily(method: Callable[..., Any], estimator: Any, rows: Any, *more: Any, **
 
 
 def _at_block(
-    model: Any,
+    model: Estimator,
     method: str,
-    block: Any,
+    block: ArrayLike,
     nothing: np.ndarray,
     more: tuple[Any, ...],
-    named: dict[str, Any],
+    named: JsonDict,
 ) -> np.ndarray:
     if not len(block):  # partitions may be empty, and estimators take no empty tables
         return nothing
@@ -103,12 +106,12 @@ def _joined(answer: Any) -> np.ndarray:
     return answer
 
 
-def row_blocks(rows: Any) -> list[Any]:
+def row_blocks(rows: TableLike) -> list[Any]:
     """Blocks of whole rows, delayed."""
     return _blocks(rows)[0]
 
 
-def _blocks(rows: Any) -> tuple[list[Any], np.ndarray]:
+def _blocks(rows: TableLike) -> tuple[list[Any], np.ndarray]:
     """Blocks of whole rows, delayed, and how many rows each has, NaN where that is not known."""
     if not hasattr(rows, "chunks"):  # a dataframe or series
         blocks = rows.to_delayed()
@@ -119,7 +122,7 @@ def _blocks(rows: Any) -> tuple[list[Any], np.ndarray]:
     return list(rows.to_delayed().reshape(-1)), sizes
 
 
-def _placeholder(rows: Any) -> Any:
+def _placeholder(rows: TableLike) -> TableLike:
     """A few rows of the same columns, to see what an answer looks like."""
     if not hasattr(rows, "chunks"):
         return rows._meta_nonempty

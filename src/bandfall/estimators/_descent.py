@@ -6,7 +6,8 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from os import PathLike
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,6 +24,7 @@ from bandfall.descent import (
     resume_path,
     rewind_path,
 )
+from bandfall.descent.fit import Solver
 from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
@@ -42,6 +44,7 @@ from bandfall.interrupts import Interrupt
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
+from bandfall.typing import ArrayLike, KernelLike, RandomLike
 from bandfall.warning import warn_caller
 
 
@@ -139,16 +142,16 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
         min_speed: float = 0.1,
-        bandwidth: Any = None,
+        bandwidth: float | None = None,
         min_bandwidth: float = 0.0,
         max_r2: float = 0.999,
         max_time: float | None = None,
-        solver: Any = "flow",
+        solver: str | Solver = "flow",
         validation_fraction: float | None = None,
-        random_state: Any = None,
+        random_state: RandomLike = None,
         warm_start: bool = False,
         memory_budget: int = 2**30,
         device: str | None = None,
@@ -168,7 +171,14 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     @with_callbacks
     @validated
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, checkpoint: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike = None,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
         """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
 
         Parameters
@@ -212,7 +222,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             )
         return self
 
-    def _train(self, data: TrainingData, watcher: Any, checkpoint: Any) -> Path:
+    def _train(
+        self, data: TrainingData, watcher: Watcher | None, checkpoint: Checkpoint | None
+    ) -> Path:
         """A path for these rows, from the start or on from one that was begun before."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = MinimumSpeed(
@@ -289,7 +301,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """The fitted model, a `KernelSum`: that of ``path_``."""
         return self.path_.undivided
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -303,7 +315,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         rows = self._new_rows(X)
         return self._shaped(self.path_.evaluate(rows, backend=self._backend(len(self.path_.X))))
 
-    def staged_predict(self, X: Any) -> Iterator[np.ndarray]:
+    def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Predictions after each stage of training, from simple to interpolating.
 
         Parameters
@@ -329,7 +341,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         light.path_ = self.path_.compress(tolerance)
         return light
 
-    def _model_rows(self, X: Any) -> np.ndarray:
+    def _model_rows(self, X: ArrayLike) -> np.ndarray:
         """Rows of features as rows of the path, for theory and displays: the same."""
         return self._new_rows(X)
 

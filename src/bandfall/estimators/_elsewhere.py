@@ -13,6 +13,7 @@ from bandfall.estimators._dask_rows import is_dask, row_blocks
 from bandfall.selection.leaves_there import sample_numbers
 from bandfall.selection.parts import Rows
 from bandfall.targets import Target
+from bandfall.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Elsewhere:
 
     @classmethod
     def of(
-        cls, kind: type[Target], X: Any, y: Any, device: Any, leaf_rows: int
+        cls, kind: type[Target], X: ArrayLike, y: ArrayLike, device: Any, leaf_rows: int
     ) -> Elsewhere | None:
         """None unless X is a dask array or dataframe of more than one leaf, and workers train."""
         if not is_dask(X) or not is_cluster(device):

@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from bandfall.operators.base import distinct_rows
+from bandfall.typing import ArrayLike, Unchecked
 from bandfall.warning import warn_caller
 
 _MANY_COPIES = 0.5  # of all rows
 
 
-def group_values(groups: Any, y: np.ndarray) -> np.ndarray:
+def group_values(groups: ArrayLike, y: np.ndarray) -> np.ndarray:
     """What every row of y belongs to, shape (n,)."""
     values = column_or_1d(groups)
     check_consistent_length(y, values)
@@ -54,5 +55,5 @@ def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
         )
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: Unchecked) -> bool:
     return value is None or value != value

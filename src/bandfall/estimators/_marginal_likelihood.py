@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -18,6 +18,7 @@ from bandfall.estimators._constant import (
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, validated
 from bandfall.kernels import get_kernel
 from bandfall.selection import Evidence, maximise_evidence
+from bandfall.typing import ArrayLike, KernelLike, RandomLike
 
 
 class KernelRidgeMML(SelectedRegressor):
@@ -83,14 +84,14 @@ class KernelRidgeMML(SelectedRegressor):
 
     def __init__(
         self,
-        kernel: Any = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
         fit_amplitude: bool = False,
-        bandwidth_bounds: Any = BANDWIDTH_RANGE,
-        penalty_bounds: Any = PENALTY_RANGE,
+        bandwidth_bounds: ArrayLike = BANDWIDTH_RANGE,
+        penalty_bounds: ArrayLike = PENALTY_RANGE,
         n_starts: int = 5,
         fit_intercept: bool = True,
-        random_state: Any = 0,
+        random_state: RandomLike = 0,
         memory_budget: int = 2**30,
     ) -> None:
         self.kernel = kernel
@@ -103,7 +104,7 @@ class KernelRidgeMML(SelectedRegressor):
         self.memory_budget = memory_budget
 
     @validated
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Choose bandwidth and penalty by marginal likelihood, then fit.
 
         Parameters
@@ -146,7 +147,7 @@ class KernelRidgeMML(SelectedRegressor):
             _check_bounds(name, getattr(self, name))
 
 
-def _check_bounds(name: Any, bounds: Any) -> None:
+def _check_bounds(name: str, bounds: ArrayLike) -> None:
     try:
         low, high = (float(value) for value in bounds)
     except (TypeError, ValueError):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from bandfall.estimators._base import ValidatedRegressor
 from bandfall.estimators._constraints import COUNT, RANDOM, number, validated
+from bandfall.typing import ArrayLike, RandomLike
 
 _CHECK_EVERY = 10  # epochs between looks at the validation rows
 _PATIENCE = 10  # checks without improvement that are borne
@@ -72,7 +73,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         learning_rate: float = 0.01,
         max_epochs: int = 10_000,
         validation_fraction: float = 0.1,
-        random_state: Any = 0,
+        random_state: RandomLike = 0,
     ) -> None:
         self.hidden_size = hidden_size
         self.learning_rate = learning_rate
@@ -81,7 +82,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         self.random_state = random_state
 
     @validated
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train until the validation rows say stop.
 
         Parameters
@@ -111,7 +112,7 @@ class PaperMLPRegressor(ValidatedRegressor):
             )
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -125,20 +126,22 @@ class PaperMLPRegressor(ValidatedRegressor):
         output = self._layers(self._new_rows(X).astype(np.float64, copy=False))[-1]
         return self._shaped(output)
 
-    def _start(self, n_inputs: Any, n_outputs: Any) -> Any:
+    def _start(self, n_inputs: int, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         random = check_random_state(self.random_state)
         sizes = [n_inputs, int(self.hidden_size), int(self.hidden_size), n_outputs]
         hidden = [random.standard_normal((a, b)) / np.sqrt(a) for a, b in pairwise(sizes[:3])]
         return [*hidden, np.zeros(sizes[2:])], [np.zeros(size) for size in sizes[1:]]
 
-    def _layers(self, X: Any) -> Any:
+    def _layers(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Both hidden layers and the output."""
         (W1, W2, W3), (b1, b2, b3) = self.weights_, self.biases_
         first = np.tanh(X @ W1 + b1)
         second = np.tanh(first @ W2 + b2)
         return first, second, second @ W3 + b3
 
-    def _train(self, X: Any, y: Any, X_held_out: Any, y_held_out: Any) -> None:
+    def _train(
+        self, X: ArrayLike, y: ArrayLike, X_held_out: ArrayLike, y_held_out: ArrayLike
+    ) -> None:
         errors, best, n_worse = [], np.inf, 0
         for epoch in range(int(self.max_epochs)):
             self._epoch(X, y)
@@ -152,7 +155,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         self.n_iter_ = epoch + 1
         self.validation_errors_ = np.array(errors)
 
-    def _epoch(self, X: Any, y: Any) -> None:
+    def _epoch(self, X: ArrayLike, y: ArrayLike) -> None:
         """One step down the gradient of Σ (f − y)² / 2n."""
         first, second, output = self._layers(X)
         delta3 = (output - y) / len(X)

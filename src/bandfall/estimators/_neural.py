@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from bandfall.estimators._base import NumbersRegressor, check_distances, check_magnitudes
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, count, number, validated
 from bandfall.parameters import check_number
+from bandfall.typing import ArrayLike, RandomLike, Tags
 from bandfall.warning import warn_caller
 
 
@@ -95,18 +96,18 @@ class NeuralDescentRegressor(NumbersRegressor):
 
     def __init__(
         self,
-        hidden: Any = (50,),
+        hidden: ArrayLike = (50,),
         *,
         tangent_control: bool = True,
         min_speed: float = 0.1,
         lr: float = 0.2,
         momentum: float = 0.95,
-        anchors: Any = 100,
+        anchors: ArrayLike = 100,
         anchor_sampling: str = "uniform",
         damping: float = 1e-4,
         max_r2: float = 0.999,
         max_iter: int = 5000,
-        random_state: Any = None,
+        random_state: RandomLike = None,
     ) -> None:
         self.hidden = hidden
         self.tangent_control = tangent_control
@@ -121,7 +122,7 @@ class NeuralDescentRegressor(NumbersRegressor):
         self.random_state = random_state
 
     @validated
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Train; see ``status_`` for how it ended.
 
         Parameters
@@ -176,7 +177,7 @@ class NeuralDescentRegressor(NumbersRegressor):
             )
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
 
         Parameters
@@ -198,12 +199,12 @@ class NeuralDescentRegressor(NumbersRegressor):
             outputs[:, varying] += neural.predict_arrays(self.module_, X) * self._scale[varying]
         return outputs[:, 0] if self._y_ndim == 1 else outputs
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True  # interpolates noise, and max_iter may end it
         return tags
 
-    def _anchor_rows(self, X: Any) -> Any:
+    def _anchor_rows(self, X: np.ndarray) -> int | np.ndarray:
         """The number of anchors to draw, or the validated anchors themselves."""
         if isinstance(self.anchors, numbers.Integral):
             return int(self.anchors)
@@ -220,7 +221,7 @@ class NeuralDescentRegressor(NumbersRegressor):
             check_number("hidden", width, low=1, integer=True)
 
 
-def _standardisation(y: Any) -> Any:
+def _standardisation(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each target; zero where centring left only rounding."""
     offset = y.mean(axis=0)
     centred = y - offset

@@ -10,6 +10,8 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from bandfall.typing import Estimator
+
 
 class CallbackSupportMixin:
     """An estimator whose fits can be watched."""
@@ -36,13 +38,13 @@ class Context:
         """A part of the task."""
         return Context(self._callbacks)
 
-    def call_on_fit_task_begin(self, estimator: Any, **_: Any) -> None:
+    def call_on_fit_task_begin(self, estimator: Estimator, **_: Any) -> None:
         """Tell all that the task begins."""
         for callback in self._callbacks:
             callback.on_fit_task_begin(estimator, self)
 
     def call_on_fit_task_end(
-        self, estimator: Any, reconstruction_attributes: Any = None, **_: Any
+        self, estimator: Estimator, reconstruction_attributes: Any = None, **_: Any
     ) -> bool:
         """Tell all that the task has ended; whether anyone wants the fit to end."""
         if not self._callbacks:

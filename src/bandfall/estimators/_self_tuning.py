@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -40,6 +41,7 @@ from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
 from bandfall.targets import Target
+from bandfall.typing import ArrayLike, JsonDict, KernelLike, RandomLike, Tags
 
 # From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -77,18 +79,18 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def __init__(
         self,
         *,
-        kernels: Any = None,
+        kernels: KernelLike | Sequence[KernelLike] = None,
         max_rounds: int = 10,
         n_members: int = 4,
         search_rows: int = 15000,
         leaf_rows: int = 10_000,
         max_seconds: float | None = None,
-        missing: Any = None,
-        random_state: Any = 0,
+        missing: ArrayLike = None,
+        random_state: RandomLike = 0,
         memory_budget: int = 2**30,
         device: str | None = "auto",
         n_jobs: int | None = None,
-        verbose: Any = 0,
+        verbose: int | bool = 0,
     ) -> None:
         self.kernels = kernels
         self.max_rounds = max_rounds
@@ -106,12 +108,12 @@ class SelfTuning(CallbackSupportMixin, Storable):
     @with_callbacks
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        groups: Any = None,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike = None,
+        groups: ArrayLike = None,
         *,
-        checkpoint: Any = None,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Choose what to average and fit it to all rows.
 
@@ -240,7 +242,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
         return target, rows, encoders
 
-    def _left_on_workers(self, X: Any, y: Any, *others: Any) -> Elsewhere | None:
+    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: Any) -> Elsewhere | None:
         """Rows of a dask array or dataframe that stay where they are; None if all come here."""
         if any(one is not None for one in (*others, getattr(self, "class_weight", None))):
             return None
@@ -275,7 +277,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         return self.average_.heaviest.root
 
     @property
-    def best_params_(self) -> dict[str, Any]:
+    def best_params_(self) -> JsonDict:
         """Configuration of the heaviest member."""
         best = self.average_.heaviest
         return {**best.candidate.summary(), "max_r2": best.max_r2}
@@ -298,7 +300,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         light.average_ = self.average_.with_paths(lambda path: path.compress(tolerance))
         return light
 
-    def novelty(self, X: Any) -> np.ndarray:
+    def novelty(self, X: ArrayLike) -> np.ndarray:
         """How far rows are from the training rows, in a metric that the model has learned.
 
         The metric is that of the heaviest member with plain ("standard") columns, or of the
@@ -318,28 +320,28 @@ class SelfTuning(CallbackSupportMixin, Storable):
         columns = self._columns(X)
         return self.average_.novelty(columns, backend=self._backend(len(self.average_)))
 
-    def _columns(self, X: Any) -> dict[str, np.ndarray]:
+    def _columns(self, X: ArrayLike) -> dict[str, np.ndarray]:
         """New rows under the encoding of every member."""
         table = new_table(self, X)  # which raises NotFittedError before the average is missed
         return self.average_.encode(table)
 
-    def _outputs(self, X: Any) -> np.ndarray:
+    def _outputs(self, X: ArrayLike) -> np.ndarray:
         """Of the average at new rows, shape (m, k)."""
         columns = self._columns(X)
         return self.average_.evaluate(columns, backend=self._backend(len(self.average_)))
 
-    def _answers(self, X: Any) -> np.ndarray:
+    def _answers(self, X: ArrayLike) -> np.ndarray:
         """Of the target at new rows: predictions or probabilities."""
         outputs = self._outputs(X)
         return self.average_.target.answer(outputs)
 
-    def _staged_answers(self, X: Any) -> Iterator[np.ndarray]:
+    def _staged_answers(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Answers after every stage of training."""
         columns = self._columns(X)
         staged = self.average_.staged(columns, backend=self._backend(len(self.average_)))
         return map(self.average_.target.answer, staged)
 
-    def _model_rows(self, X: Any) -> np.ndarray:
+    def _model_rows(self, X: ArrayLike) -> np.ndarray:
         """Rows of features as rows of `path_`, for theory and displays."""
         return self.average_.rows_of(self.average_.heaviest, self._columns(X))
 
@@ -356,12 +358,12 @@ class SelfTuning(CallbackSupportMixin, Storable):
         """Where to compute on a model of so many rows, and in how much memory."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
-    def _fitted_state(self) -> Any:
+    def _fitted_state(self) -> JsonDict:
         """What makes a copy of the estimator predict, for callbacks."""
         kept = {*self.get_params(), "_skl_callbacks"}
         return {name: value for name, value in vars(self).items() if name not in kept}
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True

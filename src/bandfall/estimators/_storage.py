@@ -29,6 +29,7 @@ from bandfall.selection.candidates import Candidate
 from bandfall.selection.classes import Link
 from bandfall.selection.members import Member
 from bandfall.targets import Classes, Numbers
+from bandfall.typing import Estimator, JsonDict
 
 # Fitted attributes of every kernel estimator.
 COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
@@ -38,7 +39,7 @@ _CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_para
 _MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 
 
-def check_common(model: Any, n_features: int, n_outputs: int) -> None:
+def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
     """Raise unless dtype and shapes fit a model of so many features and targets."""
     check_instance("_dtype", model._dtype, np.dtype)
     check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))
@@ -54,7 +55,7 @@ def _check_descent(model: KernelDescentRegressor) -> None:
     check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
 
 
-def _one_solver(stored: dict[str, Any]) -> dict[str, Any]:
+def _one_solver(stored: JsonDict) -> JsonDict:
     """Files of old hold settings of the solver one by one, as parameters of the estimator."""
     old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
     kept = {name: value for name, value in stored.items() if name not in old}
@@ -218,7 +219,7 @@ def _check_rows(model: SelfTuning) -> None:
         raise ValueError("held_out_rows_ points outside the training rows")
 
 
-def _one_member(_: dict[str, Any], fitted: dict[str, Any]) -> dict[str, Any]:
+def _one_member(_: JsonDict, fitted: JsonDict) -> JsonDict:
     """Fitted attributes as they are now, from those of a model that was one path."""
     if "_front" not in fitted:
         return fitted
@@ -260,7 +261,7 @@ def _classifier_component() -> Component:
         todays_parameters=_with_class_weight,
     )
 
-    def to_state(model: BandfallClassifier) -> dict[str, Any]:
+    def to_state(model: BandfallClassifier) -> JsonDict:
         state = now.to_state(model)
         weights = model.class_weight
         if isinstance(weights, dict):  # files hold dicts with keys of text alone
@@ -271,7 +272,7 @@ def _classifier_component() -> Component:
     return Component(BandfallClassifier, to_state, now.from_state)
 
 
-def _with_class_weight(parameters: dict[str, Any]) -> dict[str, Any]:
+def _with_class_weight(parameters: JsonDict) -> JsonDict:
     weights = parameters.get("class_weight")
     if not isinstance(weights, list):
         return parameters

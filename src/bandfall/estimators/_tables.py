@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
@@ -18,6 +17,7 @@ from bandfall.estimators._elsewhere import Elsewhere
 from bandfall.estimators._groups import group_numbers, group_values
 from bandfall.selection.weights import training_weights
 from bandfall.targets import Target
+from bandfall.typing import ArrayLike, Estimator, TableLike
 
 
 @dataclass(frozen=True)
@@ -66,13 +66,13 @@ class TrainingTable:
 
 
 def training_table(
-    estimator: Any,
+    estimator: Estimator,
     kind: type[Target],
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    groups: Any,
-    class_weight: Any = None,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike,
+    groups: ArrayLike,
+    class_weight: ArrayLike = None,
 ) -> TrainingTable:
     """Rows given to `fit`, validated; those of weight zero are left out.
 
@@ -109,7 +109,7 @@ def training_table(
     return replace(rows, numbers=None) if len(used) == len(values) else rows
 
 
-def new_table(estimator: Any, X: Any) -> Table:
+def new_table(estimator: Estimator, X: ArrayLike) -> Table:
     """Rows to predict, validated."""
     check_is_fitted(estimator)
     _refuse_records(X)
@@ -120,7 +120,7 @@ def new_table(estimator: Any, X: Any) -> Table:
     return read_table(X)
 
 
-def _read(estimator: Any, X: Any, *, reset: bool) -> Table:
+def _read(estimator: Estimator, X: ArrayLike, *, reset: bool) -> Table:
     """The table of a frame or of objects; names are kept, and told where they differ."""
     table = read_table(X)
     if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
@@ -131,14 +131,14 @@ def _read(estimator: Any, X: Any, *, reset: bool) -> Table:
     return table
 
 
-def _refuse_records(X: Any) -> None:
+def _refuse_records(X: ArrayLike) -> None:
     """Say what to do with rows that name their values one by one."""
     dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
     if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
         raise TypeError("rows as dicts or records are not taken; use pandas.DataFrame(X)")
 
 
-def _objects(X: Any) -> Any:
+def _objects(X: ArrayLike) -> TableLike:
     """Rows as lists that hold text as an array of objects; anything else as it is."""
     if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
         return X
@@ -152,7 +152,7 @@ def _objects(X: Any) -> Any:
     return objects
 
 
-def _holds_more_than_numbers(X: Any) -> bool:
+def _holds_more_than_numbers(X: ArrayLike) -> bool:
     """Whether X is an array of text, or of objects some of which are text or times."""
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return False
@@ -162,7 +162,7 @@ def _holds_more_than_numbers(X: Any) -> bool:
     return X.dtype == object and any(isinstance(value, kinds) for value in X.flat)
 
 
-def _refuse_missing_targets(y: Any) -> None:
+def _refuse_missing_targets(y: ArrayLike) -> None:
     """Say how many targets are missing, and what to do."""
     values = np.asarray(as_numpy(y))
     if values.dtype.kind == "f":

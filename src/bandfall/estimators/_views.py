@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bandfall.encoding import Table, TableEncoder, prepare_table
 from bandfall.encoding.steps import steps_for
 from bandfall.selection.deadline import Deadline, clock
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+from bandfall.typing import JsonDict
 
 # "target" if a mean target can stand for a category, "pairs" if two categories interact.
-ENCODINGS: dict[str, dict[str, Any]] = {
+ENCODINGS: dict[str, JsonDict] = {
     "standard": {},
     "steps": {"numbers": "steps"},
     "quantile": {"numbers": "quantile"},

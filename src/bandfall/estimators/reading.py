@@ -16,6 +16,7 @@ from bandfall.intervals import Intervals
 from bandfall.model import KernelSum
 from bandfall.selection.members import Member
 from bandfall.targets import Numbers, Target
+from bandfall.typing import ArrayLike, Estimator
 
 
 @dataclass(frozen=True)
@@ -78,19 +79,19 @@ class Story:
         return [] if self.path is None else [self.path]
 
 
-def story_of(estimator: Any) -> Story:
+def story_of(estimator: Estimator) -> Story:
     """That of an estimator, or of the last step of a pipeline; of other packages' an empty one."""
     last = last_step(estimator)
     return last._story() if hasattr(last, "_story") else Story()
 
 
-def answers_of(estimator: Any, X: Any) -> np.ndarray:
+def answers_of(estimator: Estimator, X: ArrayLike) -> np.ndarray:
     """Predictions or probabilities of new rows, (m, k) in float64."""
     method = "predict_proba" if story_of(estimator).target.classes else "predict"
     return np.asarray(getattr(estimator, method)(X), dtype=np.float64).reshape(len(X), -1)
 
 
-def training_rows_of(estimator: Any) -> tuple[Any, np.ndarray] | None:
+def training_rows_of(estimator: Estimator) -> tuple[Any, np.ndarray] | None:
     """X (a Table or an array) and y that an estimator was fitted to, as long as it has them.
 
     A pipeline does not have its own. y of a classifier is the classes.
@@ -103,17 +104,17 @@ def training_rows_of(estimator: Any) -> tuple[Any, np.ndarray] | None:
     return X, y if classes is None else classes[y]
 
 
-def last_step(estimator: Any) -> Any:
+def last_step(estimator: Estimator) -> Estimator:
     """The estimator itself, or the one at the end of a pipeline."""
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
-def steps_before(estimator: Any) -> Any:
+def steps_before(estimator: Estimator) -> Estimator:
     """A pipeline of all steps but the last; None where there are none."""
     several = isinstance(estimator, Pipeline) and len(estimator) > 1
     return estimator[:-1] if several else None
 
 
-def last_step_prefix(estimator: Any) -> str:
+def last_step_prefix(estimator: Estimator) -> str:
     """What parameters of the last step begin with: ``name__`` in a pipeline, else nothing."""
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from onnx import TensorProto, helper, numpy_helper
 
+from bandfall.typing import DTypeLike, Unchecked
+
 # NumPy's elementwise functions that are one ONNX operator each.
 _OPERATORS = {
     "absolute": "Abs",
@@ -73,14 +75,14 @@ class Graph:
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def constant(self, value: Any, dtype: Any = None) -> str:
+    def constant(self, value: Unchecked, dtype: DTypeLike = None) -> str:
         """Add a constant array; its name."""
         name = self.name("constant")
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype)).reshape(np.shape(value))
         self.constants.append(numpy_helper.from_array(array, name))
         return name
 
-    def cast(self, value: str, dtype: Any) -> str:
+    def cast(self, value: str, dtype: DTypeLike) -> str:
         """`value` in another float type."""
         return self.op("Cast", value, to=FLOAT_TYPES[np.dtype(dtype)])
 
@@ -207,7 +209,7 @@ class Symbol(NDArrayOperatorsMixin):
             raise TypeError(f"np.{function} has no counterpart among the standard operators")
         return self._graph.op(_OPERATORS[function], *operands)
 
-    def _operand(self, value: Any) -> str:
+    def _operand(self, value: Unchecked) -> str:
         if isinstance(value, Symbol):
             return value.name
         return self._graph.constant(value, np.float64)

@@ -20,6 +20,7 @@ from bandfall.estimators.reading import Story, last_step, steps_before, story_of
 from bandfall.model import KernelSum
 from bandfall.partitioned import AnySum
 from bandfall.targets import Output
+from bandfall.typing import DTypeLike, Estimator
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ IR_VERSION = 8
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 
 
-def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None) -> Any:
+def to_onnx(estimator: Estimator, *, dtype: DTypeLike = None, coverage: float | None = None) -> Any:
     """A fitted kernel estimator, or a pipeline that ends in one, as an ONNX model.
 
     One input ``X`` of shape (rows, features); for tables with categories, dates or text one input
@@ -112,7 +113,7 @@ def to_onnx(estimator: Any, *, dtype: Any = None, coverage: float | None = None)
     return proto
 
 
-def _properties(estimator: Any) -> dict[str, str]:
+def _properties(estimator: Estimator) -> dict[str, str]:
     names = getattr(estimator, "feature_names_in_", None)
     properties = {"estimator": type(last_step(estimator)).__name__}
     if names is not None:

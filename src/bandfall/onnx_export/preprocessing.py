@@ -5,18 +5,17 @@ Results are rounded where the Python code rounds.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import sklearn
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
 from bandfall.onnx_export.builder import Graph
+from bandfall.typing import ArrayLike, Estimator
 
 _SCIKIT_LEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
 
 
-def add_transformer(graph: Graph, rows: str, transformer: Any, dtype: np.dtype) -> str:
+def add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.dtype) -> str:
     """Name of the transformed rows; `rows` and the result are of `dtype`."""
     steps = _STEPS.get(type(transformer))
     if steps is None:
@@ -30,7 +29,7 @@ def add_transformer(graph: Graph, rows: str, transformer: Any, dtype: np.dtype) 
     return rows
 
 
-def _elementwise(graph: Graph, rows: str, operator: str, values: Any, dtype: np.dtype) -> str:
+def _elementwise(graph: Graph, rows: str, operator: str, values: ArrayLike, dtype: np.dtype) -> str:
     """`rows` operator `values`; float64 values act in float64 and the result is rounded."""
     values = np.asarray(values)
     if values.dtype == dtype:

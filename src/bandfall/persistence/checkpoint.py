@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from bandfall.persistence.container import Arrays, pack, unpack
 from bandfall.persistence.errors import ModelFileError
 from bandfall.persistence.model_file import PathLike, package_versions, read_named
 from bandfall.selection.leaves import FittedLeaf
+from bandfall.typing import JsonDict
 
 
 def save_path(path: Path, file: PathLike) -> None:
@@ -27,7 +28,7 @@ def save_path(path: Path, file: PathLike) -> None:
         Replaced only once the new file is complete.
     """
     arrays: Arrays = {}
-    document: dict[str, Any] = {
+    document: JsonDict = {
         "path": encode(path, arrays, "path"),
         "versions": package_versions(),
     }
@@ -57,7 +58,7 @@ def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
     file : path
     """
     arrays: Arrays = {}
-    document: dict[str, Any] = {
+    document: JsonDict = {
         field.name: encode(getattr(leaf, field.name), arrays, field.name) for field in fields(leaf)
     }
     write_atomically(file, pack({**document, "versions": package_versions()}, arrays))

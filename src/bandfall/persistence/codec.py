@@ -21,6 +21,7 @@ import numpy as np
 
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.persistence.errors import ModelFileError
+from bandfall.typing import JsonDict, Unchecked
 
 MAX_DEPTH = 32
 _TAG = "$"
@@ -42,8 +43,8 @@ class Component:
     """
 
     cls: type
-    to_state: Callable[[Any], dict[str, Any]]
-    from_state: Callable[[dict[str, Any]], Any]
+    to_state: Callable[[Any], JsonDict]
+    from_state: Callable[[JsonDict], Any]
 
 
 _REGISTRY: dict[str, Component] = {}
@@ -62,7 +63,7 @@ def registered_classes() -> tuple[str, ...]:
     return tuple(sorted(_REGISTRY))
 
 
-def encode(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
+def encode(value: Unchecked, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
     """JSON for `value`; its arrays are put into `arrays` under names that start with `where`."""
     if value is None or isinstance(value, bool | str | int):
         return value
@@ -96,7 +97,7 @@ def encode(value: Any, arrays: dict[str, np.ndarray], where: str) -> Any:
     }
 
 
-def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) -> Any:
+def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
     if value.dtype == object or value.dtype.kind == "U":
         if value.ndim != 1 or not all(isinstance(item, str) for item in value):
             raise _unstorable(where, value)
@@ -105,19 +106,19 @@ def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) 
     return {_TAG: "array", "name": where}
 
 
-def _unstorable(where: str, value: Any) -> ModelFileError:
+def _unstorable(where: str, value: Unchecked) -> ModelFileError:
     return ModelFileError(
         f"{where} is {_shortened(value)}, which a model file cannot hold: it holds numbers and "
         "known classes, never code. Use names and numbers as parameters, or pickle"
     )
 
 
-def _shortened(value: Any) -> str:
+def _shortened(value: Unchecked) -> str:
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def decode(value: Any, arrays: dict[str, np.ndarray], depth: int = 0) -> Any:
+def decode(value: Unchecked, arrays: dict[str, np.ndarray], depth: int = 0) -> Unchecked:
     """What `encode` was given, or ModelFileError."""
     if depth > MAX_DEPTH:
         raise ModelFileError("its values are nested too deeply")
@@ -155,7 +156,7 @@ def _decode_strings(value: dict, arrays: dict[str, np.ndarray], depth: int) -> n
     return strings
 
 
-def _decode_object(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Any:
+def _decode_object(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Unchecked:
     name, state = value["class"], value["state"]
     if not isinstance(name, str) or name not in _REGISTRY:
         raise ModelFileError(
@@ -173,7 +174,7 @@ def _decode_object(value: dict, arrays: dict[str, np.ndarray], depth: int) -> An
         raise ModelFileError(f"its {name} is not usable: {error}") from None
 
 
-def _list(value: Any) -> list:
+def _list(value: Unchecked) -> list:
     if not isinstance(value, list):
         raise ModelFileError("it has something else where a list should be")
     return value
@@ -197,7 +198,7 @@ _DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], Any]] = {
 }
 
 
-def _key(value: Any) -> str:
+def _key(value: Unchecked) -> str:
     if not isinstance(value, str):
         raise ModelFileError("it has something else where a name should be")
     return value

@@ -14,11 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
 from bandfall.persistence.errors import ModelFileError
+from bandfall.typing import ArrayLike, JsonDict, Unchecked
 
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 1 << 22
@@ -38,7 +39,7 @@ _DTYPES: dict[str, np.dtype] = {
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 Arrays = dict[str, np.ndarray]
-Document = dict[str, Any]
+Document = JsonDict
 
 
 def pack(document: Document, arrays: Arrays) -> bytes:
@@ -146,7 +147,7 @@ def _read_header(stream: BinaryIO, size: int) -> tuple[Document, dict[str, Entry
     return document, entries, start
 
 
-def _parse(text: bytes) -> dict[str, Any]:
+def _parse(text: bytes) -> JsonDict:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -174,7 +175,7 @@ def _check_version(document: Document) -> None:
         )
 
 
-def _entry(name: str, value: Any, size: int) -> Entry:
+def _entry(name: str, value: Unchecked, size: int) -> Entry:
     """One array's place, with its length equal to what dtype and shape say."""
     wrong = ModelFileError(f"the entry of array {name!r} is malformed")
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
@@ -192,7 +193,7 @@ def _entry(name: str, value: Any, size: int) -> Entry:
     return _DTYPES[code], tuple(shape), begin, end
 
 
-def _are_sizes(values: Any, size: int) -> bool:
+def _are_sizes(values: ArrayLike, size: int) -> bool:
     # No dimension exceeds the file: not even beside a dimension of zero.
     return isinstance(values, list) and all(type(v) is int and 0 <= v <= size for v in values)
 
@@ -210,7 +211,7 @@ def _check_coverage(entries: dict[str, Entry], length: int) -> None:
         )
 
 
-def _canonical(value: Any) -> bytes:
+def _canonical(value: Unchecked) -> bytes:
     """One text per value, so that it can be hashed; NaN and infinity are not JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 

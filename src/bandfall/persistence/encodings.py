@@ -6,7 +6,6 @@ Encodings check themselves when they are made; here they are only taken apart an
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from bandfall.encoding.pairs import PairMean
 from bandfall.encoding.table import Reading
 from bandfall.persistence.codec import Component, register
 from bandfall.persistence.paths import field_values, make_dataclass
+from bandfall.typing import JsonDict, Unchecked
 
 _READING = ("kind", "style", "dropped")
 _FIELDS = {
@@ -35,7 +35,7 @@ _FIELDS = {
 }
 
 
-def to_state(encoder: TableEncoder) -> dict[str, Any]:
+def to_state(encoder: TableEncoder) -> JsonDict:
     """Storable values of a fitted encoder."""
     fitted = encoder.fitted
     if fitted is None:
@@ -68,7 +68,7 @@ def to_state(encoder: TableEncoder) -> dict[str, Any]:
     }
 
 
-def from_state(state: dict[str, Any]) -> TableEncoder:
+def from_state(state: JsonDict) -> TableEncoder:
     """The encoder of a state, or ValueError or TypeError: it may come from anyone."""
     check_names("TableEncoder", state, {*_FIELDS, "pairs"}, _FIELDS)
     check_instance("n_steps", state["n_steps"], int)
@@ -98,7 +98,7 @@ def from_state(state: dict[str, Any]) -> TableEncoder:
     return TableEncoder(*settings, fitted, state["suspicious"])
 
 
-def _readings(state: Any) -> list[Reading]:
+def _readings(state: Unchecked) -> list[Reading]:
     check_instance("readings", state, dict)
     check_names("readings", state, {*_READING, "missing"}, set(_READING))
     columns = [_list(f"readings.{field}", state[field], str) for field in _READING]
@@ -107,7 +107,7 @@ def _readings(state: Any) -> list[Reading]:
     return [Reading(*values) for values in zip(*columns, words, strict=True)]
 
 
-def _scaling(name: str, state: Any) -> NumberEncoding:
+def _scaling(name: str, state: Unchecked) -> NumberEncoding:
     if name not in NUMBERS:
         raise ValueError(
             f"numbers={name!r} is not an encoding of this version ({', '.join(NUMBERS)}): fit the "
@@ -117,19 +117,19 @@ def _scaling(name: str, state: Any) -> NumberEncoding:
     return make_dataclass(NUMBERS[name], state)
 
 
-def _cycles(state: Any) -> Cycles:
+def _cycles(state: Unchecked) -> Cycles:
     check_instance("a cycle", state, dict)
     return make_dataclass(
         Cycles, {**state, "periods": tuple(_list("periods", state.get("periods")))}
     )
 
 
-def _pair(state: Any) -> PairMean:
+def _pair(state: Unchecked) -> PairMean:
     check_instance("a pair", state, dict)
     return make_dataclass(PairMean, state)
 
 
-def _group(state: Any) -> CategoryEncoding:
+def _group(state: Unchecked) -> CategoryEncoding:
     """The encoding of a category: the one with fields of these names."""
     check_instance("a category", state, dict)
     for cls in CATEGORIES.values():
@@ -138,7 +138,7 @@ def _group(state: Any) -> CategoryEncoding:
     raise ValueError(f"no encoding of categories has the fields {', '.join(sorted(state))}")
 
 
-def _list(name: str, value: Any, *types: type) -> list:
+def _list(name: str, value: Unchecked, *types: type) -> list:
     """A list, of items of these types where any are given."""
     check_instance(name, value, list)
     for item in value if types else ():
@@ -152,7 +152,7 @@ _FRONT_FIELDS = {
 }
 
 
-def from_front_state(state: dict[str, Any]) -> TableEncoder:
+def from_front_state(state: JsonDict) -> TableEncoder:
     """The encoder that gives the columns of a "FeatureFront", which older model files hold."""
     check_names("FeatureFront", state, _FRONT_FIELDS, _FRONT_FIELDS)
     numeric, other = (_list(name, state[name], int) for name in ("numeric", "other"))
@@ -190,7 +190,7 @@ def from_front_state(state: dict[str, Any]) -> TableEncoder:
     )
 
 
-def _front_group(position: int, state: Any) -> dict[str, Any]:
+def _front_group(position: int, state: Unchecked) -> JsonDict:
     check_instance("an encoder", state, dict)
     check_names("an encoder", state, {"keys", "codes", "unknown"}, {"keys", "codes", "unknown"})
     keys = _list("keys", state["keys"], str, bool, int, float, type(None))

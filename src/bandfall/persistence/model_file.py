@@ -8,7 +8,7 @@ import platform
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 import scipy
@@ -26,6 +26,7 @@ from bandfall.persistence.container import (
     unpack,
 )
 from bandfall.persistence.errors import ModelFileError
+from bandfall.typing import Estimator, JsonDict
 from bandfall.version import __version__
 
 PathLike = str | os.PathLike[str]
@@ -45,14 +46,12 @@ class ModelFile:
         Of the packages that wrote the file.
     """
 
-    estimator: Any
-    notes: dict[str, Any] = field(default_factory=dict)
+    estimator: Estimator
+    notes: JsonDict = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
 
 
-def save_model(
-    estimator: BaseEstimator, file: PathLike, *, notes: dict[str, Any] | None = None
-) -> None:
+def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | None = None) -> None:
     """Write a fitted estimator to `file`, whole or not at all.
 
     Kernel estimators of this package, alone or at the end of a scikit-learn pipeline after
@@ -89,7 +88,7 @@ def save_model(
     write_atomically(file, dump_bytes(estimator, notes=notes))
 
 
-def load_model(file: PathLike) -> Any:
+def load_model(file: PathLike) -> Estimator:
     """Read an estimator that `save_model` wrote; safe on files from strangers.
 
     Parameters
@@ -118,7 +117,7 @@ def read_model_document(file: PathLike) -> Document:
     return read_named(file, read_document)
 
 
-def dump_bytes(estimator: BaseEstimator, *, notes: dict[str, Any] | None = None) -> bytes:
+def dump_bytes(estimator: BaseEstimator, *, notes: JsonDict | None = None) -> bytes:
     """The bytes that `save_model` writes."""
     check_is_fitted(estimator)
     arrays: Arrays = {}

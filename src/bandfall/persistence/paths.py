@@ -16,6 +16,7 @@ from bandfall.partition import Partition
 from bandfall.partitioned import Leaf, PartitionedSum
 from bandfall.persistence.codec import Component, register
 from bandfall.schedules import Constant, Geometric, MinimumSpeed
+from bandfall.typing import JsonDict, Unchecked
 
 _SCHEDULES = (Constant, Geometric, MinimumSpeed)
 _STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
@@ -30,7 +31,7 @@ def dataclass_component(cls: type, check: Callable[[Any], None] = lambda made: N
     Whether they fit together is told by its ``__post_init__``, or by `check`.
     """
 
-    def from_state(state: dict[str, Any]) -> Any:
+    def from_state(state: JsonDict) -> Unchecked:
         made = make_dataclass(cls, state)
         check(made)
         return made
@@ -38,12 +39,12 @@ def dataclass_component(cls: type, check: Callable[[Any], None] = lambda made: N
     return Component(cls, field_values, from_state)
 
 
-def field_values(instance: Any) -> dict[str, Any]:
+def field_values(instance: Any) -> JsonDict:
     """Fields of a dataclass instance by name, not copied."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}
 
 
-def make_dataclass(cls: type, state: dict[str, Any]) -> Any:
+def make_dataclass(cls: type, state: JsonDict) -> Unchecked:
     """An instance from exactly its fields; those with a default may be missing."""
     required = {f.name for f in fields(cls) if f.default is MISSING}
     check_names(cls.__name__, state, {f.name for f in fields(cls)}, required)
@@ -54,7 +55,7 @@ _STAGE_FIELDS = {"starts": "time", "durations": "duration", "step_sizes": "step_
 _MODEL_FIELDS = ("X", "kernel", "offset")
 
 
-def _path_to_state(path: Path) -> dict[str, Any]:
+def _path_to_state(path: Path) -> JsonDict:
     """Fields as they have always been stored: those of the model beside the rest."""
     own = {
         name: value
@@ -75,7 +76,7 @@ def _path_to_state(path: Path) -> dict[str, Any]:
     }
 
 
-def _path_from_state(state: dict[str, Any]) -> Path:
+def _path_from_state(state: JsonDict) -> Path:
     if "model" in state:
         return _partitioned_path(state)
     check_instance("stages", state.get("stages"), dict)
@@ -109,7 +110,7 @@ def _path_from_state(state: dict[str, Any]) -> Path:
     return path
 
 
-def _partitioned_path(state: dict[str, Any]) -> Path:
+def _partitioned_path(state: JsonDict) -> Path:
     """A path of several leaves."""
     model = state["model"]
     check_instance("model", model, PartitionedSum)
@@ -161,11 +162,11 @@ def _check_partitioned(model: PartitionedSum) -> None:
             raise ValueError("its leaves differ in kernel or dtype")
 
 
-def _partitioned_state(model: PartitionedSum) -> dict[str, Any]:
+def _partitioned_state(model: PartitionedSum) -> JsonDict:
     return {**field_values(model), "leaves": list(model.leaves)}
 
 
-def _partitioned_from_state(state: dict[str, Any]) -> PartitionedSum:
+def _partitioned_from_state(state: JsonDict) -> PartitionedSum:
     check_instance("leaves", state.get("leaves"), list)
     check_instance("partition", state.get("partition"), Partition)
     if not state["leaves"]:

@@ -13,6 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from bandfall.backends.device import for_any_machine
 from bandfall.checks import ShapeChecker, check_instance, check_names
 from bandfall.persistence.codec import Component, register
+from bandfall.typing import Estimator, JsonDict
 
 _SHARED = {"n_features_in_": True, "feature_names_in_": False}
 
@@ -22,8 +23,8 @@ def estimator_component(
     fitted: dict[str, bool],
     check: Callable[[Any], None],
     unstored: frozenset[str] = frozenset(),
-    todays_parameters: Callable[[dict[str, Any]], dict[str, Any]] = dict,
-    upgrade: Callable[[dict[str, Any], dict[str, Any]], dict[str, Any]] | None = None,
+    todays_parameters: Callable[[JsonDict], JsonDict] = dict,
+    upgrade: Callable[[JsonDict, JsonDict], JsonDict] | None = None,
 ) -> Component:
     """Component of an estimator: its parameters and the fitted attributes named here.
 
@@ -45,7 +46,7 @@ def estimator_component(
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}
 
-    def to_state(estimator: BaseEstimator) -> dict[str, Any]:
+    def to_state(estimator: BaseEstimator) -> JsonDict:
         parameters = for_any_machine(estimator.get_params(deep=False))
         attributes = {
             name: value
@@ -55,7 +56,7 @@ def estimator_component(
         check_names(cls.__name__, attributes, set(fitted), required)
         return {"parameters": parameters, "fitted": attributes}
 
-    def from_state(state: dict[str, Any]) -> BaseEstimator:
+    def from_state(state: JsonDict) -> BaseEstimator:
         check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
         check_instance("parameters", state["parameters"], dict)
         check_instance("fitted", state["fitted"], dict)
@@ -78,7 +79,7 @@ def estimator_component(
     return Component(cls, to_state, from_state)
 
 
-def _check_features(estimator: Any) -> None:
+def _check_features(estimator: Estimator) -> None:
     check_instance("n_features_in_", estimator.n_features_in_, int)
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
@@ -91,7 +92,7 @@ def _check_features(estimator: Any) -> None:
 def _check_scaler(*names: str) -> Callable[[Any], None]:
     """Arrays of one value per feature, or None where a step was switched off."""
 
-    def check(scaler: Any) -> None:
+    def check(scaler: Estimator) -> None:
         shapes = ShapeChecker(d=scaler.n_features_in_)
         for name in names:
             if (value := getattr(scaler, name, None)) is not None:
@@ -103,7 +104,7 @@ def _check_scaler(*names: str) -> Callable[[Any], None]:
     return check
 
 
-def _is_on(scaler: Any, switch: str | None) -> bool:
+def _is_on(scaler: Estimator, switch: str | None) -> bool:
     return switch is None or bool(getattr(scaler, switch))
 
 
@@ -134,12 +135,12 @@ for _cls, _names in _FITTED.items():
     )
 
 
-def _pipeline_to_state(pipeline: Pipeline) -> dict[str, Any]:
+def _pipeline_to_state(pipeline: Pipeline) -> JsonDict:
     # `memory` names a directory of the machine that trained, and is not stored.
     return {"steps": [[name, step] for name, step in pipeline.steps]}
 
 
-def _pipeline_from_state(state: dict[str, Any]) -> Pipeline:
+def _pipeline_from_state(state: JsonDict) -> Pipeline:
     check_names("Pipeline", state, {"steps"}, {"steps"})
     check_instance("steps", state["steps"], list)
     steps = []

@@ -11,6 +11,7 @@ import pandas as pd
 
 from bandfall.drawing import Axis, number
 from bandfall.encoding import Column, Schema, Table, read_table
+from bandfall.typing import ArrayLike, Unchecked
 
 SLICE_POINTS = 81
 MAX_LEVELS = 12  # of a category that a slice shows
@@ -21,7 +22,7 @@ _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1
 class LabelledRows(NamedTuple):
     """Features (n, d), as a table or an array of numbers, and target (n,)."""
 
-    X: Any
+    X: ArrayLike
     y: np.ndarray
 
     @property
@@ -102,7 +103,7 @@ def places(column: pd.Series) -> np.ndarray | None:
     return None
 
 
-def shown(value: Any) -> str:
+def shown(value: Unchecked) -> str:
     """A value of any column for people.
 
     Examples

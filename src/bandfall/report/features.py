@@ -22,6 +22,7 @@ from bandfall.report.layout import (
     sortable_table,
 )
 from bandfall.targets import Classes
+from bandfall.typing import ArrayLike
 
 MAX_IMPORTANCES = 15
 HISTOGRAM_BINS = 12
@@ -88,7 +89,7 @@ def _counts(values: np.ndarray) -> np.ndarray:
     return np.histogram(values, bins=HISTOGRAM_BINS, range=(low, high))[0]
 
 
-def _words(column: Any, values: np.ndarray | None) -> tuple[str, np.ndarray]:
+def _words(column: ArrayLike, values: np.ndarray | None) -> tuple[str, np.ndarray]:
     """What is to be said of a column without statistics, and its distribution."""
     n_missing = int(column.isna().sum())
     gaps = f", missing in {n_missing:,} rows" if n_missing else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from bandfall.report.columns import (
 from bandfall.report.model import Model, Moment
 from bandfall.targets import Classes, Target
 from bandfall.targets.scores import unseen_words
+from bandfall.typing import Estimator
 
 MAX_ROWS = 1000  # of those that are predicted again and again
 N_SLICES = 6
@@ -191,7 +192,7 @@ class Findings:
 
 
 def study(
-    estimator: Any,
+    estimator: Estimator,
     train: LabelledRows,
     test: LabelledRows | None,
     features: list[str],

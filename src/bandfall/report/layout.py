@@ -11,6 +11,7 @@ import numpy as np
 
 from bandfall.drawing import POLICY, Axis, Chart, number, read_resource, style_sheet
 from bandfall.report.columns import MISSING, shown
+from bandfall.typing import Unchecked
 from bandfall.version import __version__
 
 _PACKAGE = "bandfall.report"
@@ -132,7 +133,7 @@ def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "")
     )
 
 
-def cell(value: Any, style: str = "") -> str:
+def cell(value: Unchecked, style: str = "") -> str:
     """A cell: numbers are sorted as such, long text is cut and shows whole as a tip."""
     mark = f' class="{style}"' if style else ""
     real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
@@ -146,7 +147,7 @@ def cell(value: Any, style: str = "") -> str:
     return f"<td{mark}{tip}>{escape(text[: LONGEST - 1] + '…' if cut else text)}</td>"
 
 
-def json_script(name: str, value: Any) -> str:
+def json_script(name: str, value: Unchecked) -> str:
     """Data inside the page, safe whatever its texts hold."""
     data = json.dumps(value, allow_nan=False).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{data}</script>'

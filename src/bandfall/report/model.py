@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from bandfall.encoding import Schema
 from bandfall.estimators.reading import last_step, steps_before, story_of
 from bandfall.report.columns import is_number
+from bandfall.typing import ArrayLike, Estimator, TableLike
 
 MAX_MOMENTS = 30
 MAX_CUT_ROWS = 1000  # training rows up to which a path is cut between its stages
@@ -48,7 +49,7 @@ class Model:
         The training target, whose mean is predicted before training.
     """
 
-    def __init__(self, estimator: Any, y: Any):
+    def __init__(self, estimator: Estimator, y: ArrayLike):
         self._estimator = estimator
         self._names = getattr(estimator, "feature_names_in_", None)
         self.last, self._before = last_step(estimator), steps_before(estimator)
@@ -145,12 +146,12 @@ class Model:
             and len(self.path.X) <= MAX_CUT_ROWS
         )
 
-    def _inner(self, X: pd.DataFrame) -> Any:
+    def _inner(self, X: pd.DataFrame) -> TableLike:
         """Rows as the last step of a pipeline sees them."""
         rows = self._named(X)
         return rows if self._before is None else self._before.transform(rows)
 
-    def _named(self, X: pd.DataFrame) -> Any:
+    def _named(self, X: pd.DataFrame) -> TableLike:
         """The table, or its values for a model that was trained without names."""
         if self._names is not None:
             return X

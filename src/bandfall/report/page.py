@@ -24,6 +24,7 @@ from bandfall.report.intervals import interval_section
 from bandfall.report.layout import page_shell, section
 from bandfall.report.learning import path_section, scale_section
 from bandfall.report.score import result_cards, score_section, trial_section
+from bandfall.typing import ArrayLike, Estimator
 
 NOTEBOOK_HEIGHT = 900
 
@@ -118,13 +119,13 @@ class Report:
 
 
 def report_on(
-    estimator: Any,
+    estimator: Estimator,
     file: str | Path | None = None,
-    X: Any = None,
-    y: Any = None,
+    X: ArrayLike = None,
+    y: ArrayLike = None,
     *,
-    X_test: Any = None,
-    y_test: Any = None,
+    X_test: ArrayLike = None,
+    y_test: ArrayLike = None,
     target: str = "y",
     seed: int = 0,
 ) -> Report:
@@ -192,7 +193,7 @@ def _width(rows: LabelledRows) -> int:
     return rows.X.width if isinstance(rows.X, Table) else rows.X.shape[1]
 
 
-def _rows(X: Any, y: Any, classes: bool) -> LabelledRows:
+def _rows(X: ArrayLike, y: ArrayLike, classes: bool) -> LabelledRows:
     if hasattr(X, "to_pandas"):  # polars and its like
         X = X.to_pandas()
     if not isinstance(X, pd.DataFrame | Table):

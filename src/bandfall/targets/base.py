@@ -13,6 +13,7 @@ from bandfall.graphs import Graph
 from bandfall.selection.candidates import Judge
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
+from bandfall.typing import ArrayLike, JsonDict
 
 
 class Output(NamedTuple):
@@ -42,7 +43,7 @@ class Target(ABC):
 
     @classmethod
     @abstractmethod
-    def learn(cls, y: Any) -> tuple[Self, np.ndarray]:
+    def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
         """A target, not yet ready to answer, and the values of all rows, (n,) or (n, k)."""
 
     @abstractmethod
@@ -86,7 +87,7 @@ class Target(ABC):
         """What models are asked for: predictions in the shape of y, or probabilities (m, c)."""
 
     @abstractmethod
-    def read(self, y: Any) -> np.ndarray:
+    def read(self, y: ArrayLike) -> np.ndarray:
         """Targets of any rows as scores take them, shape (n,) or (n, k)."""
 
     @abstractmethod
@@ -104,7 +105,7 @@ class Target(ABC):
     @abstractmethod
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """All scores by name, of answers (m, k); rows of weight zero are none."""
 
     @abstractmethod

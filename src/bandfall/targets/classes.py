@@ -28,6 +28,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import decimals, positions, row_losses, score_classes
+from bandfall.typing import ArrayLike, JsonDict
 
 _ROUNDING = 1e-6  # of the sum of shares
 
@@ -85,7 +86,7 @@ class Classes(Target):
         return cls(labels, np.full(len(labels), 1.0 / len(labels)))
 
     @classmethod
-    def learn(cls, y: Any) -> tuple[Self, np.ndarray]:
+    def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
         """See `Target`; values are positions of labels, shape (n,)."""
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -142,7 +143,7 @@ class Classes(Target):
         columns = all_columns(outputs, len(self.labels))
         return self.link.log_probabilities(columns, self.prior)
 
-    def read(self, y: Any) -> np.ndarray:
+    def read(self, y: ArrayLike) -> np.ndarray:
         """Positions of labels, −1 for those that the model does not know."""
         y = np.asarray(y)
         return positions(y.astype(str) if self.labels.dtype.kind == "U" else y, self.labels)
@@ -161,7 +162,7 @@ class Classes(Target):
 
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """Log-loss, AUC, accuracy, calibration error, and how many rows are of unknown classes."""
         found = score_classes(answers, values, weights)._asdict()
         return {**found, "n_unseen": int(np.sum(values < 0))}

@@ -17,6 +17,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import decimals, score_numbers
+from bandfall.typing import ArrayLike, DTypeLike, JsonDict
 
 _MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
@@ -64,12 +65,12 @@ class Numbers(Target):
             raise ValueError(f"ndim={self.ndim!r} does not fit {self.n_columns} targets")
 
     @classmethod
-    def plain(cls, n_columns: int = 1, ndim: int = 1, dtype: Any = np.float64) -> Self:
+    def plain(cls, n_columns: int = 1, ndim: int = 1, dtype: DTypeLike = np.float64) -> Self:
         """A target whose outputs are its values already."""
         return cls(np.zeros(n_columns), np.ones(n_columns), ndim, np.dtype(dtype))
 
     @classmethod
-    def learn(cls, y: Any) -> tuple[Self, np.ndarray]:
+    def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
         """See `Target`."""
         y = _checked(y)
         values = y.reshape(len(y), -1)
@@ -122,7 +123,7 @@ class Numbers(Target):
         shaped = predictions[..., 0] if self.ndim == 1 else predictions
         return shaped.astype(self.dtype, copy=False)
 
-    def read(self, y: Any) -> np.ndarray:
+    def read(self, y: ArrayLike) -> np.ndarray:
         """Numbers, shape (n,) or (n, k)."""
         return np.asarray(y, dtype=np.float64)
 
@@ -140,7 +141,7 @@ class Numbers(Target):
 
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> dict[str, Any]:
+    ) -> JsonDict:
         """R², mean absolute and root mean squared error."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
 
@@ -178,7 +179,7 @@ def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
 
 
-def check_variation(y: np.ndarray, smallest: float, dtype: Any) -> None:
+def check_variation(y: np.ndarray, smallest: float, dtype: DTypeLike) -> None:
     """Refuse a target, shape (n,) or (n, k), with a column that varies by less than `smallest`."""
     with np.errstate(over="ignore"):
         variations = np.ptp(np.asarray(y, dtype=np.float64).reshape(len(y), -1), axis=0)
@@ -201,7 +202,7 @@ def _standard_units(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarr
     return mean * unit, np.where(constant, 1.0, deviation) * np.where(constant, 1.0, unit)
 
 
-def _checked(y: Any) -> np.ndarray:
+def _checked(y: ArrayLike) -> np.ndarray:
     """y in float64, (n,) or (n, k); anything but finite numbers is refused."""
     y = np.asarray(y)
     if y.dtype.kind in "mM":

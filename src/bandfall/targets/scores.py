@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import (
@@ -11,6 +11,8 @@ from sklearn.metrics import (
     roc_auc_score,
     root_mean_squared_error,
 )
+
+from bandfall.typing import ArrayLike
 
 LEAST = 1e-15  # probability: a finite loss even of a model that was certain and wrong
 N_BINS = 10
@@ -66,14 +68,14 @@ def score_numbers(
     }
 
 
-def positions(y: Any, classes: np.ndarray) -> np.ndarray:
+def positions(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
     """Which of the sorted `classes` each label is, −1 where it is none."""
     y = np.asarray(y)
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[places] == y, places, -1)
 
 
-def unseen_words(y: Any, classes: np.ndarray, rows: str = "rows") -> str:
+def unseen_words(y: ArrayLike, classes: np.ndarray, rows: str = "rows") -> str:
     """What scores make of `rows` whose class was not among those trained on; "" for none.
 
     Examples

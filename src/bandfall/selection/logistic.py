@@ -12,6 +12,7 @@ path's bandwidths, with coefficients τ_s α.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,8 @@ from bandfall.selection.parts import Rows
 
 _MAX_STEPS = 100
 _MEMORY = 8  # steps that the curvature is estimated from
+_RENEWED = 16  # steps after which the estimate starts anew
+_FLATTEST = 1e-3  # curvature of a row, at least: rows may change sides
 _ENOUGH = 1e-4  # share of J that another step may gain
 _SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
 _MAX_HALVINGS = 30
@@ -66,6 +69,15 @@ class ClassTarget:
         return float(self.weights @ losses), self.weights[:, None] * gradient
 
 
+    def curvatures(self, outputs: np.ndarray) -> np.ndarray:
+        """Of the loss in the outputs of each row, that of the steepest class, shape (n,)."""
+        p = np.exp(self.log_probabilities(outputs))
+        steepest = np.maximum((p * (1.0 - p)).max(axis=1), _FLATTEST)
+        if self.n_outputs == 1:  # outputs are (−g, g)
+            steepest *= 4.0
+        return steepest if self.weights is None else self.weights * steepest
+
+
 def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
     """Classes of some rows, with the prior of all."""
     labels = rows.strata
@@ -95,8 +107,8 @@ def fit_logistic(
     """The α that minimises J, shape (n, k).
 
     L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, where the gradient of J is −(y − p) + penalty · α
-    and the Hessian is at most b K + penalty, b = 1 for two classes and ½ for more: its inverse
-    is where the estimate of the curvature starts.
+    and the Hessian is W K + penalty, W being the curvature of the loss in the outputs. The
+    estimate of the curvature starts from the inverse with one weight a row for all classes.
 
     Parameters
     ----------
@@ -107,9 +119,6 @@ def fit_logistic(
         Above 0.
     start : ndarray of shape (n, k), optional
     """
-    bound = K * (1.0 if target.n_outputs == 1 else 0.5)
-    bound.flat[:: len(K) + 1] += penalty + 1e-10 * np.trace(bound) / len(K)
-    factor = linalg.cho_factor(bound, lower=True, overwrite_a=True, check_finite=False)
     alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
     outputs = K @ alpha
     loss, residual = target.loss(outputs)
@@ -117,8 +126,11 @@ def fit_logistic(
     gradient = residual + penalty * alpha
     image = K @ gradient
     steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=_MEMORY)
-    for _ in range(_MAX_STEPS):
-        direction = -_times_inverse_hessian(gradient, steps, factor)
+    for number in range(_MAX_STEPS):
+        if number % _RENEWED == 0:
+            inverse = _inverse_hessian(K, target.curvatures(outputs), penalty)
+            steps.clear()
+        direction = -_times_inverse_hessian(gradient, steps, inverse)
         moved = K @ direction
         slope = float(np.vdot(image, direction))
         if not slope < -_ENOUGH * value:
@@ -147,10 +159,27 @@ def fit_logistic(
     return alpha
 
 
+def _inverse_hessian(
+    K: np.ndarray, curvatures: np.ndarray, penalty: float
+) -> Callable[[np.ndarray], np.ndarray]:
+    """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty."""
+    roots = np.sqrt(curvatures)[:, None]
+    B = K * roots
+    B *= roots[:, 0]
+    B.flat[:: len(K) + 1] += penalty + 1e-10 * np.trace(B) / len(K)
+    factor = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+
+    def product(v: np.ndarray) -> np.ndarray:
+        inside = linalg.cho_solve(factor, roots * (K @ v), overwrite_b=True, check_finite=False)
+        return (v - roots * inside) / penalty
+
+    return product
+
+
 def _times_inverse_hessian(
     gradient: np.ndarray,
     steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
-    factor: tuple[np.ndarray, bool],
+    inverse: Callable[[np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """The two loops of L-BFGS (Nocedal and Wright, 2006, Algorithm 7.4), in ⟨a, b⟩ = aᵀKb."""
     vector, shares = gradient, []
@@ -158,7 +187,7 @@ def _times_inverse_hessian(
         scale = 1.0 / np.vdot(moved, change)
         shares.append((scale, scale * np.vdot(moved, vector)))
         vector = vector - shares[-1][1] * change
-    vector = linalg.cho_solve(factor, vector, check_finite=False)
+    vector = inverse(vector)
     for (step, _, _, image_change), (scale, share) in zip(steps, reversed(shares), strict=True):
         vector = vector + (share - scale * np.vdot(image_change, vector)) * step
     return vector

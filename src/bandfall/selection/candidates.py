@@ -87,7 +87,8 @@ class Candidate:
     """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
 
     The kernel may be given by its name. The penalty is that of the log-loss for classes; 0
-    stands for squared error. Rounds by log-odds (`log_rounds`) follow those by squared error.
+    stands for squared error. Rounds by log-odds (`log_rounds`) follow those by squared error. A
+    `width` above 0 is the bandwidth of a path of one stage, relative to the largest distance.
     """
 
     encoding: str = "standard"
@@ -96,13 +97,14 @@ class Candidate:
     min_speed: float = 0.1
     penalty: float = 0.0
     log_rounds: int = 0
+    width: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
         check_instance("encoding", self.encoding, str)
         check_instance("n_rounds", self.n_rounds, int)
         check_instance("log_rounds", self.log_rounds, int)
-        for name in ("n_rounds", "min_speed", "penalty", "log_rounds"):
+        for name in ("n_rounds", "min_speed", "penalty", "log_rounds", "width"):
             check_real(name, getattr(self, name), 0.0)
 
     @property

@@ -11,7 +11,7 @@ import numpy as np
 
 from bandfall.metric import learned_root
 from bandfall.selection.averaging import averaged
-from bandfall.selection.candidates import Budget, Candidate, MetricKey, Trial
+from bandfall.selection.candidates import MAX_R2, Budget, Candidate, Trial
 from bandfall.selection.classes import LogLoss
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
@@ -24,19 +24,19 @@ from bandfall.selection.work import FINALISTS
 _FEW_ROWS = 700
 _FEW_KERNELS = ("gaussian", "matern12")
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
-PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
-_FIRST = 3  # of PENALTIES: what suits most tables
+PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(15))  # 10, 3, … 1e-06
+_FIRST = 0.3  # penalty that suits most members
 _WORTH = 0.02  # share by which the held-out log-loss must fall
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
 _PACE = 0.3  # of a search's seconds per entry: what one penalty after the other takes
 _MATRICES = 5  # of float64 that a part needs at a time
-# Kernels of slow paths are wide. Where classes follow a rule, the log-loss wants them, though
-# their squared error is poor.
-_SLOW = 1e-3
-_RACE_PARTS = 2  # that all families are tried on
-_CLOSE = 1.25  # times the least loss: families that learn a metric
-_MAX_ROUNDS = 2
+# Where classes follow a rule, the log-loss wants wide kernels and small penalties, though the
+# squared error of such paths is poor.
+_WIDE = Candidate(kernel="gaussian", width=0.25, penalty=0.003)  # type: ignore[arg-type]
+_RACE_PARTS = 2  # that all encodings are tried on
+_CLOSE = 1.25  # times the least loss: encodings that learn a metric
+_MAX_ROUNDS = 3
 _HELPED = 0.02  # share by which the loss must fall for a round to have helped
 
 
@@ -71,8 +71,8 @@ def with_better_loss(
 ) -> Tuned:
     """The search's average, or one of models with the log-loss where that is clearly better.
 
-    These are kernel logistic regressions, in the kernels of the members' paths and in those of
-    slow paths, whose metric is learned from log-odds. Held-out rows choose the penalties.
+    These are kernel logistic regressions, in the kernels of the members' paths and in wide
+    kernels, whose metric is learned from log-odds. Held-out rows choose the penalties.
     """
     budget, parts = budget or Budget(), _partition(tuned.parts)
     _expect(deadline, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
@@ -83,7 +83,7 @@ def with_better_loss(
     fits = search.members([trial for trial, _ in tuned.members])
     if len(fits) < len(tuned.members):
         return tuned
-    fits += search.slow(tuned.trials, budget)
+    fits += search.wide(budget)
     evidence = _HeldOutRows(rows, parts, search.judge, {one.trial: one.outputs for one in fits})
     better = evidence.tuned(tuned, budget.n_members, [one.trial for one in fits])
     before = evidence.loss(tuned.predictions[: len(better.held_out)], LogLoss(prior))
@@ -115,21 +115,17 @@ class _LossSearch:
         """Members of the search, as far as there was time."""
         return self._map(lambda trial: self._refit(self.parts, trial), trials)
 
-    def slow(self, trials: Sequence[Trial], budget: Budget) -> list[_Fit]:
-        """A slow path of every family that may win, with the rounds of the metric that help."""
-        race = self.parts[:_RACE_PARTS]
-        starts = {
-            trial.candidate.family: trial
-            for trial in trials
-            if trial.candidate.n_rounds == 0 and trial.candidate.min_speed == _SLOW
-        }
-        tried = self._map(lambda trial: self._refit(race, trial), list(starts.values()))
-        tried.sort(key=lambda one: one.trial.loss)
-        near: dict[MetricKey, Trial] = {}
-        for one in tried:
-            if one.trial.loss <= _CLOSE * tried[0].trial.loss:
-                near.setdefault(one.trial.candidate.metric, one.trial)
-        return self._map(lambda trial: self._rounds(trial, budget), list(near.values()))
+    def wide(self, budget: Budget) -> list[_Fit]:
+        """Wide kernels under the encodings that may win, each with the rounds that help."""
+        race, n_rows = self.parts[:_RACE_PARTS], len(self.parts[0])
+        starts = [
+            Trial(replace(_WIDE, encoding=encoding), np.nan, np.nan, np.nan, MAX_R2, n_rows)
+            for encoding in self.rows.views
+        ]
+        tried = self._map(lambda trial: self._refit(race, trial), starts)
+        least = min((one.trial.loss for one in tried), default=np.inf)
+        near = [one.trial for one in tried if one.trial.loss <= _CLOSE * least]
+        return self._map(lambda trial: self._rounds(trial, budget), near)
 
     def _map(self, task: Callable[[Trial], _Fit | None], trials: list[Trial]) -> list[_Fit]:
         """Those that there was time for."""
@@ -169,8 +165,7 @@ class _LossSearch:
                     found[place] = float(np.average(losses, weights=weights)), outputs
                 return found[place][0]
 
-            penalty = trial.candidate.penalty
-            best = PENALTIES.index(penalty) if penalty else _FIRST
+            best = PENALTIES.index(trial.candidate.penalty or _FIRST)
             step = 1 if loss(best + 1) < loss(best) else -1
             while loss(best + step) < loss(best):
                 best += step

@@ -68,7 +68,6 @@ class ClassTarget:
             return float(losses.sum()), gradient
         return float(self.weights @ losses), self.weights[:, None] * gradient
 
-
     def curvatures(self, outputs: np.ndarray) -> np.ndarray:
         """Of the loss in the outputs of each row, that of the steepest class, shape (n,)."""
         p = np.exp(self.log_probabilities(outputs))

@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
+from bandfall.backends import operator_over
 from bandfall.descent import Flow, Path, Stopping, fit_path
 from bandfall.descent.recorder import Watcher
-from bandfall.schedules import MinimumSpeed
-from bandfall.selection.candidates import MAX_R2, Trial
+from bandfall.schedules import Constant, MinimumSpeed
+from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Rows
 
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
@@ -36,6 +37,8 @@ def fit_member_path(
     rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None = None
 ) -> Path:
     """The path of a trial over training rows X, stopped where its search said."""
+    if trial.candidate.width:
+        return _one_stage(rows, train, X, trial.candidate)
     max_r2 = stop_of(trial)
     tolerance = float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial)))
     return fit_path(
@@ -49,6 +52,24 @@ def fit_member_path(
         backend=rows.backend,
         watcher=watcher,
     )
+
+
+def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidate) -> Path:
+    """A path of one unit of time at one bandwidth: what kernel logistic regression starts from."""
+    kernel, y = candidate.kernel, rows.y[train].astype(X.dtype)
+    with operator_over(rows.backend, X, kernel, n_columns=y.shape[1]) as operator:
+        return fit_path(
+            X,
+            y,
+            kernel,
+            solver=Flow(tolerance=TOLERANCE, max_dimension=MAX_DIMENSION),
+            schedule=Constant(),
+            stopping=Stopping(max_r2=2.0, max_time=1.0),
+            bandwidth=candidate.width * operator.max_distance(),
+            weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
+            backend=rows.backend,
+            operator=operator,
+        )
 
 
 def needs_digits(path: Path, trial: Trial) -> bool:

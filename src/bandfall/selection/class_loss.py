@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from bandfall.kernels import Kernel, get_kernel
 from bandfall.metric import learned_root
 from bandfall.selection.averaging import averaged
 from bandfall.selection.candidates import MAX_R2, Budget, Candidate, Trial
@@ -33,7 +34,7 @@ _PACE = 0.3  # of a search's seconds per entry: what one penalty after the other
 _MATRICES = 5  # of float64 that a part needs at a time
 # Where classes follow a rule, the log-loss wants wide kernels and small penalties, though the
 # squared error of such paths is poor.
-_WIDE = Candidate(kernel="gaussian", width=0.25, penalty=0.003)  # type: ignore[arg-type]
+_WIDE = Candidate(kernel=get_kernel("gaussian"), width=0.25, penalty=0.003)
 _RACE_PARTS = 2  # that all encodings are tried on
 _CLOSE = 1.25  # times the least loss: encodings that learn a metric
 _MAX_ROUNDS = 3
@@ -44,6 +45,7 @@ def tune_classes(
     rows: Rows,
     *,
     budget: Budget | None = None,
+    kernels: Sequence[Kernel | str] | None = None,
     deadline: Deadline | None = None,
     n_jobs: int | None = None,
     **settings: Any,
@@ -54,12 +56,12 @@ def tune_classes(
     new rows rises (docs/research.md).
     """
     budget, deadline = budget or Budget(), deadline or Deadline()
-    if settings.get("kernels") is None and len(rows) < _FEW_ROWS:
-        settings["kernels"] = _FEW_KERNELS
+    chosen = _FEW_KERNELS if kernels is None and len(rows) < _FEW_ROWS else kernels
+    settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
+    wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
     n_parts = budget.n_folds if len(rows) < budget.fold_rows else 1
     _expect(deadline, len(rows), n_parts, budget.n_members)
-    tuned = tune(rows, budget=budget, deadline=deadline, n_jobs=n_jobs, **settings)
-    return with_better_loss(rows, tuned, deadline, n_jobs, budget)
+    return with_better_loss(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
 
 
 def with_better_loss(
@@ -68,6 +70,7 @@ def with_better_loss(
     deadline: Deadline,
     n_jobs: int | None = None,
     budget: Budget | None = None,
+    wide: Candidate = _WIDE,
 ) -> Tuned:
     """The search's average, or one of models with the log-loss where that is clearly better.
 
@@ -83,7 +86,7 @@ def with_better_loss(
     fits = search.members([trial for trial, _ in tuned.members])
     if len(fits) < len(tuned.members):
         return tuned
-    fits += search.wide(budget)
+    fits += search.wide(wide, min(_MAX_ROUNDS, budget.max_rounds))
     evidence = _HeldOutRows(rows, parts, search.judge, {one.trial: one.outputs for one in fits})
     better = evidence.tuned(tuned, budget.n_members, [one.trial for one in fits])
     before = evidence.loss(tuned.predictions[: len(better.held_out)], LogLoss(prior))
@@ -115,17 +118,17 @@ class _LossSearch:
         """Members of the search, as far as there was time."""
         return self._map(lambda trial: self._refit(self.parts, trial), trials)
 
-    def wide(self, budget: Budget) -> list[_Fit]:
-        """Wide kernels under the encodings that may win, each with the rounds that help."""
+    def wide(self, candidate: Candidate, max_rounds: int) -> list[_Fit]:
+        """A wide kernel under the encodings that may win, each with the rounds that help."""
         race, n_rows = self.parts[:_RACE_PARTS], len(self.parts[0])
         starts = [
-            Trial(replace(_WIDE, encoding=encoding), np.nan, np.nan, np.nan, MAX_R2, n_rows)
+            Trial(replace(candidate, encoding=encoding), np.nan, np.nan, np.nan, MAX_R2, n_rows)
             for encoding in self.rows.views
         ]
         tried = self._map(lambda trial: self._refit(race, trial), starts)
         least = min((one.trial.loss for one in tried), default=np.inf)
         near = [one.trial for one in tried if one.trial.loss <= _CLOSE * least]
-        return self._map(lambda trial: self._rounds(trial, budget), near)
+        return self._map(lambda trial: self._rounds(trial, max_rounds), near)
 
     def _map(self, task: Callable[[Trial], _Fit | None], trials: list[Trial]) -> list[_Fit]:
         """Those that there was time for."""
@@ -134,10 +137,10 @@ class _LossSearch:
         )
         return [one for one in results if one is not None]
 
-    def _rounds(self, trial: Trial, budget: Budget) -> _Fit | None:
+    def _rounds(self, trial: Trial, max_rounds: int) -> _Fit | None:
         """Learn the metric from log-odds while that helps."""
         best = fit = self._refit(self.parts, trial)
-        for number in range(1, min(_MAX_ROUNDS, budget.max_rounds) + 1):
+        for number in range(1, max_rounds + 1):
             if fit is None:
                 break
             best, candidate = fit, replace(fit.trial.candidate, log_rounds=number)

@@ -18,10 +18,10 @@ def members_table(members: Sequence[Member]) -> str:
         cells = (
             f"{member.weight:.2f}",
             one.encoding,
-            str(one.n_rounds),
+            str(one.n_rounds + one.log_rounds),
             str(one.kernel),
-            f"{one.min_speed:g}",
-            f"{member.max_r2:.4f}",
+            "–" if one.width else f"{one.min_speed:g}",
+            "–" if one.width else f"{member.max_r2:.4f}",
         )
         lines.append(_line(cells, "td"))
     return f"<table><caption>Average of {len(members)}</caption>{''.join(lines)}</table>"

@@ -19,13 +19,13 @@ from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
 from bandfall.selection.parts import Part, Rows, common_root, joined_weights
 from bandfall.selection.paths import fit_member_path
-from bandfall.selection.tuning import Tuned, tune
+from bandfall.selection.tuning import Tuned, mean_and_error, mean_r2, tune
 from bandfall.selection.work import FINALISTS
 
 _FEW_ROWS = 700
 _FEW_KERNELS = ("gaussian", "matern12")
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
-PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(15))  # 10, 3, … 1e-06
+PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
 _FIRST = 0.3  # penalty that suits most members
 _WORTH = 0.02  # share by which the held-out log-loss must fall
 _WORK = "log-loss"
@@ -174,9 +174,12 @@ class _LossSearch:
                 best += step
         if self.deadline.interrupted:
             return None
-        mean, outputs = found[best]
+        outputs = found[best][1]
+        mean, error = mean_and_error(self.judge.losses(outputs, y), weights)
+        score = mean_r2(self.judge.codes(outputs), y, weights)
         better = replace(trial.candidate, penalty=PENALTIES[best])
-        return _Fit(replace(trial, candidate=better, loss=mean), outputs, problems)
+        judged = replace(trial, candidate=better, loss=mean, standard_error=error, score=score)
+        return _Fit(judged, outputs, problems)
 
 
 class _Problem:

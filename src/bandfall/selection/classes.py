@@ -115,6 +115,13 @@ class LogLoss:
         best = losses.mean(axis=1, keepdims=True).argmin(axis=0, keepdims=True)
         return np.take_along_axis(losses, np.broadcast_to(best, (1, *losses.shape[1:])), axis=0)[0]
 
+    def codes(self, log_odds: np.ndarray) -> np.ndarray:
+        """The codes that models with squared error would predict, (m, k)."""
+        n_classes = len(self.prior)
+        logs = PLAIN.log_probabilities(all_columns(log_odds, n_classes), self.prior)
+        codes = np.exp(logs) - self.prior
+        return codes[:, 1:] if n_classes == 2 else codes
+
     def best_link(
         self, outputs: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_rows: int
     ) -> tuple[Link, float]:

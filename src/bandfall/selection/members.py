@@ -64,9 +64,12 @@ class Member:
     def __repr__(self) -> str:
         one = self.candidate
         loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
+        how = f"speed {one.min_speed:g}, training R² {self.max_r2:.4f}"
+        if one.width:
+            how = f"bandwidth {one.width:g} of the largest distance"
         return (
-            f"<{self.weight:.2f} of {one.encoding} columns, {one.n_rounds} rounds of the metric, "
-            f"{one.kernel}, speed {one.min_speed:g}, training R² {self.max_r2:.4f}{loss}>"
+            f"<{self.weight:.2f} of {one.encoding} columns, "
+            f"{one.n_rounds + one.log_rounds} rounds of the metric, {one.kernel}, {how}{loss}>"
         )
 
 

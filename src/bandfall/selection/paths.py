@@ -73,8 +73,13 @@ def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidat
 
 
 def needs_digits(path: Path, trial: Trial) -> bool:
-    """Whether a path should be trained again in float64."""
-    return path.X.dtype == np.float32 and _rounding(path) > _ROUNDED * _error(trial)
+    """Whether a path should be trained again in float64.
+
+    A wide kernel with a small penalty adds and subtracts larger numbers than its path.
+    """
+    if path.X.dtype != np.float32:
+        return False
+    return trial.candidate.width > 0.0 or _rounding(path) > _ROUNDED * _error(trial)
 
 
 def _rounding(path: Path) -> float:

@@ -486,7 +486,7 @@ class Search:
             sums += (loss[:, :, speed] @ weights)[reached]
         best = int(np.argmin(sums))
         rows = [loss[r[best], :, speed] for loss, r in zip(losses, stops, strict=True)]
-        mean, error = _mean_and_error(np.concatenate(rows), self._weights)
+        mean, error = mean_and_error(np.concatenate(rows), self._weights)
         stop = float(levels[best])
         score = mean_r2(_at_stop(outcomes, speed, stop), self._y, self._weights)
         levels_reached = [o.ladder.r2[r[best], speed] for o, r in zip(outcomes, stops, strict=True)]
@@ -513,7 +513,7 @@ def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarra
     )
 
 
-def _mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+def mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
     """Weighted mean of losses (m,), and its standard error."""
     weights = np.ones(len(losses)) if weights is None else weights
     mean = float(np.average(losses, weights=weights))

@@ -167,6 +167,35 @@ def test_the_log_loss_is_taken_where_it_is_clearly_better():
     assert BandfallClassifier(**FAST).fit(X, noise).best_params_["penalty"] == 0
 
 
+def test_wide_kernels_learn_their_metric_from_log_odds(tmp_path):
+    """A rule over four of five columns, in rows enough for float32."""
+    random = np.random.default_rng(0)
+    X = random.integers(1, 6, size=(700, 5)).astype(float)
+    y = np.sign(X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3])
+    model = BandfallClassifier(kernels=("gaussian",), max_rounds=2).fit(X[:500], y[:500])
+    (best, *_) = [one for one in model.members_ if one.candidate.width > 0]
+    assert best.candidate.log_rounds > 0
+    assert "of the largest distance" in repr(best)
+    assert len(best.path) == 1
+    assert best.path.X.dtype == np.float64
+    assert model.feature_importances_[4] < 0.1
+    assert model.score(X[500:], y[500:]) > 0.9
+    model.save(tmp_path / "model.bandfall")
+    again = load_model(tmp_path / "model.bandfall")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.best_params_ == model.best_params_
+
+
+def test_trials_with_the_log_loss_are_judged_like_others(always):
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    selection = BandfallClassifier(**FAST).fit(X, y).selection_
+    log_loss_trials = selection["penalty"] > 0
+    assert log_loss_trials.any()
+    for name in ("loss", "standard_error", "score"):
+        assert np.isfinite(selection[name][log_loss_trials]).all()
+    assert np.all(selection["score"][log_loss_trials] <= 1.0)
+
+
 def test_many_rows_keep_squared_error(monkeypatch, always):
     monkeypatch.setattr(class_loss, "MAX_ROWS", 50)
     X, y = make_moons(80, noise=0.2, random_state=0)

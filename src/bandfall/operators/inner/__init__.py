@@ -36,7 +36,7 @@ __all__ = [
 
 # Kernel entries from which on compiled loops serve: of a matrix that training evaluates again and
 # again, and of sums and gradients, which a process may have come for alone: importing numba takes
-# longer than a small one.
+# longer than a small one. Where NumPy has no matrix product for distances, features count.
 _WORTH_COMPILING = 500 * 500
 _WORTH_IMPORTING = 1 << 26
 # Euclidean distances of more features than this are quicker as a matrix product.
@@ -221,7 +221,7 @@ def loops_over(
     slopes : bool
         Whether gradients are wanted.
     """
-    worth = 0 if once and n_entries < _WORTH_IMPORTING else n_entries
+    worth = 0 if once and _plain_work(kernel, X, n_entries) < _WORTH_IMPORTING else n_entries
     form = compiled_form(kernel, X, dtype, worth)
     if form is None or (slopes and math.isnan(form.constant)):
         return PlainLoops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
@@ -233,12 +233,17 @@ def compiled_form(
 ) -> Form | None:
     """How compiled loops see a kernel; None where NumPy serves."""
     exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
-    if not exact or n_entries < _WORTH_COMPILING:
+    if not exact or _plain_work(kernel, X, n_entries) < _WORTH_COMPILING:
         return None
     if kernel.geometry.rotates and X.shape[1] > _DIRECT_FEATURES:
         return None
     form = form_of(kernel)
     return form if form is not None and _code_or_none() is not None else None
+
+
+def _plain_work(kernel: Kernel, X: np.ndarray, n_entries: float) -> float:
+    """What kernel entries cost with NumPy, in entries of the Euclidean norm."""
+    return n_entries if kernel.geometry.rotates else n_entries * max(1, X.shape[1])
 
 
 def fill_tile(

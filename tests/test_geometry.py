@@ -14,7 +14,8 @@ import reference
 from bandfall.backends import NumpyBackend
 from bandfall.geometry import Euclidean, Minkowski, geometry_of, to_power
 from bandfall.kernels import KERNELS, Kernel, get_kernel
-from bandfall.metric import metric_root
+from bandfall.metric import learned_root
+from bandfall.model import KernelSum
 from bandfall.novelty import nearest_distances
 from bandfall.operators.leaves import Leaves
 from problems import seeds
@@ -207,12 +208,12 @@ def test_a_users_profile_may_have_a_norm():
 
 def test_a_metric_of_another_norm_scales_features_one_by_one():
     random = np.random.default_rng(0)
-    product = np.cov(random.normal(size=(4, 50)) * np.array([[4.0], [2.0], [1.0], [0.0]]))
-    root = metric_root(product, np.ones(4), diagonal=True)
-    slopes = np.sqrt(np.diag(product))
-    assert_allclose(root, np.maximum(slopes / slopes.max(), 1e-3))
-    again = metric_root(product, root, diagonal=True)
-    assert_allclose(again, np.maximum(root * slopes / (root * slopes).max(), 1e-3))
+    X, c = random.normal(size=(50, 4)), random.normal(size=(1, 50, 1))
+    root = np.array([1.0, 0.5, 0.2, 0.0])
+    model = KernelSum(X * root, get_kernel("laplace-1.5"), np.ones(1), c, np.zeros(1))
+    found = learned_root(model, np.ones(1), root, diagonal=True)
+    slopes = np.sqrt(np.mean(model.gradient(X * root)[:, :, 0] ** 2, axis=0)) * root
+    assert_allclose(found, np.maximum(slopes / slopes.max(), 1e-3))
 
 
 def test_nearest_rows_in_another_norm():

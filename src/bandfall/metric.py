@@ -72,6 +72,7 @@ def learned_root(
         Norms of the targets.
     root : ndarray of shape (d, d) or (d,)
     diagonal : bool
+        Scale features one by one: for kernels whose norm depends on the axes.
     backend : Backend
     ended : callable () -> bool
         True takes gradients at no more rows than so far.
@@ -147,13 +148,12 @@ def metric_root(
     n_rows: int | None = None,
     shrinkage: float = _SHRINKAGE,
     floor: float = _FLOOR,
-    diagonal: bool = False,
 ) -> np.ndarray:
     """The next root, from G in coordinates scaled by the one before.
 
     The metric is G in the features' own coordinates, its off-diagonal part shrunk. Its root's
-    largest eigenvalue becomes 1, and none falls below `floor`. A vector if `diagonal`, beyond
-    1,000 features, or beyond eight features a training row.
+    largest eigenvalue becomes 1, and none falls below `floor`. A vector beyond 1,000 features, or
+    beyond eight features a training row.
 
     Parameters
     ----------
@@ -164,16 +164,12 @@ def metric_root(
     shrinkage : float in [0, 1]
         1 scales features one by one.
     floor : float
-    diagonal : bool
-        Scale features one by one: for kernels whose norm depends on the axes.
     """
     metric = _in_features(product, root)
-    if diagonal or _one_by_one(len(metric), n_rows):
-        return _normalised(np.sqrt(np.maximum(np.diag(metric), 0.0)), floor)
+    if _one_by_one(len(metric), n_rows):
+        return _root_of(np.diag(metric), floor)
     own = np.diag(np.diag(metric))
-    eigenvalues, vectors = np.linalg.eigh(own + (1.0 - shrinkage) * (metric - own))
-    sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
-    return (vectors * sizes) @ vectors.T
+    return _root_of(own + (1.0 - shrinkage) * (metric - own), floor)
 
 
 def _one_by_one(n_features: int, n_rows: int | None) -> bool:
@@ -189,10 +185,16 @@ def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
     >>> mean_root([np.array([1.0, 0.0]), np.array([1.0, 1.0])]).round(2)
     array([1.  , 0.71])
     """
-    if roots[0].ndim == 1:
-        return _normalised(np.sqrt(np.mean(np.square(roots), axis=0)), 0.0)
-    eigenvalues, vectors = np.linalg.eigh(np.mean([root @ root for root in roots], axis=0))
-    sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), 0.0)
+    squares = [root**2 if root.ndim == 1 else root @ root for root in roots]
+    return _root_of(np.mean(squares, axis=0), 0.0)
+
+
+def _root_of(metric: np.ndarray, floor: float) -> np.ndarray:
+    """Normalised root of a metric (d, d), or of its diagonal (d,)."""
+    if metric.ndim == 1:
+        return _normalised(np.sqrt(np.maximum(metric, 0.0)), floor)
+    eigenvalues, vectors = np.linalg.eigh(metric)
+    sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
     return (vectors * sizes) @ vectors.T
 
 

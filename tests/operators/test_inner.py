@@ -154,7 +154,8 @@ def test_which_loops_serve(monkeypatch):
     single = np.dtype(np.float32)
     assert isinstance(inner.loops_over(X, kernel, single, many), inner.CompiledLoops)
     for rows, dtype, one, n in (
-        (X, single, kernel, 400**2),  # not worth compiling
+        (X, single, get_kernel("laplace"), 400**2),  # not worth compiling
+        (X, single, kernel, 400**2 / 3),  # three features, each with a power of its own
         (X.astype(float), single, kernel, many),  # rounding the rows would cost accuracy
         (X, np.dtype(float), kernel, many),
         (X, single, get_kernel(lambda u: 1 / (1 + u)), many),

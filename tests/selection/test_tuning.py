@@ -332,10 +332,10 @@ def test_finalists_that_come_too_late_are_not_looked_at():
     rows = rows_of()
     first, _ = search_stages(rows, FEW, np.random.RandomState(0))
     search = Search(first, PowerLoss(), lambda trial: True)
-    decided = search.decide([FINALIST], {}, FEW, grown=False)
+    (decided,) = search.decide([FINALIST], {}, FEW, grown=False)
     assert len(decided.trials) == 2
     assert search.over
-    assert search.decide([FINALIST], {}, FEW, grown=False).trials == []
+    assert list(search.decide([FINALIST], {}, FEW, grown=False)) == []
 
 
 def test_finalists_are_the_best_of_every_kind():
@@ -481,7 +481,7 @@ def test_hopeless_families_and_light_members_go_no_further():
     rows = rows_of(n=90)
     (part,) = search_stages(rows, ONE_RUNG, np.random.RandomState(0))[0]
     search, found = Search([part], PowerLoss()), tuning.Found()
-    for kernel, loss in (("gaussian", 0.1), ("matern12", 0.15), ("cauchy", 0.3)):
+    for kernel, loss in (("gaussian", 0.1), ("matern12", 0.13), ("cauchy", 0.3)):
         trial = Trial(Candidate(kernel=kernel), loss, 0.0, 0.0, 0.9, 10)
         found.predictions[trial] = part.y + loss
     names = [str(t.candidate.kernel) for t in search.shortlist(found, ONE_RUNG, last=False)]
@@ -504,3 +504,40 @@ def test_strong_and_weak_features_are_both_found():
     scales = tuned.roots[trial.candidate.metric]
     assert scales[:4].min() > 2 * scales[4:].max()
     assert tuned.score > 0.9
+
+
+def test_families_that_cannot_catch_up_leave_the_race():
+    budget = Budget(race=1.4)
+    assert tuning._promising([9.0], 0.1, budget)  # one round says nothing about the next
+    assert tuning._promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
+    assert not tuning._promising([1.0, 0.9], 0.1, budget)
+    assert tuning._promising([0.13, 0.2], 0.1, budget)  # its best round counts
+    assert tuning._promising([0.0, 0.0], 0.0, budget)
+
+
+def test_a_family_out_of_the_race_is_trained_no_further():
+    rows = rows_of()
+    budget = replace(FOLDS, max_rounds=6, patience=7)
+    first, _ = search_stages(rows, budget, np.random.RandomState(0))
+    kernel = get_kernel("gaussian")
+    rounds = []
+    for least in (0.0, math.inf):  # no error at all, which no family comes near; and no rival
+        climb = Search(first, PowerLoss()).explore(
+            tuning.MetricKey.of("standard", kernel), [kernel], budget
+        )
+        found = next(climb)
+        for _ in range(budget.max_rounds + 1):
+            try:
+                found = climb.send(least)
+            except StopIteration:
+                break
+        rounds.append({trial.candidate.n_rounds for trial in found.trials})
+    assert rounds == [{0, 1}, set(range(7))]
+
+
+def test_what_a_race_finds_does_not_depend_on_threads():
+    rows = rows_of(encodings=("standard", "curved"))
+    kernels = ("gaussian", "laplace-1", "laplace^1.4")
+    one, two = (tuned_on(rows, FOLDS, kernels=kernels, n_jobs=n) for n in (1, 3))
+    assert one.trials == two.trials
+    assert one.members == two.members

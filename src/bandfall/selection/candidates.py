@@ -187,6 +187,9 @@ class Budget:
         Share by which the loss must fall for a round to have helped.
     patience : int
         Rounds that may follow each other without having helped.
+    race : float
+        A family is trained for another round if it comes within `race` times the least loss,
+        should it go on to fall for two rounds as it did in its last one.
     hopeless, close : float
         A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
         to more rows, which take longer, if its loss is at most `close` times the least, or if the
@@ -204,7 +207,8 @@ class Budget:
     max_rounds: int = 10
     worth: float = 0.01
     patience: int = 2
-    hopeless: float = 2.0
+    race: float = 1.4
+    hopeless: float = 1.4
     close: float = 1.1
 
     def up_to(self, n_rows: int) -> Budget:

@@ -10,10 +10,11 @@ average than the best few, which are alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
@@ -53,6 +54,7 @@ _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
 # What a search usually takes, to say how far it is: rounds of a metric that are tried, rounds of
 # one that is chosen, and the share of all families that come to the next stage.
+_ROUNDS_AHEAD = 2  # at its last pace, before a family counts as out of the race
 _ROUNDS_TRIED = 4
 _ROUNDS_CHOSEN = 2
 _SHARE_CHOSEN = 0.6
@@ -90,6 +92,10 @@ class Tuned:
     roots: Mapping[MetricKey, np.ndarray]
     among: Callable[[Sequence[Trial]], Tuned] | None = None
     parts: Sequence[Part] = ()
+
+
+Climb: TypeAlias = "Generator[Found, float | None, None]"
+"""What has been found so far, after each round; gets the least loss of all climbs in return."""
 
 
 @dataclass
@@ -175,18 +181,17 @@ def tune(
         with trainer_for(rows, parts, judge, ended) as trainer:
             now = Search(parts, judge, interrupted, deadline, trainer)
             if search is None:
-                tasks = [partial(now.explore, *one, budget) for one in _by_metric(families)]
+                climbs = [now.explore(*one, budget) for one in _by_metric(families)]
             else:
                 grown = len(parts[0]) > len(search.parts[0])
-                tasks = [
-                    partial(now.decide, several, found.scouts, budget, grown)
+                climbs = [
+                    now.decide(several, found.scouts, budget, grown)
                     for several in _of_one_metric(finalists)
                 ]
-            results = parallel_map(
-                lambda task: task(),
-                tasks,
+            results = race(
+                climbs,
                 n_rows=len(parts[0]),
-                n_jobs=len(tasks) if trainer.elsewhere else n_jobs,
+                n_jobs=len(climbs) if trainer.elsewhere else n_jobs,
                 stop=deadline.end,
             )
         decided = Found(found.trials, dict(found.scouts))
@@ -208,6 +213,31 @@ def tune(
             _expect_later(deadline, stages[number + 2 :], len(finalists), budget)
     assert search is not None
     return search.tuned(found, budget.n_members)
+
+
+def race(
+    climbs: Sequence[Climb], *, n_rows: int, n_jobs: int | None, stop: Callable[[], None]
+) -> list[Found]:
+    """What each climb has found.
+
+    Climbs go on round by round, side by side. Between rounds each hears the least loss of all, so
+    that the result does not depend on how many run at a time.
+    """
+    results = [Found() for _ in climbs]
+    running, least = list(range(len(climbs))), None
+
+    def go_on(i: int) -> bool:
+        try:
+            results[i] = climbs[i].send(least)
+        except StopIteration:
+            return False
+        return True
+
+    while running:
+        more = parallel_map(go_on, running, n_rows=n_rows, n_jobs=n_jobs, stop=stop)
+        running = [i for i, goes_on in zip(running, more, strict=True) if goes_on]
+        least = min((one.loss for found in results for one in found.predictions), default=math.inf)
+    return results
 
 
 def _by_metric(families: Sequence[Family]) -> list[tuple[MetricKey, list[Kernel]]]:
@@ -297,7 +327,7 @@ class Search:
         self._y = np.concatenate([part.y for part in parts])
         self._weights = joined_weights(parts)
 
-    def explore(self, key: MetricKey, kernels: Sequence[Kernel], budget: Budget) -> Found:
+    def explore(self, key: MetricKey, kernels: Sequence[Kernel], budget: Budget) -> Climb:
         """Learn a metric round by round while that helps any kernel."""
         speeds = SPEEDS[:_N_FIRST_SPEEDS]
         starts = [Request(key.encoding, 0, kernel, speeds, _FIRST_LIMIT) for kernel in kernels]
@@ -309,7 +339,7 @@ class Search:
         scouts: Mapping[MetricKey, Trial],
         budget: Budget,
         grown: bool,
-    ) -> Found:
+    ) -> Climb:
         """Finalists of one metric, and the speeds beside them.
 
         On more rows than before (`grown`) the metric is learned anew and judged round by round:
@@ -320,7 +350,7 @@ class Search:
         n_rounds = max(trial.candidate.n_rounds for trial in finalists)
         n_ladders = len(finalists) + PATH * n_rounds
         if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
-            return Found()
+            return
         starts = [
             trial.candidate.request(_neighbours(trial.candidate.min_speed), _beyond(trial))
             for trial in finalists
@@ -328,7 +358,7 @@ class Search:
         key = finalists[0].candidate.metric.after(0)
         stage = (FINALISTS, str(key))
         if grown:
-            found = self._rounds(key, starts, scouts, budget, 1, stage)
+            yield from self._rounds(key, starts, scouts, budget, 1, stage)
         else:
             found = Found()
             for start in starts:
@@ -337,7 +367,7 @@ class Search:
                 with self._task(stage, n_ladders / len(starts)):
                     learn_metrics(self.parts, start.metric, scouts, self._trainer.ladders)
                     self._take(found, start, self._trainer.outcomes([start]))
-        return Found() if self._deadline.search_ended else found  # cut off: no fair comparison
+            yield Found() if self._ended() else found  # cut off: no fair comparison
 
     def _rounds(
         self,
@@ -347,19 +377,24 @@ class Search:
         budget: Budget,
         patience: int,
         stage: tuple[str, str],
-    ) -> Found:
+    ) -> Climb:
         """Learn a metric round by round while that helps, from no round on.
 
-        Each of `starts` is trained from its own round on. Earlier rounds train their scout alone,
-        at its speed.
+        Each of `starts` is trained from its own round on, while it is `_promising`. Earlier rounds
+        train their scout alone, at its speed.
         """
         found = Found()
         requests = {start.kernel: start for start in starts}
+        losses: dict[Kernel, list[float]] = {start.kernel: [] for start in starts}
+        overall = math.inf
         least, misses = math.inf, 0
         settled = max(start.n_rounds for start in starts)  # all are trained from here on
         usual = max(settled, 0 if scouts else _ROUNDS_TRIED - 1)
         for n_rounds in range(budget.max_rounds + 1):
             due = [start.kernel for start in starts if start.n_rounds <= n_rounds]
+            due = [kernel for kernel in due if _promising(losses[kernel], overall, budget)]
+            if not due and n_rounds > settled:
+                break
             if due:
                 asked = [replace(requests[kernel], n_rounds=n_rounds) for kernel in due]
             else:
@@ -371,12 +406,14 @@ class Search:
             for request in asked:
                 late = self._deadline.search_over and self._begun
                 if self.over and (found.trials or late):
-                    return found
+                    yield Found() if scouts and self._ended() else found
+                    return
                 with self._task(stage, 1.0 if due else PATH):
                     trial, outcomes = self._take(found, request, coming)
                 one = trial.candidate
                 tried.append((trial, outcomes, tuple(request.speeds).index(one.min_speed)))
-                if one.kernel in requests:
+                if one.kernel in due:
+                    losses[one.kernel].append(trial.loss)
                     speeds, limit = _neighbours(one.min_speed), _beyond(trial)
                     requests[one.kernel] = replace(request, speeds=speeds, max_r2=limit)
             scout, outcomes, speed = min(tried, key=lambda one: one[0].loss)
@@ -385,13 +422,14 @@ class Search:
             least = min(least, scout.loss)
             flat = len(self.parts[0].root(key.after(n_rounds))) < 2
             enough = n_rounds >= settled and misses >= patience
+            heard = yield Found() if scouts and self._ended() else found
+            overall = math.inf if heard is None else heard
             if flat or enough or n_rounds == budget.max_rounds:
                 break
             with self._task(stage, 0.0):  # counted with the ladders
                 for part, outcome in zip(self.parts, outcomes, strict=True):
                     part.learn(scout, outcome.ladder, speed, self._ended)
         self._expect_rounds(starts, range(0), stage)
-        return found
 
     def _expect_rounds(
         self, starts: Sequence[Request], rounds: range, stage: tuple[str, str]
@@ -493,6 +531,14 @@ class Search:
         return Trial(
             candidate, mean, error, score, stop, len(self.parts[0]), float(np.mean(levels_reached))
         )
+
+
+def _promising(losses: Sequence[float], least: float, budget: Budget) -> bool:
+    """Whether a family may still come near the least loss of all, if it goes on falling."""
+    if len(losses) < 2:
+        return True
+    fall = min(1.0, losses[-1] / losses[-2]) if losses[-2] > 0 else 1.0
+    return min(losses) * fall**_ROUNDS_AHEAD <= budget.race * least
 
 
 def _beyond(trial: Trial) -> float:

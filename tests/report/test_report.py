@@ -641,3 +641,11 @@ def test_rows_in_place_of_the_file_are_refused_in_words():
     X, y = np.zeros((4, 2)), np.zeros(4)
     with pytest.raises(TypeError, match="takes the file first; got ndarray in place of a path"):
         report_on(model, X, y)
+
+
+def test_a_path_of_one_stage_has_one_bandwidth():
+    model = KernelDescentRegressor(max_r2=0.01).fit(*rows())
+    assert len(model.path_) == 1
+    page = report_on(model).html
+    assert "One stage, of bandwidth" in page
+    assert "1 stages" not in page

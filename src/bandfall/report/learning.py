@@ -42,11 +42,14 @@ def path_section(findings: Findings) -> str:
         if np.any(log.bandwidth == 0)
         else ""
     )
+    wide, narrow = (number(float(bandwidth)) for bandwidth in path.bandwidths[[0, -1]])
+    fall = f"From {wide} to {narrow} in {len(path)} stages."
+    if len(path) == 1:
+        fall = f"One stage, of bandwidth {wide}."
     body = figure(
         falling.svg(),
-        "The bandwidth falls",
-        f"From {number(float(path.bandwidths[0]))} to {number(float(path.bandwidths[-1]))} in "
-        f"{len(path)} stages.{zero}",
+        "The bandwidth falls" if len(path) > 1 else "The bandwidth",
+        fall + zero,
     ) + _losses(findings, x, start)
     text = (
         "Training starts with a bandwidth as wide as the data and narrows it whenever training "

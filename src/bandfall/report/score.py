@@ -48,8 +48,8 @@ def result_cards(findings: Findings) -> str:
         shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
     path = findings.model.path
     if path is not None and not findings.target.classes:
-        first, last = path.bandwidths[[0, -1]]
-        shown.append(("", f"{number(float(first))} → {number(float(last))}", "bandwidth"))
+        ends = [number(float(bandwidth)) for bandwidth in path.bandwidths[[0, -1]]]
+        shown.append(("", " → ".join(dict.fromkeys(ends)), "bandwidth"))
     return cards(shown)
 
 

@@ -111,3 +111,20 @@ def test_rows_that_spread_in_many_directions_are_compared_one_by_one():
     rows = np.random.default_rng(6).normal(size=(6000, 30))
     nearest_distances(rows[:3], rows)
     assert novelty._trees[id(rows)] is None
+
+
+def test_many_rows_that_spread_in_many_directions_are_compared_along_the_main_ones(monkeypatch):
+    random = np.random.default_rng(7)
+    main = random.normal(size=(6200, 12)) @ random.normal(size=(12, 40))
+    rows = (main + 0.01 * random.normal(size=main.shape)).astype(np.float32)
+    rows, new = rows[:6000].copy(), rows[6000:]
+    exact = nearest_distances(new, rows.copy())
+    monkeypatch.setattr(novelty, "_COMPARED_ROWS", 5000)
+    monkeypatch.setattr(novelty, "_TREE_DIRECTIONS", 3.0)
+    found = nearest_distances(new, rows)
+    assert novelty._trees[id(rows)].directions.shape == (40, 8)
+    assert np.all(found >= exact * (1 - 1e-5))
+    assert np.median(found / exact) < 1.1
+    own = np.arange(0, 6000, 60)
+    assert np.all(nearest_distances(rows[own], rows, own=own) > 0)
+    assert nearest_distances(rows[own], rows).max() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from weakref import finalize
 
 import numpy as np
@@ -19,7 +20,11 @@ _MAX_ROWS = 2000  # to judge by
 _COPIES = 4  # of a block of scores, while they are computed
 _TREE_ROWS = 5000  # fewer are compared one by one in less time than a tree takes to build
 _TREE_DIRECTIONS = 10.0  # rows that spread in more of them have too many neighbours for a tree
-_trees: dict[int, cKDTree | None] = {}  # by address of the rows, for as long as these live
+# More rows than this that spread in many directions are compared along the main ones: those that
+# are nearest there are candidates, and the nearest of them counts.
+_COMPARED_ROWS = 50_000
+_MAIN_DIRECTIONS, _CANDIDATES = 8, 32
+_trees: dict[int, _Tree | None] = {}  # by address of the rows, for as long as these live
 
 
 def nearest_distances(
@@ -54,7 +59,7 @@ def nearest_distances(
     """
     tree = _tree_of(Z, geometry)
     if tree is not None and np.isfinite(Z_new).all():
-        return _found(tree, Z_new, own, geometry.p)
+        return tree.nearest(Z_new, Z, own, geometry)
     centre = Z.mean(axis=0, dtype=np.float64)
     rows, new = Z - centre, Z_new - centre
     if not isinstance(geometry, Euclidean):
@@ -69,40 +74,58 @@ def nearest_distances(
     return nearest
 
 
-def _tree_of(Z: np.ndarray, geometry: Geometry) -> cKDTree | None:
-    """A search tree of many rows, kept while they live; None where it would save nothing."""
+@dataclass(frozen=True)
+class _Tree:
+    """A search tree of rows, or of their places along their main directions (d, 8)."""
+
+    tree: cKDTree
+    directions: np.ndarray | None = None
+
+    @classmethod
+    def of(cls, Z: np.ndarray) -> _Tree | None:
+        """None where comparing all rows is as quick."""
+        if not np.isfinite(Z).all():
+            return None
+        # A copy: a tree that holds Z itself would keep it alive. The rest makes it quick to build.
+        build = {"balanced_tree": False, "compact_nodes": False, "copy_data": True}
+        sample = Z[:: -(-len(Z) // _MAX_ROWS)].astype(np.float64)
+        covariance = np.cov(sample, rowvar=False).reshape(sample.shape[1], -1)
+        squares = float(np.sum(covariance**2))
+        n_directions = float(np.trace(covariance) ** 2 / squares) if squares > 0 else 1.0
+        if n_directions <= _TREE_DIRECTIONS:
+            return cls(cKDTree(Z, **build))
+        if len(Z) <= _COMPARED_ROWS:
+            return None
+        directions = np.linalg.eigh(covariance)[1][:, -_MAIN_DIRECTIONS:]
+        return cls(cKDTree(Z @ directions, **build), directions)
+
+    def nearest(
+        self, new: np.ndarray, Z: np.ndarray, own: np.ndarray | None, geometry: Geometry
+    ) -> np.ndarray:
+        """Distances to the nearest row, or to the nearest candidate, other than one's own."""
+        own = np.full(len(new), -1) if own is None else own
+        if self.directions is None:
+            distances, rows = self.tree.query(new, k=2, p=geometry.p, workers=n_threads())
+            return np.where(rows == own[:, None], np.inf, distances).min(axis=1)
+        nearest = np.empty(len(new))
+        for part in row_blocks(len(new), rows_within(CACHE_ENTRIES, _CANDIDATES * Z.shape[1])):
+            places = new[part] @ self.directions
+            _, rows = self.tree.query(places, k=_CANDIDATES, workers=n_threads())
+            gaps = new[part].astype(np.float64)[:, None] - Z[rows]
+            distances = geometry.norms(gaps.reshape(-1, Z.shape[1])).reshape(rows.shape)
+            nearest[part] = np.where(rows == own[part, None], np.inf, distances).min(axis=1)
+        return nearest
+
+
+def _tree_of(Z: np.ndarray, geometry: Geometry) -> _Tree | None:
+    """The tree of many rows, kept while they live; None where it would save nothing."""
     if len(Z) <= _TREE_ROWS or not isinstance(geometry, Euclidean | Minkowski):
         return None
     key = id(Z)
     if key not in _trees:
-        useful = np.isfinite(Z).all() and _n_directions(Z) <= _TREE_DIRECTIONS
-        # A copy: a tree that holds Z itself would keep it alive.
-        build = {
-            "balanced_tree": False,
-            "compact_nodes": False,
-            "copy_data": True,
-        }  # quick to build
-        _trees[key] = cKDTree(Z, **build) if useful else None
+        _trees[key] = _Tree.of(Z)
         finalize(Z, _trees.pop, key, None)
     return _trees[key]
-
-
-def _n_directions(Z: np.ndarray) -> float:
-    """In how many directions rows spread: (Σ λ)² / Σ λ² of their covariance."""
-    sample = Z[:: -(-len(Z) // _MAX_ROWS)].astype(np.float64)
-    if sample.shape[1] > len(sample):
-        return np.inf
-    covariance = np.cov(sample, rowvar=False).reshape(sample.shape[1], -1)
-    squares = float(np.sum(covariance**2))
-    return float(np.trace(covariance) ** 2 / squares) if squares > 0 else 1.0
-
-
-def _found(tree: cKDTree, new: np.ndarray, own: np.ndarray | None, p: float) -> np.ndarray:
-    """Distances of new rows to the nearest row of a tree, other than their own."""
-    if own is None:
-        return tree.query(new, p=p, workers=n_threads())[0]
-    distances, rows = tree.query(new, k=2, p=p, workers=n_threads())
-    return np.where(rows == own[:, None], np.inf, distances).min(axis=1)
 
 
 def _distances(

@@ -10,15 +10,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from bandfall.backends import Backend, resolve_backend
 from bandfall.estimators._arrays import answer_in_kind
 from bandfall.estimators._names import own_methods
 from bandfall.estimators.reading import Story
+from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import Numbers
 from bandfall.targets.numbers import check_variation, prediction_dtype
-from bandfall.typing import ArrayLike, Tags
+from bandfall.typing import ArrayLike, KernelLike, Tags
 
 __all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 
@@ -174,6 +176,31 @@ class ValidatedRegressor(NumbersRegressor, Storable):
 
 class KernelRegressor(ValidatedRegressor):
     """Base of the estimators that predict by their ``kernel_sum_``."""
+
+    kernel: KernelLike
+    memory_budget: int
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        rows, total = self._new_rows(X), self.kernel_sum_
+        return self._shaped(total.evaluate(rows, backend=self._backend(len(total.X))))
+
+    def _backend(self, n_rows: int) -> Backend:
+        """Where to compute on a model of so many rows."""
+        return resolve_backend(memory_budget=self.memory_budget)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        get_kernel(self.kernel)
 
     def _story(self) -> Story:
         """See `story_of`."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.backends import Backend, check_dense_budget, resolve_backend
+from bandfall.backends import Backend, check_dense_budget
 from bandfall.centring import column_means
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
 from bandfall.estimators._base import KernelRegressor
@@ -72,21 +72,6 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         """ȳ, shape (n_outputs,)."""
         return self.kernel_sum_.offset
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        rows = self._new_rows(X)
-        backend = resolve_backend(memory_budget=self.memory_budget)
-        return self._shaped(self.kernel_sum_.evaluate(rows, backend=backend))
-
     def _trace(self, function: Any, setting: Any, backend: Backend) -> float:
         """A function of theory at the rows, kernel and bandwidth that were fitted."""
         check_is_fitted(self)
@@ -97,10 +82,6 @@ class _ConstantBandwidthRegressor(KernelRegressor):
                 model.X, model.kernel, bandwidth, setting, weights=self.weights_, backend=backend
             )
         )
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        get_kernel(self.kernel)
 
 
 class KernelRidgeRegressor(_ConstantBandwidthRegressor):
@@ -260,21 +241,3 @@ class SelectedRegressor(KernelRegressor):
     def kernel_sum_(self) -> KernelSum:
         """The fitted model, a `KernelSum`."""
         return self.best_estimator_.kernel_sum_
-
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        rows = self._new_rows(X).astype(np.float64, copy=False)
-        return self._shaped(self.best_estimator_.predict(rows))
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        get_kernel(self.kernel)

@@ -301,20 +301,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """The fitted model, a `KernelSum`: that of ``path_``."""
         return self.path_.undivided
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        rows = self._new_rows(X)
-        return self._shaped(self.path_.evaluate(rows, backend=self._backend(len(self.path_.X))))
-
     def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Predictions after each stage of training, from simple to interpolating.
 
@@ -351,7 +337,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        get_kernel(self.kernel)
         get_solver(self.solver)
         check_device(self.device)
         if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:

@@ -401,7 +401,8 @@ class Search:
                 scout = scouts[key.after(n_rounds)]
                 asked = [scout.candidate.request((scout.candidate.min_speed,), _beyond(scout))]
             last = max(n_rounds - 1 + patience - misses, usual)
-            self._expect_rounds(starts, range(n_rounds, min(last, budget.max_rounds) + 1), stage)
+            going = [start for start in starts if start.kernel in due or start.n_rounds > n_rounds]
+            self._expect_rounds(going, range(n_rounds, min(last, budget.max_rounds) + 1), stage)
             coming, tried = self._trainer.outcomes(asked), []
             for request in asked:
                 late = self._deadline.search_over and self._begun

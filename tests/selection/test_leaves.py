@@ -82,7 +82,7 @@ def test_held_out_rows_of_all_leaves_are_the_evidence(data, model):
 def test_the_evidence_is_predicted_by_leaves_that_have_not_seen_it(data, monkeypatch, again):
     X, y, *_ = data
     settings = {**SETTINGS, "max_rounds": 0, "n_members": 1}
-    monkeypatch.setattr(leaves, "_MISSED", 10**9 if again else 0)
+    monkeypatch.setattr(leaves, "AGAIN_ROWS", 10**9 if again else 0)
     model = BandfallRegressor(leaf_rows=600, **settings).fit(X, y)
     rows = model.held_out_rows_
     predicted = model.predict(X[rows])

@@ -17,17 +17,15 @@ from bandfall.partition import Partition, partition_rows
 from bandfall.selection.candidates import MAX_R2, Judge, PowerLoss, Request, Trial
 from bandfall.selection.held_out import run_parts
 from bandfall.selection.logistic import ClassTarget, log_loss_target
-from bandfall.selection.parts import Part, Rows
+from bandfall.selection.parts import AGAIN_ROWS, Part, Rows
 from bandfall.selection.views import Encoded
 
 _FEWEST = 50  # rows to choose by
 # Half of the rows train to this R² at least, or until so little is left of what the search left.
 _FARTHEST, _BEYOND = 0.9, 0.1
 # Rows that are kept apart, of all leaves together: one in fifty, if that is neither few (but never
-# more than a sixth of all rows) nor many. Where they are more than one in forty, leaves are trained
-# again, on all rows: tables whose rows repeat miss even few of them.
+# more than a sixth of all rows) nor many.
 _EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
-_MISSED = 40
 
 
 class Fit(Protocol):
@@ -92,7 +90,7 @@ class Divided:
             np.arange(len(part)),
             evidence[part.train],
             judging[part.train],
-            bool(_MISSED * np.count_nonzero(evidence) > len(rows)),
+            len(rows) < AGAIN_ROWS,
             float(y.var(axis=0).sum()),
             trial.candidate.kernel.geometry.rotates,
             PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes

@@ -28,6 +28,9 @@ MAX_DIMENSION = 32
 _GROWTH = 1.5  # of training rows, from stage to stage
 _OVERLAPPING = 1.3  # rows of all leaves together, relative to those that are divided
 _LEAF_PATHS = 1.6  # over all rows of a leaf: its own, and two over half of them
+# Below so many rows, leaves are trained again, with the rows that were kept apart as evidence:
+# tables whose rows repeat miss even few of them.
+AGAIN_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class Rows:
         """Kernel entries of a final fit to so many rows, relative to those of one leaf."""
         if n_rows <= self.leaf_rows:
             return 1.0
-        return _LEAF_PATHS * min(1.0, _OVERLAPPING * self.leaf_rows / n_rows)
+        n_paths = _LEAF_PATHS + float(n_rows < AGAIN_ROWS)
+        return n_paths * min(1.0, _OVERLAPPING * self.leaf_rows / n_rows)
 
     def __len__(self) -> int:
         return len(self.y)

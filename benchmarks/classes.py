@@ -5,9 +5,8 @@
 DIR holds tables NAME.csv.gz with the class as their last column, and `categories.json`, which names
 the categorical columns of each table. Three stratified folds; every method has its default
 settings, and no setting depends on the set. OUT/classes.jsonl gets a line for every set, fold and
-method, and OUT/probabilities a file; what is there already is not computed again, except with
---again. Rivals that are not installed are left out and named. Prints tables as Markdown and draws
-OUT/classes.png.
+method; what is there already is not computed again, except with --again. Rivals that are not
+installed are left out and named. Prints tables as Markdown and draws OUT/classes.png.
 
 On a machine with many cores and without the rivals (pandas and matplotlib are not needed):
 
@@ -46,6 +45,7 @@ from bandfall import BandfallClassifier
 from bandfall.encoding import Table
 from bandfall.encoding.objects import categories
 from bandfall.encoding.table import Column
+from bandfall.targets.scores import positions, score_classes
 
 N_FOLDS = 3
 BOOSTERS = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")
@@ -189,59 +189,30 @@ METHODS = {
 }
 
 
-def fit(folder, name, fold, method):
-    """A line of results without scores, and the probabilities of one method on one fold."""
+def run(folder, name, fold, method):
+    """A line of results: scores of one method on one fold."""
     table, y = load(folder, name)
     train, test = splits(y)[fold]
     X, X_test = table.take(train), table.take(test)
     if method != OURS:
         X, X_test = as_frame(X), as_frame(X_test)
-    _, labels = np.unique(y[train], return_inverse=True)
+    classes, labels = np.unique(y[train], return_inverse=True)
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = METHODS[method]().fit(X, labels)
         trained = time.perf_counter()
         probabilities = np.asarray(model.predict_proba(X_test), dtype=float)
-    line = {
-        "set": name,
-        "rows": len(y),
-        "method": method,
-        "fold": fold,
-        "seconds": round(trained - start, 3),
-        "predict_seconds": round(time.perf_counter() - trained, 3),
-    }
-    return line, probabilities / probabilities.sum(axis=1, keepdims=True)
+    predicted = time.perf_counter()
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    scores = score_classes(probabilities, positions(y[test], classes))._asdict()
+    scores |= {"seconds": trained - start, "predict_seconds": predicted - trained}
+    line = {"set": name, "rows": len(y), "method": method, "fold": fold}
+    return line | {name: round(value, 6) for name, value in scores.items()}
 
 
-def scores(folder, line, probabilities):
-    """Log-loss and the like of probabilities."""
-    from bandfall.targets.scores import positions, score_classes
-
-    _, y = load(folder, line["set"])
-    train, test = splits(y)[line["fold"]]
-    found = score_classes(probabilities, positions(y[test], np.unique(y[train])))
-    return {name: round(value, 6) for name, value in found._asdict().items()}
-
-
-def probability_file(out, line):
-    """Where the probabilities of a line are kept."""
-    name = "-".join([line["set"], str(line["fold"]), line["method"].replace(" ", "_")])
-    return out / "probabilities" / f"{name}.npy"
-
-
-def scored(folder, out, line):
-    """The line with its scores, which --only-fit leaves out."""
-    if "log_loss" in line:
-        return line
-    return {**line, **scores(folder, line, np.load(probability_file(out, line)))}
-
-
-def keep(arguments, line, probabilities):
+def keep(arguments, line):
     """Write one result."""
-    path = probability_file(arguments.out, line)
-    path.parent.mkdir(exist_ok=True)
-    np.save(path, probabilities.astype(np.float32))
     with arguments.file.open("a") as stream:
         stream.write(json.dumps(line) + "\n")
     print(line, flush=True)
@@ -265,13 +236,9 @@ def measure(arguments, results):
         if method in missing:
             continue
         try:
-            line, probabilities = fit(arguments.data, name, fold, method)
+            keep(arguments, run(arguments.data, name, fold, method))
         except ImportError:
             missing.add(method)
-            continue
-        if not arguments.only_fit:
-            line.update(scores(arguments.data, line, probabilities))
-        keep(arguments, line, probabilities)
     if missing:
         print("not installed, left out: " + ", ".join(sorted(missing)))
 
@@ -285,37 +252,38 @@ def measure_together(arguments, wanted):
     wanted.sort(key=lambda one: (one[1], -sizes[one[0]]))
     end = time.monotonic() + arguments.max_seconds
     with multiprocessing.get_context("spawn").Pool(arguments.jobs) as pool:
-        coming = pool.imap_unordered(_fit, [(arguments.data, *one) for one in wanted])
+        coming = pool.imap_unordered(_run, [(arguments.data, *one) for one in wanted])
         for _ in wanted:
             try:
-                line, probabilities = coming.next(max(0.0, end - time.monotonic()))
+                line = coming.next(min(max(0.0, end - time.monotonic()), 1e6))
             except multiprocessing.TimeoutError:
                 print("time is over")
                 break
-            keep(arguments, line, probabilities)
+            keep(arguments, line)
 
 
-def _fit(task):
-    return fit(*task)
+def _run(task):
+    return run(*task)
 
 
-def log_losses(results):
-    """Mean over the folds that every method has finished, sets × methods."""
+def log_losses(results, *, complete=True):
+    """Mean over folds, sets × methods; `complete` leaves out folds that some method lacks."""
     import pandas as pd
 
     table = pd.DataFrame(results).pivot_table("log_loss", ["rows", "set", "fold"], "method")
-    known = [name for name in METHODS if name in table]
-    return table[known].dropna().groupby(["rows", "set"]).mean().droplevel("rows")
+    table = table[[name for name in METHODS if name in table]]
+    table = table.dropna(subset=None if complete else [OURS] if OURS in table else None)
+    return table.groupby(["rows", "set"]).mean().droplevel("rows")
 
 
 def show(results):
-    """Tables by set and by method."""
+    """Tables by set and by method; ranks are those of sets that every method has finished."""
     import pandas as pd
 
-    losses = log_losses(results)
+    losses, ranked = log_losses(results, complete=False), log_losses(results)
     boosters = [name for name in BOOSTERS if name in losses]
     best = losses[boosters].min(axis=1)
-    everything = pd.DataFrame(results).query("set in @losses.index").groupby("method")
+    everything = pd.DataFrame(results).query("set in @ranked.index").groupby("method")
     scores = ["log_loss", "auc", "accuracy", "calibration_error", "seconds"]
     means = everything[scores].mean().loc[losses.columns]
     ratios = losses.div(best, axis=0)
@@ -325,9 +293,9 @@ def show(results):
         (losses[name] < losses[[b for b in boosters if b != name]].min(axis=1)).sum()
         for name in losses
     ]
-    means["first"] = losses.idxmin(axis=1).value_counts().reindex(losses.columns, fill_value=0)
-    means["mean rank"] = losses.rank(axis=1).mean()
-    print(f"{len(losses)} sets\n")
+    means["first"] = ranked.idxmin(axis=1).value_counts().reindex(losses.columns, fill_value=0)
+    means["mean rank"] = ranked.rank(axis=1).mean()
+    print(f"{len(losses)} sets, {len(ranked)} of them with every method\n")
     print(markdown(means.sort_values("mean rank").round(3)), "\n")
     if OURS in losses:
         losses["best booster"], losses["ratio"] = best, losses[OURS] / best
@@ -338,7 +306,7 @@ def markdown(table):
     lines = [f"| {table.index.name or ''} | " + " | ".join(map(str, table.columns)) + " |"]
     lines.append("| --- " * (table.shape[1] + 1) + "|")
     for name, values in table.iterrows():
-        cells = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        cells = ["–" if value != value else f"{value:g}" for value in values]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -405,8 +373,7 @@ def main():
     found = {}
     for path in [arguments.file, *arguments.merge]:
         for line in read(path):
-            key = line["set"], line["fold"], line["method"]
-            found[key] = scored(arguments.data, path.parent, line)
+            found[line["set"], line["fold"], line["method"]] = line
     results = list(found.values())
     show(results)
     draw(results, arguments.out / "classes.png")

@@ -12,6 +12,7 @@ from sklearn.model_selection import train_test_split
 
 from bandfall import BandfallClassifier, load_model
 from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
+from bandfall.selection import class_loss
 from bandfall.targets import Numbers
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
@@ -127,6 +128,24 @@ def test_class_weights_move_the_prior(moons):
     assert_allclose(explicit.predict_proba(X), balanced.predict_proba(X))
     by_name = BandfallClassifier(class_weight={0: 1.0, 1: 3.0}, **FAST).fit(X, y)
     assert_allclose(by_name.predict_proba(X), balanced.predict_proba(X))
+
+
+@pytest.mark.parametrize("worth", [-np.inf, np.inf], ids=["log-loss", "squared error"])
+@pytest.mark.parametrize("class_weight", [None, "balanced"])
+def test_a_class_of_two_rows_has_probabilities_between_0_and_1(monkeypatch, worth, class_weight):
+    monkeypatch.setattr(class_loss, "_WORTH", worth)
+    X, y = load_iris(return_X_y=True)
+    X, y = np.concatenate([X[::2], [[9, 9, 9, 9], [9, 9, 9, 8.9]]]), np.append(y[::2], [3, 3])
+    model = BandfallClassifier(class_weight=class_weight, **FAST).fit(X, y)
+    assert (model.best_params_["penalty"] > 0) == (worth < 0)
+    far = np.array([[4.0, 2, 1, 0], [9.0, 9, 9, 9], [10.0, 1, 10, 0]])
+    for rows in (X, far):
+        probabilities = model.predict_proba(rows)
+        assert probabilities.shape == (len(rows), 4)
+        assert np.all((probabilities > 0) & (probabilities < 1))
+        assert np.isfinite(model.predict_log_proba(rows)).all()
+    low, high = (0.15, 0.25) if class_weight else (0.02, 0.03)  # few rows cannot outweigh all
+    assert low < model.prior_[3] < high
 
 
 def test_a_class_of_weight_zero_is_never_predicted(moons):

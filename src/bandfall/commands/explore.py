@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from sklearn.base import is_classifier
 
 from bandfall.commands.classes import Task, TaskOption, target_labels
 from bandfall.commands.columns import target_numbers
@@ -43,7 +42,7 @@ from bandfall.commands.terminal import (
     print_json,
 )
 from bandfall.commands.training import Device, ModelChoice
-from bandfall.estimators.reading import last_step
+from bandfall.estimators.reading import story_of
 from bandfall.explore import render_playground
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.server import Explorer
@@ -169,7 +168,7 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarra
     table, _ = read_file(data, style, text=text, missing=missing_words(stored.notes))
     target = str(stored.notes.get("target", "target"))
     require_columns(table, [target], name_of(data))
-    if is_classifier(last_step(stored.estimator)):
+    if story_of(stored.estimator).target.classes:
         y = target_labels(table[target])
     else:
         y = target_numbers(table[target], name_of(data))

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 import typer
-from sklearn.base import is_classifier
 from sklearn.utils import get_tags
 
 from bandfall.commands.classes import predicted_classes, target_labels
@@ -98,7 +97,7 @@ def predict(
         rows = features_of(table, stored, kinds, name_of(data))
         result: dict[str, Any] = {"n_rows": len(table)}
         with Bar("predict"):
-            if is_classifier(last_step(stored.estimator)):
+            if story_of(stored.estimator).target.classes:
                 predictions, beside = _classes(stored, table, rows, name_of(data), result)
             else:
                 predictions = _numbers(stored, table, rows, name_of(data), result)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.base import is_classifier
 
 from bandfall.encoding import Table
-from bandfall.estimators.reading import last_step, training_rows_of
+from bandfall.estimators.reading import last_step, story_of, training_rows_of
 from bandfall.persistence.atomic import write_atomically
 from bandfall.report.columns import LabelledRows
 from bandfall.report.errors import error_sections
@@ -166,7 +165,7 @@ def report_on(
                 "call report(file, X, y) with the rows it was trained on"
             )
         X, y = known
-    classes = is_classifier(last)
+    classes = bool(story_of(estimator).target.classes)
     train = _rows(X, y, classes)
     test = None if X_test is None else _rows(X_test, y_test, classes)
     names = getattr(estimator, "feature_names_in_", None)

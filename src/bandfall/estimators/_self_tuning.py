@@ -195,13 +195,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         else:
             rows, sample = given.elsewhere.rows(rows, target, given.dtype), rows
             members, tuned = fit_members_there(
-                given.elsewhere.blocks,
-                rows,
-                sample,
-                encoders,
-                tuned,
-                deadline,
-                progress.interrupted,
+                given.elsewhere.blocks, rows, sample, encoders, tuned, deadline
             )
         self.given_up_ = deadline.given_up
         with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):

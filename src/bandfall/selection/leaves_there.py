@@ -8,7 +8,7 @@ workers, and those that are lost, change no bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,6 @@ def fit_members_there(
     encoders: Mapping[str, TableEncoder],
     tuned: Tuned,
     deadline: Deadline,
-    interrupted: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Member], Tuned]:
     """Fit what was chosen to the rows of blocks, leaf by leaf; see `fit_members`.
 
@@ -121,7 +120,7 @@ def fit_members_there(
     encoders : dict of str to TableEncoder
     tuned : Tuned
     deadline : Deadline
-    interrupted : callable () -> bool
+        Once it is over, leaves that have not begun are trained on few of their rows.
     """
     part = Part(everything, np.arange(len(everything)), np.arange(0))
     seen = Part(sample, np.arange(len(sample)), np.arange(0))
@@ -131,7 +130,7 @@ def fit_members_there(
     fitted: dict[Trial, Fitted] = {}
     for trial, _ in tuned.members:
         start = clock()
-        fitted[trial] = _fit_there(blocks, part, seen, encoders, trial, deadline, interrupted)
+        fitted[trial] = _fit_there(blocks, part, seen, encoders, trial, deadline)
         if clock() - start > deadline.left:
             break
     n_left = len(tuned.members) - len(fitted)
@@ -153,8 +152,8 @@ def _fit_there(
     encoders: Mapping[str, TableEncoder],
     trial: Trial,
     deadline: Deadline,
-    interrupted: Callable[[], bool],
 ) -> Fitted:
+    """One member: its metric, the path of all its leaves, and what these predict as evidence."""
     candidate, rows = trial.candidate, part.rows
     view, root = seen.rows.views[candidate.encoding], seen.root(candidate.metric)
     Z, _ = view.columns(seen.train, seen.held_out)

@@ -27,7 +27,7 @@ _FEW_KERNELS = ("gaussian", "matern12")
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
 PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
 _FIRST = 0.3  # penalty that suits most members
-_WORTH = 0.02  # share by which the held-out log-loss must fall
+_WORTH = 0.0  # share by which the held-out log-loss must fall beyond what chance explains
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
 _PACE = 0.3  # of a search's seconds per entry: what one penalty after the other takes
@@ -89,8 +89,10 @@ def with_better_loss(
     fits += search.wide(wide, min(_MAX_ROUNDS, budget.max_rounds))
     evidence = _HeldOutRows(rows, parts, search.judge, {one.trial: one.outputs for one in fits})
     better = evidence.tuned(tuned, budget.n_members, [one.trial for one in fits])
-    before = evidence.loss(tuned.predictions[: len(better.held_out)], LogLoss(prior))
-    if evidence.loss(better.predictions, search.judge) < (1.0 - _WORTH) * before:
+    before = evidence.losses(tuned.predictions[: len(better.held_out)], LogLoss(prior))
+    gains = before - evidence.losses(better.predictions, search.judge)
+    gain, error = mean_and_error(gains, joined_weights(parts))
+    if gain - error > _WORTH * before.mean():
         return better
     return replace(tuned, trials=better.trials)
 
@@ -231,12 +233,12 @@ class _HeldOutRows:
         """Row numbers."""
         return np.concatenate([part.held_out for part in self.parts])
 
-    def loss(self, outputs: np.ndarray, judge: LogLoss) -> float:
-        """Log-loss with the best link."""
+    def losses(self, outputs: np.ndarray, judge: LogLoss) -> np.ndarray:
+        """Log-loss of each row with the best link for all, shape (m,)."""
         held_out = self.held_out
-        return judge.best_link(
-            outputs, self.rows.y[held_out], self.rows.evidence[held_out], len(np.unique(held_out))
-        )[1]
+        y, weights = self.rows.y[held_out], self.rows.evidence[held_out]
+        link, _ = judge.best_link(outputs, y, weights, len(np.unique(held_out)))
+        return judge.linked_losses(link, outputs, y)
 
     def tuned(self, before: Tuned, n_members: int, trials: Sequence[Trial]) -> Tuned:
         """The average of at most `n_members` of these trials."""

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from bandfall.commands import training
+from bandfall.targets.scores import score_numbers
 from odd_tables import csv_of, fit, numbers, with_column
 from shell import call, one_line, quick_flagship
 
@@ -122,9 +123,9 @@ class TestWeights:
 
     def test_rows_that_do_not_count_are_not_scored(self):
         y, predictions = np.array([1.0, 2.0, 9.0]), np.array([1.0, 2.5, 0.0])
-        scored = training.scores(y, predictions, np.array([2.0, 2.0, 0.0]))
-        assert scored == training.scores(y[:2], predictions[:2])
-        assert np.isnan(training.scores(y, predictions, np.array([1.0, 0.0, 0.0]))["r2"])
+        scored = score_numbers(y, predictions, np.array([2.0, 2.0, 0.0]))
+        assert scored == score_numbers(y[:2], predictions[:2])
+        assert np.isnan(score_numbers(y, predictions, np.array([1.0, 0.0, 0.0]))["r2"])
 
 
 class TestColumnsWithParts:

@@ -28,7 +28,7 @@ from bandfall.selection.averaging import greedy_weights
 from bandfall.selection.candidates import FAMILIES, Budget, MetricKey, PowerLoss
 from bandfall.selection.members import fit_members
 from bandfall.selection.parts import Rows, search_stages
-from bandfall.selection.tuning import Found, Search
+from bandfall.selection.tuning import Found, Search, race
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
 from bandfall.targets import Numbers
 from published import read
@@ -84,7 +84,8 @@ def _family(rows, encoding, kernel, Z_new):
     for parts in search_stages(rows, budget, np.random.RandomState(0)):
         search = Search(parts, PowerLoss())
         if not found.trials:
-            found = search.explore(MetricKey.of(encoding, kernel), [kernel], budget)
+            climb = search.explore(MetricKey.of(encoding, kernel), [kernel], budget)
+            (found,) = race([climb], n_rows=len(search.parts[0]), n_jobs=1)
         else:
             grown = len(parts) == 1
             found = search.decide(found.finalists[:1], found.scouts, budget, grown)

@@ -106,7 +106,7 @@ def test_without_a_limit_there_is_time_for_everything(clock):
 
 @pytest.fixture(scope="module")
 def rows():
-    return make_friedman1(120, n_features=5, noise=0.5, random_state=1)
+    return make_friedman1(120, n_features=5, noise=2.0, random_state=1)
 
 
 def search(rows, **options):

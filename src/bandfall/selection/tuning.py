@@ -216,7 +216,11 @@ def tune(
 
 
 def race(
-    climbs: Sequence[Climb], *, n_rows: int, n_jobs: int | None, stop: Callable[[], None]
+    climbs: Sequence[Climb],
+    *,
+    n_rows: int,
+    n_jobs: int | None,
+    stop: Callable[[], None] = lambda: None,
 ) -> list[Found]:
     """What each climb has found.
 

@@ -33,6 +33,7 @@ _WIDE = 1000  # features: beyond, each is scaled on its own
 _SCARCE = 8  # features a row: beyond, rows say nothing about pairs of them
 _FLOOR = 1e-3  # no direction fades further, so that it can come back
 _ENTRIES = 2**22  # of gradients at a time
+_TERMS = 2**29  # rows × centres × features at a time, about a second, after which a fit can end
 _COPIES = 3  # of them, 8 bytes each
 _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
@@ -128,7 +129,11 @@ def _gradients(
     """Gradients (b, k, d) at blocks of rows, each target divided by its scale (k,)."""
     units = np.where(scale > 0, scale, np.inf)
     entries = min(_ENTRIES, backend.budget // (8 * _COPIES))
-    n_blocks = len(row_blocks(len(X), rows_within(entries, X.shape[1] * len(scale))))
+    rows = min(
+        rows_within(entries, X.shape[1] * len(scale)),
+        rows_within(_TERMS, X.shape[1] * len(model.X)),
+    )
+    n_blocks = len(row_blocks(len(X), rows))
     for i in range(n_blocks):
         gradient = model.gradient(X[i::n_blocks], backend=backend)  # spread over all rows
         yield (gradient.astype(np.float64) / units).swapaxes(1, 2)

@@ -27,7 +27,8 @@ class BoundaryDisplay:
     """Probabilities of the classes over two features, at moments of training.
 
     A panel a moment: colours are those of the classes, mixed by their probabilities, and lines
-    are where the most probable class changes. Build it with `from_estimator`.
+    are where the most probable class changes. A model trained with the log-loss has one moment
+    only. Build it with `from_estimator`.
 
     Parameters
     ----------
@@ -57,8 +58,8 @@ class BoundaryDisplay:
     >>> from bandfall.plotting import BoundaryDisplay
     >>> X, y = make_moons(60, noise=0.2, random_state=0)
     >>> model = BandfallClassifier(kernels=("gaussian",), max_rounds=0).fit(X, y)
-    >>> len(BoundaryDisplay.from_estimator(model, X, y, n_panels=3).axes_)
-    3
+    >>> len(BoundaryDisplay.from_estimator(model, X, y, n_panels=1).axes_)
+    1
     """
 
     def __init__(

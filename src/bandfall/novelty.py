@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import finalize
 
 import numpy as np
@@ -11,7 +11,9 @@ from scipy.spatial import cKDTree
 from bandfall.backends import HOST, Backend
 from bandfall.blocks import row_blocks, rows_within
 from bandfall.geometry import EUCLIDEAN, Euclidean, Geometry, Minkowski
-from bandfall.operators.threads import CACHE_ENTRIES, n_threads
+from bandfall.kernels import get_kernel
+from bandfall.operators.inner import loops_over
+from bandfall.operators.threads import CACHE_ENTRIES, for_each_block, n_threads
 
 __all__ = ["nearest_distances", "novelty_scale"]
 
@@ -24,6 +26,9 @@ _TREE_DIRECTIONS = 10.0  # rows that spread in more of them have too many neighb
 # are nearest there are candidates, and the nearest of them counts.
 _COMPARED_ROWS = 50_000
 _MAIN_DIRECTIONS, _CANDIDATES = 8, 32
+# Features of all distances from which on float32 rows are compared by compiled loops.
+_WORTH_COMPILING = 1 << 26
+_PARALLEL = 1 << 20  # distances
 _trees: dict[int, _Tree | None] = {}  # by address of the rows, for as long as these live
 
 
@@ -60,10 +65,10 @@ def nearest_distances(
     tree = _tree_of(Z, geometry)
     if tree is not None and np.isfinite(Z_new).all():
         return tree.nearest(Z_new, Z, own, geometry)
+    if not isinstance(geometry, Euclidean):
+        return _smallest(Z_new, Z, own, geometry, backend.budget)
     centre = Z.mean(axis=0, dtype=np.float64)
     rows, new = Z - centre, Z_new - centre
-    if not isinstance(geometry, Euclidean):
-        return _smallest(new, rows, own, geometry, backend.budget)
     if enough is None:
         return _distances(new, rows, own, np.float64, backend.budget)
     # Rounded scores may name the wrong row; whichever they name is at its true distance.
@@ -157,13 +162,22 @@ def _smallest(
     new: np.ndarray, rows: np.ndarray, own: np.ndarray | None, geometry: Geometry, budget: int
 ) -> np.ndarray:
     """The smallest of all distances of each new row."""
-    entries = min(CACHE_ENTRIES, budget // (8 * _COPIES))
-    nearest = np.empty(len(new))
-    for part in row_blocks(len(new), rows_within(entries, len(rows))):
-        distances = geometry.block(new[part], rows, geometry.p)  # one root a row is enough
+    kernel = replace(get_kernel("laplace"), geometry=geometry)  # measures the distance itself
+    dtype, n_entries = rows.dtype, len(new) * len(rows)
+    if new.dtype != dtype or n_entries * rows.shape[1] < _WORTH_COMPILING:
+        dtype = np.dtype(np.float64)
+    loops = loops_over(rows, kernel, dtype, n_entries)
+    placed, nearest = loops.placed(new), np.empty(len(new))
+
+    def search(part: slice) -> None:
+        distances = np.empty((len(nearest[part]), len(rows)), dtype)
+        loops.distances(placed[part], slice(0, len(rows)), distances)
         if own is not None:
             distances[np.arange(len(distances)), own[part]] = np.inf
-        nearest[part] = distances.min(axis=1) ** (1.0 / geometry.p)
+        nearest[part] = distances.min(axis=1)
+
+    entries = min(CACHE_ENTRIES, budget // (8 * _COPIES))
+    for_each_block(search, len(new), rows_within(entries, len(rows)), n_entries > _PARALLEL)
     return nearest
 
 

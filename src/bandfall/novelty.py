@@ -26,8 +26,6 @@ _TREE_DIRECTIONS = 10.0  # rows that spread in more of them have too many neighb
 # are nearest there are candidates, and the nearest of them counts.
 _COMPARED_ROWS = 50_000
 _MAIN_DIRECTIONS, _CANDIDATES = 8, 32
-# Features of all distances from which on float32 rows are compared by compiled loops.
-_WORTH_COMPILING = 1 << 26
 _PARALLEL = 1 << 20  # distances
 _trees: dict[int, _Tree | None] = {}  # by address of the rows, for as long as these live
 
@@ -163,14 +161,13 @@ def _smallest(
 ) -> np.ndarray:
     """The smallest of all distances of each new row."""
     kernel = replace(get_kernel("laplace"), geometry=geometry)  # measures the distance itself
-    dtype, n_entries = rows.dtype, len(new) * len(rows)
-    if new.dtype != dtype or n_entries * rows.shape[1] < _WORTH_COMPILING:
-        dtype = np.dtype(np.float64)
-    loops = loops_over(rows, kernel, dtype, n_entries)
+    n_entries = len(new) * len(rows)
+    exact = new.dtype == rows.dtype  # rounding the new rows would cost accuracy
+    loops = loops_over(rows, kernel, rows.dtype, n_entries if exact else 0, once=True)
     placed, nearest = loops.placed(new), np.empty(len(new))
 
     def search(part: slice) -> None:
-        distances = np.empty((len(nearest[part]), len(rows)), dtype)
+        distances = np.empty((len(nearest[part]), len(rows)), loops.own.dtype)
         loops.distances(placed[part], slice(0, len(rows)), distances)
         if own is not None:
             distances[np.arange(len(distances)), own[part]] = np.inf

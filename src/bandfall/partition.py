@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -68,6 +69,17 @@ class Partition:
         for leaf, rows, weights, _ in self._walk(X, slopes=False):
             yield leaf, rows, weights
 
+    def rows_of_leaves(self, X: np.ndarray) -> list[np.ndarray]:
+        """Numbers of the rows of X that have a share in each leaf."""
+        numbers = [np.zeros(0, dtype=int)] * self.n_leaves
+        for leaf, rows, _ in self.shares(X):
+            numbers[leaf] = rows
+        return numbers
+
+    def for_columns(self, places: np.ndarray) -> Partition:
+        """The same for rows whose columns stand at `places` of those that were cut."""
+        return replace(self, directions=self.directions[:, places])
+
     def _shares_of_one(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """The same for one row with plain numbers: small arrays would take most of the time."""
         rows = np.zeros(1, dtype=int)
@@ -79,8 +91,7 @@ class Partition:
                 continue
             low, high = self.lows.item(place), self.highs.item(place)
             along = projected(X, self.directions[place]).item()
-            step = min(max((along - low) / (high - low), 0.0), 1.0)
-            right = step * step * (3.0 - 2.0 * step)
+            right = _smooth_step(min(max((along - low) / (high - low), 0.0), 1.0))
             if right > 0.0:
                 waiting.append((self.children.item(place, 1), weight * right))
             if right < 1.0:
@@ -108,7 +119,7 @@ class Partition:
             low, width = self.lows[place], self.highs[place] - self.lows[place]
             along = projected(X[rows], self.directions[place])
             step = np.clip((along - low) / width, 0.0, 1.0)
-            right = step * step * (3.0 - 2.0 * step)
+            right = _smooth_step(step)
             rise = 6.0 * step * (1.0 - step) / width
             left, right_child = self.children[place]
             # The right side waits longer: leaves come in order from the left.
@@ -119,6 +130,11 @@ class Partition:
                     own = (weights[kept] * slope[kept])[:, None] * self.directions[place]
                     steeper = gradients[kept] * share[kept, None] + own
                 waiting.append((int(child), rows[kept], weights[kept] * share[kept], steeper))
+
+
+def _smooth_step(step: Any) -> Any:
+    """3s² − 2s³, of numbers or arrays in [0, 1]."""
+    return step * step * (3.0 - 2.0 * step)
 
 
 def partition_rows(

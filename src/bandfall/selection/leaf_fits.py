@@ -15,13 +15,8 @@ from bandfall.metric import scaled
 from bandfall.selection.candidates import Trial
 from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.jobs import parallel_map
-from bandfall.selection.leaves import (
-    Divided,
-    FittedLeaf,
-    LeafStore,
-    fit_leaf,
-)
-from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves
+from bandfall.selection.leaves import Divided, FittedLeaf, LeafStore, fit_leaf
+from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves, root_for_columns
 from bandfall.selection.logistic import in_its_loss
 from bandfall.selection.parts import Part
 from bandfall.selection.paths import fit_member_path, needs_digits
@@ -29,7 +24,7 @@ from bandfall.selection.work import FINAL_FITS
 
 SMALLEST_LEAF = 2000  # rows: smaller leaves save little time
 _HARDLY_ANY = 200  # rows of a leaf after an interrupt: its model is thrown away
-_CALLS_PER_THREAD = 4  # of workers, under way at a time: more may join
+CALLS_PER_THREAD = 4  # of workers, under way at a time: more may join
 
 
 class Fitted(NamedTuple):
@@ -82,7 +77,7 @@ def fit_leaves(
             return found
 
     try:
-        n_jobs = None if helpers is None else _CALLS_PER_THREAD * max(1, len(helpers.threads()))
+        n_jobs = None if helpers is None else CALLS_PER_THREAD * max(1, len(helpers.threads()))
         fitted = parallel_map(one, leaves, n_rows=max(map(len, leaves)), n_jobs=n_jobs)
     finally:
         if helpers is not None:
@@ -136,5 +131,5 @@ def as_encoded(
 
     Rows are scaled anew: stages of bandwidth zero know them by the bits that `predict` finds.
     """
-    root = root[places] if root.ndim == 1 else root[np.ix_(places, places)]
+    root = root_for_columns(root, places)
     return root, scaled(np.take(Z, places, axis=1), root)

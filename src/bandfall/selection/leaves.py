@@ -104,10 +104,7 @@ class Divided:
     def leaves(self, leaf_rows: int) -> tuple[Partition, list[np.ndarray]]:
         """The partition, and the numbers of the rows of each leaf."""
         partition = partition_rows(self.X, leaf_rows, axes=not self.mixes)
-        numbers = [np.zeros(0, dtype=int)] * partition.n_leaves
-        for leaf, rows, _ in partition.shares(self.X):
-            numbers[leaf] = rows
-        return partition, numbers
+        return partition, partition.rows_of_leaves(self.X)
 
     def take(self, rows: np.ndarray) -> Divided:
         """Some of the rows."""

@@ -81,7 +81,7 @@ def path_of_leaves(
     leaves : sequence of FittedLeaf
     places : ndarray of int, shape (d,)
     """
-    partition = replace(partition, directions=partition.directions[:, places])
+    partition = partition.for_columns(places)
     residual = np.zeros(y.shape)
     for leaf, rows, shares in partition.shares(X):
         own = leaves[leaf]
@@ -115,11 +115,16 @@ def path_of_leaves(
     return replace(path, r2=path.r2_of(path.residual))
 
 
+def root_for_columns(root: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """A metric for columns that stand at `places` of those it was learned for."""
+    return root[places] if root.ndim == 1 else root[np.ix_(places, places)]
+
+
 def _in_places(X: np.ndarray, leaf: FittedLeaf, places: np.ndarray) -> Leaf:
     """A leaf over the rows X, in another order of columns."""
     model, rows, root = leaf.path.undivided, X[leaf.numbers], leaf.root
     if root is not None:
-        root = root[places] if root.ndim == 1 else root[np.ix_(places, places)]
+        root = root_for_columns(root, places)
         rows = scaled(rows, root)
     return Leaf(replace(model, X=rows.astype(model.X.dtype)), root)
 

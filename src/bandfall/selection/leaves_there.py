@@ -21,15 +21,17 @@ from bandfall.partition import Partition, partition_rows
 from bandfall.selection.candidates import Trial
 from bandfall.selection.deadline import PATH, Deadline, clock
 from bandfall.selection.jobs import parallel_map
-from bandfall.selection.leaf_fits import SMALLEST_LEAF, Fitted, LeafTrainer, as_encoded
-from bandfall.selection.leaves import (
-    Divided,
-    FittedLeaf,
+from bandfall.selection.leaf_fits import (
+    CALLS_PER_THREAD,
+    SMALLEST_LEAF,
+    Fitted,
+    LeafTrainer,
+    as_encoded,
 )
-from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves, with_evidence
-from bandfall.selection.members import Member
+from bandfall.selection.leaves import Divided, FittedLeaf
+from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves
+from bandfall.selection.members import Member, members_of
 from bandfall.selection.parts import Part, Rows
-from bandfall.selection.paths import stop_of
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS
 
@@ -38,7 +40,6 @@ if TYPE_CHECKING:  # which imports Dask
 
 SAMPLE_ROWS = 50_000  # that are brought here, for the search, encodings and cuts
 _MARGIN = 0.9  # of leaf_rows, that leaves aim at: the sample does not tell their size exactly
-_CALLS_PER_THREAD = 4  # leaves under way at a time
 
 
 def sample_numbers(n_rows: int) -> np.ndarray:
@@ -77,9 +78,7 @@ class Division:
         Z = np.take(Z, self.order, axis=1).astype(dtype)
         rows = replace(rows, X=scaled(Z, self.root).astype(dtype))
         _, X = as_encoded(self.root, Z, np.argsort(self.order))
-        numbers = [np.zeros(0, dtype=int)] * self.partition.n_leaves
-        for leaf, own, _ in self.partition.shares(rows.X):
-            numbers[leaf] = own
+        numbers = self.partition.rows_of_leaves(rows.X)
         return [(rows.take(own), X[own].astype(dtype)) for own in numbers]
 
 
@@ -133,16 +132,7 @@ def fit_members_there(
         fitted[trial] = _fit_there(blocks, part, seen, encoders, trial, deadline)
         if clock() - start > deadline.left:
             break
-    n_left = len(tuned.members) - len(fitted)
-    if n_left and tuned.among is not None:
-        deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
-        tuned = tuned.among(list(fitted))
-    members = [
-        Member(trial.candidate, stop_of(trial), fitted[trial].root, fitted[trial].path, weight)
-        for trial, weight in tuned.members
-    ]
-    held_out = [fitted[trial].held_out for trial, _ in tuned.members]
-    return members, with_evidence(tuned, part, held_out)
+    return members_of(fitted, tuned, part, deadline)
 
 
 def _fit_there(
@@ -179,15 +169,14 @@ def _fit_there(
             return blocks.result("leaf", train_pieces, pieces, trial, trainer, most)
 
     leaves = list(range(partition.n_leaves))
-    n_jobs = _CALLS_PER_THREAD * blocks.n_threads
+    n_jobs = CALLS_PER_THREAD * blocks.n_threads
     results = parallel_map(one, leaves, n_rows=rows.leaf_rows, n_jobs=n_jobs)
     places = view.places
     X = np.zeros((len(part), len(places)), Z.dtype)
     for _, numbers, columns in results:
         X[numbers] = columns
     fitted = [leaf for leaf, _, _ in results]
-    placed = replace(partition, directions=partition.directions[:, places])
-    held_out = held_out_predictions(placed, X, fitted)
+    held_out = held_out_predictions(partition.for_columns(places), X, fitted)
     path = path_of_leaves(X, without.y, without.weights, partition, fitted, places)
     return Fitted(as_encoded(root, Z[:1], places)[0], path, held_out)
 

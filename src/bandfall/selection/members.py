@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -119,6 +119,16 @@ def fit_members(
             goal = stop_of(trial)
             deadline.give_up(f"a model was trained to R² {one.path.r2:.4f} in place of {goal:.4f}")
         fitted[trial] = one
+    return members_of(fitted, tuned, everything, deadline)
+
+
+def members_of(
+    fitted: Mapping[Trial, Fitted], tuned: Tuned, part: Part, deadline: Deadline
+) -> tuple[list[Member], Tuned]:
+    """The members that were fitted to a part, and what was chosen: new weights if some are missing.
+
+    Held-out rows of leaves become the evidence.
+    """
     n_left = len(tuned.members) - len(fitted)
     if n_left and tuned.among is not None:
         deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
@@ -128,7 +138,7 @@ def fit_members(
         for trial, weight in tuned.members
     ]
     held_out = [fitted[trial].held_out for trial, _ in tuned.members]
-    return members, with_evidence(tuned, everything, held_out)
+    return members, with_evidence(tuned, part, held_out)
 
 
 def expected_seconds(rows: Rows, n_members: int) -> float:

@@ -391,6 +391,10 @@ class Search:
         requests = {start.kernel: start for start in starts}
         losses: dict[Kernel, list[float]] = {start.kernel: [] for start in starts}
         overall = math.inf
+
+        def fair() -> Found:  # finalists that were cut off cannot be compared
+            return Found() if scouts and self._ended() else found
+
         least, misses = math.inf, 0
         settled = max(start.n_rounds for start in starts)  # all are trained from here on
         usual = max(settled, 0 if scouts else _ROUNDS_TRIED - 1)
@@ -411,7 +415,7 @@ class Search:
             for request in asked:
                 late = self._deadline.search_over and self._begun
                 if self.over and (found.trials or late):
-                    yield Found() if scouts and self._ended() else found
+                    yield fair()
                     return
                 with self._task(stage, 1.0 if due else PATH):
                     trial, outcomes = self._take(found, request, coming)
@@ -427,7 +431,7 @@ class Search:
             least = min(least, scout.loss)
             flat = len(self.parts[0].root(key.after(n_rounds))) < 2
             enough = n_rounds >= settled and misses >= patience
-            heard = yield Found() if scouts and self._ended() else found
+            heard = yield fair()
             overall = math.inf if heard is None else heard
             if flat or enough or n_rounds == budget.max_rounds:
                 break

@@ -75,11 +75,12 @@ class TestFit:
         assert json.loads(done.stdout)["test"]["r2"] > 0.5
         assert call("inspect", tmp_path / "m").exit_code == 0
 
-    def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path):
+    def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path, monkeypatch):
+        monkeypatch.setattr("bandfall.estimators._self_tuning._SHORTEST", 0.0)
         arguments = ("fit", csv, *Y, "--out", tmp_path / "m", "--model", "auto")
         arguments += ("--max-seconds", 1e-9, "--force")
         given_up = json.loads(call(*arguments, "--json").stdout)["given_up"]
-        assert given_up[0].startswith("the search ended early")
+        assert any(one.startswith("the search ended early") for one in given_up)
         assert load_model(tmp_path / "m").given_up_ == given_up
         assert "cut short" in call(*arguments).stdout
 

@@ -1,4 +1,4 @@
-"""The fast plain loop against torch, and Figure 3 as a function."""
+"""The fast plain loop against torch, and the networks of Figure 3."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ torch = pytest.importorskip("torch")
 
 from bandfall.datasets import make_sine  # noqa: E402
 from bandfall.neural import PlainNetwork, train_plain  # noqa: E402
-from bandfall.paper.figure3 import figure3  # noqa: E402
+from bandfall.paper.networks import NETWORKS, train_network  # noqa: E402
 
 
 @pytest.mark.parametrize("hidden", [(1,), (3,), (6, 5), (4, 4, 4)])
@@ -75,21 +75,17 @@ def test_divergence_ends_training():
     assert not np.isfinite(network.r2)
 
 
-def test_figure3_records():
-    seen = []
-    records = figure3(max_epochs=40, progress=lambda *a: seen.append(a))
-    assert [record.name for record in records] == list("12345")
-    assert [record.controlled for record in records] == [False] * 4 + [True]
-    assert all(record.epochs == 40 for record in records)
-    assert all(record.prediction.shape == (101,) for record in records)
-    assert {name for name, _, _ in seen} == set("12345")
-    with pytest.raises(ValueError, match="unknown"):
-        figure3(names=("6",))
+@pytest.mark.parametrize("number", range(1, len(NETWORKS) + 1))
+def test_networks_of_figure3_train_for_as_many_epochs_as_allowed(number):
+    network = train_network(number, max_epochs=40)
+    assert network["epochs"] == 40
+    assert network["hidden"] == list(NETWORKS[number - 1])
+    assert len(network["prediction"]) == len(network["truth"]) == 101
 
 
 def test_figure3_controlled_network_overfits_benignly():
     """The paper's seed: R² > 0.999 in far fewer epochs than a plain network takes."""
-    (record,) = figure3(names=("5",))
-    assert record.train_r2 > 0.999
-    assert record.epochs < 5000
-    assert record.test_r2 > 0.5
+    network = train_network(5)
+    assert network["train_r2"] > 0.999
+    assert network["epochs"] < 5000
+    assert network["test_r2"] > 0.5

@@ -11,15 +11,14 @@ import math
 from dataclasses import dataclass
 from numbers import Real
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from bandfall.blocks import row_blocks, rows_within
+from bandfall.typing import Array
 
 __all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "Prepared", "geometry_of", "scaled"]
-
-Array = Any  # NumPy array or torch tensor
 
 # ‖x‖² + ‖z‖² − 2xᵀz loses −log10(threshold) digits; below it, differences are taken directly.
 _CANCELLATION = 1e-6

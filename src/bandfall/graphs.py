@@ -15,7 +15,7 @@ __all__ = ["Graph"]
 class Graph(Protocol):
     """An ONNX graph in the making; values are known by their names."""
 
-    def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def op(self, operator: str, *inputs: str, **attributes: object) -> str:
         """Add a node with one output; the name of the output."""
         ...
 

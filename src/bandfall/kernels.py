@@ -22,16 +22,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from numbers import Real
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from bandfall import profiles
 from bandfall.geometry import EUCLIDEAN, Geometry, Minkowski, geometry_of
+from bandfall.typing import Array, JsonDict
 
-__all__ = ["KERNELS", "Kernel", "get_kernel", "kernel_matrix"]
+if TYPE_CHECKING:
+    import torch
 
-Array = Any  # NumPy array or torch tensor
+__all__ = ["KERNELS", "Kernel", "KernelLike", "get_kernel", "kernel_matrix"]
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Kernel:
     name: str
     power: float
     profile: Callable[..., Array]
-    slope: Callable[[Array, Any], Array] | None = None
+    slope: Callable[[Array, ModuleType], Array] | None = None
     max_derivative: float = math.nan
     geometry: Geometry = EUCLIDEAN
 
@@ -87,18 +89,18 @@ class Kernel:
             return f"get_kernel({self.name!r})"
         return f"Kernel({self.name!r}, power={self.power!r}, geometry={self.geometry!r})"
 
-    def __call__(self, scaled_distance: Array, xp: Any = np) -> Array:
+    def __call__(self, scaled_distance: Array, xp: ModuleType = np) -> Array:
         """k(u) for u = distance / bandwidth ≥ 0."""
         return self.profile(xp.asarray(xp.asarray(scaled_distance) ** self.power), xp)
 
-    def derivative(self, scaled_distance: Array, xp: Any = np) -> Array:
+    def derivative(self, scaled_distance: Array, xp: ModuleType = np) -> Array:
         """k′(u); at u = 0 the value 0 (the profile is even in x − x′)."""
         if self.slope is None:
             raise ValueError(f"kernel {self.name!r} was given without a derivative")
         u = xp.asarray(scaled_distance)
         return self.slope(xp.asarray(u**self.power), xp) * u ** (self.geometry.p - 1.0)
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> JsonDict:
         """Name, p and exponent by which `get_kernel` finds it; the last two unless usual."""
         form = _FORM.fullmatch(self.name)
         if form is None:
@@ -115,11 +117,11 @@ class Kernel:
             return False
 
     # What stores an object by its state (skops) also gets by with the name.
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JsonDict:
         return {"name": self.name} if self.built_in else self.__dict__
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        known = get_kernel(state["name"]).__dict__ if len(state) == 1 else state
+    def __setstate__(self, state: JsonDict) -> None:
+        known = get_kernel(str(state["name"])).__dict__ if len(state) == 1 else state
         self.__dict__.update({"geometry": EUCLIDEAN, **known})
 
     def __reduce__(self) -> tuple:
@@ -128,6 +130,10 @@ class Kernel:
             return (get_kernel, (self.name,))
         parts = (self.name, self.power, self.profile, self.slope, self.max_derivative)
         return (Kernel, (*parts, self.geometry))
+
+
+# What `get_kernel` takes: a kernel, its name, or a profile k(u).
+KernelLike: TypeAlias = Kernel | str | Callable[[Array], Array]
 
 
 # Table 3 and Section 5. Derivatives by hand; the maxima of |k′| are attained at
@@ -160,7 +166,7 @@ class _Family:
     formula: str
     exponent: float  # unless another is given
     profile: Callable[..., Array]
-    derivative: Callable[[Array, Any], Array]
+    derivative: Callable[[Array, ModuleType], Array]
 
     def max_derivative(self, exponent: float) -> float:
         """max |k′|, where (log |k′|)′ = 0: at q = (e−1)/e (exponential), (e−1)/(e+1) (rational)."""
@@ -232,7 +238,7 @@ class _UserProfile:
     def __init__(self, function: Callable[[Array], Array]):
         self.function = function
 
-    def __call__(self, q: Array, xp: Any, work: Array = None) -> Array:
+    def __call__(self, q: Array, xp: ModuleType, work: Array = None) -> Array:
         return self.function(q)
 
     def __eq__(self, other: object) -> bool:
@@ -243,7 +249,7 @@ class _UserProfile:
 
 
 def get_kernel(
-    kernel: str | Kernel | Callable[[Array], Array],
+    kernel: KernelLike,
     *,
     p: float | None = None,
     exponent: float | None = None,
@@ -344,7 +350,7 @@ def _checked_profile(function: Callable[[Array], Array], geometry: Geometry) -> 
     return Kernel(name, 1, _UserProfile(function), geometry=geometry)
 
 
-def vanishing_bandwidth(limits: Any) -> float:
+def vanishing_bandwidth(limits: np.finfo | torch.finfo) -> float:
     """The bandwidth up to which one is as good as 0, in a dtype that a finfo describes.
 
     1/bandwidth² is still a number there, and so is its product with coefficients up to 1e4; data

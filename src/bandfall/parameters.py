@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
 
 import numpy as np
 
 
 def check_number(
     name: str,
-    value: Any,
+    value: object,
     *,
     low: float | None = None,
     high: float | None = None,

@@ -11,9 +11,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+
+from bandfall.typing import FloatT
 
 __all__ = ["Partition", "partition_rows"]
 
@@ -132,7 +133,7 @@ class Partition:
                 waiting.append((int(child), rows[kept], weights[kept] * share[kept], steeper))
 
 
-def _smooth_step(step: Any) -> Any:
+def _smooth_step(step: FloatT) -> FloatT:
     """3s² − 2s³, of numbers or arrays in [0, 1]."""
     return step * step * (3.0 - 2.0 * step)
 

@@ -11,27 +11,27 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
-Array = Any  # NumPy array or torch tensor; formulas use only what both offer
+from bandfall.typing import Array
 
 SQRT3 = math.sqrt(3.0)
 SQRT5 = math.sqrt(5.0)
 
 
-def gaussian(q: Array, xp: Any, work: Array = None) -> Array:
+def gaussian(q: Array, xp: ModuleType, work: Array = None) -> Array:
     """exp(−q/2), q = u²."""
     q *= -0.5
     return xp.exp(q, out=q)
 
 
-def matern12(q: Array, xp: Any, work: Array = None) -> Array:
+def matern12(q: Array, xp: ModuleType, work: Array = None) -> Array:
     """exp(−q), q = u, or any power of it."""
     q *= -1.0
     return xp.exp(q, out=q)
 
 
-def matern32(q: Array, xp: Any, work: Array = None) -> Array:
+def matern32(q: Array, xp: ModuleType, work: Array = None) -> Array:
     """(1 + √3 q) exp(−√3 q), q = u."""
     q *= SQRT3
     decay = xp.exp(xp.negative(q, out=work), out=work)
@@ -40,7 +40,7 @@ def matern32(q: Array, xp: Any, work: Array = None) -> Array:
     return q
 
 
-def matern52(q: Array, xp: Any, work: Array = None) -> Array:
+def matern52(q: Array, xp: ModuleType, work: Array = None) -> Array:
     """(1 + √5 q + 5q²/3) exp(−√5 q), q = u."""
     q *= SQRT5
     decay = xp.exp(xp.negative(q, out=work), out=work)
@@ -52,18 +52,18 @@ def matern52(q: Array, xp: Any, work: Array = None) -> Array:
     return q
 
 
-def cauchy(q: Array, xp: Any, work: Array = None) -> Array:
+def cauchy(q: Array, xp: ModuleType, work: Array = None) -> Array:
     """1/(1 + q), q = u², or any power of u."""
     q += 1.0
     return xp.reciprocal(q, out=q)
 
 
-def gaussian_slope(q: Array, xp: Any) -> Array:
+def gaussian_slope(q: Array, xp: ModuleType) -> Array:
     """−exp(−q/2)."""
     return xp.negative(gaussian(q, xp), out=q)
 
 
-def laplace_slope(q: Array, xp: Any) -> Array:
+def laplace_slope(q: Array, xp: ModuleType) -> Array:
     """−exp(−q)/q, and 0 at 0."""
     inverse = xp.asarray(xp.clip(q, float(xp.finfo(q.dtype).tiny), None))
     inverse = xp.reciprocal(inverse, out=inverse)
@@ -73,7 +73,7 @@ def laplace_slope(q: Array, xp: Any) -> Array:
     return xp.negative(q, out=q)
 
 
-def matern32_slope(q: Array, xp: Any) -> Array:
+def matern32_slope(q: Array, xp: ModuleType) -> Array:
     """−3 exp(−√3 q)."""
     q *= -SQRT3
     q = xp.exp(q, out=q)
@@ -81,7 +81,7 @@ def matern32_slope(q: Array, xp: Any) -> Array:
     return q
 
 
-def matern52_slope(q: Array, xp: Any) -> Array:
+def matern52_slope(q: Array, xp: ModuleType) -> Array:
     """−5/3 (1 + √5 q) exp(−√5 q)."""
     q *= SQRT5
     decay = xp.exp(-q)
@@ -91,7 +91,7 @@ def matern52_slope(q: Array, xp: Any) -> Array:
     return q
 
 
-def cauchy_slope(q: Array, xp: Any) -> Array:
+def cauchy_slope(q: Array, xp: ModuleType) -> Array:
     """−2/(1 + q)²."""
     q = cauchy(q, xp)
     q *= q
@@ -106,11 +106,11 @@ class PowerSlope:
     k′(u) u^(1−p) = exponent · profile′(q) · q^(1 − p/exponent).
     """
 
-    derivative: Callable[[Array, Any], Array]  # profile′, may overwrite q
+    derivative: Callable[[Array, ModuleType], Array]  # profile′, may overwrite q
     exponent: float
     p: float
 
-    def __call__(self, q: Array, xp: Any) -> Array:
+    def __call__(self, q: Array, xp: ModuleType) -> Array:
         """The slope; q may be overwritten."""
         order = self.p / self.exponent - 1.0
         if order == 0.0:
@@ -126,13 +126,13 @@ class PowerSlope:
         return factor
 
 
-def exponential_derivative(q: Array, xp: Any) -> Array:
+def exponential_derivative(q: Array, xp: ModuleType) -> Array:
     """d/dq exp(−q)."""
     q = matern12(q, xp)
     return xp.negative(q, out=q)
 
 
-def rational_derivative(q: Array, xp: Any) -> Array:
+def rational_derivative(q: Array, xp: ModuleType) -> Array:
     """d/dq 1/(1 + q)."""
     q = cauchy(q, xp)
     q *= q

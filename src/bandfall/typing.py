@@ -1,34 +1,45 @@
-"""Names for what comes from users and from other libraries, whose types Python cannot check.
+"""Names for what comes from users and from other libraries.
 
-They are checked by the code that first sees them.
+The code that first sees a value checks it.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
 
 __all__ = [
+    "Array",
     "ArrayLike",
-    "ArrayModule",
-    "Axes",
     "DTypeLike",
     "Estimator",
+    "FloatT",
+    "Frame",
     "JsonDict",
-    "KernelLike",
     "RandomLike",
     "TableLike",
     "Tags",
     "Unchecked",
 ]
 
+Array: TypeAlias = Any  # a NumPy array or a torch tensor: formulas use what both offer
+Estimator: TypeAlias = Any  # an estimator or pipeline, of this package or another
+FloatT = TypeVar("FloatT", float, np.ndarray)  # a number, or an array of them
 ArrayLike: TypeAlias = Any  # an array of any library, or nested lists
 TableLike: TypeAlias = Any  # the same, or a frame or a dict of columns
-ArrayModule: TypeAlias = Any  # numpy, torch behind NumPy's names, or what records formulas
 DTypeLike: TypeAlias = Any  # what `numpy.dtype` takes
-Estimator: TypeAlias = Any  # an estimator or pipeline, of this package or another
 Tags: TypeAlias = Any  # of scikit-learn
-Axes: TypeAlias = Any  # figures, axes and artists of matplotlib
-KernelLike: TypeAlias = Any  # a Kernel, its name, or a profile k(u)
-RandomLike: TypeAlias = Any  # an int, a RandomState or None
+RandomLike: TypeAlias = int | np.random.RandomState | None  # a seed
 JsonDict: TypeAlias = dict[str, Any]  # values of any kind, by name
 Unchecked: TypeAlias = Any  # a value of a file or a column, before its type is known
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A table with named columns, of pandas, polars or the like, made from a dict of them."""
+
+    columns: Iterable[str]
+
+    def __init__(self, data: Mapping[str, np.ndarray], /) -> None: ...

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bandfall.operators import KernelOperator
-
-Array = Any
+from bandfall.typing import Array
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from bandfall.closed_form import flow_filter
 from bandfall.descent.decay import Decay
 from bandfall.operators import KernelOperator
-
-Array = Any
+from bandfall.typing import Array
 
 _MIN_DIMENSION = 4  # below, restarts would cost more than the space saves
 _BESIDE = 8  # vectors that come and go beside the basis

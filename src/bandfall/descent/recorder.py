@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bandfall.descent.front import TrainingFront
 from bandfall.descent.path import Log, Path, Stage
 from bandfall.operators import KernelOperator
-
-Array = Any
+from bandfall.typing import Array
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 import numpy as np
 
@@ -20,11 +19,12 @@ from bandfall.descent.fit import Solver, fit_path
 from bandfall.descent.path import Path
 from bandfall.descent.solvers import get_solver
 from bandfall.descent.stopping import Status, Stopping
-from bandfall.kernels import Kernel, get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
 from bandfall.parameters import check_number
 from bandfall.schedules import Front, MinimumSpeed, Schedule
+from bandfall.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -56,12 +56,12 @@ class FloorSweep:
 
 
 def floor_sweep(
-    X: np.ndarray,
-    y: np.ndarray,
-    X_new: np.ndarray,
-    min_bandwidths: np.ndarray,
+    X: ArrayLike,
+    y: ArrayLike,
+    X_new: ArrayLike,
+    min_bandwidths: ArrayLike,
     *,
-    kernel: str | Kernel = "gaussian",
+    kernel: KernelLike = "gaussian",
     min_speed: float = 0.1,
     penalty: float = 1e-3,
     bandwidth: float | None = None,
@@ -143,7 +143,7 @@ def floor_sweep(
 class _Seen:
     """The state of training when a floor was first reached."""
 
-    residual: Any
+    residual: np.ndarray
     time: float
 
 
@@ -267,11 +267,10 @@ class _Branches:
 
 
 def _checked_rows(
-    X: np.ndarray, y: np.ndarray, X_new: np.ndarray
+    X: ArrayLike, y: ArrayLike, X_new: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """float64 X (n, d), y (n, k), X_new (m, d)."""
-    X, X_new = (np.asarray(rows, dtype=np.float64) for rows in (X, X_new))
-    y = np.asarray(y, dtype=np.float64)
+    X, y, X_new = (np.asarray(given, dtype=np.float64) for given in (X, y, X_new))
     targets = y[:, None] if y.ndim == 1 else y
     for name, rows in (("X", X), ("y", targets), ("X_new", X_new)):
         if rows.ndim != 2 or rows.size == 0 or not np.all(np.isfinite(rows)):
@@ -286,7 +285,7 @@ def _checked_rows(
     return X, targets, X_new
 
 
-def _checked_floors(min_bandwidths: np.ndarray) -> np.ndarray:
+def _checked_floors(min_bandwidths: ArrayLike) -> np.ndarray:
     floors = np.asarray(min_bandwidths, dtype=np.float64)
     if floors.ndim != 1 or len(floors) == 0 or not np.all(floors >= 0):
         raise ValueError(

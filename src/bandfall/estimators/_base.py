@@ -14,13 +14,13 @@ from bandfall.backends import Backend, resolve_backend
 from bandfall.estimators._arrays import answer_in_kind
 from bandfall.estimators._names import own_methods
 from bandfall.estimators.reading import Story
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.model import KernelSum
 from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import Numbers
 from bandfall.targets.numbers import check_variation, prediction_dtype
-from bandfall.typing import ArrayLike, KernelLike, Tags
+from bandfall.typing import ArrayLike, Tags
 
 __all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 

@@ -12,11 +12,12 @@ from sklearn.utils._param_validation import StrOptions
 from bandfall.average import Average
 from bandfall.estimators._self_tuning import SelfTuning
 from bandfall.estimators.reading import Story
+from bandfall.kernels import Kernel, KernelLike
 from bandfall.selection.classes import Link
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets import Classes
-from bandfall.typing import ArrayLike, KernelLike, RandomLike
+from bandfall.typing import ArrayLike, RandomLike
 
 
 class BandfallClassifier(ClassifierMixin, SelfTuning):
@@ -79,7 +80,7 @@ memory_budget, device, n_jobs, verbose
     def __init__(
         self,
         *,
-        kernels: KernelLike | Sequence[KernelLike] = None,
+        kernels: str | Kernel | Sequence[KernelLike] | None = None,
         max_rounds: int = 10,
         n_members: int = 4,
         search_rows: int = 15000,

@@ -12,10 +12,10 @@ from bandfall.centring import column_means
 from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.model import KernelSum
 from bandfall.operators import DenseOperator
-from bandfall.typing import ArrayLike, Estimator, KernelLike
+from bandfall.typing import ArrayLike, Estimator
 
 
 class _ConstantBandwidthRegressor(KernelRegressor):

@@ -12,8 +12,8 @@ from numbers import Integral, Real
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, Options
 
-from bandfall.kernels import Kernel, get_kernel
-from bandfall.typing import KernelLike, Unchecked
+from bandfall.kernels import Kernel, KernelLike, get_kernel
+from bandfall.typing import Unchecked
 
 __all__ = [
     "COUNT",
@@ -70,7 +70,9 @@ DEVICE = [None, _DeviceName()]
 validated = _fit_context(prefer_skip_nested_validation=True)
 
 
-def chosen_kernels(kernels: KernelLike | Sequence[KernelLike]) -> tuple[Kernel, ...] | None:
+def chosen_kernels(
+    kernels: str | Kernel | Sequence[KernelLike] | None,
+) -> tuple[Kernel, ...] | None:
     """The kernels to choose from, each once; None stands for the default, one may stand alone."""
     if kernels is None:
         return None

@@ -20,10 +20,10 @@ from bandfall.estimators._constant import (
     SelectedRegressor,
 )
 from bandfall.estimators._constraints import JOBS, validated
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
 from bandfall.selection.folds import leave_one_out_folds
-from bandfall.typing import ArrayLike, JsonDict, KernelLike
+from bandfall.typing import ArrayLike, JsonDict
 
 Fold = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
 Folds = Sequence[Fold]

@@ -41,10 +41,10 @@ from bandfall.estimators._constraints import (
 from bandfall.estimators._weights import wide_enough
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
-from bandfall.typing import ArrayLike, KernelLike, RandomLike
+from bandfall.typing import ArrayLike, RandomLike
 from bandfall.warning import warn_caller
 
 

@@ -16,9 +16,9 @@ from bandfall.estimators._constant import (
     SelectedRegressor,
 )
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, validated
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.selection import Evidence, maximise_evidence
-from bandfall.typing import ArrayLike, KernelLike, RandomLike
+from bandfall.typing import ArrayLike, RandomLike
 
 
 class KernelRidgeMML(SelectedRegressor):

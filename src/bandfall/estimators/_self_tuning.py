@@ -29,7 +29,7 @@ from bandfall.estimators._tables import TrainingTable, new_table, training_table
 from bandfall.estimators._views import ENCODINGS, affordable_rows, encoded_views
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
-from bandfall.kernels import Kernel
+from bandfall.kernels import Kernel, KernelLike
 from bandfall.novelty import novelty_scale
 from bandfall.operators.threads import blas_threads_for
 from bandfall.selection.candidates import Budget, trial_table
@@ -41,7 +41,7 @@ from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
 from bandfall.targets import Target
-from bandfall.typing import ArrayLike, JsonDict, KernelLike, RandomLike, Tags
+from bandfall.typing import ArrayLike, JsonDict, RandomLike, Tags
 
 # From so many rows on everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -79,7 +79,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def __init__(
         self,
         *,
-        kernels: KernelLike | Sequence[KernelLike] = None,
+        kernels: str | Kernel | Sequence[KernelLike] | None = None,
         max_rounds: int = 10,
         n_members: int = 4,
         search_rows: int = 15000,

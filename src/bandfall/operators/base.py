@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from bandfall.kernels import Kernel
-
-Array = Any
+from bandfall.typing import Array
 
 GIBIBYTE = 2**30
 DEFAULT_BUDGET = GIBIBYTE
@@ -162,9 +161,18 @@ class RepeatedRowsOperator:
         return self.operator.product(bandwidth, sums)[self._labels]
 
 
+@runtime_checkable
+class HasMatrix(Protocol):
+    """An operator that has K(bandwidth) at less than a product."""
+
+    def matrix(self, bandwidth: float) -> np.ndarray:
+        """K(bandwidth), of shape (n, n)."""
+        ...
+
+
 def as_matrix(operator: KernelOperator, bandwidth: float) -> np.ndarray:
     """K(bandwidth) as a new array of n² entries."""
-    if hasattr(operator, "matrix"):  # there at less than a product
+    if isinstance(operator, HasMatrix):
         return operator.matrix(bandwidth).copy()
     return operator.numpy(operator.product(bandwidth, operator.array(np.eye(operator.n_rows))))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +19,7 @@ from bandfall.operators.threads import (
     n_threads,
     scratch,
 )
-
-Array = Any
+from bandfall.typing import Array
 
 # Work below this many kernel entries is not worth starting threads for.
 _SERIAL_ENTRIES = 1 << 20

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from bandfall.operators.inner import Loops
 from bandfall.operators.threads import CACHE_ENTRIES, for_each_block
-
-Array = Any  # NumPy array or torch tensor
+from bandfall.typing import Array
 
 
 class KeptMatrix:
@@ -27,7 +25,7 @@ class KeptMatrix:
     """
 
     def __init__(
-        self, distances: Array, entries: Array, evaluate: Callable[[Array, float, Array], Any]
+        self, distances: Array, entries: Array, evaluate: Callable[[Array, float, Array], object]
     ):
         self.distances = distances
         self.n_evaluations = 0

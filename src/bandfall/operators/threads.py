@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 from bandfall.blocks import row_blocks
 
@@ -48,7 +48,7 @@ def scratch(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     return buffers[key][:size].reshape(shape)
 
 
-def for_each(function: Callable[[Task], Any], tasks: Iterable[Task], parallel: bool) -> None:
+def for_each(function: Callable[[Task], object], tasks: Iterable[Task], parallel: bool) -> None:
     """Call `function` on every task, over all cores if `parallel`, BLAS on one thread each."""
     tasks = list(tasks)
     if not parallel or len(tasks) == 1 or n_threads() == 1:
@@ -60,10 +60,10 @@ def for_each(function: Callable[[Task], Any], tasks: Iterable[Task], parallel: b
 
 
 def _in_turn(
-    pool: ThreadPoolExecutor, function: Callable[[Task], Any], tasks: Iterable[Task]
+    pool: ThreadPoolExecutor, function: Callable[[Task], object], tasks: Iterable[Task]
 ) -> None:
     """Call `function` on every task, with few of them waiting: each takes memory."""
-    waiting: deque[Future[Any]] = deque()
+    waiting: deque[Future[object]] = deque()
     try:
         for task in tasks:
             waiting.append(pool.submit(function, task))
@@ -77,7 +77,7 @@ def _in_turn(
 
 
 def for_each_block(
-    function: Callable[[slice], Any], n_rows: int, rows_per_block: int, parallel: bool
+    function: Callable[[slice], object], n_rows: int, rows_per_block: int, parallel: bool
 ) -> None:
     """Call `function` on consecutive slices of ``range(n_rows)``."""
     for_each(function, row_blocks(n_rows, rows_per_block), parallel)
@@ -142,11 +142,11 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _blas_pools() -> list[Any]:
+def _blas_pools() -> list[LibController]:
     return _controller().select(user_api="blas").lib_controllers
 
 
-def _counts_by_thread(pool: Any) -> bool:
+def _counts_by_thread(pool: LibController) -> bool:
     return pool.internal_api == "mkl" or getattr(pool, "threading_layer", "") == "openmp"
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bandfall.descent import Path
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -15,8 +16,12 @@ from bandfall.plotting._style import (
     finish,
     single_axes,
 )
-from bandfall.theory import generalization_bound
+from bandfall.theory import GeneralizationBound, generalization_bound
 from bandfall.theory.inputs import as_path, path_rows
+from bandfall.typing import ArrayLike, Estimator, TableLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # How the two factors of the bound are written, by what is known of the residual.
 _LABELS = {
@@ -59,7 +64,12 @@ class BoundDisplay:
     """
 
     def __init__(
-        self, *, bound: Any, error_time: Any = None, error: Any = None, residual: str = "bound"
+        self,
+        *,
+        bound: GeneralizationBound,
+        error_time: np.ndarray | None = None,
+        error: np.ndarray | None = None,
+        residual: str = "bound",
     ) -> None:
         self.bound = bound
         self.residual = residual
@@ -69,11 +79,11 @@ class BoundDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X_new: Any,
-        y_new: Any = None,
+        estimator: Estimator,
+        X_new: TableLike,
+        y_new: ArrayLike | None = None,
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         time_scale: str = "linear",
         **settings: Any,
     ) -> Self:
@@ -102,11 +112,11 @@ class BoundDisplay:
     @classmethod
     def from_path(
         cls,
-        path: Any,
-        X_new: Any,
-        y_new: Any = None,
+        path: Path,
+        X_new: ArrayLike,
+        y_new: ArrayLike | None = None,
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         time_scale: str = "linear",
         **settings: Any,
     ) -> Self:
@@ -128,7 +138,7 @@ class BoundDisplay:
         display = cls(bound=bound, error_time=times, error=np.array(error), residual=residual)
         return display.plot(ax=ax, time_scale=time_scale)
 
-    def plot(self, *, ax: Any = None, time_scale: str = "linear") -> Self:
+    def plot(self, *, ax: Axes | None = None, time_scale: str = "linear") -> Self:
         """Draw.
 
         Parameters
@@ -150,7 +160,7 @@ class BoundDisplay:
             total = np.median(bound.total, axis=1)
             label = "total with C"
             self.ax_.plot(bound.time, total, color="black", lw=1.0, ls="--", label=label)
-        if self.error is not None:
+        if self.error is not None and self.error_time is not None:
             self._band(self.error_time, self.error, GREEN, "error $|\\hat f - f|$")
         self.ax_.set(xlabel="training time t", ylabel="terms of the bound", yscale="log")
         self._limit()
@@ -160,7 +170,7 @@ class BoundDisplay:
         self.ax_.legend(frameon=False, fontsize="small")
         return self
 
-    def _band(self, time: float, values: Any, colour: Any, label: str | None) -> None:
+    def _band(self, time: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
         """Median over points, and 90 % of them."""
         low, median, high = np.quantile(values, [0.05, 0.5, 0.95], axis=1)
         self.ax_.plot(time, median, color=colour, linewidth=1.8, label=label)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -14,9 +14,14 @@ from bandfall.plotting._style import (
     ORANGE,
     PURPLE,
     VERMILION,
+    AxesLike,
     drawn_model,
     pyplot,
 )
+from bandfall.typing import ArrayLike, Estimator, Frame, TableLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
 _MARGIN = 0.15  # of the range of the data, beyond which nothing is drawn
@@ -65,15 +70,15 @@ class BoundaryDisplay:
     def __init__(
         self,
         *,
-        grid: Any,
-        probabilities: Any,
-        stages: Any,
-        bandwidths: Any,
-        n_stages: Any,
-        classes: Any,
-        names: Any,
-        points: Any = None,
-        labels: Any = None,
+        grid: tuple[np.ndarray, np.ndarray],
+        probabilities: np.ndarray,
+        stages: np.ndarray,
+        bandwidths: np.ndarray,
+        n_stages: int,
+        classes: np.ndarray,
+        names: tuple[str, str],
+        points: np.ndarray | None = None,
+        labels: np.ndarray | None = None,
     ) -> None:
         self.grid = grid
         self.probabilities = probabilities
@@ -88,14 +93,14 @@ class BoundaryDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
+        estimator: Estimator,
+        X: TableLike,
+        y: ArrayLike | None = None,
         *,
-        features: Any = (0, 1),
+        features: Sequence[int] = (0, 1),
         n_panels: int = 4,
         resolution: int = 80,
-        axes: Any = None,
+        axes: AxesLike | None = None,
     ) -> Self:
         """From a fitted `BandfallClassifier`, or a pipeline that ends in one.
 
@@ -118,21 +123,21 @@ class BoundaryDisplay:
         """
         rows = np.asarray(X, dtype=float)
         first, second = _checked_features(features, rows.shape[1])
-        grid = tuple(_values_along(rows[:, j], resolution) for j in (first, second))
+        grid = _values_along(rows[:, first], resolution), _values_along(rows[:, second], resolution)
         asked = np.tile(np.nanmedian(rows, axis=0), (resolution**2, 1))
         asked[:, second], asked[:, first] = (
             part.ravel() for part in np.meshgrid(grid[1], grid[0], indexing="ij")
         )
-        columns = getattr(X, "columns", None)
-        if columns is not None:
-            asked = type(X)(dict(zip(columns, asked.T, strict=True)))
-        model, inner = drawn_model(estimator, asked)
+        names = [f"feature {j + 1}" for j in range(rows.shape[1])]
+        table: TableLike = asked
+        if isinstance(X, Frame):
+            names = [str(name) for name in X.columns]
+            table = type(X)(dict(zip(X.columns, asked.T, strict=True)))
+        model, inner = drawn_model(estimator, table)
         staged = [np.asarray(stage) for stage in model.staged_predict_proba(inner)]
         shown = np.unique(np.linspace(0, len(staged) - 1, n_panels).round().astype(int))
         path = model.path_  # of the heaviest member
         kept = -(-(shown + 1) * len(path) // len(staged)) - 1
-        names = [f"feature {j + 1}" for j in range(rows.shape[1])]
-        names = names if columns is None else [str(name) for name in columns]
         display = cls(
             grid=grid,
             probabilities=np.stack([staged[i] for i in shown]).reshape(
@@ -148,7 +153,7 @@ class BoundaryDisplay:
         )
         return display.plot(axes=axes)
 
-    def plot(self, *, axes: Any = None) -> Self:
+    def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw, on axes of the caller's, one a panel, or on new ones."""
         n_panels = len(self.stages)
         if axes is None:
@@ -165,7 +170,7 @@ class BoundaryDisplay:
         self.axes_[0].set_ylabel(self.names[1])
         return self
 
-    def _draw_panel(self, ax: Any, number: Any) -> None:
+    def _draw_panel(self, ax: Axes, number: int) -> None:
         from matplotlib.colors import to_rgb
 
         x, y = self.grid
@@ -177,8 +182,8 @@ class BoundaryDisplay:
         for margin in _margins(probabilities):
             if margin.min() < 0 < margin.max():
                 ax.contour(x, y, margin, levels=[0.0], colors="black", linewidths=1.1)
-        if self.points is not None:
-            self._draw_points(ax)
+        if self.points is not None and self.labels is not None:
+            self._draw_points(ax, self.points, self.labels)
         title = f"stage {self.stages[number]} of {self.n_stages}"
         ax.set(
             title=f"{title}, bandwidth {self.bandwidths[number]:.2g}",
@@ -188,13 +193,14 @@ class BoundaryDisplay:
         )
         ax.title.set_fontsize(9)
 
-    def _draw_points(self, ax: Any) -> None:
-        step = max(1, -(-len(self.points) // _MAX_POINTS))
-        points, labels = self.points[::step], self.labels[::step]
+    def _draw_points(self, ax: Axes, points: np.ndarray, labels: np.ndarray) -> None:
+        step = max(1, -(-len(points) // _MAX_POINTS))
+        points, labels = points[::step], labels[::step]
         for j, label in enumerate(self.classes):
             chosen = labels == label
             ax.scatter(
-                *points[chosen].T,
+                points[chosen, 0],
+                points[chosen, 1],
                 s=10,
                 color=self._colour(j),
                 edgecolors="white",
@@ -203,25 +209,25 @@ class BoundaryDisplay:
             )
 
     @staticmethod
-    def _colour(number: Any) -> Any:
+    def _colour(number: int) -> str:
         return _COLOURS[number % len(_COLOURS)]
 
 
-def _checked_features(features: Any, n_features: Any) -> Any:
+def _checked_features(features: Sequence[int], n_features: int) -> tuple[int, int]:
     pair = tuple(features)
     valid = len(pair) == 2 and all(isinstance(j, int | np.integer) for j in pair)
     if not valid or pair[0] == pair[1] or not all(0 <= j < n_features for j in pair):
         raise ValueError(f"features={features!r} must be two different columns of {n_features}")
-    return pair
+    return pair[0], pair[1]
 
 
-def _values_along(column: Any, resolution: Any) -> Any:
+def _values_along(column: np.ndarray, resolution: int) -> np.ndarray:
     low, high = np.nanmin(column), np.nanmax(column)
     room = _MARGIN * (high - low) or 0.5
     return np.linspace(low - room, high + room, resolution)
 
 
-def _margins(probabilities: Any) -> Iterator[Any]:
+def _margins(probabilities: np.ndarray) -> Iterator[np.ndarray]:
     """By how much each class is ahead of all others; of two classes one says it all."""
     n_classes = probabilities.shape[-1]
     for j in range(1, 2) if n_classes == 2 else range(n_classes if n_classes > 2 else 0):

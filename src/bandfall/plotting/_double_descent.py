@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +11,11 @@ from bandfall.descent.sweep import floor_sweep
 from bandfall.estimators.reading import last_step, last_step_prefix
 from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, single_axes
 from bandfall.theory import degrees_of_freedom
+from bandfall.typing import ArrayLike, Estimator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.typing import ColorType
 
 _N_BANDWIDTHS = 30
 
@@ -51,7 +56,12 @@ class DoubleDescentDisplay:
     constant_: DoubleDescentDisplay
 
     def __init__(
-        self, *, bandwidths: Any, train_error: Any, test_error: Any, degrees_of_freedom: Any = None
+        self,
+        *,
+        bandwidths: np.ndarray,
+        train_error: np.ndarray,
+        test_error: np.ndarray,
+        degrees_of_freedom: np.ndarray | None = None,
     ) -> None:
         self.bandwidths = bandwidths
         self.train_error = train_error
@@ -61,17 +71,17 @@ class DoubleDescentDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        X_test: Any,
-        y_test: Any,
+        estimator: Estimator,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_test: ArrayLike,
+        y_test: ArrayLike,
         *,
-        bandwidths: Any = None,
+        bandwidths: ArrayLike | None = None,
         x: str = "bandwidth",
-        ax: Any = None,
+        ax: Axes | None = None,
         label: str | None = None,
-        color: Any = BLUE,
+        color: ColorType = BLUE,
     ) -> Self:
         """Fit a clone at each bandwidth and draw both errors.
 
@@ -118,13 +128,13 @@ class DoubleDescentDisplay:
     @classmethod
     def from_data(
         cls,
-        X: Any,
-        y: Any,
-        X_test: Any,
-        y_test: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        X_test: ArrayLike,
+        y_test: ArrayLike,
         *,
-        bandwidths: Any = None,
-        ax: Any = None,
+        bandwidths: ArrayLike | None = None,
+        ax: Axes | None = None,
         **settings: Any,
     ) -> Self:
         """Sweep the floor and draw KGD-D beside ridge regression at the same bandwidths.
@@ -173,11 +183,11 @@ class DoubleDescentDisplay:
     def plot(
         self,
         *,
-        ax: Any = None,
+        ax: Axes | None = None,
         x: str = "bandwidth",
         label: str | None = "",
-        color: Any = BLUE,
-        ceiling: Any = None,
+        color: ColorType = BLUE,
+        ceiling: float | None = None,
     ) -> Self:
         """Draw.
 
@@ -197,12 +207,12 @@ class DoubleDescentDisplay:
         """
         if x not in ("bandwidth", "degrees_of_freedom"):
             raise ValueError(f"x={x!r} is unknown; allowed: 'bandwidth', 'degrees_of_freedom'")
-        if x == "degrees_of_freedom" and self.degrees_of_freedom is None:
+        at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
+        if at is None:
             raise ValueError("this display was made without degrees_of_freedom")
         self.figure_, self.ax_ = single_axes(ax)
         before = self.ax_.get_ylim()[1] if self.ax_.has_data() else 0.0
         prefix = f"{label}, " if label else ""
-        at = self.bandwidths if x == "bandwidth" else self.degrees_of_freedom
         order = np.argsort(at)
         self.lines_ = [
             *self.ax_.plot(
@@ -233,11 +243,11 @@ class DoubleDescentDisplay:
         return self
 
 
-def _unexplained(predictions: Any, y: Any) -> Any:
+def _unexplained(predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
     """1 − R² of each row of predictions."""
     return np.mean((predictions - y) ** 2, axis=1) / np.var(y)
 
 
-def _default_bandwidths(X: Any) -> Any:
+def _default_bandwidths(X: ArrayLike) -> np.ndarray:
     spread = float(np.linalg.norm(np.ptp(np.asarray(X, dtype=float), axis=0)))
     return np.geomspace(spread, 1e-3 * spread, _N_BANDWIDTHS)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from bandfall.plotting._style import BLUE, GREY, VERMILION, drawn_model, finish, pyplot
+from bandfall.plotting._style import BLUE, GREY, VERMILION, AxesLike, drawn_model, finish, pyplot
+from bandfall.typing import ArrayLike, Estimator, TableLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
 _N_GROUPS = 10
@@ -53,12 +57,12 @@ class IntervalDisplay:
     def __init__(
         self,
         *,
-        coverages: Any,
-        shares: Any,
-        half_widths: Any,
-        errors: Any,
-        coverage: Any,
-        n_held_out: Any,
+        coverages: np.ndarray,
+        shares: np.ndarray,
+        half_widths: np.ndarray,
+        errors: np.ndarray,
+        coverage: float,
+        n_held_out: int,
     ) -> None:
         self.coverages = coverages
         self.shares = shares
@@ -69,7 +73,13 @@ class IntervalDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: Any, *, coverage: Any = 0.9, axes: Any = None
+        cls,
+        estimator: Estimator,
+        X: TableLike,
+        y: ArrayLike,
+        *,
+        coverage: float = 0.9,
+        axes: AxesLike | None = None,
     ) -> Self:
         """From a fitted `BandfallRegressor`, and rows that it has not seen.
 
@@ -92,7 +102,7 @@ class IntervalDisplay:
         )
         return display.plot(axes=axes)
 
-    def plot(self, *, axes: Any = None) -> Self:
+    def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw, on two axes of the caller's or on new ones."""
         if axes is None:
             _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.6), layout="constrained")
@@ -106,7 +116,7 @@ class IntervalDisplay:
             finish(ax)
         return self
 
-    def _draw_coverage(self, ax: Any) -> None:
+    def _draw_coverage(self, ax: Axes) -> None:
         promised = self.coverages
         chance = 1.0 / len(self.errors) + 1.0 / max(1, self.n_held_out)
         slack = 2.0 * np.sqrt(promised * (1.0 - promised) * chance)
@@ -115,7 +125,7 @@ class IntervalDisplay:
         ax.plot(promised, self.shares, "o-", color=BLUE, markersize=4)
         ax.set(xlabel="promised coverage", ylabel="share of rows inside", xlim=(0, 1), ylim=(0, 1))
 
-    def _draw_widths(self, ax: Any) -> None:
+    def _draw_widths(self, ax: Axes) -> None:
         known = np.isfinite(self.half_widths)
         half, errors = self.half_widths[known], self.errors[known]
         step = max(1, -(-len(half) // _MAX_POINTS))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
+from bandfall.descent import Path
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
     GREY,
     VERMILION,
+    AxesLike,
     check_time_scale,
     drawn_model,
     finish,
@@ -18,6 +20,7 @@ from bandfall.plotting._style import (
 )
 from bandfall.theory import fine_log
 from bandfall.theory.inputs import as_path
+from bandfall.typing import Estimator
 
 
 class PathDisplay:
@@ -52,7 +55,13 @@ class PathDisplay:
     """
 
     def __init__(
-        self, *, time: Any, bandwidth: Any, r2: Any, speed: Any, min_speed: float | None = None
+        self,
+        *,
+        time: np.ndarray,
+        bandwidth: np.ndarray,
+        r2: np.ndarray,
+        speed: np.ndarray,
+        min_speed: float | None = None,
     ) -> None:
         self.time = time
         self.bandwidth = bandwidth
@@ -61,7 +70,9 @@ class PathDisplay:
         self.min_speed = min_speed
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, time_scale: str = "linear") -> Self:
+    def from_estimator(
+        cls, estimator: Estimator, *, ax: AxesLike | None = None, time_scale: str = "linear"
+    ) -> Self:
         """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one.
 
         Parameters
@@ -81,10 +92,10 @@ class PathDisplay:
     @classmethod
     def from_path(
         cls,
-        path: Any,
+        path: Path,
         *,
         min_speed: float | None = None,
-        ax: Any = None,
+        ax: AxesLike | None = None,
         time_scale: str = "linear",
     ) -> Self:
         """Draw a `Path`.
@@ -113,7 +124,7 @@ class PathDisplay:
         )
         return display.plot(ax=ax, time_scale=time_scale)
 
-    def plot(self, *, ax: Any = None, time_scale: str = "linear") -> Self:
+    def plot(self, *, ax: AxesLike | None = None, time_scale: str = "linear") -> Self:
         """Draw.
 
         Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
@@ -12,9 +13,17 @@ from bandfall.plotting._style import (
     GREY,
     ORANGE,
     PURPLE,
+    AxesLike,
     drawn_model,
     pyplot,
 )
+from bandfall.selection.members import Member
+from bandfall.typing import Estimator
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Trials: TypeAlias = dict[str, np.ndarray]  # a column each of what was tried
 
 _COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN, "rank": PURPLE}
 _LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
@@ -54,17 +63,17 @@ class SelectionDisplay:
     'R² on held-out rows'
     """
 
-    def __init__(self, *, selection: Any, members: Any = ()) -> None:
+    def __init__(self, *, selection: Trials, members: Sequence[Member] = ()) -> None:
         self.selection = selection
         self.members = members
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, axes: Any = None) -> Self:
+    def from_estimator(cls, estimator: Estimator, *, axes: AxesLike | None = None) -> Self:
         """From a fitted `BandfallRegressor`, or a pipeline that ends with one."""
         model, _ = drawn_model(estimator)
         return cls(selection=model.selection_, members=model.members_).plot(axes=axes)
 
-    def plot(self, *, axes: Any = None) -> Self:
+    def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw, on two axes of the caller's or on new ones."""
         if axes is None:
             _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.4), sharey=True, layout="constrained")
@@ -89,7 +98,7 @@ class SelectionDisplay:
             ax.spines[["top", "right"]].set_visible(False)
         return self
 
-    def _draw_speeds(self, ax: Any, table: Any) -> None:
+    def _draw_speeds(self, ax: Axes, table: Trials) -> None:
         taken = {
             (member.candidate.encoding, str(member.candidate.kernel)): member.candidate.n_rounds
             for member in reversed(self.members)
@@ -111,7 +120,7 @@ class SelectionDisplay:
             )
         ax.set_xscale("log")
 
-    def _mark_members(self, table: Any) -> None:
+    def _mark_members(self, table: Trials) -> None:
         keys = list(zip(*(table[name].tolist() for name in _CANDIDATE), strict=True))
         scores = dict(zip(keys, table["score"], strict=True))
         marks = []
@@ -133,18 +142,18 @@ class SelectionDisplay:
             )
 
 
-def _latest(table: Any) -> Any:
+def _latest(table: Trials) -> Trials:
     """The last trial of every candidate, which saw the most rows."""
     keys = zip(*(table[name].tolist() for name in _CANDIDATE), strict=True)
     rows = sorted({key: row for row, key in enumerate(keys)}.values())
     return {name: column[rows] for name, column in table.items()}
 
 
-def _draw_rounds(ax: Any, table: Any) -> None:
+def _draw_rounds(ax: Axes, table: Trials) -> None:
     for encoding in dict.fromkeys(table["encoding"]):
         ours = table["encoding"] == encoding
         rounds = np.unique(table["n_rounds"][ours])
         best = [table["score"][ours & (table["n_rounds"] == r)].max() for r in rounds]
         colour = _COLOURS.get(encoding, GREY)
         ax.plot(rounds, best, "o-", color=colour, markersize=4, label=encoding)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.locator_params(axis="x", integer=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from bandfall.kernels import get_kernel
+from bandfall.kernels import Kernel, KernelLike, get_kernel
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -20,6 +20,10 @@ from bandfall.plotting._style import (
 from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
 from bandfall.theory.inputs import as_path, path_rows, rows
 from bandfall.theory.trajectory import Trajectory
+from bandfall.typing import ArrayLike, Estimator, TableLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _N_BANDWIDTHS = 120
 
@@ -61,11 +65,11 @@ class KernelShiftDisplay:
     def __init__(
         self,
         *,
-        bandwidths: Any,
-        shift: Any,
-        expected: Any = None,
-        path_bandwidths: Any = None,
-        path_weights: Any = None,
+        bandwidths: np.ndarray,
+        shift: np.ndarray,
+        expected: np.ndarray | None = None,
+        path_bandwidths: np.ndarray | None = None,
+        path_weights: np.ndarray | None = None,
     ) -> None:
         self.bandwidths = bandwidths
         self.shift = shift
@@ -75,7 +79,12 @@ class KernelShiftDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X_new: Any, *, bandwidths: Any = None, ax: Any = None
+        cls,
+        estimator: Estimator,
+        X_new: TableLike,
+        *,
+        bandwidths: ArrayLike | None = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw Δk₂ between the training rows of a fitted path and new points.
 
@@ -95,19 +104,25 @@ class KernelShiftDisplay:
         -------
         KernelShiftDisplay
         """
-        model, X_new = drawn_model(estimator, X_new)
-        path, X_new = as_path(model), path_rows(model, X_new)
+        model, new = drawn_model(estimator, X_new)
+        path, new = as_path(model), path_rows(model, new)
         trajectory = Trajectory.from_path(path)
         weights = np.zeros(len(trajectory.bandwidths))
         np.add.at(weights, trajectory.bandwidth_index, trajectory.residual_integral)
-        display = cls._from_rows(path.X, X_new, path.kernel, bandwidths, path.weights)
+        display = cls._from_rows(rows(path.X, "X"), new, path.kernel, bandwidths, path.weights)
         display.path_bandwidths = trajectory.bandwidths
         display.path_weights = weights / max(weights.sum(), np.finfo(float).tiny)
         return display.plot(ax=ax)
 
     @classmethod
     def from_data(
-        cls, X: Any, X_new: Any, *, kernel: Any = "gaussian", bandwidths: Any = None, ax: Any = None
+        cls,
+        X: ArrayLike,
+        X_new: ArrayLike,
+        *,
+        kernel: KernelLike = "gaussian",
+        bandwidths: ArrayLike | None = None,
+        ax: Axes | None = None,
     ) -> Self:
         """Draw Δk₂ between rows and new points.
 
@@ -123,21 +138,28 @@ class KernelShiftDisplay:
         -------
         KernelShiftDisplay
         """
-        return cls._from_rows(X, X_new, kernel, bandwidths, None).plot(ax=ax)
+        given, new = rows(X, "X"), rows(X_new, "X_new")
+        return cls._from_rows(given, new, get_kernel(kernel), bandwidths, None).plot(ax=ax)
 
     @classmethod
-    def _from_rows(cls, X: Any, X_new: Any, kernel: Any, bandwidths: Any, weights: Any) -> Any:
-        X, kernel = rows(X, "X"), get_kernel(kernel)
+    def _from_rows(
+        cls,
+        X: np.ndarray,
+        X_new: np.ndarray,
+        kernel: Kernel,
+        bandwidths: ArrayLike | None,
+        weights: np.ndarray | None,
+    ) -> Self:
         if bandwidths is None:
             bandwidths = _default_bandwidths(X)
         bandwidths = np.sort(np.asarray(bandwidths, dtype=float))
         expected = None
         if weights is None and len(X) >= 3:
             expected = np.sqrt(expected_kernel_shift(X, kernel, bandwidths))
-        shift = kernel_shift(X, rows(X_new, "X_new"), kernel, bandwidths, weights=weights)
+        shift = kernel_shift(X, X_new, kernel, bandwidths, weights=weights)
         return cls(bandwidths=bandwidths, shift=shift, expected=expected)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: Axes | None = None) -> Self:
         """Draw.
 
         Parameters
@@ -161,7 +183,7 @@ class KernelShiftDisplay:
         if self.expected is not None:
             label = "√E(Δk₂²), Proposition 1"
             self.ax_.plot(self.bandwidths, self.expected, color=GREY, ls="--", lw=1.2, label=label)
-        if self.path_bandwidths is not None:
+        if self.path_bandwidths is not None and self.path_weights is not None:
             at = np.clip(self.path_bandwidths, self.bandwidths[0], self.bandwidths[-1])
             on_curve = np.interp(np.log(at), np.log(self.bandwidths), median)
             area = 1500.0 * self.path_weights
@@ -203,7 +225,7 @@ class KernelShiftDisplay:
             )
 
 
-def _default_bandwidths(X: Any) -> Any:
+def _default_bandwidths(X: np.ndarray) -> np.ndarray:
     """A grid from well below the typical gap between rows to well above their spread."""
     spread = float(np.linalg.norm(X.std(axis=0)))
     spread = spread if spread > 0 else 1.0

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.estimators.reading import last_step, steps_before
+from bandfall.typing import Estimator, TableLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+AxesLike: TypeAlias = "Axes | Sequence[Axes] | np.ndarray"
 
 # Readable in print and for colour-blind eyes (Okabe and Ito).
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 GREY = "#666666"
 
 
-def pyplot() -> Any:
+def pyplot() -> ModuleType:
     """matplotlib.pyplot, imported when a display is drawn and not before."""
     try:
         from matplotlib import pyplot as plt
@@ -23,15 +32,17 @@ def pyplot() -> Any:
     return plt
 
 
-def single_axes(ax: Any, figsize: Any = (6.0, 3.8)) -> Any:
+def single_axes(ax: Axes | None) -> tuple[FigureBase, Axes]:
     """(figure, axes) to draw on: the caller's, or new ones."""
     if ax is not None:
         return ax.figure, ax
-    figure, ax = pyplot().subplots(figsize=figsize, layout="constrained")
+    figure, ax = pyplot().subplots(figsize=(6.0, 3.8), layout="constrained")
     return figure, ax
 
 
-def stacked_axes(ax: Any, n_axes: Any, figsize: Any) -> Any:
+def stacked_axes(
+    ax: AxesLike | None, n_axes: int, figsize: tuple[float, float]
+) -> tuple[FigureBase, np.ndarray]:
     """(figure, array of axes over each other): new, the caller's, or in the place of one."""
     if ax is None:
         return pyplot().subplots(
@@ -53,7 +64,7 @@ def stacked_axes(ax: Any, n_axes: Any, figsize: Any) -> Any:
     )
 
 
-def drawn_model(estimator: Any, X: Any = None) -> Any:
+def drawn_model(estimator: Estimator, X: TableLike = None) -> tuple[Estimator, TableLike]:
     """A pipeline's last step, and X as that step sees it; other estimators as they are."""
     before = steps_before(estimator)
     if before is not None:
@@ -68,7 +79,7 @@ def check_time_scale(time_scale: str) -> None:
         raise ValueError(f"time_scale={time_scale!r} is unknown; allowed: 'linear', 'log'")
 
 
-def finish(ax: Any) -> None:
+def finish(ax: Axes) -> None:
     """Fewer frames, a light grid behind."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(True, color="#dddddd", linewidth=0.6)

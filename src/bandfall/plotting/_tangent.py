@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
-from bandfall.plotting._style import BLUE, GREEN, VERMILION, drawn_model, finish, stacked_axes
+from bandfall.plotting._style import (
+    BLUE,
+    GREEN,
+    VERMILION,
+    AxesLike,
+    drawn_model,
+    finish,
+    stacked_axes,
+)
+from bandfall.typing import Estimator
+
+if TYPE_CHECKING:
+    from bandfall.neural import TangentLog
 
 _PANELS = (
     ("r2", "training $R^2$", GREEN, (-0.03, 1.05)),
@@ -29,11 +41,11 @@ class TangentLogDisplay:
     lines_ : list of matplotlib artists
     """
 
-    def __init__(self, *, log: Any) -> None:
+    def __init__(self, *, log: TangentLog) -> None:
         self.log = log
 
     @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+    def from_estimator(cls, estimator: Estimator, *, ax: AxesLike | None = None) -> Self:
         """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one.
 
         Parameters
@@ -48,7 +60,7 @@ class TangentLogDisplay:
         return cls.from_log(drawn_model(estimator)[0].log_, ax=ax)
 
     @classmethod
-    def from_log(cls, log: Any, *, ax: Any = None) -> Self:
+    def from_log(cls, log: TangentLog, *, ax: AxesLike | None = None) -> Self:
         """Draw the log of a `TangentDescent`.
 
         Parameters
@@ -62,7 +74,7 @@ class TangentLogDisplay:
         """
         return cls(log=log).plot(ax=ax)
 
-    def plot(self, *, ax: Any = None) -> Self:
+    def plot(self, *, ax: AxesLike | None = None) -> Self:
         """Draw.
 
         Parameters

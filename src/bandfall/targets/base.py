@@ -13,7 +13,7 @@ from bandfall.graphs import Graph
 from bandfall.selection.candidates import Judge
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
-from bandfall.typing import ArrayLike, JsonDict
+from bandfall.typing import ArrayLike, FloatT, JsonDict
 
 
 class Output(NamedTuple):
@@ -99,7 +99,7 @@ class Target(ABC):
         """What training lowers, of answers (m, k)."""
 
     @abstractmethod
-    def score(self, loss: Any) -> Any:
+    def score(self, loss: FloatT) -> FloatT:
         """The score that is shown, from the loss."""
 
     @abstractmethod

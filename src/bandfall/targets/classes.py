@@ -28,7 +28,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import decimals, positions, row_losses, score_classes
-from bandfall.typing import ArrayLike, JsonDict
+from bandfall.typing import ArrayLike, FloatT, JsonDict
 
 _ROUNDING = 1e-6  # of the sum of shares
 
@@ -156,7 +156,7 @@ class Classes(Target):
         """Log-loss over the rows of known classes; NaN without any."""
         return float(self.row_losses(values, answers).mean()) if np.any(values >= 0) else np.nan
 
-    def score(self, loss: Any) -> Any:
+    def score(self, loss: FloatT) -> FloatT:
         """The loss itself."""
         return loss
 

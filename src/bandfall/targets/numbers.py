@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -17,7 +17,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import decimals, score_numbers
-from bandfall.typing import ArrayLike, DTypeLike, JsonDict
+from bandfall.typing import ArrayLike, DTypeLike, FloatT, JsonDict
 
 _MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
@@ -135,7 +135,7 @@ class Numbers(Target):
         """1 − R²."""
         return 1.0 - float(r2_score(values.reshape(len(values), -1), answers))
 
-    def score(self, loss: Any) -> Any:
+    def score(self, loss: FloatT) -> FloatT:
         """R²."""
         return 1.0 - loss
 

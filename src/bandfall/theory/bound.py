@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bandfall.backends import HOST, Backend
 from bandfall.closed_form import flow_filter
 from bandfall.descent import Path
-from bandfall.theory.inputs import non_negative, path_rows, row_weights, trained_path
+from bandfall.theory.inputs import PathSource, non_negative, path_rows, row_weights, trained_path
 from bandfall.theory.shift import kernel_shift, point_distances
 from bandfall.theory.spectrum import path_smallest_eigenvalue
 from bandfall.theory.trajectory import Trajectory
+from bandfall.typing import TableLike
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class GeneralizationBound:
         return self.kernel_terms + self.constant
 
 
-def residual_bound(path: Any, *, backend: Backend = HOST) -> tuple[np.ndarray, np.ndarray]:
+def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.ndarray, np.ndarray]:
     """e^{−∫₀ᵗ s_min dτ}, Lemma 1's bound on ‖y − f̂(t)‖ / ‖y‖ = √(1 − R²(t)).
 
     It holds for gradient flow; for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
@@ -92,7 +92,7 @@ def residual_bound(path: Any, *, backend: Backend = HOST) -> tuple[np.ndarray, n
 
 
 def mean_kernel_shift(
-    path: Any, X_new: Any, *, n_times: int = 1000, backend: Backend = HOST
+    path: PathSource, X_new: TableLike, *, n_times: int = 1000, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
     """Δk̄₂(x*, t): Δk₂ averaged over training with weight ‖y − f̂‖ (Theorem 1).
 
@@ -119,8 +119,8 @@ def mean_kernel_shift(
 
 
 def generalization_bound(
-    path: Any,
-    X_new: Any,
+    path: PathSource,
+    X_new: TableLike,
     *,
     derivative_bound: float | None = None,
     noise: float | None = None,

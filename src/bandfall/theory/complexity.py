@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import linalg
 
 from bandfall.backends import HOST, Backend, check_dense_budget
 from bandfall.closed_form import flow_filter, ridge_filter
-from bandfall.kernels import get_kernel
+from bandfall.kernels import KernelLike, get_kernel
 from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
+    PathSource,
+    as_path,
     best_model,
     non_negative,
     operator_for,
@@ -22,6 +24,7 @@ from bandfall.theory.inputs import (
     trained_path,
 )
 from bandfall.theory.replay import replay
+from bandfall.typing import ArrayLike
 
 EXACT_ROWS = 400
 DEFAULT_PROBES = 32
@@ -52,7 +55,7 @@ class HasClosedForm(Protocol):
     def _degrees_of_freedom(self, backend: Backend) -> float: ...
 
 
-def degrees_of_freedom(model: Any, *, backend: Backend = HOST) -> float:
+def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
     The trace of the smoother that acts on the centred target, as in Proposition 3: the
@@ -83,19 +86,19 @@ def degrees_of_freedom(model: Any, *, backend: Backend = HOST) -> float:
     >>> degrees_of_freedom(KernelDescentRegressor().fit(X, y)) > 10
     True
     """
-    model = best_model(model)
-    if isinstance(model, HasClosedForm):
-        return model._degrees_of_freedom(backend)
-    return float(staged_degrees_of_freedom(model, backend=backend).value[-1])
+    found = best_model(model)
+    if isinstance(found, HasClosedForm):
+        return found._degrees_of_freedom(backend)
+    return float(staged_degrees_of_freedom(as_path(found), backend=backend).value[-1])
 
 
 def ridge_degrees_of_freedom(
-    X: Any,
-    kernel: Any = "gaussian",
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
     bandwidth: float = 1.0,
-    penalty: Any = 1e-3,
+    penalty: ArrayLike = 1e-3,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     backend: Backend = HOST,
 ) -> np.ndarray:
     """df = Tr(K(K + λI)⁻¹) of kernel ridge regression.
@@ -134,12 +137,12 @@ def ridge_degrees_of_freedom(
 
 
 def flow_degrees_of_freedom(
-    X: Any,
-    kernel: Any = "gaussian",
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
     bandwidth: float = 1.0,
-    time: Any = 1000.0,
+    time: ArrayLike = 1000.0,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     backend: Backend = HOST,
 ) -> np.ndarray:
     """df = Tr(I − e^{−tK}) of kernel gradient flow (Equation 3).
@@ -161,7 +164,7 @@ def flow_degrees_of_freedom(
 
 
 def staged_degrees_of_freedom(
-    path: Any,
+    path: PathSource,
     *,
     n_probes: int | None = None,
     random_state: int = 0,
@@ -210,11 +213,11 @@ def staged_degrees_of_freedom(
 
 
 def kernel_eigenvalues(
-    X: Any,
-    kernel: Any = "gaussian",
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
     bandwidth: float = 1.0,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     backend: Backend = HOST,
 ) -> np.ndarray:
     """All eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞.

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from bandfall.backends import HOST, Backend
 from bandfall.geometry import Euclidean, Minkowski
-from bandfall.kernels import Kernel, get_kernel
-from bandfall.theory.inputs import as_path, non_negative, rows
+from bandfall.kernels import Kernel, KernelLike, get_kernel
+from bandfall.theory.inputs import PathSource, as_path, non_negative, rows
 from bandfall.theory.spectrum import smallest_eigenvalue
+from bandfall.typing import ArrayLike
 
 
 def gradient_bound(
-    X: Any,
-    y: Any,
-    kernel: Any = "gaussian",
-    bandwidth: Any = 1.0,
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: ArrayLike = 1.0,
     penalty: float = 1e-3,
     *,
     backend: Backend = HOST,
@@ -76,7 +76,7 @@ def gradient_bound(
         return np.nan_to_num(np.multiply.outer(steepness, norm), nan=0.0, posinf=np.inf)
 
 
-def path_gradient_bound(path: Any) -> np.ndarray:
+def path_gradient_bound(path: PathSource) -> np.ndarray:
     """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n d^(1/p − 1/2).
 
     Per unit of the path's own columns: where an estimator encodes features, of those it makes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
@@ -13,33 +13,56 @@ from bandfall.backends import Backend, operator_over
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator
+from bandfall.typing import ArrayLike, TableLike
+
+
+@runtime_checkable
+class Trained(Protocol):
+    """A fitted estimator with the path of its training, or a Path, whose ``path_`` it is."""
+
+    @property
+    def path_(self) -> Path:
+        """The path."""
+        ...
+
+
+@runtime_checkable
+class Searched(Protocol):
+    """A search that has found its best estimator."""
+
+    @property
+    def best_estimator_(self) -> object:
+        """The estimator."""
+        ...
+
+
+PathSource: TypeAlias = Trained | Searched
 
 
 @runtime_checkable
 class ReadsRows(Protocol):
     """A model that says how rows of features become rows of its path."""
 
-    def _model_rows(self, X: Any) -> np.ndarray: ...
+    def _model_rows(self, X: TableLike) -> np.ndarray: ...
 
 
-def best_model(model: Any) -> Any:
+def best_model(model: object) -> object:
     """The model that a search has found, or the model itself."""
-    return getattr(model, "best_estimator_", model)
+    return model.best_estimator_ if isinstance(model, Searched) else model
 
 
-def as_path(model: Any) -> Path:
+def as_path(model: object) -> Path:
     """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
     model = best_model(model)
-    path: Path | None = getattr(model, "path_", None)
-    if path is not None:
-        return path
+    if isinstance(model, Trained):
+        return model.path_
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):
         hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
     raise TypeError(f"expected a Path or an estimator with one, got {type(model).__name__}: {hint}")
 
 
-def trained_path(model: Any) -> Path:
+def trained_path(model: object) -> Path:
     """`as_path`, refused if it has no stages of training: compressed, or of several leaves."""
     path = as_path(model)
     if path.n_leaves > 1:
@@ -54,7 +77,7 @@ def trained_path(model: Any) -> Path:
     return path
 
 
-def path_rows(model: Any, X: Any, name: str = "X_new") -> np.ndarray:
+def path_rows(model: object, X: TableLike, name: str = "X_new") -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
     Paths and estimators say by their method ``_model_rows`` how rows of features become rows of
@@ -71,7 +94,7 @@ def path_rows(model: Any, X: Any, name: str = "X_new") -> np.ndarray:
     return rows(model._model_rows(X), name, n_columns)
 
 
-def rows(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
+def rows(X: TableLike, name: str, n_features: int | None = None) -> np.ndarray:
     """`X` as finite float64 rows of shape (m, d)."""
     array = np.asarray(X, dtype=np.float64)
     if array.ndim != 2 or 0 in array.shape:
@@ -83,12 +106,12 @@ def rows(X: Any, name: str, n_features: int | None = None) -> np.ndarray:
     return array
 
 
-def bandwidth_array(bandwidth: Any) -> np.ndarray:
+def bandwidth_array(bandwidth: ArrayLike) -> np.ndarray:
     """One bandwidth or an array of them as float64, each in [0, ∞]."""
     return non_negative(bandwidth, "bandwidth")
 
 
-def non_negative(values: Any, name: str) -> np.ndarray:
+def non_negative(values: ArrayLike, name: str) -> np.ndarray:
     """A number or array of numbers in [0, ∞] as float64."""
     array = np.asarray(values, dtype=np.float64)
     if not (array >= 0).all():  # NaN is not
@@ -96,7 +119,7 @@ def non_negative(values: Any, name: str) -> np.ndarray:
     return array
 
 
-def row_weights(weights: Any, n_rows: int) -> np.ndarray:
+def row_weights(weights: ArrayLike | None, n_rows: int) -> np.ndarray:
     """Positive weights of shape (n,); ones where None."""
     if weights is None:
         return np.ones(n_rows)

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bandfall.backends import HOST, Backend, operator_over
 from bandfall.blocks import row_blocks, rows_within
 from bandfall.geometry import EUCLIDEAN
-from bandfall.kernels import Kernel, get_kernel, kernel_matrix
+from bandfall.kernels import Kernel, KernelLike, get_kernel, kernel_matrix
 from bandfall.theory.inputs import bandwidth_array, row_weights, rows
+from bandfall.typing import ArrayLike
 
 
 def kernel_shift(
-    X: Any,
-    X_new: Any,
-    kernel: Any = "gaussian",
-    bandwidth: Any = 1.0,
+    X: ArrayLike,
+    X_new: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: ArrayLike = 1.0,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     backend: Backend = HOST,
 ) -> np.ndarray:
     """Δk₂(x*, X) = √n ‖k(x*, X) − (1/n) Σᵢ k(xᵢ, X)‖₂ (Theorem 1).
@@ -82,9 +83,9 @@ class KernelMoments(NamedTuple):
 
 
 def kernel_moments(
-    X: Any,
-    kernel: Any = "gaussian",
-    bandwidth: Any = 1.0,
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: ArrayLike = 1.0,
     *,
     backend: Backend = HOST,
 ) -> KernelMoments:
@@ -111,9 +112,9 @@ def kernel_moments(
 
 
 def expected_kernel_shift(
-    X: Any,
-    kernel: Any = "gaussian",
-    bandwidth: Any = 1.0,
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: ArrayLike = 1.0,
     *,
     n_rows: int | None = None,
     backend: Backend = HOST,
@@ -149,7 +150,7 @@ def expected_kernel_shift(
     array([  1. , 203.4,   0. ])
     """
     u = _u_statistics(X, kernel, bandwidth, backend, least=3)
-    n = len(X) if n_rows is None else n_rows
+    n = np.shape(X)[0] if n_rows is None else n_rows
     if n != int(n) or n < 1:
         raise ValueError(f"n_rows={n_rows!r} must be an integer of at least 1")
     # With d = k(0) − k: (E d)² + Var d = E d², and ς² − c = E d² − E d d′ ≥ 0.
@@ -163,7 +164,9 @@ class ShiftRegions(NamedTuple):
     zero_above: float
 
 
-def shift_regions(bandwidths: Any, shift: Any, *, tolerance: float = 0.1) -> ShiftRegions:
+def shift_regions(
+    bandwidths: ArrayLike, shift: ArrayLike, *, tolerance: float = 0.1
+) -> ShiftRegions:
     """Split a curve Δk₂(σ) into its one-, peak- and zero-region (Section 3.3).
 
     The paper names the regions without drawing lines; the lines here: the one-region is all
@@ -206,7 +209,7 @@ class _UStatistics(NamedTuple):
 
 
 def _u_statistics(
-    X: Any, kernel: Any, bandwidth: Any, backend: Backend, least: int
+    X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike, backend: Backend, least: int
 ) -> _UStatistics:
     X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), bandwidth_array(bandwidth)
     n = len(X)

@@ -8,17 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from bandfall.backends import HOST, Backend
 from bandfall.descent.krylov import KrylovSpace
-from bandfall.kernels import Kernel, get_kernel
+from bandfall.kernels import Kernel, KernelLike, get_kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
+    PathSource,
     bandwidth_array,
     operator_for,
     row_weights,
@@ -26,6 +26,7 @@ from bandfall.theory.inputs import (
     trained_path,
 )
 from bandfall.theory.trajectory import Trajectory
+from bandfall.typing import ArrayLike
 
 # Up to here a tridiagonal reduction (4/3 n³) is cheaper than the products Lanczos would need.
 EXACT_ROWS = 2000
@@ -35,11 +36,11 @@ EXPONENT_TOLERANCE = 1e-3
 
 
 def smallest_eigenvalue(
-    X: Any,
-    kernel: Any = "gaussian",
-    bandwidth: Any = 1.0,
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: ArrayLike = 1.0,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     method: str = "auto",
     tolerance: float = 0.0,
     backend: Backend = HOST,
@@ -83,7 +84,7 @@ def smallest_eigenvalue(
 
 
 def path_smallest_eigenvalue(
-    path: Any, *, backend: Backend = HOST
+    path: PathSource, *, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
     """s_min at each distinct bandwidth of a path, cheap enough for a whole path.
 
@@ -118,7 +119,7 @@ def path_smallest_eigenvalue(
 
 
 def mean_smallest_eigenvalue(
-    path: Any, *, backend: Backend = HOST
+    path: PathSource, *, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
     """s̄_min(t) = (1/t) ∫₀ᵗ s_min dτ along a path (Theorem 1).
 
@@ -149,7 +150,12 @@ def mean_smallest_eigenvalue(
 
 @contextmanager
 def _bottom(
-    X: np.ndarray, kernel: Kernel, weights: Any, method: str, tolerance: float, backend: Backend
+    X: np.ndarray,
+    kernel: Kernel,
+    weights: ArrayLike | None,
+    method: str,
+    tolerance: float,
+    backend: Backend,
 ) -> Iterator[_Bottom]:
     if method not in ("auto", "exact", "lanczos"):
         raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from bandfall.backends import HOST, Backend
 from bandfall.descent.fit import front_at_end
 from bandfall.descent.front import TrainingFront
-from bandfall.theory.inputs import as_path, bandwidth_array, path_operator
+from bandfall.theory.inputs import PathSource, as_path, bandwidth_array, path_operator
+from bandfall.typing import ArrayLike
 
 
-def r2_speed(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np.ndarray:
+def r2_speed(
+    path: PathSource, bandwidth: ArrayLike | None = None, *, backend: Backend = HOST
+) -> np.ndarray:
     """∂R²/∂t = 2 ‖y − f̂‖²_K / ‖y‖² ≥ 0 where a path stands (Proposition 2, Equation 7).
 
     As a function of the bandwidth it is what the paper's rule searches; it is not monotone.
@@ -44,7 +46,9 @@ def r2_speed(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np
     return _at_bandwidths(TrainingFront.speed, path, bandwidth, backend)
 
 
-def r2_acceleration(path: Any, bandwidth: Any = None, *, backend: Backend = HOST) -> np.ndarray:
+def r2_acceleration(
+    path: PathSource, bandwidth: ArrayLike | None = None, *, backend: Backend = HOST
+) -> np.ndarray:
     """∂²R²/∂t² = −4 ‖y − f̂‖²_{K²} / ‖y‖² ≤ 0 at constant bandwidth (Equation 8).
 
     Parameters
@@ -65,7 +69,10 @@ def _acceleration(front: TrainingFront, bandwidth: float) -> float:
 
 
 def _at_bandwidths(
-    function: Callable[[TrainingFront, float], float], path: Any, bandwidth: Any, backend: Backend
+    function: Callable[[TrainingFront, float], float],
+    path: PathSource,
+    bandwidth: ArrayLike | None,
+    backend: Backend,
 ) -> np.ndarray:
     """A function of the end of a path at each bandwidth, by default at the path's last one."""
     path = as_path(path)

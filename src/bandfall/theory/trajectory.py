@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,8 @@ from bandfall.descent.fit import front_at_end
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.descent.path import Log
 from bandfall.operators import KernelOperator
-from bandfall.theory.inputs import path_operator, trained_path
+from bandfall.theory.inputs import PathSource, path_operator, trained_path
+from bandfall.typing import Array
 
 # A step of exact flow over which ‖r‖ falls by more than this factor's logarithm is resolved.
 LOG_RATIO = 0.02
@@ -93,7 +93,7 @@ class Trajectory:
         return np.cumsum(table, axis=0)
 
 
-def fine_log(path: Any, *, backend: Backend = HOST) -> Log:
+def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
     """A path's log with the inside of long flow steps filled in.
 
     The flow solver takes one step per bandwidth, however long. Inside it R² and speed are
@@ -161,7 +161,7 @@ def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(relative > 1e-9, mean, 0.5 * (a + b))
 
 
-def _resolved(operator: KernelOperator, residual: Any, columns: np.ndarray) -> np.ndarray:
+def _resolved(operator: KernelOperator, residual: Array, columns: np.ndarray) -> np.ndarray:
     """The flow steps of one stage (columns of a log), resolved in Krylov spaces."""
     parts = []
     for column in columns.T:
@@ -192,8 +192,8 @@ def _step_times(rate: float, duration: float) -> np.ndarray:
 
 
 def _inside_step(
-    operator: KernelOperator, bandwidth: float, residual: Any, times: np.ndarray, duration: float
-) -> tuple[np.ndarray, np.ndarray, Any]:
+    operator: KernelOperator, bandwidth: float, residual: Array, times: np.ndarray, duration: float
+) -> tuple[np.ndarray, np.ndarray, Array]:
     """‖r‖² and speed at `times` of a step, and the residual at its end.
 
     As many Krylov spaces, one after the other, as it takes to be accurate everywhere.
@@ -212,7 +212,7 @@ def _inside_step(
 
 
 def _covering_space(
-    operator: KernelOperator, bandwidth: float, residual: Any, duration: float
+    operator: KernelOperator, bandwidth: float, residual: Array, duration: float
 ) -> tuple[KrylovSpace, float]:
     """A space for the flow from `residual`, and how much of `duration` it covers."""
     velocity = operator.product(bandwidth, residual)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -306,7 +306,7 @@ def _code_or_none() -> ModuleType | None:
     return None if getattr(config, "DISABLE_JIT", False) else compiled
 
 
-def _code() -> Any:
+def _code() -> ModuleType:
     code = _code_or_none()
     if code is None:
         raise ImportError("compiled loops need numba")

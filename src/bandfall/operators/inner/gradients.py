@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall.kernels import Kernel, vanishing_bandwidth
+from bandfall.typing import Array
 
-Array = Any
+if TYPE_CHECKING:
+    import torch
 
 
 def gradient_block(
@@ -47,7 +49,9 @@ def gradient_block(
     return xp.stack(parts, -1)
 
 
-def usable_bandwidths(bandwidths: Sequence[float] | np.ndarray, limits: Any) -> np.ndarray:
+def usable_bandwidths(
+    bandwidths: Sequence[float] | np.ndarray, limits: np.finfo | torch.finfo
+) -> np.ndarray:
     """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0."""
     values = np.asarray(bandwidths, dtype=float)
     return np.flatnonzero((values > vanishing_bandwidth(limits)) & np.isfinite(values))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -108,53 +110,36 @@ def fit_path(
     -------
     Path
     """
-    if operator is None:
-        with operator_over(backend, X, kernel, n_columns=y.shape[1]) as operator:
-            return fit_path(
-                X,
-                y,
-                kernel,
-                solver=solver,
-                schedule=schedule,
-                stopping=stopping,
-                bandwidth=bandwidth,
-                weights=weights,
-                backend=backend,
-                operator=operator,
-                watcher=watcher,
-            )
+    n_columns = y.shape[1]
+    opened = (
+        nullcontext(operator) if operator else operator_over(backend, X, kernel, None, n_columns)
+    )
     offset = column_means(y, weights)
     scale = column_norms(y, offset, weights)
     none = np.zeros(0)
-    start = Path(
-        model=KernelSum(X, kernel, none, np.zeros((0, *y.shape), X.dtype), offset),
-        starts=none,
-        durations=none,
-        step_sizes=none,
-        scale=scale,
-        # Rounding in constant columns is no target.
-        residual=((y - offset) * (scale > 0)).astype(X.dtype),
-        log=Log(*np.zeros((5, 0))),
-        time=0.0,
-        r2=0.0,
-        status=Status.CONSTANT_TARGET,
-        bandwidth=_start(bandwidth, schedule.floor, operator),
-        weights=weights,
-        solver=solver,
-        schedule=schedule,
-        y=y,
-        start_bandwidth=bandwidth,
-    )
-    if not np.any(scale > 0):
-        return start.replace(r2=1.0)
-    return resume_path(
-        start,
-        schedule=schedule,
-        stopping=stopping,
-        backend=backend,
-        operator=operator,
-        watcher=watcher,
-    )
+    with opened as operator:
+        start = Path(
+            model=KernelSum(X, kernel, none, np.zeros((0, *y.shape), X.dtype), offset),
+            starts=none,
+            durations=none,
+            step_sizes=none,
+            scale=scale,
+            # Rounding in constant columns is no target.
+            residual=((y - offset) * (scale > 0)).astype(X.dtype),
+            log=Log(*np.zeros((5, 0))),
+            time=0.0,
+            r2=0.0,
+            status=Status.CONSTANT_TARGET,
+            bandwidth=_start(bandwidth, schedule.floor, operator),
+            weights=weights,
+            solver=solver,
+            schedule=schedule,
+            y=y,
+            start_bandwidth=bandwidth,
+        )
+        if not np.any(scale > 0):
+            return start.replace(r2=1.0)
+        return _trained(start, schedule, stopping, backend, operator, watcher)
 
 
 def resume_path(
@@ -163,27 +148,29 @@ def resume_path(
     schedule: Schedule,
     stopping: Stopping,
     backend: Backend = HOST,
-    operator: KernelOperator | None = None,
     watcher: Watcher | None = None,
 ) -> Path:
     """Train a path further: to a higher R², a lower floor or more time; equal to one run.
 
     Where the floor is lower than it was, training goes back to where the old one was reached.
     """
-    solver = _solver_of(path)
+    _solver_of(path)
     if not np.any(path.scale > 0):
         return path
-    if operator is None:
-        n_columns = path.residual.shape[1]
-        with operator_over(backend, path.X, path.kernel, n_columns=n_columns) as operator:
-            return resume_path(
-                path,
-                schedule=schedule,
-                stopping=stopping,
-                backend=backend,
-                operator=operator,
-                watcher=watcher,
-            )
+    n_columns = path.residual.shape[1]
+    with operator_over(backend, path.X, path.kernel, n_columns=n_columns) as operator:
+        return _trained(path, schedule, stopping, backend, operator, watcher)
+
+
+def _trained(
+    path: Path,
+    schedule: Schedule,
+    stopping: Stopping,
+    backend: Backend,
+    operator: KernelOperator,
+    watcher: Watcher | None,
+) -> Path:
+    """A path of a target that varies, trained on from where it ended."""
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
         path = _before_floor(path, schedule.floor, operator, backend)
     if path.weights is not None:
@@ -195,7 +182,7 @@ def resume_path(
 
     def assemble(recorder: Recorder, status: Status = Status.INTERRUPTED) -> Path:
         stages, log = recorder.result()
-        scaled = [_scaled(stage, to_units) for stage in stages]
+        scaled = [replace(one, coefficients=one.coefficients * to_units) for one in stages]
         return path.replace(
             **stage_columns(path.undivided, [*path.stages, *scaled]),
             log=path.log + log,
@@ -213,7 +200,7 @@ def resume_path(
     recorder = Recorder(operator, watcher, assemble)
     # OpenBLAS may flag what it computes on unused lanes, in sums that are right.
     with backend.threads(len(path.X)), np.errstate(invalid="ignore"):
-        status = solver.run(front, schedule, stopping, recorder)
+        status = _solver_of(path).run(front, schedule, stopping, recorder)
     trained = assemble(recorder, status)
     if not backend.trusted:
         _check_sums(path, trained, backend)
@@ -278,12 +265,7 @@ def truncate_path(
         max_time=math.inf if time is None else time,
         max_iter=sys.maxsize,  # the stage has been trained before
     )
-    cut_path = resume_path(
-        before,
-        schedule=Constant(),
-        stopping=stopping,
-        backend=backend,
-    )
+    cut_path = resume_path(before, schedule=Constant(), stopping=stopping, backend=backend)
     # The stage goes on to where it went before, should training be resumed.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
     return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
@@ -351,13 +333,3 @@ def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
 
 def _root_weights(weights: np.ndarray | None) -> np.ndarray | float:
     return 1.0 if weights is None else np.sqrt(weights)[:, None]
-
-
-def _scaled(stage: Stage, factor: np.ndarray) -> Stage:
-    return Stage(
-        stage.bandwidth,
-        stage.coefficients * factor,
-        stage.time,
-        stage.duration,
-        stage.step_size,
-    )

@@ -8,7 +8,9 @@ eigenvalues of K at the floor, which serve kernel ridge regression there too.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -127,20 +129,17 @@ def floor_sweep(
     )
     branches = _Branches(path, watch, operator, X_new, targets, stopping, backend)
     rows = [branches.row(floor, penalty) for floor in floors]
-    columns = {f.name: [getattr(row, f.name) for row in rows] for f in fields(_Row)}
+    predictions, r2, time, status = zip(*rows, strict=True)
     shape = slice(None) if np.ndim(y) == 2 else 0
-    predictions = ("train", "new", "ridge_train", "ridge_new")
+    train, new, ridge_train, ridge_new = (
+        np.stack(part)[..., shape] for part in zip(*predictions, strict=True)
+    )
     return FloorSweep(
-        min_bandwidths=floors,
-        **{name: np.stack(columns[name])[..., shape] for name in predictions},
-        r2=np.array(columns["r2"]),
-        time=np.array(columns["time"]),
-        status=tuple(columns["status"]),
+        floors, train, new, ridge_train, ridge_new, np.array(r2), np.array(time), status
     )
 
 
-@dataclass(frozen=True)
-class _Seen:
+class _Seen(NamedTuple):
     """The state of training when a floor was first reached."""
 
     residual: np.ndarray
@@ -181,47 +180,30 @@ class _FloorWatch:
 
 
 @dataclass(frozen=True)
-class _Row:
-    """One floor of a `FloorSweep`."""
-
-    train: np.ndarray
-    new: np.ndarray
-    ridge_train: np.ndarray
-    ridge_new: np.ndarray
-    r2: float
-    time: float
-    status: Status
-
-
 class _Branches:
     """The runs that leave the shared trajectory, one per floor."""
 
-    def __init__(
-        self,
-        path: Path,
-        watch: _FloorWatch,
-        operator: DenseOperator,
-        X_new: np.ndarray,
-        y: np.ndarray,
-        stopping: Stopping,
-        backend: Backend,
-    ):
-        self.path = path
-        self.watch = watch
-        self.operator = operator
-        self.X_new = X_new
-        self.y = y
-        self.stopping = stopping
-        self.backend = backend
-        self.units = column_units(path.scale) if np.any(path.scale > 0) else path.scale
-        self._starts = path.starts
-        # f̂ at the new rows after 0, 1, 2, … stages.
-        staged = path.evaluate_staged(X_new, backend=backend)
-        start = np.broadcast_to(path.offset, (1, *staged.shape[1:]))
-        self._staged = np.concatenate([start, staged])
+    path: Path
+    watch: _FloorWatch
+    operator: DenseOperator
+    X_new: np.ndarray
+    y: np.ndarray
+    stopping: Stopping
+    backend: Backend
 
-    def row(self, floor: float, penalty: float) -> _Row:
-        """Train the branch of this floor to its end, and ridge regression beside it."""
+    @cached_property
+    def _staged(self) -> np.ndarray:
+        """f̂ at the new rows after 0, 1, 2, … stages."""
+        staged = self.path.evaluate_staged(self.X_new, backend=self.backend)
+        return np.concatenate([np.broadcast_to(self.path.offset, (1, *staged.shape[1:])), staged])
+
+    def row(
+        self, floor: float, penalty: float
+    ) -> tuple[tuple[np.ndarray, ...], float, float, Status]:
+        """Train the branch of this floor, and ridge regression beside it.
+
+        Predictions, four arrays as in `FloorSweep`; R², time and status of the branch.
+        """
         path, spectrum = self.path, Spectrum(self.operator.matrix(floor))
         centred = self.y - path.offset
         ridge = spectrum.coefficients(centred, ridge_filter(spectrum.eigenvalues, penalty))
@@ -239,21 +221,19 @@ class _Branches:
             decay = 1.0 - spectrum.eigenvalues * hold.filters
             r2 = 1.0 - float(weights @ decay**2)
             time, status = seen.time + hold.duration, hold.status
-            projected = projected * self.units
+            projected = projected * column_units(path.scale)
             residual = spectrum.eigenvectors @ (decay[:, None] * projected)
             coefficients = spectrum.eigenvectors @ (hold.filters[:, None] * projected)
-            new = self._staged[np.searchsorted(self._starts, seen.time)]
+            new = self._staged[np.searchsorted(path.starts, seen.time)]
         K_new = self._at_new_rows(floor, np.hstack([coefficients, ridge]))
         n_outputs = self.y.shape[1]
-        return _Row(
-            train=self.y - residual,
-            new=new + K_new[:, :n_outputs],
-            ridge_train=path.offset + self.operator.product(floor, ridge),
-            ridge_new=path.offset + K_new[:, n_outputs:],
-            r2=r2,
-            time=time,
-            status=status,
+        predictions = (
+            self.y - residual,
+            new + K_new[:, :n_outputs],
+            path.offset + self.operator.product(floor, ridge),
+            path.offset + K_new[:, n_outputs:],
         )
+        return predictions, r2, time, status
 
     def _at_new_rows(self, bandwidth: float, coefficients: np.ndarray) -> np.ndarray:
         extra = KernelSum(

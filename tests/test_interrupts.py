@@ -34,14 +34,13 @@ def test_the_first_press_keeps_the_best_model_so_far(estimator, monkeypatch, cap
     assert len(model.held_out_rows_)
 
 
-def test_training_in_progress_ends_where_it_is(monkeypatch):
-    """A ladder of speeds over many rows may take long."""
+def test_the_first_trial_is_trained_to_its_end(monkeypatch):
+    """A path that is cut off at once predicts hardly more than the mean."""
     press_ctrl_c(monkeypatch, tuning.Search, "_take")
-    model = BandfallRegressor(kernels=("gaussian",)).fit(X, Y)
-    whole = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(X, Y)
-    first = {name: values[0] for name, values in model.selection_.items()}
-    assert first["max_r2"] < whole.selection_["max_r2"][0]  # after the first pass
-    assert np.isfinite(model.predict(X)).all()
+    model = BandfallRegressor(kernels=("gaussian",), n_jobs=1).fit(X, Y)
+    whole = BandfallRegressor(kernels=("gaussian",), n_jobs=1, max_rounds=0).fit(X, Y)
+    assert model.selection_["max_r2"][0] == whole.selection_["max_r2"][0]
+    assert model.score(X, Y) > 0.9
 
 
 def test_finalists_that_were_cut_off_do_not_count(monkeypatch):

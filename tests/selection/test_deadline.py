@@ -128,6 +128,15 @@ def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited, clock):
     assert np.array_equal(model.predict(rows[0]), unlimited.predict(rows[0]))
 
 
+def test_an_interrupt_cuts_ladders_off_after_the_first_trial(clock):
+    deadline = Deadline()
+    deadline.end()
+    assert deadline.search_over
+    assert not deadline.search_ended
+    deadline.begun = True
+    assert deadline.search_ended
+
+
 def test_before_the_pace_is_known_a_third_of_the_time_is_the_searchs(clock):
     deadline = Deadline(9.0)
     deadline.reserve(100, 1.0)

@@ -243,7 +243,7 @@ class Bar:
             description=self._description,
             completed=self._share,
             total=1.0 if self._share else None,
-            done=f"{self._share:4.0%}" if self._share else "",
+            done=f"{min(self._share, 0.99):4.0%}" if self._share else "",
             left=words or f"{elapsed:.0f} s so far",
         )
 
@@ -260,6 +260,7 @@ def time_left(elapsed: float, share: float, left: float | None = None) -> str:
         if share < 0.05:
             return ""
         left = elapsed * (1.0 - share) / share
+    left = max(left, 1.0)
     return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
 

@@ -17,7 +17,7 @@ from bandfall.targets import Numbers, Target
 from bandfall.warning import warn_caller
 
 _LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
-_SILENCE = 3.0  # seconds without a message before one says how far the fit is
+_SILENCE = 1.75  # seconds without a message before one says how far the fit is
 
 
 class FitProgress:
@@ -28,7 +28,7 @@ class FitProgress:
     reports : Reports
     verbose : int or bool
         0 for nothing, 1 for every improvement, 2 for every trial. From 1 on, a line also says how
-        far the fit is whenever nothing else was printed for three seconds.
+        far the fit is whenever nothing else was printed for two seconds.
     target : type of Target
         Whose score the messages show.
     deadline : Deadline

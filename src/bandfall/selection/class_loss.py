@@ -30,7 +30,7 @@ _FIRST = 0.3  # penalty that suits most members
 _WORTH = 0.0  # share by which the held-out log-loss must fall beyond what chance explains
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
-_PACE = 0.3  # of a search's seconds per entry: what one penalty after the other takes
+_PACE = 1.0  # of a search's seconds per entry: what one penalty after the other takes
 _MATRICES = 5  # of float64 that a part needs at a time
 # Where classes follow a rule, the log-loss wants wide kernels and small penalties, though the
 # squared error of such paths is poor.

@@ -35,6 +35,8 @@ class Deadline:
         What was left out to be in time, for people.
     interrupted : bool
         Whether `end` was called: training in progress may stop where it is.
+    begun : bool
+        Whether the search has a first trial.
     work : Work
         How much is done, for progress bars and messages.
 
@@ -47,7 +49,7 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None):
         self.given_up: list[str] = []
-        self.interrupted = False
+        self.interrupted = self.begun = False
         self.work = begin_work()
         self._seconds = math.inf if seconds is None else seconds
         self._start = clock()
@@ -71,8 +73,11 @@ class Deadline:
 
     @property
     def search_ended(self) -> bool:
-        """Whether training for the search is to stop where it is."""
-        return self.interrupted or self.search_over
+        """Whether training for the search stops where it is.
+
+        After Ctrl-C the first trial is still trained to its end: without it there is no model.
+        """
+        return self.search_over and (self.begun or not self.interrupted)
 
     @property
     def over(self) -> bool:

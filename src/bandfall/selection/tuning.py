@@ -468,7 +468,7 @@ class Search:
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
         found.trials += trials
         found.predictions[trials[best]] = _at_stop(outcomes, best, trials[best].max_r2)
-        self._begun = True
+        self._begun = self._deadline.begun = True
         self.over = self.over or self._interrupted(trials[best]) or self._deadline.search_over
         return trials[best], outcomes
 

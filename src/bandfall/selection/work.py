@@ -14,6 +14,7 @@ clock = time.monotonic
 
 SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
 _LATE = 0.1  # share that a task has left when it has taken as long as expected
+_FINAL_PACE = 0.2  # of a search's seconds per entry: a final path stops at its stop
 _COLD = 10.0  # seconds: tasks that took less in all may have compiled loops most of the time
 
 _observer: ContextVar[Callable[[Work], None] | None] = ContextVar("_observer", default=None)
@@ -184,7 +185,7 @@ class Work:
     def _left(self, now: float) -> float | None:
         left, mean, threads = 0.0, None, 1.0
         known: dict[str, float] = {}  # seconds per entry on one thread, by part
-        for one in self._stages.values():
+        for stage, one in self._stages.items():
             running = [task for task in self._running if task.stage is one]
             if one.done and one.start is not None:
                 mean = one.spent / one.done
@@ -194,6 +195,8 @@ class Work:
                 entries = sum(part.to_come for part in one.parts.values())
                 entries += sum(task.entries for task in running)
                 mean, known = _ratio(one.measured * threads, entries), {}
+            elif stage == FINAL_FITS and mean is not None:
+                mean *= _FINAL_PACE
             seconds = {}
             for name, pace in _paces(one, known, mean, running, now).items():
                 known[name] = pace

@@ -386,7 +386,7 @@ def test_without_any_worker_there_is_an_error(cluster, monkeypatch):
     monkeypatch.setattr(crew_module, "NO_WORKERS_SECONDS", 0.5)
     monkeypatch.setattr(crew_module, "_CHECK_SECONDS", 0.2)
     try:
-        with pytest.raises(ClusterError, match="no worker was there"):
+        with pytest.raises(ClusterError, match="no worker was available"):
             regressor(empty).fit(X, y)
     finally:
         empty.close()

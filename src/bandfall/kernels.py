@@ -287,13 +287,13 @@ def get_kernel(
         if p is None and exponent is None:
             return kernel
         if not kernel.built_in:
-            raise ValueError(f"p and exponent cannot change {kernel!r}: make another Kernel")
+            raise ValueError(f"p and exponent do not apply to {kernel!r}: make another Kernel")
         kernel = kernel.name
     if isinstance(kernel, str):
         return _from_text(kernel, p, exponent)
     if callable(kernel):
         if exponent is not None:
-            raise ValueError("exponent is for names: write it into the profile k(u)")
+            raise ValueError("exponent= needs the name of a kernel; put it into your profile k(u)")
         return _checked_profile(kernel, geometry_of(2.0 if p is None else p))
     raise TypeError(
         f"kernel must be a name, a Kernel or a callable profile k(u); got {type(kernel).__name__}"
@@ -313,7 +313,7 @@ def _from_text(text: str, p: float | None, exponent: float | None) -> Kernel:
     for key, value in given.items():
         if form[key] is not None:
             if value is not None:
-                raise ValueError(f"kernel={text!r} has {key} in its name, and {key}={value!r}")
+                raise ValueError(f"{key} is given twice: kernel={text!r} and {key}={value!r}")
             given[key] = _number(text, form[key])
     p, exponent = given["p"], given["exponent"]
     if exponent is not None:

@@ -171,7 +171,7 @@ class TestWhatIsChecked:
             ({"sex": GOOD["when"]}, "column 'sex' was a category in training and is a datetime"),
             ({"sex": np.arange(N)}, "column 'sex' was a category in training and is a number now"),
             ({"member": np.arange(N)}, "column 'member' was a boolean in training and is a number"),
-            ({"member": ["maybe"] * N}, "column 'member' .* 'maybe' is none"),
+            ({"member": ["maybe"] * N}, "column 'member' .* 'maybe' is not a boolean"),
             ({"when": ["soon"] * N}, "column 'when' .* 'soon' is not a date"),
             ({"when": np.arange(N)}, "column 'when' was a datetime in training and is a number"),
             ({"when": ["1/2/2024"] * N}, "column 'when' .* '1/2/2024' is not a date"),

@@ -153,7 +153,7 @@ class TestNumbersWithWords:
         Z = encoder.transform(new, warn=False)
         np.testing.assert_array_equal(Z[0, 1:], Z[1, 1:])
         np.testing.assert_array_equal(Z[0, 1:], Z[2, 1:])
-        with pytest.raises(ValueError, match="column 'c' holds a number in training; 'soon' is no"):
+        with pytest.raises(ValueError, match="column 'c' was a number in training; 'soon' is no"):
             encoder.transform(pd.DataFrame({"a": A[:1], "c": ["soon"]}))
 
     def test_texts_stay_what_they_are(self):

@@ -518,7 +518,7 @@ class TestCommand:
         save_model(KernelRidgeRegressor().fit(*rows()), tmp_path / "m")
         done = call("report", tmp_path / "m", "--out", tmp_path / "r.html")
         assert done.exit_code == 2
-        assert "holds no rows to report on" in done.stderr
+        assert "contains no rows to report on" in done.stderr
         assert not (tmp_path / "r.html").exists()
 
 
@@ -639,7 +639,7 @@ class TestBrowser:
 def test_rows_in_place_of_the_file_are_refused_in_words():
     model = fitted()
     X, y = np.zeros((4, 2)), np.zeros(4)
-    with pytest.raises(TypeError, match="takes the file first; got ndarray in place of a path"):
+    with pytest.raises(TypeError, match="takes the file first; got ndarray instead of a path"):
         report_on(model, X, y)
 
 

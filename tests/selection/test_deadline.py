@@ -221,7 +221,7 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypat
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_.bandwidths) == 1
     goal = unlimited.members_[0].max_r2
-    told = f"a model was trained to R² {model.path_.r2:.4f} in place of {goal:.4f}"
+    told = f"a model was trained to R² {model.path_.r2:.4f} instead of {goal:.4f}"
     assert told in model.given_up_
     assert np.all(np.isfinite(model.predict(rows[0])))
 

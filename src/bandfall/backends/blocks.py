@@ -92,7 +92,7 @@ class Blocks:
         except (KilledWorker, FutureCancelledError, OSError) as error:
             check_alive(self._client)
             raise ClusterError(
-                f"a task was lost too often ({error}); are the workers killed for want of memory?"
+                f"a task was lost too often ({error}); did the workers run out of memory?"
             ) from error
 
     def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Handle:

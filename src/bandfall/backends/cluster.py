@@ -70,7 +70,7 @@ def connect(device: str) -> Client:
                 raise ClusterError(f"no scheduler answers at {device}: {error}") from error
             _connected[device] = client
     if client.asynchronous:
-        raise ClusterError(f"device={device!r}: an asynchronous client cannot be waited for")
+        raise ClusterError(f"device={device!r} needs a client with asynchronous=False")
     return client
 
 

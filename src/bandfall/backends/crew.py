@@ -278,8 +278,8 @@ class _Run:
                 return
             if self._n_attempts[number] >= MAX_ATTEMPTS:
                 raise ClusterError(
-                    f"{MAX_ATTEMPTS} attempts at the same {type(error).__name__}: {error}; are "
-                    "the workers killed for want of memory?"
+                    f"{MAX_ATTEMPTS} attempts at the same {type(error).__name__}: {error}; did "
+                    "the workers run out of memory?"
                 ) from error
             self._start(number, self._shared, set(self._crew._suspects))
         else:
@@ -323,7 +323,7 @@ class _Run:
         if ask(self._client, "nthreads"):
             self._last_worker = now
         elif now - self._last_worker > NO_WORKERS_SECONDS:
-            raise ClusterError(f"no worker was there for {NO_WORKERS_SECONDS:g} s")
+            raise ClusterError(f"no worker was available for {NO_WORKERS_SECONDS:g} s")
 
     def _send_shared(self) -> Any:
         """What all calls share, sent once where it is large."""

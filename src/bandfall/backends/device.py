@@ -57,7 +57,7 @@ def check_device(device: str | None) -> str | None:
     if device == "auto":
         return "cuda" if n_gpus else None
     if int(index or 0) >= n_gpus:
-        raise ValueError(f"device={device!r} is not there: torch sees {n_gpus} CUDA device(s)")
+        raise ValueError(f"device={device!r} is not available: torch finds {n_gpus} CUDA device(s)")
     return device
 
 

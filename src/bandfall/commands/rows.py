@@ -201,14 +201,14 @@ def only_numbers(table: Dataset, choice: str) -> Dataset:
     if not complete.any():
         worst = table.X.columns[int(np.argmax(np.isnan(numbers).sum(axis=0)))]
         raise InputError(
-            f"{table.source} has no row without missing values; column {worst!r} misses most of "
-            "them: use --model auto, which takes them"
+            f"{table.source} has no row without missing values; most are missing in column "
+            f"{worst!r}: use --model auto, which accepts missing values"
         )
     n_dropped = int(np.sum(~complete))
     if n_dropped:
         note(
             f"{n_dropped:,} of {len(table):,} rows have missing values and were left out; "
-            "--model auto takes them"
+            "--model auto accepts missing values"
         )
     numeric = pd.DataFrame(numbers, columns=table.X.columns, index=table.X.index)
     rows = np.flatnonzero(complete)
@@ -281,7 +281,7 @@ def _held_out(table: Dataset, order: np.ndarray, n_test: int) -> np.ndarray:
     if n_chosen < 2 or len(table) - n_chosen < MIN_ROWS:
         raise InputError(
             f"column {table.roles.group!r} of {table.source} has {len(sizes)} groups, which cannot "
-            f"be parted into {len(table) - n_test} rows to train on and {n_test} held out"
+            f"be divided into {len(table) - n_test} rows to train on and {n_test} held out"
         )
     return held_out
 

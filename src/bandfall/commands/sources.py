@@ -69,7 +69,7 @@ def kept_rows_of(stored: ModelFile) -> tuple[LabelledRows, LabelledRows | None, 
     rows = notes.get("train")
     if not isinstance(rows, dict) or not {"X", "y"} <= set(rows):
         raise InputError(
-            "the model file holds no rows to report on: make it with `bandfall fit`, or call "
+            "the model file contains no rows to report on: make it with `bandfall fit`, or call "
             "save_model with notes={'train': {'X': X, 'y': y}, 'test': ...}"
         )
     names = getattr(estimator, "feature_names_in_", None)

@@ -70,7 +70,7 @@ def read_file(
         if start == _PARQUET:
             table, style = _read_parquet(stream, name), Style()
         elif start == _OLD_EXCEL:
-            raise InputError(f"{name} is an Excel file of before 2007; save it as .xlsx or CSV")
+            raise InputError(f"{name} is an old Excel file (.xls); save it as .xlsx or CSV")
         elif start == _ZIP:
             if not is_excel(stream):
                 raise InputError(f"{name} is a zip archive; unpack it first")
@@ -248,8 +248,8 @@ def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> No
             if parts.any():
                 drop = f", or leave it out with --drop {quoted(column)}" if features else ""
                 raise InputError(
-                    f"column {column!r} of {name} holds lists or other values with parts; make "
-                    f"columns of these{drop}"
+                    f"column {column!r} of {name} holds lists or other nested values; split "
+                    f"them into columns{drop}"
                 )
 
 

@@ -63,7 +63,8 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
             table = read_array(archive, source)
         except ValueError as error:
             raise OSError(
-                f"what {source.archive_url} sent is not the expected file ({error.__cause__}); "
+                f"the download from {source.archive_url} is not the expected file "
+                f"({error.__cause__}); "
                 f"{placement_hint(source)}"
             ) from error
         os.replace(archive, cache / archive.name)

@@ -113,7 +113,7 @@ def _kind_of(value: Any, where: str) -> str | None:
     ):
         raise ValueError(
             f"{where} holds values of type {type(value).__name__}; "
-            "numbers, text, truth values and times are taken: convert it, or leave it out"
+            "supported are numbers, text, booleans and times: convert the column, or drop it"
         )
     if isinstance(value, numbers.Real | np.number | Decimal):
         return "number"

@@ -233,7 +233,7 @@ def _from_text(column: Column, reading: Reading, where: str) -> Column:
     try:
         found[used] = _values(levels, reading)
     except ValueError as error:
-        raise ValueError(f"{where} holds a {reading.kind} in training; {error}") from None
+        raise ValueError(f"{where} was a {reading.kind} in training; {error}") from None
     return Column(reading.kind, found[column.values])
 
 
@@ -246,7 +246,7 @@ def _values(levels: list[str], reading: Reading) -> np.ndarray:
         return text.clocks(levels)
     if all(one.lower() in _TRUTH for one in levels):
         return np.array([_TRUTH[one.lower()] for one in levels])
-    raise ValueError(f"{levels[0]!r} is none")
+    raise ValueError(f"{levels[0]!r} is not a {reading.kind}")
 
 
 def _other_kind(where: str, reading: Reading, column: Column) -> ValueError:

@@ -194,7 +194,7 @@ def read_table(X: Any) -> Table:
     if isinstance(X, np.ndarray):
         return _read_array(X)
     if _is_sparse(X):
-        raise TypeError("sparse matrices are not taken; use X.toarray()")
+        raise TypeError("sparse matrices are not supported; use X.toarray()")
     if isinstance(X, dict):
         from bandfall.encoding.objects import columns_of_dict
 

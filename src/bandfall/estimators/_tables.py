@@ -135,7 +135,7 @@ def _refuse_records(X: ArrayLike) -> None:
     """Say what to do with rows that name their values one by one."""
     dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
     if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
-        raise TypeError("rows as dicts or records are not taken; use pandas.DataFrame(X)")
+        raise TypeError("rows as dicts or records are not supported; use pandas.DataFrame(X)")
 
 
 def _objects(X: ArrayLike) -> TableLike:

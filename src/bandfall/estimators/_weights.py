@@ -23,9 +23,9 @@ def wide_enough(data: TrainingData) -> TrainingData:
     n, total = len(weights), float(weights.sum())
     if total < _MIN_MEAN_WEIGHT * n:
         warn_caller(
-            f"sample_weight sums to {total:.3g} over {n} rows, and a row of weight w counts as w "
-            "rows: this trains as on so few. If the weights are meant relative to each other, "
-            "pass sample_weight * len(sample_weight) / sample_weight.sum()",
+            f"sample_weight sums to {total:.3g} over {n} rows. A row of weight w counts as w rows, "
+            f"so this trains as on {total:.3g} rows. If only the ratios of weights matter, pass "
+            " sample_weight * len(sample_weight) / sample_weight.sum()",
             WeightWarning,
         )
     if weights.max() > _FLOAT32_WEIGHTS * weights.min():

@@ -52,8 +52,8 @@ def add_interval(
     offsets = intervals.offsets(np.array([tail, 1.0 - tail]))
     if not np.all(np.isfinite(offsets)):
         raise ValueError(
-            f"coverage={coverage}: {intervals.n_rows:,} held-out rows are too few, its "
-            "intervals have no ends"
+            f"coverage={coverage}: {intervals.n_rows:,} held-out rows are too few: the "
+            "intervals would be infinite"
         )
     sizes = _add_sizes(graph, rows, outputs, average, intervals)
     steps = [graph.op("Mul", sizes, graph.constant(offset, np.float64)) for offset in offsets]

@@ -193,7 +193,7 @@ class Symbol(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", None)
         if method != "__call__" or kwargs:
-            raise TypeError(f"np.{ufunc.__name__}.{method} has no place in an ONNX graph")
+            raise TypeError(f"np.{ufunc.__name__}.{method} cannot be expressed in an ONNX graph")
         name = self._apply(ufunc.__name__, [self._operand(value) for value in inputs])
         if out is not None and isinstance(out[0], Symbol):
             out[0].name = name

@@ -31,7 +31,9 @@ def add_inputs(graph: Graph, schema: Schema, dtype: np.dtype) -> tuple[str, list
     used = [j for j, one in enumerate(schema.readings) if not one.dropped]
     wrong = sorted({names[j] for j in used}.intersection(OUTPUTS))
     if wrong:
-        raise ValueError(f"a feature is called {wrong[0]!r}, as an output is: rename it")
+        raise ValueError(
+            f"an output of the ONNX model is called {wrong[0]!r}, too: rename the feature"
+        )
     graph.taken.update(names)
     inputs, columns = [], {}
     for j in used:

@@ -45,7 +45,7 @@ def code_digest(function: Callable[..., Any]) -> str:
         function = function.func
     module = sys.modules[function.__module__]
     if module.__file__ is None:
-        raise ValueError(f"{function.__module__} has no source file that could tell its state")
+        raise ValueError(f"{function.__module__} has no source file to take a fingerprint of")
     return source_digest(Path(module.__file__), _PACKAGE, leave_out=_PRESENTATION)
 
 

@@ -150,7 +150,7 @@ def report_on(
     """
     if file is not None and not isinstance(file, str | os.PathLike):
         raise TypeError(
-            f"report(file, X, y) takes the file first; got {type(file).__name__} in place of a path"
+            f"report(file, X, y) takes the file first; got {type(file).__name__} instead of a path"
         )
     if (X_test is None) != (y_test is None):
         raise ValueError("give both X_test and y_test, or neither")
@@ -161,8 +161,8 @@ def report_on(
         known = training_rows_of(estimator)
         if known is None:
             raise ValueError(
-                "this model does not have its training rows, as pipelines and models from files: "
-                "call report(file, X, y) with the rows it was trained on"
+                "this model does not store its training rows (pipelines and loaded models never "
+                "do): call report(file, X, y) with the rows it was trained on"
             )
         X, y = known
     classes = bool(story_of(estimator).target.classes)

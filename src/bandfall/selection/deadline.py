@@ -109,7 +109,7 @@ class Deadline:
         self._spent.append((n_rows, n_ladders * n_rows**2, seconds))
 
     def measured(self, n_rows: int, n_ladders: float, seconds: float) -> None:
-        """Set the pace of what is to come, in place of all that was learned before."""
+        """Set the pace of the work to come, instead of all that was learned before."""
         self._spent = [(n_rows, n_ladders * n_rows**2, seconds)]
 
     def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:

@@ -117,7 +117,7 @@ def fit_members(
             return fit_members(rows, tuned, deadline)
         if one.path.status is Status.INTERRUPTED:
             goal = stop_of(trial)
-            deadline.give_up(f"a model was trained to R² {one.path.r2:.4f} in place of {goal:.4f}")
+            deadline.give_up(f"a model was trained to R² {one.path.r2:.4f} instead of {goal:.4f}")
         fitted[trial] = one
     return members_of(fitted, tuned, everything, deadline)
 
@@ -166,7 +166,7 @@ def _affordable_leaves(rows: Rows, tuned: Tuned, deadline: Deadline) -> Rows:
     leaf_rows = max(int(rows.leaf_rows * share), SMALLEST_LEAF)
     if leaf_rows >= rows.leaf_rows:
         return rows
-    deadline.give_up(f"leaves have at most {leaf_rows:,} rows in place of {rows.leaf_rows:,}")
+    deadline.give_up(f"leaves have at most {leaf_rows:,} rows instead of {rows.leaf_rows:,}")
     return replace(rows, leaf_rows=leaf_rows)
 
 

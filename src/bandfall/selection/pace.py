@@ -80,7 +80,7 @@ def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Dead
     n_first = max(_FEWEST_ROWS, int(wanted * math.sqrt(allowed / needed)))
     if n_first >= wanted:
         return budget
-    deadline.give_up(f"searched on {n_first:,} rows in place of {wanted:,}")
+    deadline.give_up(f"searched on {n_first:,} rows instead of {wanted:,}")
     return replace(
         budget,
         stage_rows=(n_first, min(budget.stage_rows[-1], 2 * n_first)),

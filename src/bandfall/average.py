@@ -102,7 +102,7 @@ class Average(Generic[Kind]):
 
     @property
     def plainest(self) -> Member:
-        """The heaviest member that can tell how far out a value is."""
+        """The heaviest member whose encoding keeps distances beyond the training range."""
         plain = [one for one in self.members if one.candidate.encoding == "standard"]
         return (plain or self.members)[0]
 

@@ -1,6 +1,6 @@
 """The learned metric: directions weighted by how much the fitted function varies along them.
 
-The mean outer product of gradients, G = E[∇f ∇fᵀ], tells which directions matter. Measuring
+The mean outer product of gradients, G = E[∇f ∇fᵀ], shows which directions matter. Measuring
 distances in coordinates scaled by its root and fitting again carries "changing the kernel
 during training" from the bandwidth to the metric.
 

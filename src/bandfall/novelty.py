@@ -49,7 +49,7 @@ def nearest_distances(
     own : ndarray of int, shape (m,), optional
         For each new row one of Z that does not count: itself.
     enough : float, optional
-        A row as near as this will do in place of the nearest: half the time.
+        A row this near counts as the nearest, which halves the time.
     geometry : Geometry
         In which distances are measured.
     backend : Backend

@@ -1,6 +1,6 @@
 """Which bandwidth comes next: small objects, one rule each.
 
-A schedule is asked before every step. It sees the training state through `Front`, which
+Solvers call a schedule before every step. It sees the training state through `Front`, which
 measures the R² speed of any trial bandwidth, and answers with the bandwidth to use.
 """
 
@@ -66,12 +66,12 @@ class Schedule(Protocol):
 
 
 def asked_bandwidth(schedule: Schedule, front: Front) -> float:
-    """The next bandwidth of anyone's schedule; refused where it is none."""
+    """The next bandwidth of a schedule; raises ValueError if invalid."""
     return _not_negative(schedule, "next_bandwidth", schedule.next_bandwidth(front))
 
 
 def asked_span(schedule: Schedule, front: Front) -> float:
-    """The span of anyone's schedule; refused where it is none."""
+    """The span of a schedule; raises ValueError if invalid."""
     return _not_negative(schedule, "span", schedule.span(front))
 
 

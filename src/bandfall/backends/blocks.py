@@ -115,6 +115,6 @@ def _count() -> int:
 
 @contextmanager
 def _large_arguments() -> Any:
-    """Arguments travel with their tasks, however large: a repeated task waits for nobody."""
+    """Tasks inline their arguments, however large, so that retries depend on no other task."""
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         yield

@@ -1,4 +1,4 @@
-"""A Dask cluster as backends see it: found by its name, checked, asked in bounded time."""
+"""A Dask cluster for backends: find it by name, check it, and bound the time of requests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _checked: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
 
 
 class ClusterError(RuntimeError):
-    """A cluster is not there, is gone, or cannot do what is asked of it."""
+    """A cluster is unavailable, was lost, or cannot run a task."""
 
 
 def is_cluster(device: object) -> bool:

@@ -193,7 +193,7 @@ class Crew:
             workers = [call.worker]
         elif not_on:
             workers = sorted(ask(self._client, "nthreads").keys() - not_on) or None
-        # What is repeated carries its arguments along, however large: it is to wait for nobody.
+        # Retries inline their arguments, however large, so that they depend on no other task.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
             return self._client.submit(
                 call_held,

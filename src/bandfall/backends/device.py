@@ -20,7 +20,7 @@ def check_device(device: str | None) -> str | None:
     device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
         None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
         "auto" takes a GPU if there is one and NumPy otherwise. "dask" and addresses such as
-        "tcp://host:8786" name clusters; whether one is there shows when it is asked.
+        "tcp://host:8786" name clusters; connecting checks them.
 
     Examples
     --------

@@ -267,7 +267,7 @@ def symmetric_product(
         column = _first_column(strip, step, n_blocks * BLOCK, BLOCK, ROWS, COLUMNS)
         others = _load_each(_address(points, column, D, COLUMNS, BLOCK), BLOCK, HELD)
         for _ in range(begin, end):
-            # Memory is asked early for what is needed late: sums now, the next features.
+            # Start loads early: the sums now, then the next features.
             columns = column + tl.arange(0, COLUMNS)
             column_values = _load_each(values + columns, stride, OUTPUTS)
             column_sums = _load_each(scratch + columns, stride, OUTPUTS)

@@ -20,7 +20,7 @@ class WorkerRows:
     """The rows of one fit: products with K(σ) for some of their leaves.
 
     What comes out depends on the rows and the leaf alone, to the bit: not on the worker (of one
-    kind), its threads or its memory, nor on which leaves are asked for together.
+    kind), its threads or its memory, nor on which leaves are requested together.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _engine(held: WorkerRows) -> Any:
 
         try:
             return DeviceProducts(held)
-        except ValueError:  # a kernel that knows NumPy only
+        except ValueError:  # a kernel for NumPy only
             pass
     return _TileProducts(held)
 
@@ -89,8 +89,8 @@ class _TileProducts:
     """Tile by tile with NumPy; what the budget can hold of a K(σ) is kept.
 
     Memory for kept tiles is taken once, because fresh memory is slow to touch: tiles of the next
-    bandwidth overwrite those of the last. A call that is overtaken so, which is one that nobody
-    waits for any more, computes again without them.
+    bandwidth overwrite those of the last. A stale call, whose result is no longer needed,
+    computes again without them.
     """
 
     def __init__(self, held: WorkerRows):

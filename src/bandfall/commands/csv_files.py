@@ -31,7 +31,7 @@ _HEADER = "the first line must be the header, with all names"
 _TOO_LONG = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
-# Before version 3.1 pandas misses the last digit unless asked, and with it training rows; asking is
+# Before version 3.1 pandas misses the last digit by default, and with it training rows; asking is
 # deprecated since.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT_NUMBERS: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}

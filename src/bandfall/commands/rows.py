@@ -271,7 +271,7 @@ def _held_out(table: Dataset, order: np.ndarray, n_test: int) -> np.ndarray:
     if table.group is None:
         held_out[order[:n_test]] = True
         return held_out
-    # Groups in random order, as long as that brings the number nearer to the one asked for.
+    # Groups in random order, as long as that brings their number of rows nearer to `n_test`.
     _, group, sizes = np.unique(table.group, return_inverse=True, return_counts=True)
     chosen, n_chosen = np.zeros(len(sizes), dtype=bool), 0
     for one in dict.fromkeys(group[order]):

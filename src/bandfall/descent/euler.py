@@ -24,7 +24,7 @@ STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
 
 
 class StepSizeWarning(UserWarning):
-    """The Euler step was lowered because the one asked for would diverge."""
+    """The Euler step was lowered because the requested one would diverge."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class Plan:
 class TrainingFront:
     """State r(t) = y − f̂(t) under r′ = −K(σ) r, with targets scaled to yᵀy = 1.
 
-    Remembers the speed and the product K(σ) r of the last bandwidth asked for, so that the
+    Remembers the speed and the product K(σ) r of the last requested bandwidth, so that the
     step after a search costs no further product.
 
     Parameters

@@ -96,7 +96,7 @@ class KrylovSpace:
         return self._matrix[:, : m + 1]
 
     def diagonalise(self) -> None:
-        """Eigenvalues and vectors of T: asked for before the flow in the space is used."""
+        """Eigenvalues and vectors of T; call this before using the flow in the space."""
         m = self.dimension
         T = np.zeros((len(self._norms), m, m))
         index = np.arange(m)

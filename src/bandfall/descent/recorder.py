@@ -23,7 +23,7 @@ class Snapshot:
     n_products : int
         Kernel products so far.
     path : callable () -> Path
-        The model as it is now; built only when asked for.
+        The model as it is now, built on access.
     """
 
     time: float

@@ -41,7 +41,7 @@ class TableEncoder:
     categories : {"onehot", "target", "pairs"}
         One column a level, the rarest sharing one; the smoothed mean target of a level, for
         categories of three levels and more; or one column a level, and the smoothed mean target
-        of the pairs of columns that tell most beyond single ones.
+        of the pairs of columns that add most to single columns.
     n_steps : int, default=12
         Most ramps a number, for "steps".
     fitted : FittedEncoding, optional

@@ -116,7 +116,7 @@ def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def is_gap(text: str) -> bool:
-    """Whether people write this where there is no number or date."""
+    """Whether people write this word for a missing number or date."""
     return text.strip().lower() in _NO_VALUE
 
 
@@ -125,7 +125,7 @@ def _present(levels: Iterable[str]) -> list[str]:
 
 
 def slips(levels: Iterable[str]) -> list[str]:
-    """The few of many levels that keep a column from being numbers; empty where there are none.
+    """The few of many levels that keep a column from being numbers; may be empty.
 
     Examples
     --------

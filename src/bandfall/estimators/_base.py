@@ -128,7 +128,7 @@ class NumbersRegressor(RegressorMixin, Surface):
 class ValidatedRegressor(NumbersRegressor, Storable):
     """Base of the regressors on plain columns: rows in, shapes and dtypes out."""
 
-    _prediction_dtype: np.dtype | None = None  # of new rows, as in model files of old
+    _prediction_dtype: np.dtype | None = None  # of new rows, as in older model files
 
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None
@@ -155,7 +155,7 @@ class ValidatedRegressor(NumbersRegressor, Storable):
         return X
 
     def _validated(self, X: ArrayLike, *y: Any, **how: Any) -> Any:
-        """scikit-learn's validation; values that are no numbers are told by their columns."""
+        """scikit-learn's validation; errors name columns whose values are not numbers."""
         try:
             return validate_data(self, X, *y, **how)
         except (TypeError, ValueError) as error:
@@ -195,7 +195,7 @@ class KernelRegressor(ValidatedRegressor):
         return self._shaped(total.evaluate(rows, backend=self._backend(len(total.X))))
 
     def _backend(self, n_rows: int) -> Backend:
-        """Where to compute on a model of so many rows."""
+        """Backend for a model of `n_rows` rows."""
         return resolve_backend(memory_budget=self.memory_budget)
 
     def _validate_params(self) -> None:

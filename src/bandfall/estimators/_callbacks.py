@@ -80,7 +80,7 @@ class StageReports:
 
     @property
     def watcher(self) -> Watcher | None:
-        """For `fit_path`; None where nobody watches."""
+        """For `fit_path`; None if there are no callbacks."""
         return self._report if self._reports.watched else None
 
     def _report(self, progress: Snapshot) -> bool:

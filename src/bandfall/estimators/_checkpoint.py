@@ -41,7 +41,7 @@ class Checkpoint:
         bandwidth: float | None,
         backend: Backend,
     ) -> Path | None:
-        """The path so far, None where there is no file; that of another fit is refused."""
+        """The path so far, None if there is no file; raises if it belongs to another fit."""
         if not os.path.exists(self.file):
             return None
         path = load_path(self.file)
@@ -65,7 +65,7 @@ class Checkpoint:
             _warn_of(error, self.file, "it holds an earlier stage, and training goes on")
 
     def before(self, watcher: Watcher | None) -> Watcher:
-        """A watcher that saves, and then asks another one whether to stop."""
+        """A watcher that saves, then returns what another watcher decides."""
 
         def watch(progress: Snapshot) -> bool:
             self.save(progress.path())
@@ -94,7 +94,7 @@ class LeafFolder:
         check_writable(self.folder / "leaf")  # now, not after the first one
 
     def load(self, key: str) -> FittedLeaf | None:
-        """The leaf that was kept under this name; None where there is no such file."""
+        """The leaf stored under this name; None if there is no such file."""
         file = self._file(key)
         return load_leaf(file) if file.exists() else None
 
@@ -166,7 +166,7 @@ def _same_weights(before: np.ndarray | None, now: np.ndarray | None) -> bool:
 def _same_targets(path: Path, y: np.ndarray, backend: Backend) -> bool:
     if path.y is not None:
         return np.array_equal(path.y, y)
-    targets = path.targets(backend=backend)  # of a file of old: known to rounding
+    targets = path.targets(backend=backend)  # from an older file: exact up to rounding
     tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
     return targets.shape == y.shape and np.allclose(
         targets, y, rtol=tolerance, atol=tolerance * path.scale.max()

@@ -66,7 +66,7 @@ RANDOM = ["random_state"]
 KERNEL = [str, callable, Kernel]
 DEVICE = [None, _DeviceName()]
 
-# Parameters of estimators that an estimator makes inside are not the user's to be told of.
+# Errors must not name parameters of internal estimators, which users never set.
 validated = _fit_context(prefer_skip_nested_validation=True)
 
 

@@ -332,7 +332,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         return self._new_rows(X)
 
     def _backend(self, n_rows: int) -> Backend:
-        """Where to compute on a model of so many rows."""
+        """Backend for a model of `n_rows` rows."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
     def _validate_params(self) -> None:

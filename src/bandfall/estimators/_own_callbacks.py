@@ -17,7 +17,7 @@ class CallbackSupportMixin:
     """An estimator whose fits can be watched."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
-        """Watch the next fits by these; by nobody where there are none."""
+        """Watch the next fits with these callbacks, or with none."""
         if callbacks:
             self._skl_callbacks = list(callbacks)
         elif hasattr(self, "_skl_callbacks"):

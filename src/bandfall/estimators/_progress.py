@@ -63,7 +63,7 @@ class FitProgress:
     def begins(self, n_rows: int, expected: Callable[[], float], bounded: bool) -> None:
         """Say before the search how long the final fits will take.
 
-        `expected` measures these seconds; it is called only if somebody will see them.
+        `expected` measures these seconds; it is called only if they will be shown.
         """
         if bounded and not self._verbose and not observed():
             return

@@ -43,7 +43,7 @@ from bandfall.selection.work import SUMMARY
 from bandfall.targets import Target
 from bandfall.typing import ArrayLike, JsonDict, RandomLike, Tags
 
-# From so many rows on everything is computed in float32.
+# From this number of rows on, everything is computed in float32.
 _FLOAT32_ROWS = 500
 _FEWEST = 4  # rows to choose by
 _SHORTEST = 0.5  # seconds: in less there is no model worth having
@@ -226,7 +226,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             codes = codes[given.elsewhere.numbers]
         table = prepare_table(given.table, missing=self.missing)
         encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
-        if given.elsewhere is not None:  # mean targets of the sample would tell it its own
+        if given.elsewhere is not None:  # mean targets of the sample would leak its own targets
             views = {name: one for name, one in views.items() if not encoders[name].uses_target}
         if groups is None:
             # New rows repeat old ones as often as old ones repeat each other.
@@ -284,7 +284,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             dtype=self._dtype,
             path=self.path_,
             selection=self.selection_,
-            given_up=getattr(self, "given_up_", ()),  # files of old have none
+            given_up=getattr(self, "given_up_", ()),  # older files have none
             held_out_rows=self.held_out_rows_,
         )
 
@@ -349,7 +349,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         return budget.up_to(self.search_rows)
 
     def _backend(self, n_rows: int) -> Backend:
-        """Where to compute on a model of so many rows, and in how much memory."""
+        """Backend for a model of `n_rows` rows, with its memory budget."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
     def _fitted_state(self) -> JsonDict:

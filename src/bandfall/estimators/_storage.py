@@ -40,7 +40,7 @@ _MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 
 
 def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
-    """Raise unless dtype and shapes fit a model of so many features and targets."""
+    """Raise unless dtype and shapes fit a model with these numbers of features and targets."""
     check_instance("_dtype", model._dtype, np.dtype)
     check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))
     if model._y_ndim not in (1, 2) or (model._y_ndim == 1 and n_outputs != 1):
@@ -56,7 +56,7 @@ def _check_descent(model: KernelDescentRegressor) -> None:
 
 
 def _one_solver(stored: JsonDict) -> JsonDict:
-    """Files of old hold settings of the solver one by one, as parameters of the estimator."""
+    """Older files store settings of the solver as parameters of the estimator."""
     old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
     kept = {name: value for name, value in stored.items() if name not in old}
     solver: Any = get_solver(kept["solver"]) if old else None

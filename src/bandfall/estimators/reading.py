@@ -110,7 +110,7 @@ def last_step(estimator: Estimator) -> Estimator:
 
 
 def steps_before(estimator: Estimator) -> Estimator:
-    """A pipeline of all steps but the last; None where there are none."""
+    """A pipeline of all steps but the last; None if there is only one."""
     several = isinstance(estimator, Pipeline) and len(estimator) > 1
     return estimator[:-1] if several else None
 

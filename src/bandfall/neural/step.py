@@ -84,7 +84,7 @@ def tangent_step(
     engine: str = "gram",
     budget: int = DEFAULT_BUDGET,
 ) -> TangentStep:
-    """The blended step at the present parameters, with α lowered as `min_speed` asks.
+    """The blended step at the present parameters, with α lowered to keep `min_speed`.
 
     While α = 1 is fast enough this costs one backward pass: rᵀΦ_tΦ_tᵀr = ‖Φ_tᵀr‖².
 

@@ -87,7 +87,7 @@ def _add_sizes(
 
 
 def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
-    """Smoothed sizes from the sums over |error| and over weights; 1 where there are no errors."""
+    """Smoothed sizes from the sums over |error| and over weights; 1 if there are no errors."""
     k = len(overall)
     axis, ends = graph.constant([1], np.int64), [graph.constant([j], np.int64) for j in (0, k)]
     above = graph.op("Slice", sums, *ends, axis)

@@ -169,7 +169,7 @@ class _Writer:
     def _average(
         self, story: Story, average: Average[Any], coverage: float | None
     ) -> tuple[str, list[Output]]:
-        """Outputs of an average, and the ends of intervals if asked for."""
+        """Outputs of an average, and the ends of intervals if requested."""
         from bandfall.onnx_export.averages import add_average, add_interval
 
         _check_size([member.path.model for member in average.members])

@@ -154,7 +154,7 @@ def _release_control() -> None:
     """Let any thread set the numbers of threads.
 
     threadpoolctl (3.7 and later) listens only to the thread that set them first, until that
-    thread leaves a limit. An empty one will do; one that the user holds stays in force.
+    thread leaves a limit. An empty limit is enough; a limit that the user has set stays in force.
     """
     with _controller().limit(limits=None):
         pass

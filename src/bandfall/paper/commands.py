@@ -143,7 +143,7 @@ class _ProgressBar(_Notes):
 
 
 def _chosen(names: list[str], console: Console) -> list[Experiment]:
-    """The experiments asked for; of "all", those that can run here."""
+    """The requested experiments; for "all", those that can run here."""
     try:
         experiments = select(names)
     except ValueError as error:

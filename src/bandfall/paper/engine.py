@@ -137,7 +137,7 @@ def run_experiments(
     size : Size
     out : Path
         Results go to ``out/results``, a line per run to ``out/runs.jsonl``. One run at a time
-        works there; it is locked from the first result asked for until the last is given.
+        works there; it is locked from the first result to the last.
     n_jobs : int
         joblib workers; the backend is joblib's choice or that of `joblib.parallel_config`. The
         numbers do not depend on it: every task runs on one thread.

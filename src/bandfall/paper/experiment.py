@@ -82,7 +82,7 @@ class DataError(Exception):
 
 
 class Data:
-    """The real data sets, read when first asked for.
+    """The real data sets, read on first use.
 
     Parameters
     ----------

@@ -85,6 +85,6 @@ def floor_grid(lowest: float, highest: float, n_floors: int = 100) -> np.ndarray
         raise ValueError(f"n_floors must be at least 2; got {n_floors!r}")
     simplest, most_complex = complexity([highest, lowest])
     floors = np.linspace(simplest, most_complex, n_floors) ** -float(_ROOT) - _OFFSET
-    # The ends come back through a fifth root; give them as they were asked for.
+    # The fifth root rounds the ends; return them as given.
     floors[[0, -1]] = highest, lowest
     return floors

@@ -36,7 +36,7 @@ class ResultFile:
     """The finished tasks of one experiment.
 
     Every line is written whole and flushed, so that a run that is stopped loses nothing it had
-    finished. A result is asked for by key and digest: one of other code or other data is not found.
+    finished. Results are found by key and digest, never those of other code or other data.
 
     Parameters
     ----------

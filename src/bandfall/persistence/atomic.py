@@ -51,7 +51,7 @@ def check_writable(file: PathLike) -> None:
 
 @contextlib.contextmanager
 def _temporary(target: str) -> Iterator[str]:
-    """A name beside `target` that nobody else uses; nothing is left there in the end."""
+    """A unique name beside `target`; the temporary file is always removed."""
     name = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         yield name

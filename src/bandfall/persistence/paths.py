@@ -28,7 +28,7 @@ _ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_siz
 def dataclass_component(cls: type, check: Callable[[Any], None] = lambda made: None) -> Component:
     """Component of a dataclass whose fields are storable as they are.
 
-    Whether they fit together is told by its ``__post_init__``, or by `check`.
+    Its ``__post_init__``, or `check`, raises if they do not fit together.
     """
 
     def from_state(state: JsonDict) -> Unchecked:
@@ -213,7 +213,7 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
 
 
 def _check_able(name: str, value: object, *members: str) -> None:
-    """Any solver or schedule that is storable will do: whether it is one shows in what it can."""
+    """Accept any storable solver or schedule; its methods decide whether it is one."""
     missing = [member for member in members if not hasattr(value, member)]
     if value is not None and missing:
         raise TypeError(f"{name} lacks {', '.join(missing)}")

@@ -41,7 +41,7 @@ def estimator_component(
     todays_parameters : callable (dict) -> dict
         Parameters as they are called now, from those of files of any age.
     upgrade : callable (parameters, fitted) -> fitted, optional
-        Turns the fitted attributes of files of old into those of today.
+        Converts fitted attributes of older files to current ones.
     """
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}

@@ -83,7 +83,7 @@ class IntervalDisplay:
     ) -> Self:
         """From a fitted `BandfallRegressor`, and rows that it has not seen.
 
-        A pipeline that ends with one will do; rows of several targets count one by one.
+        A pipeline that ends with one works, too. Each target of a row counts separately.
         """
         model, X = drawn_model(estimator, X)
         y = np.asarray(y, dtype=float)

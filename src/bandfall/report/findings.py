@@ -260,7 +260,7 @@ def _read(model: Model, rows: LabelledRows) -> LabelledRows:
 
 
 def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarray, np.ndarray]:
-    """Held-out rows of the search, their outputs and numbers; of all rows where there are none."""
+    """Held-out rows of the search with outputs and row numbers; all rows if none were held out."""
     rows, outputs = model.story.held_out_rows, model.story.held_out_answers
     if not len(rows) or outputs is None:
         return train, model.predict(train.X), np.arange(len(train.y))

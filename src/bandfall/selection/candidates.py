@@ -167,11 +167,11 @@ class Budget:
         Training rows, from stage to stage: of the whole search first, then of fewer and fewer
         finalists.
     fold_rows : int
-        Below so many rows each is held out in turn; from here on, one part is held out.
+        Below this number of rows each row is held out in turn; from it on, one part is held out.
     n_folds : int
         Parts held out in turn.
     few_rows : int
-        Below so many rows the finalists see two partitions into folds.
+        Below this number of rows, finalists see two partitions into folds.
     race_folds : int
         Folds that all candidates see, from `few_rows` on; the finalists see all.
     held_out_rows : int

@@ -78,8 +78,8 @@ def ridge_cv_mse(
     """
     y = np.asarray(y, dtype=np.float64)
     distances = distance_powers(X, kernel)
-    # Below this penalty K + penalty·I is singular to rounding, the inverse over all rows no
-    # longer knows what it inverts, and each fold takes its own pseudo-inverse.
+    # Below this penalty K + penalty·I is singular to rounding and has no inverse over all rows, so
+    # each fold takes its own pseudo-inverse.
     rounding = len(X) ** 2 * np.finfo(np.float64).eps
     if not (are_complements(splits, len(X)) and penalties.min() > rounding):
         return _foldwise_mse(

@@ -14,7 +14,7 @@ clock = time.monotonic
 PATH = 0.5  # of what a ladder of speeds takes: what one path takes at most
 AFTERWARDS = 0.25  # ladders: importances and intervals, after the final fits
 _LARGEST_SHARE = 2 / 3  # of all time, that is kept for the final fits
-_FEW_ROWS = 200  # a final fit of so many rows is always made
+_FEW_ROWS = 200  # rows: a final fit of this size is always made
 
 
 class Deadline:
@@ -99,13 +99,13 @@ class Deadline:
 
     @contextmanager
     def timed(self, n_rows: int, n_ladders: float = 1.0) -> Iterator[None]:
-        """Learn the pace from what is done inside, over about so many rows."""
+        """Learn the pace from the work inside the context, over about `n_rows` rows."""
         start = clock()
         yield
         self.learn(n_rows, n_ladders, clock() - start)
 
     def learn(self, n_rows: int, n_ladders: float, seconds: float) -> None:
-        """Learn the pace from what is done over about so many rows."""
+        """Learn the pace from work over about `n_rows` rows."""
         self._spent.append((n_rows, n_ladders * n_rows**2, seconds))
 
     def measured(self, n_rows: int, n_ladders: float, seconds: float) -> None:

@@ -28,7 +28,7 @@ _MAX_HALVINGS = 100  # of a pass that its space does not cover
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
 _TOLERATED = 0.1  # of the residual, as the error of a pass
-_CHECKED = frozenset((3, 5, 8, 12, 17, 24))  # dimensions at which a space's error is asked for
+_CHECKED = frozenset((3, 5, 8, 12, 17, 24))  # dimensions at which a space's error is computed
 
 
 @dataclass(frozen=True)

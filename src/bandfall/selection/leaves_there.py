@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # which imports Dask
     from bandfall.backends.blocks import Blocks
 
 SAMPLE_ROWS = 50_000  # that are brought here, for the search, encodings and cuts
-_MARGIN = 0.9  # of leaf_rows, that leaves aim at: the sample does not tell their size exactly
+_MARGIN = 0.9  # of leaf_rows, that leaves aim at: the sample gives their size only roughly
 
 
 def sample_numbers(n_rows: int) -> np.ndarray:

@@ -87,12 +87,12 @@ def fit_members(
     interrupted: Callable[[], bool] = lambda: False,
     store: LeafStore | None = None,
 ) -> tuple[list[Member], Tuned]:
-    """Fit what was chosen to all rows, and tell what was chosen in the end.
+    """Fit the chosen models to all rows; return them, and the choice they were made by.
 
     Metrics are those of the search. Members that there is no time for, the lightest, are left out
     of the average; where the heaviest alone takes too long, it is fitted to fewer rows.
-    `interrupted` is asked after every stage of a long fit. Once it says yes, the members that are
-    there make the model, or, if there is none, the heaviest on as few rows as take seconds.
+    `interrupted` is called after every stage of a long fit. Once it returns True, the model is made
+    of the finished members or, if there is none, of the heaviest on few enough rows for seconds.
     `store` keeps leaves as soon as they are trained, and gives back those that it has.
     """
     deadline = deadline or Deadline()
@@ -142,7 +142,7 @@ def members_of(
 
 
 def expected_seconds(rows: Rows, n_members: int) -> float:
-    """About what it will take to fit so many members to all rows; 0 where that is not long."""
+    """Estimated seconds to fit `n_members` members to all rows; 0 if there are few rows."""
     if len(rows) <= _PROBED_ROWS:
         return 0.0
     growth = rows.final_share(len(rows)) * (len(rows) / _PROBED_ROWS) ** 2
@@ -173,7 +173,7 @@ def _affordable_leaves(rows: Rows, tuned: Tuned, deadline: Deadline) -> Rows:
 def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
     """Numbers of the rows that the heaviest member is in time with."""
     n_rows = len(rows)
-    if deadline.interrupted:  # final fits of so few rows take seconds
+    if deadline.interrupted:  # which takes seconds
         n = min(len(rows), _PROBED_ROWS)
     elif len(rows) > rows.leaf_rows:  # time grows with rows, not with their square
         needed = deadline.estimate(len(rows), PATH * rows.final_share(len(rows)))
@@ -199,7 +199,7 @@ def _fitted_elsewhere(
 ) -> dict[Trial, Fitted]:
     """All members that there is time for, side by side on workers, each on one of them.
 
-    None where there are no workers, or so many rows that leaves or products are worth dividing.
+    Empty without workers, or if it pays to divide leaves or products instead.
     """
     if len(part) > min(_DIVIDED_ROWS, rows.leaf_rows):
         return {}

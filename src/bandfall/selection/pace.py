@@ -45,7 +45,7 @@ class PathSeconds:
 
     @classmethod
     def measured(cls, rows: Rows, candidate: Candidate, n_rows: int) -> PathSeconds:
-        """With a few products over so many of the rows."""
+        """Measured with a few products over `n_rows` of the rows."""
         once, evaluated, repeated = _seconds(rows, candidate.encoding, candidate.kernel, n_rows, 1)
         n_bandwidths, n_products = _USUAL_PATH
         first = np.arange(1)
@@ -65,7 +65,7 @@ class PathSeconds:
 
 
 def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Deadline) -> Budget:
-    """The budget of a search with so few rows that its first ladder takes a tenth of all time."""
+    """The budget, with fewer rows if the first ladder would take more than a tenth of all time."""
     if not deadline.bounded:
         return budget
     wanted = min(len(rows), budget.stage_rows[0])

@@ -28,8 +28,8 @@ MAX_DIMENSION = 32
 _GROWTH = 1.5  # of training rows, from stage to stage
 _OVERLAPPING = 1.3  # rows of all leaves together, relative to those that are divided
 _LEAF_PATHS = 1.6  # over all rows of a leaf: its own, and two over half of them
-# Below so many rows, leaves are trained again, with the rows that were kept apart as evidence:
-# tables whose rows repeat miss even few of them.
+# Below this number of rows, leaves are trained again with the rows kept apart as evidence: tables
+# whose rows repeat miss even few of them.
 AGAIN_ROWS = 20_000
 
 
@@ -84,7 +84,7 @@ class Rows:
         return np.ones(len(self)) if self.weights is None else evidence_weights(self.weights)
 
     def final_share(self, n_rows: int) -> float:
-        """Kernel entries of a final fit to so many rows, relative to those of one leaf."""
+        """Kernel entries of a final fit to `n_rows` rows, relative to those of one leaf."""
         if n_rows <= self.leaf_rows:
             return 1.0
         n_paths = _LEAF_PATHS + float(n_rows < AGAIN_ROWS)

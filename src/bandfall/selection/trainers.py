@@ -26,7 +26,7 @@ class Trainer(Protocol):
     Attributes
     ----------
     elsewhere : bool
-        Whether it only waits, so that many may be asked at a time.
+        Whether it only waits for workers, so that many requests may run at a time.
     """
 
     elsewhere: bool
@@ -41,7 +41,7 @@ class Trainer(Protocol):
 
 
 class LocalTrainer:
-    """Trains here, and nothing before it is asked for.
+    """Trains in this process, and each request only when its outcome is needed.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ from bandfall.selection.parts import (
 from bandfall.selection.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 
-_N_FIRST_SPEEDS = 7  # of SPEEDS: the slower ones are asked for where slow ones pay
+_N_FIRST_SPEEDS = 7  # of SPEEDS: slower ones are tried if slow ones do well
 _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
 # What a search usually takes, to say how far it is: rounds of a metric that are tried, rounds of
@@ -224,8 +224,8 @@ def race(
 ) -> list[Found]:
     """What each climb has found.
 
-    Climbs go on round by round, side by side. Between rounds each hears the least loss of all, so
-    that the result does not depend on how many run at a time.
+    Climbs go on round by round, side by side. Between rounds each receives the least loss of
+    all, so that the result does not depend on how many run at a time.
     """
     results = [Found() for _ in climbs]
     running, least = list(range(len(climbs))), None

@@ -157,8 +157,8 @@ class Work:
     def share(self) -> float:
         """Share of the time that has passed, 0 to 1; never falls.
 
-        Since the last call it has moved by as much of the rest as the seconds since then are of
-        the seconds that were left: an estimate that was wrong is made up for by and by.
+        Each call covers the share of the rest that has passed of the estimated time since the last
+        call, so that wrong estimates are corrected gradually.
         """
         with self._lock:
             now = clock()

@@ -17,7 +17,7 @@ from bandfall.typing import ArrayLike, FloatT, JsonDict
 
 
 class Output(NamedTuple):
-    """An output of an ONNX graph: its name, value, dtype (None: as asked for) and last sizes."""
+    """An output of an ONNX graph: name, value, dtype (None: the requested one) and last sizes."""
 
     name: str
     value: str
@@ -84,7 +84,7 @@ class Target(ABC):
 
     @abstractmethod
     def answer(self, outputs: np.ndarray) -> np.ndarray:
-        """What models are asked for: predictions in the shape of y, or probabilities (m, c)."""
+        """What models return: predictions in the shape of y, or probabilities (m, c)."""
 
     @abstractmethod
     def read(self, y: ArrayLike) -> np.ndarray:

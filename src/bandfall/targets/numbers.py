@@ -119,7 +119,7 @@ class Numbers(Target):
         return self.shaped((codes - outputs) * self.scale)
 
     def shaped(self, predictions: np.ndarray) -> np.ndarray:
-        """Predictions (..., m, k) in the shape and dtype that y asks for."""
+        """Predictions (..., m, k) in the shape and dtype of y."""
         shaped = predictions[..., 0] if self.ndim == 1 else predictions
         return shaped.astype(self.dtype, copy=False)
 
@@ -167,7 +167,7 @@ class Numbers(Target):
 
 
 def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
-    """That of the features, or float64 where it would round away what the target tells.
+    """Dtype of the features, or float64 if that dtype would round the target's variation away.
 
     float32 numbers around 1.7e9 are 128 apart, and there are none beyond 3.4e38.
     """

@@ -75,7 +75,7 @@ def kernel_shift(
 
 
 class KernelMoments(NamedTuple):
-    """μ_k, ς_k² and c_k of Proposition 1, each of the shape of the bandwidths asked for."""
+    """μ_k, ς_k² and c_k of Proposition 1, each with the shape of `bandwidths`."""
 
     mean: np.ndarray
     variance: np.ndarray

@@ -72,7 +72,7 @@ def test_records_are_refused_with_a_remedy(rows):
 def test_values_that_no_column_may_hold(value):
     values = np.empty(2, dtype=object)
     values[:] = [value, value]
-    with pytest.raises(ValueError, match=r"column 'c' holds .* convert it, or leave it out"):
+    with pytest.raises(ValueError, match=r"column 'c' holds .* convert the column, or drop it"):
         read_table({"c": values})
 
 

@@ -78,7 +78,7 @@ def overhead(client: Client, n_rows: int, n_products: int = 30) -> float:
 def products(client: Client, n_rows: int = 20_000, n_products: int = 4) -> float:
     """Seconds of some products at as many bandwidths."""
     with client.as_current():
-        backend = DaskBackend("dask", 2**28)
+        backend = DaskBackend(2**28)
         X = np.random.default_rng(0).normal(size=(n_rows, 8)).astype(np.float32)
         operator = backend.operator(X, get_kernel("gaussian"))
         vector = operator.array(np.ones((n_rows, 1)))

@@ -334,7 +334,7 @@ def test_large_vectors_are_sent_once_and_survive_the_loss_of_their_holder(three,
 
 def test_predictions_with_much_to_do_are_made_on_the_cluster(three, expected):
     local = expected.evaluate(X_NEW)
-    backend = DaskBackend(three.address, worth_sending=0)
+    backend = DaskBackend(device=three.address, worth_sending=0)
     assert_allclose(expected.evaluate(X_NEW, backend=backend), local, atol=1e-12)
     assert "bandfall-sum" in three.client.run_on_scheduler(task_prefixes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -72,24 +73,20 @@ class Helpers(Protocol):
         ...
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """Computes with kernels somewhere, inside a budget of memory.
 
     Arrays that come in and go out are NumPy's; what is kept elsewhere (rows and coefficients
-    on a device) is up to the backend. A new one is a class with these members that passes
-    the contract suite of tests/backends/test_backends.py.
+    on a device) is up to the backend. A new one derives from this class and passes the contract
+    suite of tests/backends/test_backends.py.
     """
 
-    @property
-    def budget(self) -> int:
-        """Bytes for kernel matrices, temporaries and a solver's vectors together."""
-        ...
+    budget: int  # bytes for kernel matrices, temporaries and a solver's vectors together
+    # Whether products and sums need not be checked against each other after training. A device on
+    # which something went wrong is caught at a few rows; see `resume_path`.
+    trusted: ClassVar[bool] = False
 
-    @property
-    def trusted(self) -> bool:
-        """Whether products and sums need not be checked against each other after training."""
-        ...
-
+    @abstractmethod
     def operator(
         self,
         X: np.ndarray,
@@ -101,38 +98,40 @@ class Backend(Protocol):
 
         Leaves room in the budget for the vectors of a solver, of `n_columns` targets each.
         """
-        ...
 
-    def release(self, operator: KernelOperator) -> None:
+    def release(self, operator: KernelOperator) -> None:  # noqa: B027
         """Take back what an operator of `operator` holds elsewhere; it cannot be used after."""
-        ...
 
+    @abstractmethod
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         """Products with K(σ) between new rows and those of X, in the dtype of X."""
-        ...
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """f at the rows of X, shape (m, k)."""
-        ...
+        return with_offset(self._sums(model, X, cumulative=False), model.offset)
 
     def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """f after each bandwidth, shape (S, m, k)."""
-        ...
+        return with_offset(self._sums(model, X, cumulative=True), model.offset)
 
+    @abstractmethod
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """∂f/∂x at the rows of X, shape (m, d, k)."""
-        ...
 
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
         """Limits threads to what work on `n_rows` rows can use."""
-        ...
+        return blas_threads_for(n_rows)
 
     def helpers(self, holding: Any) -> Helpers | None:
         """Workers with a copy of `holding`, to call its methods side by side; None: there are none.
 
         What they compute is for those who compute little at a time, such as a search.
         """
-        ...
+        return None
+
+    @abstractmethod
+    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+        """Σ_s k_{σ_s}(x, X) c_s at the rows of X, or every partial sum."""
 
 
 @contextmanager
@@ -152,7 +151,7 @@ def operator_over(
 
 
 @dataclass(frozen=True)
-class NumpyBackend:
+class NumpyBackend(Backend):
     """NumPy on the host: dense matrices while they fit, blocks of them beyond.
 
     Parameters
@@ -181,50 +180,19 @@ class NumpyBackend:
         dtype = X.dtype if dtype is None else dtype
         return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
 
-    def release(self, operator: KernelOperator) -> None:
-        """See `Backend.release`: it holds nothing elsewhere."""
-
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         """See `Backend.cross`."""
         return CrossOperator(X_new, X, kernel, self.budget)
 
-    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.evaluate`."""
-        return with_offset(self._sums(model, X, cumulative=False), model.offset)
-
-    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.staged`."""
-        return with_offset(self._sums(model, X, cumulative=True), model.offset)
-
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.gradient`."""
-        return cross_gradient(
-            X,
-            model.X,
-            model.kernel,
-            model.bandwidths,
-            model.coefficients,
-            budget=self.budget,
-        )
-
-    def threads(self, n_rows: int) -> AbstractContextManager[None]:
-        """See `Backend.threads`."""
-        return blas_threads_for(n_rows)
-
-    def helpers(self, holding: Any) -> None:
-        """See `Backend.helpers`: there are none."""
+        parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
+        return cross_gradient(*parts, budget=self.budget)
 
     def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
-        return cross_product(
-            X,
-            model.X,
-            model.kernel,
-            model.bandwidths,
-            model.coefficients,
-            budget=self.budget,
-            cumulative=cumulative,
-            centres=_kept_centres(model),
-        )
+        parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
+        centres = _kept_centres(model)
+        return cross_product(*parts, budget=self.budget, cumulative=cumulative, centres=centres)
 
 
 # What is predicted row by row would spend most of its time on preparing the training rows.

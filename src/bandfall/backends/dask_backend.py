@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import cycle, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from bandfall.backends.base import CrossProduct, NumpyBackend, Sum
+from bandfall.backends.base import NumpyBackend, Sum
 from bandfall.backends.cluster import Client, connect, log
 from bandfall.backends.crew import Call, Crew
 from bandfall.backends.workers import WorkerRows, WorkerSum
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import (
-    DEFAULT_BUDGET,
     GIBIBYTE,
     HostArraysMixin,
     RepeatedRowsOperator,
@@ -25,7 +24,6 @@ from bandfall.operators.base import (
     vector_share,
 )
 from bandfall.operators.leaves import Leaves
-from bandfall.operators.threads import blas_threads_for
 from bandfall.operators.tiles import LEAF_SIZE
 
 # Workers are not equally fast: long products are divided in more shares than there are threads.
@@ -39,7 +37,8 @@ _SHARES = 64  # of the rows of a prediction
 _SEARCH_PATIENCE = 60.0  # seconds: what a search calls for is not equally long
 
 
-class DaskBackend:
+@dataclass(frozen=True, kw_only=True)
+class DaskBackend(NumpyBackend):
     """The workers of a Dask cluster.
 
     Training rows are held by every worker; a product is computed in shares of their leaves, whose
@@ -57,21 +56,9 @@ class DaskBackend:
         Kernel entries from which on predictions are computed on the cluster.
     """
 
-    # A worker on which something went wrong is caught at a few rows; see `resume_path`.
-    trusted = False
-
-    def __init__(
-        self,
-        device: str = "dask",
-        budget: int = DEFAULT_BUDGET,
-        worth_sending: int = _WORTH_SENDING,
-    ):
-        self.device = device
-        self.budget = budget
-        self._worth_sending = worth_sending
-
-    def __repr__(self) -> str:
-        return f"DaskBackend(device={self.device!r}, budget={self.budget})"
+    device: str = "dask"
+    worth_sending: int = field(default=_WORTH_SENDING, repr=False)
+    trusted: ClassVar[bool] = False
 
     @cached_property
     def client(self) -> Client:
@@ -100,10 +87,6 @@ class DaskBackend:
         """See `Backend.release`."""
         getattr(operator, "operator", operator).close()
 
-    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
-        """See `Backend.cross`: in this process."""
-        return NumpyBackend(self.budget).cross(X_new, X, kernel)
-
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.evaluate`."""
         return self._at_rows("evaluate", model, X, axis=0)
@@ -116,10 +99,6 @@ class DaskBackend:
         """See `Backend.gradient`."""
         return self._at_rows("gradient", model, X, axis=0)
 
-    def threads(self, n_rows: int) -> AbstractContextManager[None]:
-        """See `Backend.threads`: those of this process."""
-        return blas_threads_for(n_rows)
-
     def helpers(self, holding: Any) -> Crew:
         """See `Backend.helpers`."""
         return Crew(self.client, holding, "bandfall-search", patience=_SEARCH_PATIENCE)
@@ -127,8 +106,8 @@ class DaskBackend:
     def _at_rows(self, method: str, model: Sum, X: np.ndarray, axis: int) -> np.ndarray:
         """A method of a model at new rows, in shares of them where there is much to do."""
         n_entries = len(X) * len(model.X) * len(model.bandwidths)
-        if not len(X) or n_entries < self._worth_sending:
-            return getattr(NumpyBackend(self.budget), method)(model, X)
+        if not len(X) or n_entries < self.worth_sending:
+            return getattr(super(), method)(model, X)
         crew = Crew(self.client, WorkerSum(model, self.budget), "bandfall-sum")
         try:
             parts = np.array_split(X, min(len(X), _SHARES))

@@ -46,7 +46,7 @@ def resolve_backend(
     if is_cluster(checked):
         from bandfall.backends.dask_backend import DaskBackend
 
-        return DaskBackend(checked, int(memory_budget))
+        return DaskBackend(int(memory_budget), device=checked)
     return _torch_backend(checked, int(memory_budget))
 
 

@@ -91,7 +91,28 @@ class HostArraysMixin:
         return np.zeros(shape, self.dtype)
 
 
-class WeightedOperator:
+class OperatorAround:
+    """Base class of operators that compute with another one inside."""
+
+    def __init__(self, operator: KernelOperator, n_rows: int, trace: float):
+        self.operator = operator
+        self.kernel = operator.kernel
+        self.n_rows = n_rows
+        self.dtype = operator.dtype
+        self.array = operator.array
+        self.numpy = operator.numpy
+        self.zeros = operator.zeros
+        self.max_distance = operator.max_distance
+        self.trace = trace
+        self.vector_bytes = operator.vector_bytes
+
+    @property
+    def n_evaluations(self) -> int:
+        """Those of the operator inside."""
+        return self.operator.n_evaluations
+
+
+class WeightedOperator(OperatorAround):
     """S K(σ) S with S = diag(√w): gradient flow on the weighted squared error.
 
     Minimising Σ wᵢ (yᵢ − f(xᵢ))² gives r′ = −K W r; with s = S r this is the symmetric
@@ -99,22 +120,8 @@ class WeightedOperator:
     """
 
     def __init__(self, operator: KernelOperator, weights: np.ndarray):
-        self.operator = operator
-        self.kernel = operator.kernel
-        self.n_rows = operator.n_rows
-        self.dtype = operator.dtype
-        self.array = operator.array
-        self.numpy = operator.numpy
-        self.zeros = operator.zeros
-        self.max_distance = operator.max_distance
-        self.trace = float(weights.sum())
-        self.vector_bytes = operator.vector_bytes
+        super().__init__(operator, operator.n_rows, float(weights.sum()))
         self._root = operator.array(np.sqrt(weights)[:, None])
-
-    @property
-    def n_evaluations(self) -> int:
-        """Those of the operator inside."""
-        return self.operator.n_evaluations
 
     def product(self, bandwidth: float, block: Array) -> Array:
         """S K(bandwidth) S @ block."""
@@ -126,7 +133,7 @@ class WeightedOperator:
         return root * as_matrix(self.operator, bandwidth) * root.T
 
 
-class RepeatedRowsOperator:
+class RepeatedRowsOperator(OperatorAround):
     """K(σ) over rows that repeat, by way of the distinct ones: E K_u(σ) Eᵀ, E_ig = [i is g].
 
     Parameters
@@ -138,22 +145,8 @@ class RepeatedRowsOperator:
     """
 
     def __init__(self, operator: KernelOperator, labels: np.ndarray):
-        self.operator = operator
-        self.kernel = operator.kernel
-        self.n_rows = len(labels)
-        self.dtype = operator.dtype
-        self.array = operator.array
-        self.numpy = operator.numpy
-        self.zeros = operator.zeros
-        self.max_distance = operator.max_distance
-        self.trace = float(self.n_rows)
-        self.vector_bytes = operator.vector_bytes
+        super().__init__(operator, len(labels), float(len(labels)))
         self._labels = labels
-
-    @property
-    def n_evaluations(self) -> int:
-        """Those over the distinct rows."""
-        return self.operator.n_evaluations
 
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
 from bandfall.blocks import rows_within
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.inner import loops_over
-from bandfall.operators.kept import KeptMatrix, evaluate_with
+from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import for_each_block
 
 # Columns up to which BLAS's symmetric product, which reads half of K, is faster; for a small K
@@ -26,7 +24,7 @@ def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
     return 2 * n_rows * n_rows * np.dtype(dtype).itemsize
 
 
-class DenseOperator(HostArraysMixin):
+class DenseOperator(KeptOperator):
     """K(σ) as a matrix in memory.
 
     The last K(σ) is kept: products at an unchanged bandwidth evaluate no kernel.
@@ -62,34 +60,14 @@ class DenseOperator(HostArraysMixin):
         self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
         self._symmetric_product = get_blas_funcs("symv", dtype=self.dtype)
 
-    def max_distance(self) -> float:
-        """Largest distance between two rows."""
-        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
-
-    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
-        """K(bandwidth) @ block."""
-        if bandwidth == 0.0:
-            return group_sums(*self._groups, block)
-        K = self.matrix(bandwidth)
+    def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         if block.shape[1] > _FEW_COLUMNS or self.n_rows <= _SMALL:
-            return K @ block
+            return entries @ block
         result = np.empty_like(block)
         for column in range(block.shape[1]):
-            result[:, column] = self._symmetric_product(1.0, K.T, block[:, column])
+            result[:, column] = self._symmetric_product(1.0, entries.T, block[:, column])
         return result
 
     def matrix(self, bandwidth: float) -> np.ndarray:
         """K(bandwidth) itself: a view that the next bandwidth overwrites."""
         return self._kept.at(bandwidth)
-
-    @property
-    def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far."""
-        return self._kept.n_evaluations
-
-    @cached_property
-    def _groups(self) -> tuple[np.ndarray, int]:
-        n = self.n_rows
-        if np.count_nonzero(self._kept.distances) == n * (n - 1):  # quicker to see than by sorting
-            return np.arange(n), n
-        return group_rows(self._rows)

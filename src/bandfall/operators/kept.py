@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
+from bandfall.operators.base import HostArraysMixin, group_rows, group_sums
 from bandfall.operators.inner import Loops
 from bandfall.operators.threads import CACHE_ENTRIES, for_each_block
 from bandfall.typing import Array
@@ -55,3 +58,40 @@ def evaluate_with(loops: Loops, parallel: bool) -> Callable[[np.ndarray, float, 
         for_each_block(part, len(flat), CACHE_ENTRIES, parallel)
 
     return evaluate
+
+
+class KeptOperator(HostArraysMixin, ABC):
+    """Base class of operators that keep all distances, and the last K(σ), in memory.
+
+    Subclasses set `_rows`, as loops over them are compared, and `_kept`, with n entries on the
+    diagonal.
+    """
+
+    _rows: np.ndarray
+    _kept: KeptMatrix
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K(bandwidth) @ block."""
+        if bandwidth == 0.0:
+            return group_sums(*self._groups, block)
+        return self._times(self._kept.at(bandwidth), block)
+
+    @abstractmethod
+    def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
+        """K @ block, from the entries of K."""
+
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far."""
+        return self._kept.n_evaluations
+
+    @cached_property
+    def _groups(self) -> tuple[np.ndarray, int]:
+        n, distances = self.n_rows, self._kept.distances
+        if np.count_nonzero(distances) == distances.size - n:  # quicker to see than by sorting
+            return np.arange(n), n
+        return group_rows(self._rows)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
+from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.inner import loops_over
-from bandfall.operators.kept import KeptMatrix, evaluate_with
+from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import FEW_ROWS, for_each
 
 _STRIP = 256  # rows
@@ -26,7 +25,7 @@ def symmetric_bytes(n_rows: int, dtype: np.dtype) -> int:
     return n_rows * (n_rows + _STRIP) * np.dtype(dtype).itemsize
 
 
-class SymmetricOperator(HostArraysMixin):
+class SymmetricOperator(KeptOperator):
     """K(σ) as a triangle in memory.
 
     Each strip of rows goes from the diagonal to the right, and serves the part below as well:
@@ -63,15 +62,7 @@ class SymmetricOperator(HostArraysMixin):
         self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
         for_each(self._measure, range(len(sizes)), parallel)
 
-    def max_distance(self) -> float:
-        """Largest distance between two rows."""
-        return float(self._kept.distances.max()) ** (1.0 / self.kernel.power)
-
-    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
-        """K(bandwidth) @ block."""
-        if bandwidth == 0.0:
-            return group_sums(*self._groups, block)
-        entries = self._kept.at(bandwidth)
+    def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         block = np.ascontiguousarray(block)
         n_shares = 1 if self.n_rows <= FEW_ROWS else _SHARES
         totals = self.zeros((n_shares, *block.shape))  # no two threads write to one place
@@ -108,16 +99,3 @@ class SymmetricOperator(HostArraysMixin):
         start, distances = self._starts[number], self._strip(self._kept.distances, number)
         rows = self._rows[start : start + self._height]
         self._loops.distances(rows, slice(start, self.n_rows), distances)
-
-    @property
-    def n_evaluations(self) -> int:
-        """Kernel entries evaluated so far."""
-        return self._kept.n_evaluations
-
-    @cached_property
-    def _groups(self) -> tuple[np.ndarray, int]:
-        n = self.n_rows
-        distances = self._kept.distances
-        if np.count_nonzero(distances) == len(distances) - n:  # quicker than sorting
-            return np.arange(n), n
-        return group_rows(self._rows)

@@ -7,25 +7,9 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
+from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
-from bandfall.commands.options import (
-    DataArgument,
-    DecimalOption,
-    DeviceOption,
-    DropOption,
-    EncodingOption,
-    FractionOption,
-    GroupOption,
-    MissingOption,
-    RowsOption,
-    SeedOption,
-    SeparatorOption,
-    TargetOption,
-    TextOption,
-    TimeOption,
-    WeightsOption,
-)
 from bandfall.commands.rivals import class_rivals, rivals, score_rivals
 from bandfall.commands.rows import Dataset, Roles, load_table, split_table
 from bandfall.commands.terminal import (
@@ -46,22 +30,22 @@ from bandfall.commands.training import (
 
 
 def compare(
-    data: DataArgument,
-    target: TargetOption,
+    data: options.Data,
+    target: options.Target,
     task: TaskOption = Task.AUTO,
-    test_fraction: FractionOption = 0.2,
-    drop: DropOption = None,
-    weights: WeightsOption = None,
-    time_split: TimeOption = None,
-    group: GroupOption = None,
-    max_rows: RowsOption = None,
-    seed: SeedOption = 0,
-    device: DeviceOption = Device.AUTO,
-    na: MissingOption = None,
-    text: TextOption = None,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: EncodingOption = None,
+    test_fraction: options.Fraction = 0.2,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    time_split: options.Time = None,
+    group: options.Group = None,
+    max_rows: options.Rows = None,
+    seed: options.Seed = 0,
+    device: options.Device = Device.AUTO,
+    na: options.Missing = None,
+    text: options.Text = None,
+    sep: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     json: JsonOption = False,
 ) -> None:
     """Score bandfall and its rivals on the same held-out rows.

@@ -12,22 +12,10 @@ import numpy as np
 import pandas as pd
 import typer
 
+from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption, target_labels
 from bandfall.commands.columns import target_numbers
 from bandfall.commands.csv_files import Style
-from bandfall.commands.options import (
-    DecimalOption,
-    DeviceOption,
-    DropOption,
-    EncodingOption,
-    FractionOption,
-    MissingOption,
-    ModelOption,
-    RowsOption,
-    SeedOption,
-    SeparatorOption,
-    TextOption,
-)
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles
@@ -78,18 +66,18 @@ def explore(
     target: Annotated[
         str | None, typer.Option("--target", help="Column to predict; for a table only.")
     ] = None,
-    model: ModelOption = ModelChoice.AUTO,
+    model: options.Model = ModelChoice.AUTO,
     task: TaskOption = Task.AUTO,
-    test_fraction: FractionOption = 0.2,
-    drop: DropOption = None,
-    max_rows: RowsOption = None,
-    seed: SeedOption = 0,
-    device: DeviceOption = Device.AUTO,
-    na: MissingOption = None,
-    text: TextOption = None,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: EncodingOption = None,
+    test_fraction: options.Fraction = 0.2,
+    drop: options.Drop = None,
+    max_rows: options.Rows = None,
+    seed: options.Seed = 0,
+    device: options.Device = Device.AUTO,
+    na: options.Missing = None,
+    text: options.Text = None,
+    sep: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     show: OpenOption = True,
     force: ForceOption = False,
     json: JsonOption = False,

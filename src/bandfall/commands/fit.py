@@ -9,28 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption, accuracy_words
 from bandfall.commands.csv_files import Style
-from bandfall.commands.options import (
-    DataArgument,
-    DecimalOption,
-    DeviceOption,
-    DropOption,
-    EncodingOption,
-    FitRowsOption,
-    FractionOption,
-    GroupOption,
-    KeepOption,
-    MissingOption,
-    ModelOption,
-    SecondsOption,
-    SeedOption,
-    SeparatorOption,
-    TargetOption,
-    TextOption,
-    TimeOption,
-    WeightsOption,
-)
 from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or_keep
 from bandfall.commands.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall.commands.terminal import (
@@ -61,23 +42,23 @@ from bandfall.persistence import save_model
 
 
 def fit(
-    data: DataArgument,
-    target: TargetOption,
+    data: options.Data,
+    target: options.Target,
     out: Annotated[Path, typer.Option("--out", help="Model file to write.")] = Path(
         "model.bandfall"
     ),
-    model: ModelOption = ModelChoice.AUTO,
+    model: options.Model = ModelChoice.AUTO,
     task: TaskOption = Task.AUTO,
-    test_fraction: FractionOption = 0.2,
-    drop: DropOption = None,
-    keep: KeepOption = None,
-    weights: WeightsOption = None,
-    time_split: TimeOption = None,
-    group: GroupOption = None,
-    max_rows: FitRowsOption = None,
-    max_seconds: SecondsOption = None,
-    seed: SeedOption = 0,
-    device: DeviceOption = Device.AUTO,
+    test_fraction: options.Fraction = 0.2,
+    drop: options.Drop = None,
+    keep: options.Keep = None,
+    weights: options.Weights = None,
+    time_split: options.Time = None,
+    group: options.Group = None,
+    max_rows: options.FitRows = None,
+    max_seconds: options.Seconds = None,
+    seed: options.Seed = 0,
+    device: options.Device = Device.AUTO,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
@@ -89,11 +70,11 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Continue from --checkpoint, if that file exists.")
     ] = False,
-    na: MissingOption = None,
-    text: TextOption = None,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: EncodingOption = None,
+    na: options.Missing = None,
+    text: options.Text = None,
+    sep: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

@@ -8,19 +8,19 @@ import typer
 
 from bandfall.commands.training import ModelChoice
 
-DataArgument = Annotated[
+Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA", help="CSV, CSV.gz, Parquet or Excel file; - for standard input."
     ),
 ]
-TargetOption = Annotated[
+Target = Annotated[
     list[str], typer.Option("--target", metavar="COL", help="Column to predict; repeatable.")
 ]
-DropOption = Annotated[
+Drop = Annotated[
     list[str] | None, typer.Option("--drop", metavar="COL", help="Column to leave out; repeatable.")
 ]
-KeepOption = Annotated[
+Keep = Annotated[
     list[str] | None,
     typer.Option(
         "--keep",
@@ -28,11 +28,11 @@ KeepOption = Annotated[
         help="Column that is not a feature, but is copied into the predictions; repeatable.",
     ),
 ]
-WeightsOption = Annotated[
+Weights = Annotated[
     str | None,
     typer.Option("--weights", metavar="COL", help="Column that says how much each row counts."),
 ]
-TimeOption = Annotated[
+Time = Annotated[
     str | None,
     typer.Option(
         "--time-split",
@@ -40,7 +40,7 @@ TimeOption = Annotated[
         help="Hold out the last rows by this column instead of random ones.",
     ),
 ]
-GroupOption = Annotated[
+Group = Annotated[
     str | None,
     typer.Option(
         "--group",
@@ -48,11 +48,11 @@ GroupOption = Annotated[
         help="Hold out whole groups: rows with the same value here. Not a feature then.",
     ),
 ]
-MissingOption = Annotated[
+Missing = Annotated[
     list[str] | None,
     typer.Option("--na", metavar="WORD", help="Word that stands for a missing value; repeatable."),
 ]
-TextOption = Annotated[
+Text = Annotated[
     list[str] | None,
     typer.Option(
         "--text",
@@ -60,40 +60,40 @@ TextOption = Annotated[
         help="Column to take as text even if it looks like numbers or dates; repeatable.",
     ),
 ]
-SeparatorOption = Annotated[
+Separator = Annotated[
     str | None,
     typer.Option("--sep", metavar="C", help="Separator of a CSV file, or tab [default: guessed]."),
 ]
-DecimalOption = Annotated[
+Decimal = Annotated[
     str | None,
     typer.Option("--decimal", metavar="C", help="Decimal sign of a CSV file [default: guessed]."),
 ]
-EncodingOption = Annotated[
+Encoding = Annotated[
     str | None,
     typer.Option("--encoding", metavar="NAME", help="Encoding of a CSV file [default: guessed]."),
 ]
-FractionOption = Annotated[
+Fraction = Annotated[
     float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
 ]
-SeedOption = Annotated[
+Seed = Annotated[
     int,
     typer.Option("--seed", min=0, max=2**32 - 1, help="Seed for choosing rows at random."),
 ]
-RowsOption = Annotated[
+Rows = Annotated[
     int | None,
     typer.Option(
         "--max-rows",
         help="Train on at most this many rows, chosen at random [default: 10000; krr-cv: 2000].",
     ),
 ]
-FitRowsOption = Annotated[
+FitRows = Annotated[
     int | None,
     typer.Option(
         "--max-rows",
         help="Train on at most this many rows, chosen at random [default: all; krr-cv: 2000].",
     ),
 ]
-SecondsOption = Annotated[
+Seconds = Annotated[
     float | None,
     typer.Option(
         "--max-seconds",
@@ -101,14 +101,14 @@ SecondsOption = Annotated[
         help="Time limit for --model auto [default: none].",
     ),
 ]
-ModelOption = Annotated[
+Model = Annotated[
     ModelChoice,
     typer.Option(
         "--model",
         help="auto: tunes itself; kgdd: the paper's method; krr-cv: kernel ridge by CV.",
     ),
 ]
-DeviceOption = Annotated[
+Device = Annotated[
     str,
     typer.Option(
         "--device",

@@ -13,6 +13,7 @@ import pandas as pd
 import typer
 from sklearn.utils import get_tags
 
+from bandfall.commands import options
 from bandfall.commands.classes import predicted_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers
 from bandfall.commands.csv_files import Style
@@ -25,13 +26,6 @@ from bandfall.commands.intervals import (
     novelty_column,
 )
 from bandfall.commands.kept_rows import trained_on
-from bandfall.commands.options import (
-    DataArgument,
-    DecimalOption,
-    EncodingOption,
-    KeepOption,
-    SeparatorOption,
-)
 from bandfall.commands.outputs import (
     PREDICTION,
     ForceOption,
@@ -59,17 +53,17 @@ ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file 
 
 def predict(
     model: ModelArgument,
-    data: DataArgument,
+    data: options.Data,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="CSV file to write; - or nothing for standard output."),
     ] = None,
     interval: IntervalOption = None,
     novelty: NoveltyOption = False,
-    keep: KeepOption = None,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: EncodingOption = None,
+    keep: options.Keep = None,
+    sep: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

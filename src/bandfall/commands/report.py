@@ -8,24 +8,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
-from bandfall.commands.options import (
-    DecimalOption,
-    DeviceOption,
-    DropOption,
-    EncodingOption,
-    FractionOption,
-    GroupOption,
-    MissingOption,
-    ModelOption,
-    RowsOption,
-    SeedOption,
-    SeparatorOption,
-    TextOption,
-    TimeOption,
-    WeightsOption,
-)
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.rivals import (
     RivalScore,
@@ -57,21 +42,21 @@ def report(
     with_rivals: Annotated[
         bool, typer.Option("--rivals/--no-rivals", help="Score other models too.")
     ] = True,
-    model: ModelOption = ModelChoice.AUTO,
+    model: options.Model = ModelChoice.AUTO,
     task: TaskOption = Task.AUTO,
-    test_fraction: FractionOption = 0.2,
-    drop: DropOption = None,
-    weights: WeightsOption = None,
-    time_split: TimeOption = None,
-    group: GroupOption = None,
-    max_rows: RowsOption = None,
-    seed: SeedOption = 0,
-    device: DeviceOption = Device.AUTO,
-    na: MissingOption = None,
-    text: TextOption = None,
-    sep: SeparatorOption = None,
-    decimal: DecimalOption = None,
-    encoding: EncodingOption = None,
+    test_fraction: options.Fraction = 0.2,
+    drop: options.Drop = None,
+    weights: options.Weights = None,
+    time_split: options.Time = None,
+    group: options.Group = None,
+    max_rows: options.Rows = None,
+    seed: options.Seed = 0,
+    device: options.Device = Device.AUTO,
+    na: options.Missing = None,
+    text: options.Text = None,
+    sep: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:

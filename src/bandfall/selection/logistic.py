@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -27,6 +28,7 @@ _MAX_STEPS = 100
 _MEMORY = 8  # steps that the curvature is estimated from
 _RENEWED = 16  # steps after which the estimate starts anew
 _FLATTEST = 1e-3  # curvature of a row, at least: rows may change sides
+_LIGHTEST = 1e-6  # weight of a row beside the heaviest, at least: curvatures are divided by
 _ENOUGH = 1e-4  # share of J that another step may gain
 _SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
 _MAX_HALVINGS = 30
@@ -74,7 +76,9 @@ class ClassTarget:
         steepest = np.maximum((p * (1.0 - p)).max(axis=1), _FLATTEST)
         if self.n_outputs == 1:  # outputs are (−g, g)
             steepest *= 4.0
-        return steepest if self.weights is None else self.weights * steepest
+        if self.weights is None:
+            return steepest
+        return np.maximum(self.weights, _LIGHTEST * self.weights.max()) * steepest
 
 
 def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
@@ -122,24 +126,22 @@ def fit_logistic(
     outputs = K @ alpha
     loss, residual = target.loss(outputs)
     value = loss + 0.5 * penalty * float(np.vdot(alpha, outputs))
-    gradient = residual + penalty * alpha
-    image = K @ gradient
-    steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = deque(maxlen=_MEMORY)
+    gradient = _Pair(residual, K @ residual) + _Pair(alpha, outputs) * penalty
+    steps: deque[tuple[_Pair, _Pair]] = deque(maxlen=_MEMORY)
     for number in range(_MAX_STEPS):
         if number % _RENEWED == 0:
             inverse = _inverse_hessian(K, target.curvatures(outputs), penalty)
             steps.clear()
-        direction = -_times_inverse_hessian(gradient, steps, inverse)
-        moved = K @ direction
-        slope = float(np.vdot(image, direction))
+        direction = _times_inverse_hessian(gradient, steps, inverse) * -1.0
+        slope = gradient.dot(direction)
         if not slope < -_ENOUGH * value:
             break
-        along = penalty * float(np.vdot(alpha, moved))
-        across = penalty * float(np.vdot(direction, moved))
+        along = penalty * _Pair(alpha, outputs).dot(direction)
+        across = penalty * direction.dot(direction)
         quadratic = 0.5 * penalty * float(np.vdot(alpha, outputs))
         size = 1.0
         for _ in range(_MAX_HALVINGS):
-            loss, residual = target.loss(outputs + size * moved)
+            loss, residual = target.loss(outputs + size * direction.image)
             new = loss + quadratic + size * along + 0.5 * size**2 * across
             if new <= value + _SUFFICIENT * size * slope:
                 break
@@ -147,49 +149,69 @@ def fit_logistic(
         else:
             break
         value = new
-        alpha = alpha + size * direction
-        outputs = outputs + size * moved
-        before, image_before = gradient, image
-        gradient = residual + penalty * alpha
-        image = K @ gradient
-        change, image_change = gradient - before, image - image_before
-        if np.vdot(moved, change) > 0.0:
-            steps.append((size * direction, size * moved, change, image_change))
+        step, before = direction * size, gradient
+        alpha, outputs = alpha + step.vector, outputs + step.image
+        gradient = _Pair(residual, K @ residual) + _Pair(alpha, outputs) * penalty
+        change = gradient + before * -1.0
+        if step.dot(change) > 0.0:
+            steps.append((step, change))
     return alpha
+
+
+class _Pair(NamedTuple):
+    """A vector and its image under K, each (n, k): sums of pairs need no further product."""
+
+    vector: np.ndarray
+    image: np.ndarray
+
+    def __add__(self, other: _Pair) -> _Pair:  # type: ignore[override]
+        return _Pair(self.vector + other.vector, self.image + other.image)
+
+    def __mul__(self, factor: float) -> _Pair:  # type: ignore[override]
+        return _Pair(factor * self.vector, factor * self.image)
+
+    def dot(self, other: _Pair) -> float:
+        """⟨a, b⟩ = aᵀKb."""
+        return float(np.vdot(self.image, other.vector))
 
 
 def _inverse_hessian(
     K: np.ndarray, curvatures: np.ndarray, penalty: float
-) -> Callable[[np.ndarray], np.ndarray]:
-    """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty."""
+) -> Callable[[_Pair], _Pair]:
+    """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty.
+
+    Its image under K is W^-½ B⁻¹ W^½ K v.
+    """
     roots = np.sqrt(curvatures)[:, None]
     B = K * roots
     B *= roots[:, 0]
-    B.flat[:: len(K) + 1] += penalty + 1e-10 * np.trace(B) / len(K)
+    shift = penalty + 1e-10 * float(np.trace(B)) / len(K)
+    B.flat[:: len(K) + 1] += shift
     factor = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
 
-    def product(v: np.ndarray) -> np.ndarray:
-        inside = linalg.cho_solve(factor, roots * (K @ v), overwrite_b=True, check_finite=False)
-        return (v - roots * inside) / penalty
+    def product(pair: _Pair) -> _Pair:
+        right = roots * pair.image
+        inside = linalg.cho_solve(factor, right, overwrite_b=True, check_finite=False)
+        return _Pair(pair.vector - roots * inside, shift / roots * inside) * (1.0 / penalty)
 
     return product
 
 
 def _times_inverse_hessian(
-    gradient: np.ndarray,
-    steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
-    inverse: Callable[[np.ndarray], np.ndarray],
-) -> np.ndarray:
+    gradient: _Pair,
+    steps: deque[tuple[_Pair, _Pair]],
+    inverse: Callable[[_Pair], _Pair],
+) -> _Pair:
     """The two loops of L-BFGS (Nocedal and Wright, 2006, Algorithm 7.4), in ⟨a, b⟩ = aᵀKb."""
-    vector, shares = gradient, []
-    for _, moved, change, _ in reversed(steps):
-        scale = 1.0 / np.vdot(moved, change)
-        shares.append((scale, scale * np.vdot(moved, vector)))
-        vector = vector - shares[-1][1] * change
-    vector = inverse(vector)
-    for (step, _, _, image_change), (scale, share) in zip(steps, reversed(shares), strict=True):
-        vector = vector + (share - scale * np.vdot(image_change, vector)) * step
-    return vector
+    pair, shares = gradient, []
+    for step, change in reversed(steps):
+        scale = 1.0 / step.dot(change)
+        shares.append((scale, scale * step.dot(pair)))
+        pair = pair + change * -shares[-1][1]
+    pair = inverse(pair)
+    for (step, change), (scale, share) in zip(steps, reversed(shares), strict=True):
+        pair = pair + step * (share - scale * change.dot(pair))
+    return pair
 
 
 def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:

@@ -1,5 +1,7 @@
 """Kernel logistic regression in the kernel of a path: its minimum, and models that use it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,8 +14,15 @@ from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection import class_loss
+from bandfall.selection.candidates import Candidate, Trial
 from bandfall.selection.classes import class_codes, class_shares
-from bandfall.selection.logistic import ClassTarget, fit_logistic, path_kernel, with_log_loss
+from bandfall.selection.logistic import (
+    ClassTarget,
+    fit_logistic,
+    in_its_loss,
+    path_kernel,
+    with_log_loss,
+)
 from reference import kernel as reference_kernel
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
@@ -114,20 +123,13 @@ def test_a_path_with_log_loss_predicts_log_odds(n_classes):
     assert log_loss(target.labels, probabilities) < -np.log(target.prior) @ target.prior
 
 
-@pytest.fixture
-def always(monkeypatch):
-    """Models take the log-loss whatever held-out rows say."""
-    monkeypatch.setattr(class_loss, "_WORTH", -np.inf)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_models_with_log_loss_are_models(tmp_path, always, n_classes):
+def test_models_with_log_loss_are_models(tmp_path, n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes], np.array(["a", "b", "c"])[y[y < n_classes]]
     model = BandfallClassifier(**FAST).fit(X[::2], y[::2])
-    assert all(member.candidate.penalty > 0 for member in model.members_)
-    assert model.best_params_["penalty"] > 0
-    assert "log-loss" in repr(model.members_[0])
+    (first, *_) = [one for one in model.members_ if one.candidate.penalty > 0]
+    assert "log-loss" in repr(first)
     assert model.link_.kind == "softmax"
     probabilities = model.predict_proba(X[1::2])
     assert log_loss(y[1::2], probabilities) < 0.25
@@ -143,7 +145,7 @@ def test_models_with_log_loss_are_models(tmp_path, always, n_classes):
     assert "log-loss" in str(model.report(X_test=X[1::2], y_test=y[1::2]))
 
 
-def test_onnx_gives_the_same_probabilities(always):
+def test_onnx_gives_the_same_probabilities():
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")
     X, y = make_moons(80, noise=0.2, random_state=0)
@@ -156,15 +158,22 @@ def test_onnx_gives_the_same_probabilities(always):
     assert any(np.allclose(one, model.predict_proba(X), atol=1e-5) for one in outputs[1:])
 
 
-def test_the_log_loss_is_taken_where_it_is_clearly_better():
+def test_the_log_loss_has_most_weight_where_it_is_clearly_better():
     random = np.random.default_rng(0)
     X = random.integers(-2, 3, size=(300, 4)).astype(float)
     torque = X[:, 0] * (X[:, 1] + 3) - X[:, 2] * (X[:, 3] + 3)
     y = np.sign(torque)
     model = BandfallClassifier(max_rounds=0).fit(X, y)
     assert model.best_params_["penalty"] > 0
-    noise = random.integers(2, size=300)
-    assert BandfallClassifier(**FAST).fit(X, noise).best_params_["penalty"] == 0
+
+
+def test_members_by_squared_error_become_log_odds_by_a_temperature():
+    X, target = problem(3)
+    path = path_of(X, target)
+    trial = Trial(Candidate(), 0.1, 0.1, 0.9, 0.9, len(X), temperature=0.25)
+    assert trial.log_odds
+    assert_allclose(in_its_loss(path, trial, target).evaluate(X), 4.0 * path.evaluate(X))
+    assert in_its_loss(path, replace(trial, temperature=0.0), target) is path
 
 
 def test_wide_kernels_learn_their_metric_from_log_odds(tmp_path):
@@ -186,7 +195,7 @@ def test_wide_kernels_learn_their_metric_from_log_odds(tmp_path):
     assert again.best_params_ == model.best_params_
 
 
-def test_trials_with_the_log_loss_are_judged_like_others(always):
+def test_trials_with_the_log_loss_are_judged_like_others():
     X, y = make_moons(80, noise=0.2, random_state=0)
     selection = BandfallClassifier(**FAST).fit(X, y).selection_
     log_loss_trials = selection["penalty"] > 0
@@ -196,7 +205,7 @@ def test_trials_with_the_log_loss_are_judged_like_others(always):
     assert np.all(selection["score"][log_loss_trials] <= 1.0)
 
 
-def test_many_rows_keep_squared_error(monkeypatch, always):
+def test_many_rows_keep_squared_error(monkeypatch):
     monkeypatch.setattr(class_loss, "MAX_ROWS", 50)
     X, y = make_moons(80, noise=0.2, random_state=0)
     assert BandfallClassifier(**FAST).fit(X, y).best_params_["penalty"] == 0
@@ -212,7 +221,7 @@ def test_few_rows_choose_among_few_kernels(monkeypatch):
     assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) - few
 
 
-def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch, always):
+def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch):
     ends = []
 
     def interrupted(*arguments):

@@ -176,13 +176,14 @@ def _listed(summary: dict[str, Any]) -> str:
 
 
 def _member_words(member: dict[str, Any]) -> str:
-    what = f"speed {member['min_speed']:g}", f"up to training R² {member['max_r2']:.4f}"
+    how = f"speed {member['min_speed']:g} up to training R² {member['max_r2']:.4f}"
     if member["width"]:
-        what = "one wide bandwidth", f"log-loss with penalty {member['penalty']:g}"
+        how = "one wide bandwidth"
+    loss = f", log-loss with penalty {member['penalty']:g}" if member["penalty"] else ""
     n_rounds = counted(member["n_rounds"] + member["log_rounds"], "round")
     return (
-        f"{member['weight']:.0%}: kernel {member['kernel']}, {what[0]}, "
-        f"{member['encoding']} columns, {n_rounds} of the metric, {what[1]}"
+        f"{member['weight']:.0%}: kernel {member['kernel']}, {how}, "
+        f"{member['encoding']} columns, {n_rounds} of the metric{loss}"
     )
 
 

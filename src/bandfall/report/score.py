@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -23,6 +23,7 @@ TRIAL_COLUMNS = {
     "n_rounds": "metric rounds",
     "encoding": "columns",
     "n_rows": "rows",
+    "penalty": "penalty of log-loss",
 }
 
 
@@ -151,11 +152,25 @@ def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> s
     return f"{difference:+.3f} ± {margin:.3f}".replace("-", "−")
 
 
+def _as_shown(selection: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Rounds of both losses together, no speed for one wide bandwidth, no penalty of zero."""
+    penalty = selection.get("penalty", np.zeros(1))
+    if not np.any(penalty > 0):
+        return {name: column for name, column in selection.items() if name != "penalty"}
+    return {
+        **selection,
+        "n_rounds": selection["n_rounds"] + selection["log_rounds"],
+        "min_speed": np.where(selection["width"] > 0, np.nan, selection["min_speed"]),
+        "penalty": np.where(penalty > 0, penalty, np.nan),
+    }
+
+
 def trial_section(findings: Findings) -> str:
     """What a model that tunes itself has tried, best first."""
     selection = findings.model.story.selection
     if not selection or not len(selection.get("loss", ())):
         return ""
+    selection = _as_shown(selection)
     order = np.argsort(selection["loss"], kind="stable")
     columns = TRIAL_COLUMNS | {
         findings.target.trial_column: f"{findings.target.measure} on held-out rows"

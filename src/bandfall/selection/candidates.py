@@ -146,6 +146,9 @@ class Trial:
         Training rows.
     train_r2 : float
         Training R² there, mean over parts: stops lie apart, and each part goes to its next one.
+    temperature : float
+        For classes, by squared error: what outputs are divided by to be log-odds. 0: they stay
+        codes of classes.
     """
 
     candidate: Candidate
@@ -155,6 +158,12 @@ class Trial:
     max_r2: float
     n_rows: int
     train_r2: float = math.nan
+    temperature: float = 0.0
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether its outputs are log-odds of classes."""
+        return self.candidate.penalty > 0.0 or self.temperature > 0.0
 
 
 @dataclass(frozen=True)
@@ -245,7 +254,8 @@ def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:
     """One entry a trial, by columns."""
     parts = [trial.candidate.summary() for trial in trials]
     keys = [field.name for field in fields(Candidate)]
-    names = [field.name for field in fields(Trial) if field.name != "candidate"]
+    kept = {"candidate", "temperature"}  # temperatures are those of members alone
+    names = [field.name for field in fields(Trial) if field.name not in kept]
     return {
         **{key: np.array([part[key] for part in parts]) for key in keys},
         **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},

@@ -1,4 +1,4 @@
-"""Squared error or log-loss: held-out rows decide what the members for classes minimise."""
+"""Members for classes by both losses, squared error and log-loss, in one average of log-odds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ _FEW_KERNELS = ("gaussian", "matern12")
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
 PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
 _FIRST = 0.3  # penalty that suits most members
-_WORTH = 0.0  # share by which the held-out log-loss must fall beyond what chance explains
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
 _PACE = 1.0  # of a search's seconds per entry: what one penalty after the other takes
@@ -50,7 +49,7 @@ def tune_classes(
     n_jobs: int | None = None,
     **settings: Any,
 ) -> Tuned:
-    """`tune`, and then the loss that suits.
+    """`tune`, and then the log-loss.
 
     Few rows choose among few kernels: with more of them the held-out log-loss falls and that of
     new rows rises (docs/research.md).
@@ -61,10 +60,10 @@ def tune_classes(
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
     n_parts = budget.n_folds if len(rows) < budget.fold_rows else 1
     _expect(deadline, len(rows), n_parts, budget.n_members)
-    return with_better_loss(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
+    return with_log_odds(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
 
 
-def with_better_loss(
+def with_log_odds(
     rows: Rows,
     tuned: Tuned,
     deadline: Deadline,
@@ -72,10 +71,11 @@ def with_better_loss(
     budget: Budget | None = None,
     wide: Candidate = _WIDE,
 ) -> Tuned:
-    """The search's average, or one of models with the log-loss where that is clearly better.
+    """The average of log-odds with the smallest held-out log-loss; of many rows that of the search.
 
-    These are kernel logistic regressions, in the kernels of the members' paths and in wide
-    kernels, whose metric is learned from log-odds. Held-out rows choose the penalties.
+    Log-odds are those of kernel logistic regressions, in the kernels of the members' paths and in
+    wide kernels, whose metric is learned from log-odds, and the outputs of the members, each
+    divided by a temperature. Held-out rows choose penalties and temperatures.
     """
     budget, parts = budget or Budget(), _partition(tuned.parts)
     _expect(deadline, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
@@ -87,14 +87,10 @@ def with_better_loss(
     if len(fits) < len(tuned.members):
         return tuned
     fits += search.wide(wide, min(_MAX_ROUNDS, budget.max_rounds))
-    evidence = _HeldOutRows(rows, parts, search.judge, {one.trial: one.outputs for one in fits})
-    better = evidence.tuned(tuned, budget.n_members, [one.trial for one in fits])
-    before = evidence.losses(tuned.predictions[: len(better.held_out)], LogLoss(prior))
-    gains = before - evidence.losses(better.predictions, search.judge)
-    gain, error = mean_and_error(gains, joined_weights(parts))
-    if gain - error > _WORTH * before.mean():
-        return better
-    return replace(tuned, trials=better.trials)
+    outputs = {one.trial: one.outputs for one in fits}
+    tuned = replace(tuned, trials=[*tuned.trials, *outputs])
+    evidence = _HeldOutRows(rows, parts, search.judge, outputs | search.as_log_odds(tuned))
+    return evidence.tuned(tuned, budget.n_members, list(evidence.outputs))
 
 
 @dataclass(frozen=True)
@@ -131,6 +127,18 @@ class _LossSearch:
         least = min((one.trial.loss for one in tried), default=np.inf)
         near = [one.trial for one in tried if one.trial.loss <= _CLOSE * least]
         return self._map(lambda trial: self._rounds(trial, max_rounds), near)
+
+    def as_log_odds(self, tuned: Tuned) -> dict[Trial, np.ndarray]:
+        """Members by squared error, each at its best temperature, with their outputs."""
+        assert tuned.among is not None
+        held_out = np.concatenate([part.held_out for part in self.parts])
+        y, weights = self.rows.y[held_out], self.rows.evidence[held_out]
+        found = {}
+        for trial, _ in tuned.members:
+            outputs = tuned.among([trial]).predictions[: len(y)]
+            link, loss = self.judge.best_link(outputs, y, weights, len(y))
+            found[replace(trial, loss=loss, temperature=link.parameter)] = outputs / link.parameter
+        return found
 
     def _map(self, task: Callable[[Trial], _Fit | None], trials: list[Trial]) -> list[_Fit]:
         """Those that there was time for."""
@@ -233,13 +241,6 @@ class _HeldOutRows:
         """Row numbers."""
         return np.concatenate([part.held_out for part in self.parts])
 
-    def losses(self, outputs: np.ndarray, judge: LogLoss) -> np.ndarray:
-        """Log-loss of each row with the best link for all, shape (m,)."""
-        held_out = self.held_out
-        y, weights = self.rows.y[held_out], self.rows.evidence[held_out]
-        link, _ = judge.best_link(outputs, y, weights, len(np.unique(held_out)))
-        return judge.linked_losses(link, outputs, y)
-
     def tuned(self, before: Tuned, n_members: int, trials: Sequence[Trial]) -> Tuned:
         """The average of at most `n_members` of these trials."""
         members, average = averaged(
@@ -256,7 +257,6 @@ class _HeldOutRows:
             members=members,
             held_out=self.held_out,
             predictions=average,
-            trials=[*before.trials, *self.outputs],
             roots={key: common_root(self.parts, key) for key in keys if key.learned},
             among=partial(self.tuned, before, n_members),
         )

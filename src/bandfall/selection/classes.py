@@ -115,10 +115,6 @@ class LogLoss:
         best = losses.mean(axis=1, keepdims=True).argmin(axis=0, keepdims=True)
         return np.take_along_axis(losses, np.broadcast_to(best, (1, *losses.shape[1:])), axis=0)[0]
 
-    def linked_losses(self, link: Link, outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Of outputs (m, k) with one link, shape (m,)."""
-        return self._with(link, *self._outputs_and_true(outputs, codes))
-
     def codes(self, log_odds: np.ndarray) -> np.ndarray:
         """The codes that models with squared error would predict, (m, k)."""
         n_classes = len(self.prior)

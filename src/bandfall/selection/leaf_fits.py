@@ -100,7 +100,7 @@ def train_leaf(
         if needs_digits(path, trial):
             X = X.astype(np.float64)
             path = fit_member_path(rows, numbers, X, trial, lambda _: interrupted())
-        return in_its_loss(path, leaf.classes, trial.candidate.penalty)
+        return in_its_loss(path, trial, leaf.classes)
 
     return fit_leaf(leaf, trial, fit)
 

@@ -126,7 +126,7 @@ class Divided:
     def key(self, trial: Trial) -> str:
         """A name for what training a leaf of a trial comes to: it follows from all of this."""
         arrays = (self.X, self.y, self.weights, self.numbers, self.evidence, self.judging)
-        settings = (trial.candidate, trial.max_r2, trial.train_r2, trial.score)
+        settings = (trial.candidate, trial.max_r2, trial.train_r2, trial.score, trial.temperature)
         known = (*settings, self.variance, self.mixes, self.again, self.judge)
         digest = hashlib.sha256(repr(known).encode())
         for array in arrays:

@@ -14,13 +14,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from bandfall.descent import Path
 from bandfall.kernels import kernel_matrix
+from bandfall.selection.candidates import Trial
 from bandfall.selection.classes import PLAIN, all_columns, class_shares
 from bandfall.selection.parts import Rows
 
@@ -225,19 +226,26 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
     logs = target.log_probabilities(K @ alpha)
     truth = np.eye(len(target.prior))[target.labels]
     residual = (truth - np.exp(logs))[:, -target.n_outputs :].astype(path.residual.dtype)
-    return path.replace(
+    return _ended(
+        path,
         coefficients=(path.durations[:, None, None] * alpha).astype(path.coefficients.dtype),
         offset=np.zeros(target.n_outputs),
         residual=residual,
         r2=max(0.0, path.r2_of(residual)),
-        solver=None,
-        schedule=None,
-        plan=None,
     )
 
 
-def in_its_loss(path: Path, target: ClassTarget | None, penalty: float) -> Path:
-    """A path as it is, or with the log-loss if there is a penalty."""
-    if not penalty or target is None or not len(path):
+def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
+    """A path as it is, or one whose outputs are log-odds if those of the trial are."""
+    if not trial.log_odds or not len(path):
         return path
-    return with_log_loss(path, target, penalty)
+    if trial.temperature:
+        share = 1.0 / trial.temperature
+        return _ended(path, coefficients=share * path.coefficients, offset=share * path.offset)
+    assert target is not None
+    return with_log_loss(path, target, trial.candidate.penalty)
+
+
+def _ended(path: Path, **changes: Any) -> Path:
+    """A changed path, which cannot be trained further."""
+    return path.replace(**changes, solver=None, schedule=None, plan=None)

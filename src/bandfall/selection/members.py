@@ -254,7 +254,7 @@ def _fit_member(
         path = fit(scaled(Z, root))
         if needs_digits(path, trial):
             path = fit(scaled(Z.astype(np.float64), root))
-    if candidate.penalty:
-        path = in_its_loss(path, log_loss_target(rows, part.train), candidate.penalty)
+    if trial.log_odds:
+        path = in_its_loss(path, trial, log_loss_target(rows, part.train))
     root, X = as_encoded(root, Z.astype(path.X.dtype, copy=False), view.places)
     return Fitted(root, replace(path, model=replace(path.undivided, X=X)))

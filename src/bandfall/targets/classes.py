@@ -128,8 +128,8 @@ class Classes(Target):
         held_out = tuned.held_out
         if not len(held_out):
             return self, -np.nan
-        log_odds = tuned.members[0][0].candidate.penalty > 0
-        link, loss = LogLoss(self.prior, log_odds).best_link(
+        judge = LogLoss(self.prior, tuned.members[0][0].log_odds)
+        link, loss = judge.best_link(
             tuned.predictions, rows.y[held_out], rows.evidence[held_out], len(np.unique(held_out))
         )
         return replace(self, link=link), -loss

@@ -247,7 +247,7 @@ class TestNothingIsOverwritten:
             raise AssertionError("the work has begun")
 
         monkeypatch.setattr(f"bandfall.commands.{command}.read_model_file", never, raising=False)
-        monkeypatch.setattr(f"bandfall.commands.{command}.load_table", never, raising=False)
+        monkeypatch.setattr("bandfall.commands.training.load_table", never)
         arguments = (model, data) if command == "predict" else (data, *Y)
         before = sorted(tmp_path.iterdir())
         done = call(command, *arguments, "--out", tmp_path / ("m" * 250))

@@ -101,7 +101,6 @@ class TestFit:
 
     def test_all_rows_train_however_many(self, tmp_path, monkeypatch):
         """From the shell as from Python: a sample that nobody asked for is another model."""
-        monkeypatch.setattr("bandfall.commands.training.MAX_ROWS", {"auto": 20, "kgdd": 20})
         monkeypatch.setattr("bandfall.commands.fit.MAX_ROWS", {"auto": 20, "kgdd": 20})
         frame().to_csv(tmp_path / "d.csv", index=False)
         for model in ("auto", "kgdd"):
@@ -155,7 +154,7 @@ class TestFit:
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("bandfall.commands.fit.load_table", interrupted)
+        monkeypatch.setattr("bandfall.commands.training.load_table", interrupted)
         done = call("fit", csv, *Y, "--out", tmp_path / "m")
         assert "nothing was written" in one_line(done, 130)
         assert not (tmp_path / "m").exists()

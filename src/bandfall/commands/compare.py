@@ -23,7 +23,6 @@ from bandfall.commands.training import (
     MAX_ROWS,
     Device,
     ModelChoice,
-    make_classifier,
     make_estimator,
     split_words,
 )
@@ -89,7 +88,7 @@ def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[An
     if rows.has_classes:
         if len(np.unique(rows.y)) < 2:
             raise InputError("all training rows have the same class: there is nothing to compare")
-        ours = {"bandfall (self-tuning)": make_classifier(ModelChoice.AUTO, device)}
+        ours = {"bandfall (self-tuning)": make_estimator(ModelChoice.AUTO, device, classes=True)}
         models = {**class_rivals(rows.y, seed), **ours}
     else:
         models = {**rivals(seed), **_ours(device)}

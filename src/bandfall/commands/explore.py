@@ -19,7 +19,7 @@ from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles
-from bandfall.commands.sources import Choices, kept_rows_of, train_on
+from bandfall.commands.sources import kept_rows_of, model_of
 from bandfall.commands.tables import name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
@@ -29,7 +29,7 @@ from bandfall.commands.terminal import (
     one_line_errors,
     print_json,
 )
-from bandfall.commands.training import Device, ModelChoice
+from bandfall.commands.training import Choices, Device, ModelChoice
 from bandfall.estimators.reading import story_of
 from bandfall.explore import render_playground
 from bandfall.explore.data_page import render_explorer
@@ -106,7 +106,7 @@ def explore(
             if ours:
                 return read_model_file(source)
             roles = Roles([], drop or [], text=text or [], missing=na or [])
-            return train_on(source, target, roles, style, choices, progress)
+            return model_of(source, target, roles, style, choices, progress)
 
         if out is not None:
             page, _ = _explorer_page(get_model(lambda share: None), data, style, seed, live=False)

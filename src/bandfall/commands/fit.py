@@ -13,7 +13,7 @@ from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption, accuracy_words
 from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or_keep
-from bandfall.commands.rows import Dataset, Roles, load_table, only_numbers, split_table
+from bandfall.commands.rows import Roles
 from bandfall.commands.terminal import (
     INTERRUPTED,
     InputError,
@@ -25,15 +25,14 @@ from bandfall.commands.terminal import (
 )
 from bandfall.commands.training import (
     MAX_ROWS,
+    Choices,
     Device,
     ModelChoice,
     Trained,
-    make_classifier,
-    make_estimator,
     model_notes,
     score_words,
     split_words,
-    train,
+    train_on,
 )
 from bandfall.descent import Status
 from bandfall.drawing import number
@@ -88,21 +87,14 @@ def fit(
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
         _check_checkpoint(checkpoint, resume, model)
-        estimator = make_estimator(model, device, max_seconds)
         roles = Roles(
             target, drop or [], keep or [], weights, time_split, group, text or [], na or []
         )
-        table = load_table(data, roles, Style(sep, decimal, encoding), task)
-        if table.has_classes:
-            estimator = make_classifier(model, device, max_seconds)
-        elif model is not ModelChoice.AUTO:
-            table = only_numbers(table, model)
         most = max_rows or (MAX_ROWS[model] if model is ModelChoice.KRR_CV else None)
-        rows, held_out = split_table(table, test_fraction, seed, most)
-        trained = train(estimator, rows, checkpoint=checkpoint)
-        result = _result(out, trained, rows, held_out)
-        notes = model_notes(rows, held_out, trained.seconds)
-        notes["seed"] = seed
+        choices = Choices(model, device, test_fraction, most, seed, task, max_seconds, checkpoint)
+        trained = train_on(data, roles, Style(sep, decimal, encoding), choices)
+        result = _result(out, trained)
+        notes = {**model_notes(trained), "seed": seed}
         write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
         print_json(result) if json else _show(result, roles)
         if trained.interrupted:
@@ -122,8 +114,9 @@ def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> No
         raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
-def _result(out: Path, trained: Trained, rows: Dataset, held_out: Dataset | None) -> dict[str, Any]:
+def _result(out: Path, trained: Trained) -> dict[str, Any]:
     """The result of a fit as JSON values."""
+    rows, held_out = trained.rows, trained.held_out
     result: dict[str, Any] = {
         "model": str(out),
         "estimator": type(last_step(trained.estimator)).__name__,

@@ -19,12 +19,9 @@ from bandfall.commands.rivals import (
     score_rivals,
 )
 from bandfall.commands.rows import Roles
-from bandfall.commands.sources import Choices, kept_rows_of, model_details, train_on
+from bandfall.commands.sources import kept_rows_of, model_details, model_of
 from bandfall.commands.terminal import Bar, JsonOption, note, one_line_errors, print_json
-from bandfall.commands.training import (
-    Device,
-    ModelChoice,
-)
+from bandfall.commands.training import Choices, Device, ModelChoice
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.report import Findings, render_page, study
 
@@ -74,7 +71,7 @@ def report(
         else:
             asked = Roles([], drop or [], [], weights, time_split, group, text or [], na or [])
             choices = Choices(model, device, test_fraction, max_rows, seed, task)
-            stored = train_on(source, target, asked, Style(sep, decimal, encoding), choices)
+            stored = model_of(source, target, asked, Style(sep, decimal, encoding), choices)
         findings, results = _look(stored, seed, with_rivals)
         page = render_page(
             findings,

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import unpack_rows
-from bandfall.commands.rows import Roles, load_table, only_numbers, split_table
+from bandfall.commands.rows import Roles
 from bandfall.commands.terminal import InputError
-from bandfall.commands.training import (
-    MAX_ROWS,
-    ModelChoice,
-    make_classifier,
-    make_estimator,
-    model_notes,
-    train,
-)
+from bandfall.commands.training import MAX_ROWS, Choices, model_notes, train_on
 from bandfall.estimators.reading import last_step
 from bandfall.persistence import ModelFile
 from bandfall.report import LabelledRows
 
 
-@dataclass(frozen=True)
-class Choices:
-    """Which model to train, for which task, on which device and rows."""
-
-    model: ModelChoice
-    device: str
-    test_fraction: float
-    max_rows: int | None
-    seed: int
-    task: Task = Task.AUTO
-
-
-def train_on(
+def model_of(
     source: str,
     target: str | None,
     roles: Roles,
@@ -48,16 +28,9 @@ def train_on(
     if target is None:
         what = "is not a bandfall model" if source != "-" else "is a table"
         raise InputError(f"{source} {what}; to train on it as a table, name the --target")
-    estimator = make_estimator(choices.model, choices.device)
-    table = load_table(source, replace(roles, targets=[target]), style, choices.task)
-    if table.has_classes:
-        estimator = make_classifier(choices.model, choices.device)
-    elif choices.model is not ModelChoice.AUTO:
-        table = only_numbers(table, choices.model)
-    max_rows = choices.max_rows or MAX_ROWS[choices.model]
-    rows, held_out = split_table(table, choices.test_fraction, choices.seed, max_rows)
-    trained = train(estimator, rows, progress)
-    notes = model_notes(rows, held_out, trained.seconds)
+    choices = replace(choices, max_rows=choices.max_rows or MAX_ROWS[choices.model])
+    trained = train_on(source, replace(roles, targets=[target]), style, choices, progress)
+    notes = model_notes(trained)
     if trained.interrupted:
         notes["interrupted"] = True
     return ModelFile(trained.estimator, notes)

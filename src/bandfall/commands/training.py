@@ -17,8 +17,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 import bandfall
 from bandfall.backends import check_device
+from bandfall.commands.classes import Task
+from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import pack_rows
-from bandfall.commands.rows import Dataset, Roles
+from bandfall.commands.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import Bar, InputError, note
 from bandfall.estimators import (
@@ -54,29 +56,28 @@ class Device(StrEnum):
 
 
 def make_estimator(
-    choice: ModelChoice, device: str = Device.AUTO, max_seconds: float | None = None
+    choice: ModelChoice,
+    device: str = Device.AUTO,
+    max_seconds: float | None = None,
+    *,
+    classes: bool = False,
 ) -> BaseEstimator:
-    """The estimator that ``--model`` stands for."""
+    """The estimator that ``--model`` stands for, of numbers or classes."""
     if max_seconds is not None and choice is not ModelChoice.AUTO:
         raise InputError(f"--max-seconds works with --model auto only, not {choice}")
     if max_seconds is not None and not max_seconds > 0:
         raise InputError(f"--max-seconds {max_seconds:g} must be above 0")
-    if choice is ModelChoice.AUTO:
-        estimator: Any = bandfall.BandfallRegressor(max_seconds=max_seconds)
+    if classes and choice is not ModelChoice.AUTO:
+        raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
+    if classes:
+        estimator: Any = bandfall.BandfallClassifier(max_seconds=max_seconds)
+    elif choice is ModelChoice.AUTO:
+        estimator = bandfall.BandfallRegressor(max_seconds=max_seconds)
     elif choice is ModelChoice.KRR_CV:
         estimator = make_pipeline(StandardScaler(), KernelRidgeCV(n_jobs=-1))
     else:
         estimator = make_pipeline(StandardScaler(), KernelDescentRegressor())
     return _on_device(estimator, device)
-
-
-def make_classifier(
-    choice: ModelChoice, device: str = Device.AUTO, max_seconds: float | None = None
-) -> BaseEstimator:
-    """The classifier that ``--model`` stands for."""
-    if choice is not ModelChoice.AUTO:
-        raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
-    return _on_device(bandfall.BandfallClassifier(max_seconds=max_seconds), device)
 
 
 def _on_device(estimator: Any, device: str) -> Any:
@@ -101,24 +102,60 @@ def _on_device(estimator: Any, device: str) -> Any:
 
 
 @dataclass(frozen=True)
+class Choices:
+    """Which model to train, for which task, on which device and rows."""
+
+    model: ModelChoice
+    device: str
+    test_fraction: float
+    max_rows: int | None
+    seed: int
+    task: Task
+    max_seconds: float | None = None
+    checkpoint: Path | None = None
+
+
+@dataclass(frozen=True)
 class Trained:
-    """A fitted estimator, how long it took, and whether it was stopped early by Ctrl-C."""
+    """A fitted estimator and its rows, how long it took, and whether Ctrl-C ended it early."""
 
     estimator: Any
+    rows: Dataset
+    held_out: Dataset | None
     seconds: float
     interrupted: bool
 
 
-def train(
+def train_on(
+    source: str,
+    roles: Roles,
+    style: Style,
+    choices: Choices,
+    progress: Callable[[float], None] | None = None,
+) -> Trained:
+    """Train a model on a table; some of its rows are held out.
+
+    `progress` is called with the share of the work that is done, 0 to 1, a few times a second.
+    """
+    settings = (choices.model, choices.device, choices.max_seconds)
+    estimator = make_estimator(*settings)
+    table = load_table(source, roles, style, choices.task)
+    if table.has_classes:
+        estimator = make_estimator(*settings, classes=True)
+    elif choices.model is not ModelChoice.AUTO:
+        table = only_numbers(table, choices.model)
+    rows, held_out = split_table(table, choices.test_fraction, choices.seed, choices.max_rows)
+    seconds, interrupted = _train(estimator, rows, progress, choices.checkpoint)
+    return Trained(estimator, rows, held_out, seconds, interrupted)
+
+
+def _train(
     estimator: Any,
     table: Dataset,
-    progress: Callable[[float], None] | None = None,
-    checkpoint: Path | None = None,
-) -> Trained:
-    """Fit with a bar.
-
-    `progress` is called with the share that is done. `checkpoint` is for models that take one.
-    """
+    progress: Callable[[float], None] | None,
+    checkpoint: Path | None,
+) -> tuple[float, bool]:
+    """Fit with a bar; how many seconds it took, and whether Ctrl-C ended it."""
     start, n_taken = time.monotonic(), Interrupt.n_taken
     model = last_step(estimator)
     single_path = isinstance(model, KernelDescentRegressor)
@@ -141,7 +178,7 @@ def train(
             f"{table.source}: every feature is constant in the training rows; there is nothing to "
             "learn from"
         )
-    return Trained(estimator, time.monotonic() - start, Interrupt.n_taken > n_taken)
+    return time.monotonic() - start, Interrupt.n_taken > n_taken
 
 
 def fit_arguments(
@@ -218,24 +255,24 @@ def score_words(r2: float, n_rows: int) -> str:
     return f"{r2:.4f} on {n_rows:,} rows{few}"
 
 
-def model_notes(train_table: Dataset, test_table: Dataset | None, seconds: float) -> dict[str, Any]:
+def model_notes(trained: Trained) -> dict[str, Any]:
     """What a model file keeps for `predict`, `inspect` and `report` beside the model."""
-    roles = train_table.roles
+    rows, roles = trained.rows, trained.rows.roles
     notes: dict[str, Any] = {
-        "target": train_table.target,
+        "target": rows.target,
         "targets": list(roles.targets),
-        "source": Path(train_table.source).name,
+        "source": Path(rows.source).name,
         "keep": list(roles.keep),
         "missing": list(roles.missing),
-        "kinds": {name: kind_of(train_table.X[name]) for name in train_table.X.columns},
-        "n_dropped": train_table.n_dropped,
-        "n_without_target": train_table.n_without_target,
+        "kinds": {name: kind_of(rows.X[name]) for name in rows.X.columns},
+        "n_dropped": rows.n_dropped,
+        "n_without_target": rows.n_without_target,
         "split": split_words(roles),
-        "seconds": seconds,
+        "seconds": trained.seconds,
+        "train": pack_rows(rows.X, rows.y),
     }
-    notes["train"] = pack_rows(train_table.X, train_table.y)
-    if test_table is not None:
-        notes["test"] = pack_rows(test_table.X, test_table.y)
+    if trained.held_out is not None:
+        notes["test"] = pack_rows(trained.held_out.X, trained.held_out.y)
     return notes
 
 

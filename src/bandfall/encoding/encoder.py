@@ -185,11 +185,6 @@ class TableEncoder:
         return self._known.relearned(table, y, weights, new)
 
     @property
-    def categories_(self) -> list[CategoryEncoding]:
-        """What was learned of every category."""
-        return list(self._known.categories)
-
-    @property
     def schema(self) -> Schema:
         """Names, kinds, levels and ranges of the training rows."""
         return self._known.schema

@@ -25,6 +25,8 @@ from bandfall.operators.base import DEFAULT_BUDGET
 __all__ = ["FILTERS", "TangentStep", "anchored_part", "next_blend", "tangent_step"]
 
 FILTERS = ("tikhonov", "lifted")
+_TOLERANCE, _MAX_PRODUCTS = 1e-3, 50  # of conjugate gradients
+_POWER_ITERATIONS = 6
 
 
 @dataclass(frozen=True)
@@ -187,13 +189,7 @@ def _solve_gram(
 
 
 def _solve_products(
-    tangent: TangentModel,
-    rows: Tensor,
-    target: Tensor,
-    damping: float,
-    *,
-    tolerance: float = 1e-3,
-    max_iter: int = 50,
+    tangent: TangentModel, rows: Tensor, target: Tensor, damping: float
 ) -> tuple[Tensor, Tensor]:
     """(ΦΦᵀ + δI)c = b by conjugate gradients (zero start), and ΦΦᵀc = b − residual − δc.
 
@@ -207,8 +203,8 @@ def _solve_products(
     left = target.clone()
     search = left.clone()
     norm = left @ left
-    goal = tolerance**2 * norm
-    for _ in range(max_iter):
+    goal = _TOLERANCE**2 * norm
+    for _ in range(_MAX_PRODUCTS):
         if norm <= goal:
             break
         product = tangent.kernel_product(rows, search) + shift * search
@@ -220,13 +216,11 @@ def _solve_products(
     return solution, target - left - shift * solution
 
 
-def _largest_eigenvalue(
-    tangent: TangentModel, rows: Tensor, start: Tensor, n_iter: int = 6
-) -> float:
+def _largest_eigenvalue(tangent: TangentModel, rows: Tensor, start: Tensor) -> float:
     """Rayleigh quotient after a few power iterations: a scale, so two digits are plenty."""
     vector = torch.ones_like(start)
     value = 0.0
-    for _ in range(n_iter):
+    for _ in range(_POWER_ITERATIONS):
         vector = vector / vector.norm()
         product = tangent.kernel_product(rows, vector)
         value = float(vector @ product)

@@ -37,9 +37,7 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def draw_error_curves(
-    ax: Any, floors: np.ndarray, curves: Mapping[str, ErrorCurve], *, top: float | None = None
-) -> None:
+def draw_error_curves(ax: Any, floors: np.ndarray, curves: Mapping[str, ErrorCurve]) -> None:
     """Mean and 90 % interval of 1 − R² against σ_m, simple models left."""
     x = complexity(floors)
     for name, (colour, line, label) in _STYLES.items():
@@ -47,9 +45,8 @@ def draw_error_curves(
         ax.fill_between(x, curve.lower, curve.upper, color=colour, alpha=0.15, linewidth=0)
         ax.plot(x, curve.mean, line, color=colour, linewidth=1.2, label=label)
     ax.set_xlim(x[0], x[-1])
-    if top is None:
-        means = np.concatenate([curves[name].mean for name in ("ridge_test", "descent_test")])
-        top = 1.15 * max(1.0, float(means.max()))
+    means = np.concatenate([curves[name].mean for name in ("ridge_test", "descent_test")])
+    top = 1.15 * max(1.0, float(means.max()))
     ax.set_ylim(-0.02 * top, top)
     floor_axis(ax, floors)
 

@@ -67,9 +67,7 @@ def estimator_component(
             found = upgrade(parameters, found)
         check_names(cls.__name__, found, set(fitted), required)
         estimator = cls(**for_any_machine(parameters))
-        if hasattr(estimator, "_check_parameters"):
-            estimator._check_parameters()
-        elif getattr(estimator, "_parameter_constraints", None):
+        if getattr(estimator, "_parameter_constraints", None):
             estimator._validate_params()
         vars(estimator).update(found)
         _check_features(estimator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,6 +32,7 @@ _LABELS = {
 _N_ERRORS = 60
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundDisplay:
     """Both kernel-dependent terms of Equation 5 over training time.
 
@@ -63,18 +65,10 @@ class BoundDisplay:
     'training time t'
     """
 
-    def __init__(
-        self,
-        *,
-        bound: GeneralizationBound,
-        error_time: np.ndarray | None = None,
-        error: np.ndarray | None = None,
-        residual: str = "bound",
-    ) -> None:
-        self.bound = bound
-        self.residual = residual
-        self.error_time = error_time
-        self.error = error
+    bound: GeneralizationBound
+    error_time: np.ndarray | None = None
+    error: np.ndarray | None = None
+    residual: str = "bound"
 
     @classmethod
     def from_estimator(

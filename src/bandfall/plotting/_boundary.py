@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -15,8 +16,8 @@ from bandfall.plotting._style import (
     PURPLE,
     VERMILION,
     AxesLike,
+    axes_in_a_row,
     drawn_model,
-    pyplot,
 )
 from bandfall.typing import ArrayLike, Estimator, Frame, TableLike
 
@@ -28,6 +29,7 @@ _MARGIN = 0.15  # of the range of the data, beyond which nothing is drawn
 _MAX_POINTS = 1000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoundaryDisplay:
     """Probabilities of the classes over two features, at moments of training.
 
@@ -67,28 +69,15 @@ class BoundaryDisplay:
     1
     """
 
-    def __init__(
-        self,
-        *,
-        grid: tuple[np.ndarray, np.ndarray],
-        probabilities: np.ndarray,
-        stages: np.ndarray,
-        bandwidths: np.ndarray,
-        n_stages: int,
-        classes: np.ndarray,
-        names: tuple[str, str],
-        points: np.ndarray | None = None,
-        labels: np.ndarray | None = None,
-    ) -> None:
-        self.grid = grid
-        self.probabilities = probabilities
-        self.stages = stages
-        self.bandwidths = bandwidths
-        self.n_stages = n_stages
-        self.classes = classes
-        self.names = names
-        self.points = points
-        self.labels = labels
+    grid: tuple[np.ndarray, np.ndarray]
+    probabilities: np.ndarray
+    stages: np.ndarray
+    bandwidths: np.ndarray
+    n_stages: int
+    classes: np.ndarray
+    names: tuple[str, str]
+    points: np.ndarray | None = None
+    labels: np.ndarray | None = None
 
     @classmethod
     def from_estimator(
@@ -156,15 +145,8 @@ class BoundaryDisplay:
     def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw, on axes of the caller's, one a panel, or on new ones."""
         n_panels = len(self.stages)
-        if axes is None:
-            size = (2.7 * n_panels + 0.4, 3.0)
-            _, axes = pyplot().subplots(
-                1, n_panels, figsize=size, layout="constrained", sharey=True, squeeze=False
-            )
-        self.axes_ = np.asarray(axes, dtype=object).ravel()
-        if len(self.axes_) != n_panels:
-            raise ValueError(f"axes must be {n_panels}, one a panel; got {len(self.axes_)}")
-        self.figure_ = self.axes_[0].figure
+        size = (2.7 * n_panels + 0.4, 3.0)
+        self.figure_, self.axes_ = axes_in_a_row(axes, n_panels, size, sharey=True)
         for number, ax in enumerate(self.axes_):
             self._draw_panel(ax, number)
         self.axes_[0].set_ylabel(self.names[1])

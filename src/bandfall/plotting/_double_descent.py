@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 _N_BANDWIDTHS = 30
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class DoubleDescentDisplay:
     """Training and test error, as 1 − R², against model complexity.
 
@@ -53,20 +55,12 @@ class DoubleDescentDisplay:
     True
     """
 
-    constant_: DoubleDescentDisplay
+    constant_: DoubleDescentDisplay = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        bandwidths: np.ndarray,
-        train_error: np.ndarray,
-        test_error: np.ndarray,
-        degrees_of_freedom: np.ndarray | None = None,
-    ) -> None:
-        self.bandwidths = bandwidths
-        self.train_error = train_error
-        self.test_error = test_error
-        self.degrees_of_freedom = degrees_of_freedom
+    bandwidths: np.ndarray
+    train_error: np.ndarray
+    test_error: np.ndarray
+    degrees_of_freedom: np.ndarray | None = None
 
     @classmethod
     def from_estimator(

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from bandfall.plotting._style import BLUE, GREY, VERMILION, AxesLike, drawn_model, finish, pyplot
+from bandfall.plotting._style import (
+    BLUE,
+    GREY,
+    VERMILION,
+    AxesLike,
+    axes_in_a_row,
+    drawn_model,
+    finish,
+)
 from bandfall.typing import ArrayLike, Estimator, TableLike
 
 if TYPE_CHECKING:
@@ -17,6 +26,7 @@ _N_GROUPS = 10
 _MAX_POINTS = 2000
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay:
     """Coverage against what was promised, and errors against the width of the interval.
 
@@ -54,22 +64,12 @@ class IntervalDisplay:
     'promised coverage'
     """
 
-    def __init__(
-        self,
-        *,
-        coverages: np.ndarray,
-        shares: np.ndarray,
-        half_widths: np.ndarray,
-        errors: np.ndarray,
-        coverage: float,
-        n_held_out: int,
-    ) -> None:
-        self.coverages = coverages
-        self.shares = shares
-        self.half_widths = half_widths
-        self.errors = errors
-        self.coverage = coverage
-        self.n_held_out = n_held_out
+    coverages: np.ndarray
+    shares: np.ndarray
+    half_widths: np.ndarray
+    errors: np.ndarray
+    coverage: float
+    n_held_out: int
 
     @classmethod
     def from_estimator(
@@ -104,12 +104,7 @@ class IntervalDisplay:
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw, on two axes of the caller's or on new ones."""
-        if axes is None:
-            _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.6), layout="constrained")
-        self.axes_ = np.asarray(axes, dtype=object).ravel()
-        if len(self.axes_) != 2:
-            raise ValueError(f"axes must be two; got {len(self.axes_)}")
-        self.figure_ = self.axes_[0].figure
+        self.figure_, self.axes_ = axes_in_a_row(axes, 2, (8.0, 3.6))
         self._draw_coverage(self.axes_[0])
         self._draw_widths(self.axes_[1])
         for ax in self.axes_:

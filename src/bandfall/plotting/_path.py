@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -23,6 +24,7 @@ from bandfall.theory.inputs import as_path
 from bandfall.typing import Estimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PathDisplay:
     """Bandwidth, training R² and R² speed over training time.
 
@@ -54,20 +56,11 @@ class PathDisplay:
     ['bandwidth σ', 'training $R^2$', '$R^2$ speed']
     """
 
-    def __init__(
-        self,
-        *,
-        time: np.ndarray,
-        bandwidth: np.ndarray,
-        r2: np.ndarray,
-        speed: np.ndarray,
-        min_speed: float | None = None,
-    ) -> None:
-        self.time = time
-        self.bandwidth = bandwidth
-        self.r2 = r2
-        self.speed = speed
-        self.min_speed = min_speed
+    time: np.ndarray
+    bandwidth: np.ndarray
+    r2: np.ndarray
+    speed: np.ndarray
+    min_speed: float | None = None
 
     @classmethod
     def from_estimator(

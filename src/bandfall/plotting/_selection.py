@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
@@ -14,8 +15,8 @@ from bandfall.plotting._style import (
     ORANGE,
     PURPLE,
     AxesLike,
+    axes_in_a_row,
     drawn_model,
-    pyplot,
 )
 from bandfall.selection.members import Member
 from bandfall.typing import Estimator
@@ -31,6 +32,7 @@ _CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
 _LARGEST_MARK = 250.0  # points²: of a member that is alone
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SelectionDisplay:
     """R² on held-out rows against rounds of the learned metric, and against speed.
 
@@ -63,9 +65,8 @@ class SelectionDisplay:
     'R² on held-out rows'
     """
 
-    def __init__(self, *, selection: Trials, members: Sequence[Member] = ()) -> None:
-        self.selection = selection
-        self.members = members
+    selection: Trials
+    members: Sequence[Member] = ()
 
     @classmethod
     def from_estimator(cls, estimator: Estimator, *, axes: AxesLike | None = None) -> Self:
@@ -75,12 +76,7 @@ class SelectionDisplay:
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw, on two axes of the caller's or on new ones."""
-        if axes is None:
-            _, axes = pyplot().subplots(1, 2, figsize=(8.0, 3.4), sharey=True, layout="constrained")
-        self.axes_ = np.asarray(axes, dtype=object).ravel()
-        if len(self.axes_) != 2:
-            raise ValueError(f"axes must be two; got {len(self.axes_)}")
-        self.figure_ = self.axes_[0].figure
+        self.figure_, self.axes_ = axes_in_a_row(axes, 2, (8.0, 3.4), sharey=True)
         table = _latest(self.selection)
         if len(table["score"]):
             _draw_rounds(self.axes_[0], table)

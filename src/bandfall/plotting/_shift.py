@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _N_BANDWIDTHS = 120
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelShiftDisplay:
     """Δk₂ as a function of the bandwidth, with its one-, peak- and zero-region shaded.
 
@@ -62,20 +64,11 @@ class KernelShiftDisplay:
     True
     """
 
-    def __init__(
-        self,
-        *,
-        bandwidths: np.ndarray,
-        shift: np.ndarray,
-        expected: np.ndarray | None = None,
-        path_bandwidths: np.ndarray | None = None,
-        path_weights: np.ndarray | None = None,
-    ) -> None:
-        self.bandwidths = bandwidths
-        self.shift = shift
-        self.expected = expected
-        self.path_bandwidths = path_bandwidths
-        self.path_weights = path_weights
+    bandwidths: np.ndarray
+    shift: np.ndarray
+    expected: np.ndarray | None = None
+    path_bandwidths: np.ndarray | None = None
+    path_weights: np.ndarray | None = None
 
     @classmethod
     def from_estimator(

@@ -40,6 +40,20 @@ def single_axes(ax: Axes | None) -> tuple[FigureBase, Axes]:
     return figure, ax
 
 
+def axes_in_a_row(
+    axes: AxesLike | None, n_axes: int, figsize: tuple[float, float], *, sharey: bool = False
+) -> tuple[FigureBase, np.ndarray]:
+    """(figure, array of axes side by side): new ones, or the caller's."""
+    if axes is None:
+        _, axes = pyplot().subplots(
+            1, n_axes, figsize=figsize, layout="constrained", sharey=sharey, squeeze=False
+        )
+    given = np.asarray(axes, dtype=object).ravel()
+    if len(given) != n_axes:
+        raise ValueError(f"axes must be {n_axes}, one a panel; got {len(given)}")
+    return given[0].figure, given
+
+
 def stacked_axes(
     ax: AxesLike | None, n_axes: int, figsize: tuple[float, float]
 ) -> tuple[FigureBase, np.ndarray]:

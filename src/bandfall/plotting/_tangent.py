@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from bandfall.plotting._style import (
@@ -25,6 +26,7 @@ _PANELS = (
 )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TangentLogDisplay:
     """R² on training data, blend α and drift of the tangent kernel over epochs.
 
@@ -41,8 +43,7 @@ class TangentLogDisplay:
     lines_ : list of matplotlib artists
     """
 
-    def __init__(self, *, log: TangentLog) -> None:
-        self.log = log
+    log: TangentLog
 
     @classmethod
     def from_estimator(cls, estimator: Estimator, *, ax: AxesLike | None = None) -> Self:

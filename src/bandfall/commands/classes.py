@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -108,16 +108,3 @@ def accuracy_words(test: dict[str, float], n_rows: int) -> str:
     n_unseen = int(test["n_unseen"])
     strange = f", {n_unseen:,} of them in classes without training rows" if n_unseen else ""
     return f"{test['accuracy']:.1%} on {n_rows:,} rows{strange}{rest}"
-
-
-def predicted_classes(
-    model: Any, rows: Any, source: str
-) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
-    """Classes (m, 1), probabilities (m, c), and these as columns ``probability_CLASS``."""
-    try:
-        probabilities = np.asarray(model.predict_proba(rows))
-    except ValueError as error:  # what is wrong with a table, by column
-        raise InputError(f"{source}: {error}") from error
-    names = [f"probability_{label}" for label in model.classes_]
-    labels = model.classes_[probabilities.argmax(axis=1)].astype(object)
-    return labels[:, None], probabilities, pd.DataFrame(probabilities, columns=names)

@@ -13,12 +13,11 @@ import pandas as pd
 import typer
 
 from bandfall.commands import options
-from bandfall.commands.classes import Task, TaskOption, target_labels
-from bandfall.commands.columns import target_numbers
+from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, missing_words, strings_of
-from bandfall.commands.rows import Roles
+from bandfall.commands.rows import Roles, targets_of
 from bandfall.commands.sources import kept_rows_of, model_of
 from bandfall.commands.tables import name_of, read_file, require_columns
 from bandfall.commands.terminal import (
@@ -156,10 +155,8 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarra
     table, _ = read_file(data, style, text=text, missing=missing_words(stored.notes))
     target = str(stored.notes.get("target", "target"))
     require_columns(table, [target], name_of(data))
-    if story_of(stored.estimator).target.classes:
-        y = target_labels(table[target])
-    else:
-        y = target_numbers(table[target], name_of(data))
+    classes = bool(story_of(stored.estimator).target.classes)
+    y = targets_of([table[target]], name_of(data), classes=classes)[:, 0]
     known = ~pd.isna(y)
     if not known.any():
         raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")

@@ -14,8 +14,7 @@ import typer
 from sklearn.utils import get_tags
 
 from bandfall.commands import options
-from bandfall.commands.classes import predicted_classes, target_labels
-from bandfall.commands.columns import feature_numbers, target_numbers
+from bandfall.commands.columns import feature_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.intervals import (
     IntervalOption,
@@ -33,6 +32,7 @@ from bandfall.commands.outputs import (
     is_predictions,
     write_page,
 )
+from bandfall.commands.rows import targets_of
 from bandfall.commands.tables import check_finite, kind_of, name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
@@ -43,9 +43,10 @@ from bandfall.commands.terminal import (
     print_json,
 )
 from bandfall.commands.training import score_words
-from bandfall.estimators.reading import last_step, story_of
+from bandfall.estimators.reading import answers_of, last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.targets.scores import score_numbers, unseen_words
+from bandfall.targets import Classes
+from bandfall.targets.scores import unseen_words
 
 BATCH_ROWS = 50_000
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
@@ -91,11 +92,13 @@ def predict(
         rows = features_of(table, stored, kinds, name_of(data))
         result: dict[str, Any] = {"n_rows": len(table)}
         with Bar("predict"):
-            if story_of(stored.estimator).target.classes:
-                predictions, beside = _classes(stored, table, rows, name_of(data), result)
-            else:
-                predictions = _numbers(stored, table, rows, name_of(data), result)
-                beside = pd.DataFrame(index=table.index)
+            answers = _answers(stored.estimator, rows, name_of(data))
+        _score(table, rows, answers, stored, name_of(data), result)
+        predictions, beside = answers, pd.DataFrame(index=table.index)
+        target = story_of(stored.estimator).target
+        if isinstance(target, Classes):
+            predictions = target.labels[answers.argmax(axis=1), None].astype(object)
+            beside = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
         if style.remarks:
             note(f"{name_of(data)}: {style.remarks}")
         names = _names(predictions, stored.notes)
@@ -106,40 +109,6 @@ def predict(
             beside = pd.concat([beside.set_index(far.index), far], axis=1)
         beside = beside.set_index(table.index)
         _write(predictions, table[kept], beside, names, out, result, json)
-
-
-def _numbers(
-    stored: ModelFile, table: pd.DataFrame, rows: Any, source: str, result: dict[str, Any]
-) -> np.ndarray:
-    """Predictions (m, k); what is missing, and how good they are, goes to `result`."""
-    predictions = _predictions(stored.estimator, rows, source)
-    n_missing = int(np.sum(~np.isfinite(predictions).all(axis=1)))
-    if n_missing:
-        result["n_missing"] = n_missing
-        note(f"{n_missing:,} rows with missing features have no prediction")
-    _score(table, rows, predictions, stored.notes, source, result)
-    return predictions
-
-
-def _classes(
-    stored: ModelFile, table: pd.DataFrame, rows: Any, source: str, result: dict[str, Any]
-) -> tuple[np.ndarray, pd.DataFrame]:
-    """Classes (m, 1) and columns of probabilities; how good they are goes to `result`."""
-    model = last_step(stored.estimator)
-    labels, probabilities, columns = predicted_classes(model, rows, source)
-    targets = _targets(stored.notes)
-    if len(targets) == 1 and targets[0] in table.columns:
-        y = target_labels(table[targets[0]])
-        known = _new_rows(~pd.isna(y), rows, y, stored.notes, source, result)
-        if known.sum() > 1:
-            target = story_of(model).target
-            result["scores"] = target.scores(target.read(y[known]), probabilities[known])
-            share = result["scores"]["accuracy"]
-            note(f"against the target in {source}: {share:.1%} of {known.sum():,} rows are right")
-            strange = unseen_words(y[known], model.classes_)
-            if strange:
-                note(strange)
-    return labels, columns
 
 
 def missing_words(notes: dict[str, Any]) -> list[str]:
@@ -193,8 +162,8 @@ def _only_numbers(estimator: Any) -> bool:
     return not get_tags(last_step(estimator)).input_tags.allow_nan
 
 
-def _predictions(estimator: Any, rows: Any, source: str) -> np.ndarray:
-    """Predictions (m, k), NaN where a model of complete rows has none."""
+def _answers(estimator: Any, rows: Any, source: str) -> np.ndarray:
+    """Predictions (m, k) or probabilities (m, c), NaN where a model of complete rows has none."""
     known = np.ones(len(rows), dtype=bool)
     if _only_numbers(estimator):
         known = ~pd.DataFrame(rows).isna().any(axis=1).to_numpy()
@@ -203,13 +172,13 @@ def _predictions(estimator: Any, rows: Any, source: str) -> np.ndarray:
         if len(places):
             few = rows.iloc[places] if isinstance(rows, pd.DataFrame) else rows[places]
             try:
-                pieces.append(np.asarray(estimator.predict(few)).reshape(len(places), -1))
+                pieces.append(answers_of(estimator, few))
             except ValueError as error:  # what is wrong with a table, by column
                 raise InputError(f"{source}: {error}") from error
-    predicted = np.concatenate(pieces) if pieces else np.zeros((0, 1))
-    predictions = np.full((len(rows), predicted.shape[1]), np.nan)
-    predictions[known] = predicted
-    return predictions
+    found = np.concatenate(pieces) if pieces else np.zeros((0, 1))
+    answers = np.full((len(rows), found.shape[1]), np.nan)
+    answers[known] = found
+    return answers
 
 
 def _targets(notes: dict[str, Any]) -> list[str]:
@@ -229,26 +198,37 @@ def _names(predictions: np.ndarray, notes: dict[str, Any]) -> list[str]:
 def _score(
     table: pd.DataFrame,
     rows: Any,
-    predictions: np.ndarray,
-    notes: dict[str, Any],
+    answers: np.ndarray,
+    stored: ModelFile,
     source: str,
     result: dict[str, Any],
 ) -> None:
-    """Score the predictions if the table has the target."""
-    targets = _targets(notes)
-    if len(targets) != predictions.shape[1] or not set(targets) <= set(table.columns):
+    """Note rows without an answer, and score the others if the table has the target."""
+    answered = np.isfinite(answers).all(axis=1)
+    if not answered.all():
+        result["n_missing"] = int(np.sum(~answered))
+        note(f"{result['n_missing']:,} rows with missing features have no prediction")
+    target, names = story_of(stored.estimator).target, _targets(stored.notes)
+    n_columns = 1 if target.classes else answers.shape[1]
+    if len(names) != n_columns or not set(names) <= set(table.columns):
         return
     try:
-        y = np.stack([target_numbers(table[one], source) for one in targets], axis=1)
+        y = targets_of([table[one] for one in names], source, classes=bool(target.classes))
     except InputError as error:
         note(f"no score: {error}")
         return
-    scored = np.isfinite(predictions).all(axis=1) & np.isfinite(y).all(axis=1)
-    scored = _new_rows(scored, rows, y, notes, source, result)
+    scored = answered & ~pd.isna(y).any(axis=1)
+    scored = _new_rows(scored, rows, y, stored.notes, source, result)
     n_scored = int(scored.sum())
-    if n_scored > 1:
-        result["scores"] = score_numbers(y[scored], predictions[scored])
-        note(f"against the target in {source}: R² {score_words(result['scores']['r2'], n_scored)}")
+    if n_scored < 2:
+        return
+    values = target.read(y[scored, 0] if target.classes else y[scored])
+    scores = result["scores"] = target.scores(values, answers[scored])
+    words = f"R² {score_words(scores['r2'], n_scored)}" if "r2" in scores else ""
+    words = words or f"{scores['accuracy']:.1%} of {n_scored:,} rows are right"
+    note(f"against the target in {source}: {words}")
+    if isinstance(target, Classes) and scores["n_unseen"]:
+        note(unseen_words(y[scored, 0], target.labels))
 
 
 def _new_rows(

@@ -150,7 +150,8 @@ def load_table(
         raise InputError(f"{name} has no column beside the target {', '.join(roles.targets)!r}")
     check_plain(table[features], name, features=True)
     check_plain(table[list(dict.fromkeys(roles.decisive))], name)
-    targets = _targets([table[one] for one in roles.targets], name, task)
+    columns = [table[one] for one in roles.targets]
+    targets = targets_of(columns, name, classes=are_classes(task, columns))
     known = ~pd.isna(targets).any(axis=1)
     n_without = int(np.sum(~known))
     if not known.any():
@@ -176,9 +177,9 @@ def load_table(
     return loaded
 
 
-def _targets(columns: list[pd.Series], name: str, task: Task) -> np.ndarray:
-    """Targets (n, k): numbers, or classes as text."""
-    if are_classes(task, columns):
+def targets_of(columns: list[pd.Series], name: str, *, classes: bool) -> np.ndarray:
+    """Targets (n, k): numbers, or classes as text; missing where a column has no value."""
+    if classes:
         return target_labels(columns[0])[:, None]
     return np.stack([target_numbers(column, name) for column in columns], axis=1)
 

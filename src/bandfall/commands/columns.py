@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bandfall.commands.tables import check_plain, kind_of, quoted
+from bandfall.commands.tables import check_plain, kind_of, quoted, refuse
 from bandfall.commands.terminal import InputError
 from bandfall.encoding import text
 from bandfall.encoding.table import LARGEST
@@ -13,14 +13,9 @@ from bandfall.encoding.table import LARGEST
 
 def target_numbers(column: pd.Series, name: str) -> np.ndarray:
     """A column to predict, NaN where it has no value."""
-    values = _checked(_numbers(column, name, "a target must be a number"), column, name)
-    huge = np.abs(values) > LARGEST
-    if huge.any():
-        row = column.index[int(np.argmax(huge))] + 1
-        raise InputError(
-            f"column {column.name!r} of {name} is beyond ±{LARGEST:g} in row {row}; measure it in "
-            "a larger unit"
-        )
+    values = _numbers(column, name, "a target must be a number")
+    what, remedy = f"is beyond ±{LARGEST:g}", "measure it in a larger unit"
+    refuse(np.abs(values) > LARGEST, column, name, what, remedy)
     return values
 
 
@@ -30,21 +25,17 @@ def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarra
     for j, column in enumerate(table.columns):
         # "{}" is where the name of the column goes.
         hint = remedy.replace("{}", quoted(column))
-        numbers[:, j] = _checked(_numbers(table[column], name, hint), table[column], name)
+        numbers[:, j] = _numbers(table[column], name, hint)
     return numbers
 
 
 def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
     """Weights of rows: finite, none missing, none negative, not all zero."""
-    weights = _checked(_numbers(column, name, "weights must be numbers"), column, name)
+    weights = _numbers(column, name, "weights must be numbers")
     wrong = np.isnan(weights) | (weights < 0)
-    if wrong.any():
-        at = int(np.argmax(wrong))
-        what = "no value" if np.isnan(weights[at]) else f"{weights[at]:g}"
-        raise InputError(
-            f"column {column.name!r} of {name} has {what} in row {column.index[at] + 1}; weights "
-            "must be 0 or more"
-        )
+    first = weights[np.argmax(wrong)]
+    what = "has no value" if np.isnan(first) else f"has {first:g}"
+    refuse(wrong, column, name, what, "weights must be 0 or more")
     if not weights.any():
         raise InputError(f"column {column.name!r} of {name} gives every row the weight 0")
     return weights
@@ -57,13 +48,8 @@ def times(column: pd.Series, name: str) -> np.ndarray:
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
         values = seconds(column) if kind == "datetime" else _dates(column, name)
-    missing = np.isnan(values)
-    if missing.any():
-        row = column.index[int(np.argmax(missing))] + 1
-        raise InputError(
-            f"column {column.name!r} of {name} has no value in row {row}; --time-split needs one "
-            "in every row"
-        )
+    remedy = "--time-split needs one in every row"
+    refuse(np.isnan(values), column, name, "has no value", remedy)
     return values
 
 
@@ -95,7 +81,9 @@ def _dates(column: pd.Series, name: str) -> np.ndarray:
 def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
     kind = kind_of(column)
     if kind in ("number", "boolean"):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        refuse(np.isinf(values), column, name, "has an infinite value")
+        return values
     check_plain(column.to_frame(), name)
     levels = [str(level) for level in column.dropna().unique()]
     values = text.plain_numbers(levels, "point")
@@ -110,18 +98,12 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
             )
         values = text.numbers(levels, style)
     found = dict(zip(levels, values, strict=True))
-    return np.array([found.get(str(value), np.nan) for value in column])
+    parsed = np.array([found.get(str(value), np.nan) for value in column])
+    refuse(np.isinf(parsed), column, name, "has an infinite value")
+    return parsed
 
 
 def _first(column: pd.Series, wrong: np.ndarray) -> str:
     at = int(np.argmax(wrong))
     text = str(column.iloc[at])
     return f"{text if len(text) <= 30 else text[:27] + '…'!r} in row {column.index[at] + 1}"
-
-
-def _checked(values: np.ndarray, column: pd.Series, name: str) -> np.ndarray:
-    infinite = np.isinf(values)
-    if infinite.any():
-        row = column.index[int(np.argmax(infinite))] + 1
-        raise InputError(f"column {column.name!r} of {name} has an infinite value in row {row}")
-    return values

@@ -101,8 +101,6 @@ def _checked(style: Style) -> Style:
         style = replace(style, separator=separator)
     if style.decimal not in (None, ".", ","):
         raise InputError(f"--decimal must be '.' or ','; got {style.decimal!r}")
-    if style.decimal == "," and style.separator == ",":
-        style = replace(style, decimal=",")  # fields must then be in quotes
     if style.encoding is not None:
         try:
             codecs.lookup(style.encoding)

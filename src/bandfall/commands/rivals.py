@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,12 +25,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
+from bandfall.commands.rows import Dataset
 from bandfall.commands.terminal import Bar, InputError
 from bandfall.commands.training import fit_arguments
 from bandfall.drawing import number
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
 from bandfall.estimators.reading import last_step
+from bandfall.report import LabelledRows
 from bandfall.selection.work import observed_by
 from bandfall.targets import Classes, Numbers, Target
 
@@ -38,6 +40,7 @@ from bandfall.targets import Classes, Numbers, Target
 MAX_KERNEL_RIDGE_ROWS = 1000
 _BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # tables of many features want wide ones
 _WORTH_THREADS = 1_000_000
+ScoredRows = LabelledRows | Dataset  # features, targets, weights
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them
 
 
@@ -56,7 +59,12 @@ class RivalScore(NamedTuple):
 
     @classmethod
     def of(
-        cls, name: str, answers: np.ndarray, test: ScoredRows, target: Target, **facts: Any
+        cls,
+        name: str,
+        answers: np.ndarray,
+        test: ScoredRows,
+        target: Target,
+        **facts: Any,
     ) -> RivalScore:
         """Score answers (m, k) on held-out rows."""
         values = target.read(test.y)
@@ -88,25 +96,6 @@ class RivalScore(NamedTuple):
         """For machines, without the single losses."""
         scores = {key: value for key, value in self.scores.items() if key != "n_unseen"}
         return {"name": self.name, **scores, "seconds": self.seconds, "n_rows": self.n_rows}
-
-
-class ScoredRows(Protocol):
-    """Rows to train or score on: features, targets, weights."""
-
-    @property
-    def X(self) -> Any:
-        """The features."""
-        ...
-
-    @property
-    def y(self) -> np.ndarray:
-        """The targets."""
-        ...
-
-    @property
-    def weights(self) -> np.ndarray | None:
-        """How much each row counts, if not all alike."""
-        ...
 
 
 def rivals(seed: int = 0) -> dict[str, Any]:

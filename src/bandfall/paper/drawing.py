@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -85,17 +85,15 @@ def shared_legend(figure: Any, *axes: Any) -> None:
 
 def draw_fit(
     ax: Any,
-    x: Sequence[float] | np.ndarray,
-    y: Sequence[float] | np.ndarray,
-    x_grid: Sequence[float] | np.ndarray,
-    truth: Sequence[float] | np.ndarray,
+    result: Mapping[str, Any],
     fits: Mapping[str, tuple[str, Any]],
     limits: tuple[float, float],
 ) -> None:
     """Training points, the true function, and fits by label: (colour, values)."""
-    ax.plot(x_grid, truth, color=TRUTH_COLOUR, linewidth=1.0, label="true function")
+    x_grid = result["x_grid"]
+    ax.plot(x_grid, result["truth"], color=TRUTH_COLOUR, linewidth=1.0, label="true function")
     for label, (colour, values) in fits.items():
         ax.plot(x_grid, values, color=colour, linewidth=1.1, label=label)
-    ax.plot(x, y, ".", color=DATA_COLOUR, markersize=3.5, label="training data")
+    ax.plot(result["x"], result["y"], ".", color=DATA_COLOUR, markersize=3.5, label="training data")
     ax.set_ylim(*limits)
     ax.tick_params(labelsize=7)

@@ -17,9 +17,16 @@ from threadpoolctl import ThreadpoolController
 from bandfall.paper.environment import environment_record
 from bandfall.paper.experiment import Data, Experiment, Outcome, Result, Size, Task
 from bandfall.paper.fingerprint import code_digest, task_digest
-from bandfall.paper.json_lines import Fields, Note, append_json_line, ignore, read_json_lines
 from bandfall.paper.lock import exclusive
-from bandfall.paper.store import Record, ResultFile
+from bandfall.paper.store import (
+    Fields,
+    Note,
+    Record,
+    append_json_line,
+    ignore,
+    read_json_lines,
+    read_records,
+)
 
 # A task this long (seconds) goes first, so that it does not run alone at the end.
 _LONG = 30.0
@@ -86,7 +93,7 @@ class _Job:
     experiment: Experiment
     tasks: Sequence[Task]
     digests: dict[str, str]
-    file: ResultFile
+    file: Path
     records: dict[str, Record] = field(default_factory=dict)
 
     @property
@@ -95,7 +102,7 @@ class _Job:
 
     def resume(self, note: Note) -> None:
         """Take over what an earlier run finished with the same code and arguments."""
-        known = self.file.read(note)
+        known = read_records(self.file, note)
         for key, digest in self.digests.items():
             if (key, digest) in known:
                 self.records[key] = known[key, digest]
@@ -183,7 +190,7 @@ def _run_jobs(
             for name, key, seconds, result in computed:
                 job = jobs[name]
                 record = Record(key, job.digests[key], seconds, result)
-                job.file.append(record)
+                record.write(job.file)
                 job.records[key] = record
                 n_done += 1
                 watcher.advance(costs[name, key])
@@ -198,7 +205,7 @@ def _job(experiment: Experiment, data: Data, size: Size, out: Path) -> _Job:
     tasks = experiment.tasks(data, size)
     code = code_digest(experiment.tasks)
     digests = {task.key: task_digest(code, task) for task in tasks}
-    return _Job(experiment, tasks, digests, ResultFile(results_path(out, experiment.name)))
+    return _Job(experiment, tasks, digests, results_path(out, experiment.name))
 
 
 def _computed(pending: Sequence[tuple[str, Task]], n_jobs: int) -> Any:

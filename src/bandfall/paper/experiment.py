@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from bandfall.datasets import Split, paper_splits
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import SOURCES
@@ -20,6 +22,12 @@ Results = Mapping[str, Result]  # by task key
 AGREES = "agrees"
 DIFFERS = "differs"
 NOT_JUDGED = "not judged"
+
+
+def plotted(X: np.ndarray, y: np.ndarray, grid: np.ndarray, truth: np.ndarray) -> Result:
+    """The part of a result that `draw_fit` draws beside fits."""
+    lists = {"x": X[:, 0], "y": y, "x_grid": grid[:, 0], "truth": truth}
+    return {name: values.tolist() for name, values in lists.items()}
 
 
 @dataclass(frozen=True)

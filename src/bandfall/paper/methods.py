@@ -7,6 +7,7 @@ that is what the published numbers rest on.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,18 +107,11 @@ def _score_descent(split: Split, seed: int, kernel: str) -> Result:
     return scores
 
 
-def _score_ridge_cv(split: Split, seed: int, kernel: str) -> Result:
+def _score_cv(method: str, split: Split, seed: int, kernel: str) -> Result:
+    cls: type[KernelRidgeCV | KernelFlowCV] = KernelRidgeCV if method == "KRR-CV" else KernelFlowCV
     folds = permutation_folds(len(split.y_train), seed)
-    model = KernelRidgeCV(kernel, cv=folds, fit_intercept=False).fit(split.X_train, split.y_train)
-    chosen = {"bandwidth": model.bandwidth_, "penalty": model.penalty_}
-    return {"KRR-CV": _score(split, model.predict(split.X_test), **chosen)}
-
-
-def _score_flow_cv(split: Split, seed: int, kernel: str) -> Result:
-    folds = permutation_folds(len(split.y_train), seed)
-    model = KernelFlowCV(kernel, cv=folds, fit_intercept=False).fit(split.X_train, split.y_train)
-    chosen = {"bandwidth": model.bandwidth_, "time": model.time_}
-    return {"KGF-CV": _score(split, model.predict(split.X_test), **chosen)}
+    model = cls(kernel, cv=folds, fit_intercept=False).fit(split.X_train, split.y_train)
+    return {method: _score(split, model.predict(split.X_test), **model.best_params_)}
 
 
 def _score_ridge_mml(split: Split, seed: int, kernel: str) -> Result:
@@ -138,8 +132,8 @@ def _score(split: Split, prediction: np.ndarray, **chosen: Any) -> Result:
 
 _SCORERS: dict[str, Callable[[Split, int, str], Result]] = {
     "KGD-D": _score_descent,
-    "KRR-CV": _score_ridge_cv,
+    "KRR-CV": partial(_score_cv, "KRR-CV"),
     "KRR-MML": _score_ridge_mml,
-    "KGF-CV": _score_flow_cv,
+    "KGF-CV": partial(_score_cv, "KGF-CV"),
     "MLP": _score_mlp,
 }

@@ -22,6 +22,7 @@ from bandfall.paper.experiment import (
     Results,
     Size,
     Task,
+    plotted,
 )
 
 # Widths of the hidden layers (Appendix B); the tangent kernel of the last network is controlled.
@@ -44,10 +45,7 @@ def train_network(number: int, max_epochs: int = FULL.max_epochs, seed: int = SE
     with _one_torch_thread():
         prediction, epochs, train_r2 = train(X, y, X_grid, hidden, seed, max_epochs)
     return {
-        "x": X[:, 0].tolist(),
-        "y": y.tolist(),
-        "x_grid": X_grid[:, 0].tolist(),
-        "truth": truth.tolist(),
+        **plotted(X, y, X_grid, truth),
         "prediction": prediction.tolist(),
         "hidden": list(hidden),
         "parameters": sum((a + 1) * b for a, b in pairwise((1, *hidden, 1))),
@@ -153,15 +151,7 @@ def _draw(networks: list[Result]) -> Any:
     axes = figure.subplots(1, len(networks), sharey=True)
     for ax, network in zip(axes, networks, strict=True):
         fits = {"network": (DESCENT_COLOUR, network["prediction"])}
-        draw_fit(
-            ax,
-            network["x"],
-            network["y"],
-            network["x_grid"],
-            network["truth"],
-            fits,
-            (-2.2, 2.2),
-        )
+        draw_fit(ax, network, fits, (-2.2, 2.2))
         ax.set_title(
             f"$p = {network['parameters']}$, $N_e = {_short(network['epochs'])}$\n"
             f"$R^2_{{te}} = {network['test_r2']:.2f}$",

@@ -9,13 +9,7 @@ from typing import Any
 import numpy as np
 
 from bandfall.paper.captions import CAPTIONS
-from bandfall.paper.curves import (
-    benign_claim,
-    collect_curves,
-    double_descent_claim,
-    ridge_limit_claim,
-    sweep_scores,
-)
+from bandfall.paper.curves import collect_curves, curve_claims, sweep_scores
 from bandfall.paper.drawing import TEXT_WIDTH, draw_error_curves, new_figure, shared_legend
 from bandfall.paper.experiment import FULL, Claim, Data, Experiment, Outcome, Results, Size, Task
 from bandfall.paper.floors import DATASET_FLOORS, floor_grid
@@ -73,13 +67,7 @@ def _floors(dataset: str, n_floors: int) -> np.ndarray:
 
 def _claims(kernel: str, dataset: str, curves: dict[str, ErrorCurve], judge: bool) -> list[Claim]:
     title = DATASETS[dataset] if kernel == "gaussian" else f"{DATASETS[dataset]}, {KERNELS[kernel]}"
-    return [
-        double_descent_claim(
-            title, curves["descent_test"], expected=kernel != "matern12", judge=judge
-        ),
-        ridge_limit_claim(title, curves["ridge_test"], judge=judge),
-        benign_claim(title, curves, judge=judge),
-    ]
+    return curve_claims(title, kernel, curves, judge=judge)
 
 
 def _draw(kernels: tuple[str, ...], curves: Curves, n_floors: int) -> Any:
@@ -102,21 +90,14 @@ def _draw(kernels: tuple[str, ...], curves: Curves, n_floors: int) -> Any:
     return figure
 
 
-REAL_FIGURES = (
+REAL_FIGURES = tuple(
     Experiment(
-        "figure4",
-        "Double descent on the four real data sets, Gaussian kernel",
-        partial(_tasks, "figure4"),
-        partial(_summarise, "figure4"),
+        name,
+        f"Double descent on the four real data sets, {kernels}",
+        partial(_tasks, name),
+        partial(_summarise, name),
         requires=("matplotlib",),
-        caption=CAPTIONS["figure4"],
-    ),
-    Experiment(
-        "figure7",
-        "Double descent on the four real data sets, four more kernels",
-        partial(_tasks, "figure7"),
-        partial(_summarise, "figure7"),
-        requires=("matplotlib",),
-        caption=CAPTIONS["figure7"],
-    ),
+        caption=CAPTIONS[name],
+    )
+    for name, kernels in (("figure4", "Gaussian kernel"), ("figure7", "four more kernels"))
 )

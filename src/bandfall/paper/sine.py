@@ -11,14 +11,7 @@ from sklearn.metrics import r2_score
 
 from bandfall.datasets import make_sine
 from bandfall.paper.captions import CAPTIONS
-from bandfall.paper.curves import (
-    benign_claim,
-    collect_curves,
-    double_descent_claim,
-    paper_sweep,
-    ridge_limit_claim,
-    sweep_scores,
-)
+from bandfall.paper.curves import collect_curves, curve_claims, paper_sweep, sweep_scores
 from bandfall.paper.drawing import (
     DESCENT_COLOUR,
     RIDGE_COLOUR,
@@ -38,6 +31,7 @@ from bandfall.paper.experiment import (
     Results,
     Size,
     Task,
+    plotted,
 )
 from bandfall.paper.floors import KERNEL_FLOORS, complexity, floor_grid
 from bandfall.paper.names import KERNELS
@@ -58,10 +52,7 @@ def sine_panels(kernel: str, floors: Sequence[float]) -> Result:
     X, y, X_grid, truth = make_sine(n_test=N_GRID, test_points="grid", random_state=PANEL_SEED)
     sweep = paper_sweep(X, y, X_grid, kernel, np.array(floors))
     return {
-        "x": X[:, 0].tolist(),
-        "y": y.tolist(),
-        "x_grid": X_grid[:, 0].tolist(),
-        "truth": truth.tolist(),
+        **plotted(X, y, X_grid, truth),
         "descent": sweep.new.tolist(),
         "ridge": sweep.ridge_new.tolist(),
         "descent_test_r2": [float(r2_score(truth, f)) for f in sweep.new],
@@ -114,14 +105,7 @@ def _floors(kernel: str, n_floors: int) -> np.ndarray:
 def _claims(
     name: str, kernel: str, panels: Result, curves: dict[str, ErrorCurve], judge: bool
 ) -> list[Claim]:
-    title = KERNELS[kernel]
-    claims = [
-        double_descent_claim(
-            title, curves["descent_test"], expected=kernel != "matern12", judge=judge
-        ),
-        ridge_limit_claim(title, curves["ridge_test"], judge=judge),
-        benign_claim(title, curves, judge=judge),
-    ]
+    claims = curve_claims(KERNELS[kernel], kernel, curves, judge=judge)
     if name == "figure1":
         first, second, third, fourth = panels["descent_test_r2"]
         claims.append(
@@ -171,28 +155,21 @@ def _draw_panel(ax: Any, panels: Result, i: int, floor: float) -> None:
         "KRR": (RIDGE_COLOUR, panels["ridge"][i]),
         "KGD-D": (DESCENT_COLOUR, panels["descent"][i]),
     }
-    draw_fit(ax, panels["x"], panels["y"], panels["x_grid"], panels["truth"], fits, (-2.2, 2.2))
+    draw_fit(ax, panels, fits, (-2.2, 2.2))
     ax.set_title(f"$\\sigma_m = {floor:g}$", fontsize=8)
     ax.set_xticks([-1, 0, 1])
     if i:
         ax.set_yticklabels([])
 
 
-SINE_FIGURES = (
+SINE_FIGURES = tuple(
     Experiment(
-        "figure1",
-        "Double descent on synthetic data, Gaussian kernel",
-        partial(_tasks, "figure1"),
-        partial(_summarise, "figure1"),
+        name,
+        f"Double descent on synthetic data, {kernels}",
+        partial(_tasks, name),
+        partial(_summarise, name),
         requires=("matplotlib",),
-        caption=CAPTIONS["figure1"],
-    ),
-    Experiment(
-        "figure6",
-        "Double descent on synthetic data, four more kernels",
-        partial(_tasks, "figure6"),
-        partial(_summarise, "figure6"),
-        requires=("matplotlib",),
-        caption=CAPTIONS["figure6"],
-    ),
+        caption=CAPTIONS[name],
+    )
+    for name, kernels in (("figure1", "Gaussian kernel"), ("figure6", "four more kernels"))
 )

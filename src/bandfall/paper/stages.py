@@ -18,7 +18,17 @@ from bandfall.paper.drawing import (
     new_figure,
     shared_legend,
 )
-from bandfall.paper.experiment import Claim, Data, Experiment, Outcome, Result, Results, Size, Task
+from bandfall.paper.experiment import (
+    Claim,
+    Data,
+    Experiment,
+    Outcome,
+    Result,
+    Results,
+    Size,
+    Task,
+    plotted,
+)
 from bandfall.paper.methods import STEP_SIZE, descend
 from bandfall.selection import permutation_folds
 
@@ -46,10 +56,7 @@ def increasing_complexity() -> Result:
         "ridge": [model.predict(X_grid) for model in ridge],
     }
     return {
-        "x": X[:, 0].tolist(),
-        "y": y.tolist(),
-        "x_grid": X_grid[:, 0].tolist(),
-        "truth": truth.tolist(),
+        **plotted(X, y, X_grid, truth),
         "ridge_bandwidth": chosen.bandwidth_,
         "descent_train_r2": [step.r2 for step in descent],
         "ridge_train_r2": [model.score(X, y) for model in ridge],
@@ -133,9 +140,7 @@ def _draw(result: Result) -> Any:
         for row in range(4):
             ax = axes[row, column]
             fits = {label: (colour, result[key][row])}
-            draw_fit(
-                ax, result["x"], result["y"], result["x_grid"], result["truth"], fits, (-2.6, 2.6)
-            )
+            draw_fit(ax, result, fits, (-2.6, 2.6))
             r2 = result[f"{key}_train_r2"][row]
             ax.text(0.02, 0.92, f"$R^2_{{tr}} = {r2:.2f}$", transform=ax.transAxes, fontsize=7)
         axes[0, column].set_title(label, fontsize=9)

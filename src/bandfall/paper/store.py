@@ -1,14 +1,24 @@
-"""Results on disk as they come: one line of JSON per finished task."""
+"""Results on disk as they come: a JSON object per line, in files that survive any cut.
+
+A line counts once its newline is written. What follows the last newline is the torn line of a run
+that was killed: reading leaves it out, and the next line takes its place. A damaged line elsewhere
+is no trace of a kill; it is left out too, and named.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from bandfall.paper.json_lines import Fields, Note, append_json_line, ignore, read_json_lines
+Note = Callable[[str], object]  # told what the user should know
 
-_FIELDS: Fields = {"key": str, "seconds": (int, float), "result": dict}
+Fields = Mapping[str, type | tuple[type, ...]]  # what every line must have
+
+
+_RECORD: Fields = {"key": str, "digest": str, "seconds": (int, float), "result": dict}
 
 
 @dataclass(frozen=True)
@@ -31,53 +41,90 @@ class Record:
     seconds: float
     result: dict[str, Any]
 
+    def write(self, path: Path) -> None:
+        """Add the record to a file."""
+        append_json_line(path, asdict(replace(self, seconds=round(self.seconds, 4))))
 
-class ResultFile:
-    """The finished tasks of one experiment.
 
-    Every line is written whole and flushed, so that a run that is stopped loses nothing it had
-    finished. Results are found by key and digest, never those of other code or other data.
+def ignore(message: str) -> None:
+    """Ignore a note."""
+
+
+def read_records(path: Path, note: Note = ignore) -> dict[tuple[str, str], Record]:
+    """Finished tasks by key and digest, never those of other code or data; of equal ones the last.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "table2.jsonl"
+    ...     Record("cpu/0", "5e1f", 0.1, {"r2": 0.75}).write(path)
+    ...     read_records(path)["cpu/0", "5e1f"].result
+    {'r2': 0.75}
+    """
+    records = [
+        Record(**{name: entry[name] for name in _RECORD})
+        for entry in read_json_lines(path, _RECORD, note)
+    ]
+    return {(record.key, record.digest): record for record in records}
+
+
+def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[dict[str, Any]]:
+    """The whole lines of a file, oldest first.
 
     Parameters
     ----------
     path : Path
-        A ``.jsonl`` file; made with its directory when first written.
+        A file that does not exist has no lines.
+    fields : mapping of str to type
+        A line that lacks one of them is damaged.
+    note : callable
+        Told of damaged lines.
 
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as directory:
-    ...     file = ResultFile(Path(directory) / "table2.jsonl")
-    ...     file.append(Record("cpu/0", "5e1f", 0.1, {"r2": 0.75}))
-    ...     file.read()["cpu/0", "5e1f"].result
-    {'r2': 0.75}
+    Returns
+    -------
+    list of dict
     """
+    if not path.exists():
+        return []
+    entries, damaged = [], []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+        entry = _parsed(line, fields)
+        if entry is None:
+            damaged.append(str(number))
+        else:
+            entries.append(entry)
+    if damaged:
+        lines = "line" if len(damaged) == 1 else "lines"
+        note(f"{path}: damaged and left out: {lines} {', '.join(damaged)}")
+    return entries
 
-    def __init__(self, path: Path):
-        self.path = path
 
-    def read(self, note: Note = ignore) -> dict[tuple[str, str], Record]:
-        """Finished tasks by key and digest; of equal ones the last.
+def append_json_line(path: Path, entry: dict[str, Any]) -> None:
+    """Add a line to a file, which is made with its directory where it does not exist."""
+    line = json.dumps(entry, allow_nan=False).encode() + b"\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        _drop_torn_line(file)
+        file.write(line)
 
-        Parameters
-        ----------
-        note : callable
-            Told of damaged lines.
-        """
-        records = {}
-        for entry in read_json_lines(self.path, _FIELDS, note):
-            # Lines of older versions have no digest, and nothing needs it.
-            key, digest = entry["key"], str(entry.get("digest"))
-            records[key, digest] = Record(key, digest, entry["seconds"], entry["result"])
-        return records
 
-    def append(self, record: Record) -> None:
-        """Write one finished task."""
-        entry = {
-            "key": record.key,
-            "digest": record.digest,
-            "seconds": round(record.seconds, 4),
-            "result": record.result,
-        }
-        append_json_line(self.path, entry)
+def _parsed(line: bytes, fields: Fields) -> dict[str, Any] | None:
+    try:
+        entry = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        return None
+    whole = isinstance(entry, dict) and all(
+        isinstance(entry.get(name), kind) for name, kind in fields.items()
+    )
+    return entry if whole else None
+
+
+def _drop_torn_line(file: BinaryIO) -> None:
+    size = file.seek(0, 2)
+    if size == 0:
+        return
+    file.seek(size - 1)
+    if file.read(1) != b"\n":
+        file.seek(0)
+        file.truncate(file.read().rfind(b"\n") + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -77,7 +78,7 @@ class ScoreTable:
 
     def summarise(self, results: Results, size: Size) -> Outcome:
         """The table, every cell beside the published one, and what that comes to."""
-        scores = _Scores(results)
+        scores = _by_cell(results)
         comparisons = [self._compare(cell, scores) for cell in self.cells]
         return Outcome(
             tables=[
@@ -88,13 +89,15 @@ class ScoreTable:
             claims=tally(comparisons),
         )
 
-    def _compare(self, cell: PublishedCell, scores: _Scores) -> Comparison:
+    def _compare(
+        self, cell: PublishedCell, scores: dict[tuple[str, str, str], list[float]]
+    ) -> Comparison:
         kernel = cell.kernel or self.kernels[0]
         key = method_key(cell.method, cell.min_speed)
-        r2 = scores.of(cell.dataset, kernel, key)
+        r2 = scores[cell.dataset, kernel, key]
         p_value = None
         if cell.p_value is not None:
-            rivals = (scores.of(cell.dataset, kernel, rival) for rival in _RIVALS)
+            rivals = (scores[cell.dataset, kernel, rival] for rival in _RIVALS)
             p_value = superiority_p_value(r2, *rivals)
         return compare_cell(
             cell,
@@ -124,18 +127,14 @@ class ScoreTable:
         return Table(f"table{self.number}", caption, header, list(rows.values()))
 
 
-class _Scores:
-    """Test R² over the splits, from the tasks' results."""
-
-    def __init__(self, results: Results):
-        self._scores: dict[tuple[str, str, str], list[float]] = {}
-        for key, result in results.items():
-            dataset, kernel, _ = key.split("/")
-            for method, score in result.items():
-                self._scores.setdefault((dataset, kernel, method), []).append(score["test_r2"])
-
-    def of(self, dataset: str, kernel: str, method: str) -> list[float]:
-        return self._scores[dataset, kernel, method]
+def _by_cell(results: Results) -> dict[tuple[str, str, str], list[float]]:
+    """Test R² over the splits, by data set, kernel and method."""
+    scores: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for key, result in results.items():
+        dataset, kernel, _ = key.split("/")
+        for method, score in result.items():
+            scores[dataset, kernel, method].append(score["test_r2"])
+    return scores
 
 
 def _quartile_text(q: Quartiles) -> str:

@@ -254,8 +254,8 @@ def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:
     """One entry a trial, by columns."""
     parts = [trial.candidate.summary() for trial in trials]
     keys = [field.name for field in fields(Candidate)]
-    kept = {"candidate", "temperature"}  # temperatures are those of members alone
-    names = [field.name for field in fields(Trial) if field.name not in kept]
+    others = {"candidate", "temperature"}  # temperatures are those of members alone
+    names = [field.name for field in fields(Trial) if field.name not in others]
     return {
         **{key: np.array([part[key] for part in parts]) for key in keys},
         **{name: np.array([getattr(trial, name) for trial in trials]) for name in names},

@@ -13,7 +13,7 @@ from bandfall.kernels import Kernel, get_kernel
 from bandfall.metric import learned_root
 from bandfall.selection.averaging import averaged
 from bandfall.selection.candidates import MAX_R2, Budget, Candidate, Trial
-from bandfall.selection.classes import LogLoss
+from bandfall.selection.classes import SOFTMAX_LINKS, LogLoss
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
@@ -136,7 +136,7 @@ class _LossSearch:
         found = {}
         for trial, _ in tuned.members:
             outputs = tuned.among([trial]).predictions[: len(y)]
-            link, loss = self.judge.best_link(outputs, y, weights, len(y))
+            link, loss = self.judge.best_link(outputs, y, weights, len(y), SOFTMAX_LINKS)
             found[replace(trial, loss=loss, temperature=link.parameter)] = outputs / link.parameter
         return found
 

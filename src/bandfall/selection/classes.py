@@ -7,6 +7,7 @@ prior. Two classes need one column alone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -89,7 +90,7 @@ LINKS = (
     *(Link(SOFTMAX, float(temperature)) for temperature in _TEMPERATURES),
 )
 _QUICK_LINKS = LINKS[::3]
-_LOG_ODDS_LINKS = tuple(link for link in LINKS if link.kind == SOFTMAX)
+SOFTMAX_LINKS = tuple(link for link in LINKS if link.kind == SOFTMAX)
 PLAIN = Link(SOFTMAX, 1.0)  # for outputs that are log-odds
 
 
@@ -123,9 +124,14 @@ class LogLoss:
         return codes[:, 1:] if n_classes == 2 else codes
 
     def best_link(
-        self, outputs: np.ndarray, codes: np.ndarray, weights: np.ndarray, n_rows: int
+        self,
+        outputs: np.ndarray,
+        codes: np.ndarray,
+        weights: np.ndarray,
+        n_rows: int,
+        links: Sequence[Link] = (),
     ) -> tuple[Link, float]:
-        """The link of least log-loss over held-out rows, and that loss.
+        """The link of least log-loss over held-out rows, and that loss; log-odds stay as they are.
 
         Half a row that was labelled by the prior at random counts with them: few rows that are
         all right do not make a model certain. A hundredth of a row is the stray share of the link.
@@ -136,11 +142,13 @@ class LogLoss:
         weights : ndarray of shape (m,)
         n_rows : int
             How many different rows these are.
+        links : sequence of Link, optional
+            To choose from, in place of all that suit.
         """
         columns, true = self._outputs_and_true(outputs, codes)
         best, least = LINKS[0], math.inf
         stray_share = max(_STRAY_SHARE / n_rows, _LEAST_STRAY)
-        for link in _LOG_ODDS_LINKS if self.log_odds else LINKS:
+        for link in links or ((PLAIN,) if self.log_odds else LINKS):
             logs = link.log_probabilities(columns, self.prior)
             losses = -np.take_along_axis(logs, true[:, None], axis=1)[:, 0]
             stray = np.average(-logs @ self.prior, weights=weights)

@@ -14,7 +14,7 @@ from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
 from bandfall.selection import class_loss
-from bandfall.selection.candidates import Candidate, Trial
+from bandfall.selection.candidates import Budget, Candidate, Trial
 from bandfall.selection.classes import class_codes, class_shares
 from bandfall.selection.logistic import (
     ClassTarget,
@@ -219,6 +219,20 @@ def test_few_rows_choose_among_few_kernels(monkeypatch):
     assert set(chosen.selection_["kernel"]) == {"cauchy"}
     monkeypatch.setattr(class_loss, "_FEW_ROWS", 40)
     assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) - few
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_few_classes_are_searched_like_numbers(n_columns):
+    assert class_loss.for_columns(Budget(), n_columns) == Budget()
+    assert class_loss.for_columns(Budget().up_to(700), n_columns) == Budget().up_to(700)
+
+
+def test_searches_with_many_classes_train_on_fewer_rows():
+    """Time and memory do not grow with the number of classes beyond that."""
+    for n_columns in (10, 30, 100):
+        most = class_loss.for_columns(Budget(), n_columns).stage_rows[-1]
+        assert most < Budget().stage_rows[-1]
+        assert most**2 * n_columns == pytest.approx(15000**2 * 3, rel=0.05)
 
 
 def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch):

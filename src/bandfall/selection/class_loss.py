@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,6 +27,7 @@ _FEW_ROWS = 700
 _FEW_KERNELS = ("gaussian", "matern12")
 MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
 PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
+_STAGE_ENTRIES = 7e8  # rows² × columns of a search: as many as three classes of 15,000 rows have
 _FIRST = 0.3  # penalty that suits most members
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
@@ -54,13 +56,19 @@ def tune_classes(
     Few rows choose among few kernels: with more of them the held-out log-loss falls and that of
     new rows rises (docs/research.md).
     """
-    budget, deadline = budget or Budget(), deadline or Deadline()
+    budget = for_columns(budget or Budget(), rows.y.shape[1])
+    deadline = deadline or Deadline()
     chosen = _FEW_KERNELS if kernels is None and len(rows) < _FEW_ROWS else kernels
     settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
     n_parts = budget.n_folds if len(rows) < budget.fold_rows else 1
     _expect(deadline, len(rows), n_parts, budget.n_members)
     return with_log_odds(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
+
+
+def for_columns(budget: Budget, n_columns: int) -> Budget:
+    """The budget with fewer rows for many classes: a stage costs rows² times columns."""
+    return budget.up_to(min(budget.stage_rows[-1], int(math.sqrt(_STAGE_ENTRIES / n_columns))))
 
 
 def with_log_odds(

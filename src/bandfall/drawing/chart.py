@@ -18,7 +18,8 @@ Numbers = Sequence[float] | np.ndarray
 MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks as a phone shows them, where they are drawn larger.
 LETTER = 7.6
-LABEL_ROOM = 22
+DIGIT = 8.9  # in wide fonts
+LABEL_ROOM = 24
 LONGEST_NAME = 14  # letters of a tick
 
 
@@ -44,7 +45,7 @@ class Chart:
         self.width, self.height = width, height
         self._y_ticks = [(tick, y.tick_name(tick)) for tick in y.ticks()]
         longest = max((min(len(name), LONGEST_NAME) for _, name in self._y_ticks), default=0)
-        self.left = max(46.0, LABEL_ROOM + 8 + LETTER * longest)
+        self.left = max(46.0, LABEL_ROOM + 8 + DIGIT * longest)
         self._marks: list[str] = []
 
     def px(self, value: float) -> float:

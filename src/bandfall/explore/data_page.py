@@ -25,7 +25,7 @@ from bandfall.report.layout import (
 )
 from bandfall.report.learning import path_section
 from bandfall.report.page import header
-from bandfall.report.score import score_section, trial_section
+from bandfall.report.score import TRIAL_COLUMNS, score_section, trial_section
 from bandfall.selection.members import Member
 
 _PACKAGE = "bandfall.explore"
@@ -74,15 +74,18 @@ def render_explorer(
 
 
 def _what_if_section(target: str, live: bool) -> str:
-    alone = "" if live else " In this file one feature differs from the row at a time."
-    text = (
-        f"Take a row, change it, and see what the model would predict for {escape(target)}.{alone}"
+    alone = (
+        " A saved page can change one feature at a time; <code>bandfall explore</code> without "
+        "<code>--out</code> can change several."
     )
+    text = (
+        f"Take a row, change it, and see what the model would predict for {escape(target)}."
+    ) + ("" if live else alone)
     body = (
         '<div class="what-if"><div class="chosen"><label>Row <select id="what-if-row"></select>'
         '</label><p class="answer"><output id="what-if-answer" aria-live="polite"></output></p>'
         '<ul id="what-if-classes"></ul><p class="dim" id="what-if-difference"></p>'
-        '<button type="button" id="what-if-reset">As it was</button></div>'
+        '<button type="button" id="what-if-reset">Reset</button></div>'
         '<div class="controls" id="what-if-controls"></div></div>'
     )
     return section("what-if", "What if", text, body)
@@ -134,7 +137,8 @@ def _member_section(members: Sequence[Member]) -> str:
     if len(members) < 2:
         return ""
     described = [{"weight": float(one.weight)} | one.candidate.summary() for one in members]
-    heads = list(described[0])
-    rows = [f"<tr>{''.join(cell(one[head]) for head in heads)}</tr>" for one in described]
+    heads = {"weight": "weight"} | {k: v for k, v in TRIAL_COLUMNS.items() if k in described[0]}
+    heads |= {name: name for name in ("penalty", "width") if any(one[name] for one in described)}
+    rows = [f"<tr>{''.join(cell(one[name]) for name in heads)}</tr>" for one in described]
     text = "The prediction is the weighted mean of these models, heaviest first."
-    return section("members", "Members", text, sortable_table(heads, rows))
+    return section("members", "Members", text, sortable_table(list(heads.values()), rows))

@@ -133,8 +133,8 @@
     const sign = difference > 0 ? "+" : "";
     $("what-if-answer").textContent = format(prediction);
     $("what-if-difference").textContent = changes.size
-      ? `${sign}${format(difference)} against the row as it was (${format(base.outputs[0])}); its ${data.target} was ${base.actual}`
-      : `the row as it was; its ${data.target} was ${base.actual}`;
+      ? `${sign}${format(difference)} against the unchanged row (${format(base.outputs[0])}), whose ${data.target} was ${base.actual}`
+      : `unchanged row; true ${data.target}: ${base.actual}`;
   }
 
   const likeliest = (outputs) => outputs.indexOf(Math.max(...outputs));
@@ -147,8 +147,8 @@
       line.querySelector("i").style.width = `${100 * outputs[i]}%`;
     });
     $("what-if-difference").textContent = changes.size
-      ? `the row as it was: ${data.classes[before]} (${base.outputs[before].toFixed(3)}); its ${data.target} was ${base.actual}`
-      : `the row as it was; its ${data.target} was ${base.actual}`;
+      ? `unchanged row: ${data.classes[before]} (${base.outputs[before].toFixed(3)}); true ${data.target}: ${base.actual}`
+      : `unchanged row; true ${data.target}: ${base.actual}`;
   }
 
   build();

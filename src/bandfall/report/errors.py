@@ -209,8 +209,8 @@ def _confusion(findings: Findings, names: list[str]) -> str:
         right = cell(float(counts[i, i] / n_rows) if n_rows else np.nan)
         rows.append(f"<tr>{cell(name)}{cells}{right}</tr>")
     text = (
-        f"{findings.rows_name.capitalize()}: a line for each class, a column for each class that "
-        "was predicted."
+        f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
+        "predicted class."
     )
     heads = ["class", *names, "share right"]
     return section("confusion", "Confusion", text, sortable_table(heads, rows))

@@ -29,48 +29,56 @@ HISTOGRAM_BINS = 12
 
 
 def data_section(findings: Findings, target: str) -> str:
-    """One line per column: range, spread, shape, correlation with a target of numbers."""
+    """One row per column: range, spread, shape, correlation with a target of numbers."""
     X, y, kind = findings.train.X, findings.train.y, findings.target
-    text = f"{len(y):,} training rows. The target is the last line."
-    heads = ["column", "min", "median", "mean", "max", "std. dev."]
+    text = f"{len(y):,} training rows. The target is in the last row."
+    heads = ["column", "missing", "min", "median", "mean", "max", "std. dev."]
     if isinstance(kind, Classes):
         counts = np.bincount(y, minlength=len(kind.labels))
         names = ", ".join(f"{n} ({c:,})" for n, c in zip(kind.classes, counts, strict=True))
-        last = _row(target, [("words", f"target: {names}")], counts, len(heads), "ours")
+        last = _row(target, 0, [("words", f"target: {names}")], counts, len(heads), "ours")
     else:
         heads.append("correlation")
         text += (
             " Correlation is with the target; a feature with a correlation near zero can still "
             "matter."
         )
-        last = _row(target, [*_statistics(y), ("dim", "target")], _counts(y), len(heads), "ours")
+        cells = [*_statistics(y), ("dim", "target")]
+        last = _row(target, 0, cells, _counts(y), len(heads), "ours")
     rows = []
     for j, name in enumerate(findings.features):
         column, unused = X.iloc[:, j], findings.unused.get(name, "")
         known, values = column.notna().to_numpy(), places(column)
+        n_missing = int(np.sum(~known))
         if is_number(column) and values is not None and known.any() and not unused:
             cells = _statistics(values[known])
             if not kind.classes:
                 cells.append(("", _correlation(values[known], y[known])))
-            rows.append(_row(name, cells, _counts(values[known]), len(heads)))
+            rows.append(_row(name, n_missing, cells, _counts(values[known]), len(heads)))
         else:
             words, counts = _words(column, values)
-            words += f"; not used: {unused}" if unused else ""
-            rows.append(_row(name, [("words", words)], counts, len(heads)))
+            if unused:
+                words = f"{words}; not used: {unused}" if known.any() else f"not used: {unused}"
+            rows.append(_row(name, n_missing, [("words", words)], counts, len(heads)))
     return section("data", "Data", text, sortable_table(heads, [*rows, last], last="distribution"))
 
 
 def _row(
-    name: str, cells: list[tuple[str, Any]], counts: np.ndarray, n_columns: int, style: str = ""
+    name: str,
+    n_missing: int,
+    cells: list[tuple[str, Any]],
+    counts: np.ndarray,
+    n_columns: int,
+    style: str = "",
 ) -> str:
-    """A line: its cells, or words across all of them, and its distribution."""
+    """A row: missing values, its cells or words across all of them, and its distribution."""
     bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
     mark = f' class="{style}"' if style else ""
     if cells[0][0] == "words":
-        told = f'<td colspan="{n_columns - 1}" class="dim words">{escape(cells[0][1])}</td>'
+        told = f'<td colspan="{n_columns - 2}" class="dim words">{escape(cells[0][1])}</td>'
     else:
         told = "".join(cell(value, kind) for kind, value in cells)
-    return f"<tr{mark}>{cell(name)}{told}<td>{bars}</td></tr>"
+    return f"<tr{mark}>{cell(name)}{cell(n_missing)}{told}<td>{bars}</td></tr>"
 
 
 def _statistics(values: np.ndarray) -> list[tuple[str, Any]]:
@@ -90,18 +98,16 @@ def _counts(values: np.ndarray) -> np.ndarray:
 
 
 def _words(column: ArrayLike, values: np.ndarray | None) -> tuple[str, np.ndarray]:
-    """What is to be said of a column without statistics, and its distribution."""
-    n_missing = int(column.isna().sum())
-    gaps = f", missing in {n_missing:,} rows" if n_missing else ""
-    if values is not None and n_missing < len(values):
-        return f"{shown(column.min())} to {shown(column.max())}{gaps}", _counts(
-            values[~np.isnan(values)]
-        )
+    """Description of a column without statistics, and its distribution."""
+    if not column.notna().any():
+        return "no values", np.zeros(0)
+    if values is not None:
+        words = f"{shown(column.min())} to {shown(column.max())}"
+        return words, _counts(values[~np.isnan(values)])
     found = column.value_counts()
     words = f"{len(found):,} different values"
-    if len(found):
-        words += f", most often {shown(found.index[0])} ({found.iloc[0]:,} rows)"
-    return words + gaps, found.to_numpy()[:HISTOGRAM_BINS]
+    words += f", most often {shown(found.index[0])} ({found.iloc[0]:,} rows)"
+    return words, found.to_numpy()[:HISTOGRAM_BINS]
 
 
 def importance_section(findings: Findings) -> str:

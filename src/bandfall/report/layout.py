@@ -64,7 +64,7 @@ def page_shell(
         f"</head><body><header><h1>{escape(title)}</h1>{header}"
         f'<nav aria-label="sections">{links}</nav></header>'
         f"<main>{''.join(sections)}</main>"
-        f"<footer>Made by bandfall {__version__}. This page holds everything it needs and loads "
+        f"<footer>Made by bandfall {__version__}. This page is self-contained: it loads "
         f'nothing.</footer><div id="tip" hidden></div>{data}'
         f"<script>{read_resource(_PACKAGE, 'page.js')}{script}</script></body></html>\n"
     )

@@ -50,6 +50,8 @@ def render_page(
         Including the model itself, under `model_name`.
     """
     slices, film = slice_section(findings, target)
+    if findings.model.story.given_up:
+        details = {**details, "cut short": "; ".join(findings.model.story.given_up)}
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
     sections = [
         score_section(findings, rivals, model_name),

@@ -33,7 +33,7 @@ def result_cards(findings: Findings) -> str:
     if isinstance(findings.target, Classes):
         shown = [
             ("main", decimals(scores["log_loss"]), f"log-loss on {rows}"),
-            ("", f"{scores['accuracy']:.1%}", "of them right"),
+            ("", f"{scores['accuracy']:.1%}", "accuracy"),
             ("", decimals(scores["auc"]), "AUC"),
             ("", decimals(scores["calibration_error"]), "calibration error"),
         ]
@@ -76,7 +76,7 @@ def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
         text = f"{escape(findings.unseen)}. {text}"
     if not rivals or np.isnan(findings.loss):
         words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows."
-        return section("score", "Score", f"{words} {text}", "")
+        return section("score", "Score", f"{words[0].upper()}{words[1:]} {text}", "")
     if not findings.target.classes:
         text += (
             " Kernel ridge regression chooses bandwidth and "

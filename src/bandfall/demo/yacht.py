@@ -2,7 +2,7 @@
 
 Yacht Hydrodynamics: J. Gerritsma, R. Onnink and A. Versluis (1981), UCI Machine Learning
 Repository, https://doi.org/10.24432/C5XG7R, CC BY 4.0. The resistance of 22 hulls, each towed at 14
-speeds. Whole hulls are held out: the question is how a hull behaves that was never towed.
+speeds. Whole hulls are held out: the question is how a hull behaves that no model has seen.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def draw(model: Any, split: Split, errors: dict[str, float]) -> Any:
         figure.text(
             0.02,
             0.85,
-            "Resistance of yacht hulls that were never towed: trained on 16 hulls with "
-            "BandfallRegressor().fit(X, y, groups=hulls), judged on 6 others",
+            "Resistance of yacht hulls that the model has not seen: trained on 16 hulls with "
+            "BandfallRegressor().fit(X, y, groups=hulls), tested on 6 others",
             color="#555555",
             fontsize=11,
         )

@@ -44,7 +44,7 @@ def table(n=60, seed=0):
 @pytest.fixture(scope="module")
 def model():
     rows = table()
-    return BandfallRegressor(max_seconds=1.0, kernels=("gaussian",)).fit(rows.X, rows.y)
+    return BandfallRegressor(max_rounds=1, kernels=("gaussian",)).fit(rows.X, rows.y)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ class TestWhatIf:
         found = study(plain, LabelledRows(X, X[:, 0]), None, ["a", "b"])
         assert "What if" in page_of(found, WhatIf(found))
         holes = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 1, np.nan, X[:, 1])})
-        searched = BandfallRegressor(max_seconds=0.5, kernels=("gaussian",)).fit(holes, X[:, 0])
+        searched = BandfallRegressor(max_rounds=0, kernels=("gaussian",)).fit(holes, X[:, 0])
         found = study(searched, LabelledRows(holes, X[:, 0]), None, ["a", "b"])
         json.dumps(WhatIf(found).as_data(), allow_nan=False)
 

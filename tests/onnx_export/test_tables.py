@@ -80,7 +80,7 @@ def mixed(n=150, seed=0):
 def regressor():
     frame, y = mixed()
     with pytest.warns(UserWarning, match="left out: column 'id'"):
-        return BandfallRegressor(**QUICK, max_seconds=20).fit(frame, y)
+        return BandfallRegressor(**QUICK).fit(frame, y)
 
 
 def test_all_kinds_of_columns(regressor):
@@ -180,5 +180,5 @@ def test_mixed_tables_of_the_suite(file):
     frame, y = suite_table(file)
     rows = np.random.default_rng(0).permutation(len(frame))
     train, new = rows[:300], rows[300:400]
-    model = BandfallRegressor(**QUICK, max_seconds=10).fit(frame.iloc[train], y.iloc[train])
+    model = BandfallRegressor(**QUICK).fit(frame.iloc[train], y.iloc[train])
     assert_equal(model, frame.iloc[new])

@@ -173,7 +173,7 @@ class TestSlices:
     def test_categories_are_bars_and_numbers_have_a_rug(self):
         table = frame(80)[["width"]].assign(town=["<b>ä</b>", "Rom"] * 40)
         y = table["width"].to_numpy() + (table["town"] == "Rom")
-        model = BandfallRegressor(max_seconds=1.0).fit(table, y)
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
         found = study(model, LabelledRows(table, y), LabelledRows(table, y), ["width", "town"])
         text = page_of(found)
         assert 'class="rug"' in text
@@ -454,7 +454,7 @@ class TestFromPython:
         X, y = train[["width", "höhe"]], train[["y"]]
         pipeline = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, y["y"])
         assert "höhe" in report_on(pipeline, None, X, y).html
-        search = BandfallRegressor(max_seconds=0.5, kernels=("gaussian",)).fit(X, y["y"])
+        search = BandfallRegressor(max_rounds=0, kernels=("gaussian",)).fit(X, y["y"])
         assert "What was tried" in search.report(None, X, y["y"]).html
         polars = pytest.importorskip("polars")
         assert "höhe" in search.report(None, polars.from_pandas(X), y["y"]).html

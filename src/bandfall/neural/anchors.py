@@ -17,8 +17,8 @@ def uniform_anchors(
 ) -> Tensor:
     """Points uniform in the box that the rows of X span, shape (n_anchors, ...).
 
-    The box is wider by `margin` of its sides at either end: nothing holds the network just
-    outside the outermost rows otherwise, and that is where it then goes astray.
+    The box is wider by `margin` of its sides at either end. Without this margin nothing anchors
+    the network just outside the outermost rows, and its outputs stray there.
 
     Examples
     --------

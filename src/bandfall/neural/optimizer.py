@@ -24,7 +24,7 @@ _PROBE_ROWS = 16
 _DRIFT_EVERY = 10
 _MAX_GRAM_ROWS = 4000
 _SMALLEST_STEP = 2.0**-40
-# Trust region of Levenberg and Marquardt: how well the linearised network foretold the loss.
+# Trust region of Levenberg and Marquardt: how well the linearised network predicted the loss.
 _POOR, _GOOD = 0.5, 0.9
 _RAISE, _LOWER = 4.0, 0.7
 
@@ -275,7 +275,7 @@ class TangentDescent(torch.optim.Optimizer):
         return X, y, y - outputs
 
     def _prepare(self, X: Tensor) -> None:
-        """On the first step: draw or check anchors, say so if p is too small, lay the probe."""
+        """On the first step: draw or check anchors, warn if p is too small, set the probe."""
         if self.anchors is None:
             self.anchors = uniform_anchors(X, self.n_anchors, self.generator)
         if self.anchors.shape[1:] != X.shape[1:]:
@@ -314,7 +314,7 @@ class TangentDescent(torch.optim.Optimizer):
         return "gram" if fits and n_rows <= _MAX_GRAM_ROWS else "products"
 
     def _adapt(self, ratio: float, controlled: bool) -> None:
-        """Step and damping after a step whose loss fell by `ratio` times what was foretold."""
+        """Adapt step and damping after a step whose loss fell by `ratio` times the predicted fall."""
         if ratio < 0:
             self.step_scale *= 0.5
         elif ratio > _POOR:

@@ -100,7 +100,7 @@ def _fit_plain(
     log = TangentLog()
     y = y.unsqueeze(1) if y.ndim == 1 else y
     total = float((y - y.mean(dim=0)).square().sum())
-    while True:  # one look more than steps: at what the last one did
+    while True:  # one evaluation more than steps, after the last one
         optimizer.zero_grad()
         outputs = model(X)
         loss = 0.5 * (outputs.view_as(y) - y).square().mean()

@@ -127,7 +127,7 @@ class _ProgressBar(_Notes):
             TimeRemainingColumn(),
             console=Console(stderr=True),
             speed_estimate_period=600.0,
-            redirect_stdout=sys.stdout.isatty(),  # else a piped table would land in the bar
+            redirect_stdout=sys.stdout.isatty(),  # otherwise a piped table would be drawn into the bar
         )
 
     def start(self, total: float, done: float) -> None:
@@ -187,7 +187,7 @@ def _one_line_errors(out: Path) -> Iterator[None]:
         _fail(str(error))
     except TaskError as error:
         _fail(str(error), code=1)
-    except BrokenPipeError:  # standard output, not the results: the shell's way of saying enough
+    except BrokenPipeError:  # standard output was closed by its reader, as with `| head`
         raise
     except OSError as error:
         # A full disk is noticed when a file is closed, and then names no file.

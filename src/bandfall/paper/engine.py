@@ -31,7 +31,7 @@ from bandfall.paper.store import (
 # A task this long (seconds) goes first, so that it does not run alone at the end.
 _LONG = 30.0
 
-# What the report says of a run.
+# Facts about a run in the report.
 _RUN_FIELDS: Fields = {
     "date": str,
     "machine": str,
@@ -52,16 +52,16 @@ class TaskError(RuntimeError):
 
 
 class Watcher:
-    """Told how far a run is; this one does nothing."""
+    """Receives the progress of a run; this one does nothing."""
 
     def note(self, message: str) -> None:
-        """Something the user should know."""
+        """Show a message to the user."""
 
     def start(self, total: float, done: float) -> None:
-        """Work in all and already done, in seconds of one core."""
+        """Set the total work and what is done already, in seconds of one core."""
 
     def advance(self, cost: float) -> None:
-        """So much more is done."""
+        """Add finished work, in seconds of one core."""
 
     def finish(self) -> None:
         """The run is over."""

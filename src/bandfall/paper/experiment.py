@@ -16,7 +16,7 @@ from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import SOURCES
 from bandfall.paper.layout import Table
 
-Result = dict[str, Any]  # what a task gives: numbers, strings, lists and dicts of such
+Result = dict[str, Any]  # result of a task: numbers, strings, lists and dicts of these
 Results = Mapping[str, Result]  # by task key
 
 AGREES = "agrees"
@@ -71,7 +71,7 @@ class Size:
     max_epochs: int = 10_000_000
 
     def count(self, published: int) -> int:
-        """So many of the paper's `published` seeds; at least two.
+        """How many of the paper's `published` seeds to run; at least two.
 
         Examples
         --------

@@ -1,7 +1,7 @@
 """The methods of the paper's tables on one split, by the paper's protocol (Appendices B and E).
 
 Targets come centred over the whole split, so the constant-bandwidth methods fit no intercept:
-that is what the published numbers rest on.
+the published numbers were computed this way.
 """
 
 from __future__ import annotations

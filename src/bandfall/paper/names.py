@@ -1,4 +1,4 @@
-"""How the paper calls its data sets and kernels."""
+"""Names of data sets and kernels in the paper."""
 
 DATASETS = {
     "cpu": "CPU Run Time",

@@ -1,4 +1,4 @@
-"""The numbers the paper prints in Tables 2, 4, 5 and 6, as data."""
+"""The numbers printed in the paper's Tables 2, 4, 5 and 6, as data."""
 
 import json
 from dataclasses import dataclass

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-Note = Callable[[str], object]  # told what the user should know
+Note = Callable[[str], object]  # called with messages for the user
 
 Fields = Mapping[str, type | tuple[type, ...]]  # what every line must have
 
@@ -79,7 +79,7 @@ def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[dic
     fields : mapping of str to type
         A line that lacks one of them is damaged.
     note : callable
-        Told of damaged lines.
+        Called with a message about damaged lines.
 
     Returns
     -------

@@ -107,7 +107,7 @@ def _one_sided(scores: np.ndarray, rival: np.ndarray) -> float:
         raise ValueError(
             f"every rival must have one score per split, {len(scores)}; got {len(rival)}"
         )
-    # Equal pairs say nothing, and where few others are left, these are too few to approximate.
+    # Equal pairs carry no information; if few others are left, the approximation is too coarse.
     differ = scores != rival
     if not differ.any():
         return 1.0

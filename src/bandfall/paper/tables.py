@@ -59,7 +59,7 @@ class ScoreTable:
         return published_cells(self.number)
 
     def experiment(self) -> Experiment:
-        """As the engine takes it."""
+        """The experiment, for the engine."""
         return Experiment(f"table{self.number}", self.title, self.tasks, self.summarise)
 
     def tasks(self, data: Data, size: Size) -> list[Task]:
@@ -77,7 +77,7 @@ class ScoreTable:
         ]
 
     def summarise(self, results: Results, size: Size) -> Outcome:
-        """The table, every cell beside the published one, and what that comes to."""
+        """The table, every cell beside the published one, and the verdicts."""
         scores = _by_cell(results)
         comparisons = [self._compare(cell, scores) for cell in self.cells]
         return Outcome(

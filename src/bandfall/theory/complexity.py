@@ -50,7 +50,7 @@ class StagedDegreesOfFreedom:
 
 @runtime_checkable
 class HasClosedForm(Protocol):
-    """A model that says its degrees of freedom itself."""
+    """A model with its own formula for degrees of freedom."""
 
     def _degrees_of_freedom(self, backend: Backend) -> float: ...
 

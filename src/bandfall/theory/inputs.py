@@ -41,7 +41,7 @@ PathSource: TypeAlias = Trained | Searched
 
 @runtime_checkable
 class ReadsRows(Protocol):
-    """A model that says how rows of features become rows of its path."""
+    """A model that converts rows of features to rows of its path."""
 
     def _model_rows(self, X: TableLike) -> np.ndarray: ...
 
@@ -63,7 +63,7 @@ def as_path(model: object) -> Path:
 
 
 def trained_path(model: object) -> Path:
-    """`as_path`, refused if it has no stages of training: compressed, or of several leaves."""
+    """`as_path`; raises if the path has no stages of training: compressed, or of several leaves."""
     path = as_path(model)
     if path.n_leaves > 1:
         raise ValueError(
@@ -80,9 +80,8 @@ def trained_path(model: object) -> Path:
 def path_rows(model: object, X: TableLike, name: str = "X_new") -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
-    Paths and estimators say by their method ``_model_rows`` how rows of features become rows of
-    the path; one that does not say is refused, for between rows in different columns every
-    distance is wrong.
+    The method ``_model_rows`` of paths and estimators converts rows of features to rows of the
+    path. A model without it is refused: distances between rows in different columns are wrong.
     """
     model = best_model(model)
     n_columns = as_path(model).X.shape[1]

@@ -314,7 +314,7 @@ class TangentDescent(torch.optim.Optimizer):
         return "gram" if fits and n_rows <= _MAX_GRAM_ROWS else "products"
 
     def _adapt(self, ratio: float, controlled: bool) -> None:
-        """Adapt step and damping after a step whose loss fell by `ratio` times the predicted fall."""
+        """Adapt step and damping to the `ratio` of the actual to the predicted fall of the loss."""
         if ratio < 0:
             self.step_scale *= 0.5
         elif ratio > _POOR:

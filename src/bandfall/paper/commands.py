@@ -127,7 +127,7 @@ class _ProgressBar(_Notes):
             TimeRemainingColumn(),
             console=Console(stderr=True),
             speed_estimate_period=600.0,
-            redirect_stdout=sys.stdout.isatty(),  # otherwise a piped table would be drawn into the bar
+            redirect_stdout=sys.stdout.isatty(),  # a piped table would land in the bar
         )
 
     def start(self, total: float, done: float) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -17,12 +17,12 @@ from bandfall.metric import scaled, slopes
 from bandfall.novelty import nearest_distances
 from bandfall.selection.members import Member
 from bandfall.selection.parts import Rows
-from bandfall.targets import Target
+from bandfall.targets import Numbers, Target
 
-__all__ = ["Average"]
+__all__ = ["Average", "predicts_numbers"]
 
 _ROUNDING = 1e-6  # of the sum of weights
-Kind = TypeVar("Kind", bound=Target)
+Kind = TypeVar("Kind", bound=Target, covariant=True)
 Columns = Mapping[str, np.ndarray]  # rows under every encoding, by its name
 
 
@@ -198,3 +198,8 @@ class Average(Generic[Kind]):
         """The same with every member's path changed."""
         members = [replace(member, path=change(member.path)) for member in self.members]
         return replace(self, members=tuple(members))
+
+
+def predicts_numbers(average: Average[Target]) -> TypeGuard[Average[Numbers]]:
+    """Whether an average predicts numbers, which have intervals."""
+    return isinstance(average.target, Numbers)

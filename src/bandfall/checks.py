@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 import numbers
+from collections.abc import Mapping
+from typing import TypeVar
 
 import numpy as np
 
-from bandfall.typing import ArrayLike, JsonDict, Unchecked
+from bandfall.typing import Unchecked
+
+T = TypeVar("T")
 
 
-def check_names(name: str, state: JsonDict, known: set[str], required: set[str]) -> None:
+def check_names(
+    name: str, state: Mapping[str, object], known: set[str], required: set[str]
+) -> None:
     """Raise ValueError unless required ⊆ names of `state` ⊆ known."""
     unknown = sorted(set(state) - known)
     if unknown:
@@ -20,12 +26,13 @@ def check_names(name: str, state: JsonDict, known: set[str], required: set[str])
         raise ValueError(f"{name} lacks fields: {', '.join(missing)}")
 
 
-def check_instance(name: str, value: Unchecked, *types: type) -> None:
-    """Raise TypeError unless `value` is of one of the types; a bool is no int."""
+def check_instance(name: str, value: Unchecked, *types: type[T]) -> T:
+    """`value`; raise TypeError unless it is of one of the types. A bool is no int."""
     wrong = isinstance(value, bool) and bool not in types
     if wrong or not isinstance(value, types):
         wanted = " or ".join(t.__name__ for t in types)
         raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}")
+    return value
 
 
 def check_real(name: str, value: Unchecked, low: float = -math.inf, high: float = math.inf) -> None:
@@ -36,9 +43,9 @@ def check_real(name: str, value: Unchecked, low: float = -math.inf, high: float 
         raise ValueError(f"{name}={value} must be in [{low}, {high}]")
 
 
-def check_positions(name: str, values: ArrayLike, end: int | None = None) -> None:
+def check_positions(name: str, values: Unchecked, end: int | None = None) -> None:
     """Raise unless `values` is a vector of integers from 0 to below `end`."""
-    check_instance(name, values, np.ndarray)
+    values = check_instance(name, values, np.ndarray)
     if values.dtype.kind != "i" or values.ndim != 1:
         raise ValueError(f"{name} must hold integers")
     if np.any(values < 0) or (end is not None and np.any(values >= end)):
@@ -62,13 +69,13 @@ class ShapeChecker:
         self.sizes = sizes
 
     def __call__(
-        self, name: str, array: ArrayLike, dimensions: str, *, allowed: str = "finite"
+        self, name: str, array: Unchecked, dimensions: str, *, allowed: str = "finite"
     ) -> None:
         """Raise unless `array` is a float array of these dimensions with allowed values.
 
         `allowed` is "finite", "infinite" (infinities too) or "any" (NaN too).
         """
-        check_instance(name, array, np.ndarray)
+        array = check_instance(name, array, np.ndarray)
         names = dimensions.split()
         if array.dtype.kind != "f" or array.ndim != len(names):
             raise ValueError(f"{name} must be a float array with {len(names)} dimensions")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from bandfall.typing import DTypeLike, Unchecked
+from bandfall.typing import Array, ArrayLike, DTypeLike
 
 __all__ = ["Graph"]
 
@@ -19,7 +19,7 @@ class Graph(Protocol):
         """Add a node with one output; the name of the output."""
         ...
 
-    def constant(self, value: Unchecked, dtype: DTypeLike = None) -> str:
+    def constant(self, value: ArrayLike, dtype: DTypeLike = None) -> str:
         """Add a constant array; its name."""
         ...
 
@@ -31,7 +31,7 @@ class Graph(Protocol):
         """Float64 values that are whole as int64."""
         ...
 
-    def symbol(self, name: str) -> Any:
+    def symbol(self, name: str) -> Array:
         """A float64 tensor as NumPy's elementwise functions take it."""
         ...
 

@@ -19,6 +19,7 @@ __all__ = [
     "Frame",
     "JsonDict",
     "RandomLike",
+    "State",
     "TableLike",
     "Tags",
     "Unchecked",
@@ -32,6 +33,7 @@ TableLike: TypeAlias = Any  # the same, or a frame or a dict of columns
 DTypeLike: TypeAlias = Any  # what `numpy.dtype` takes
 Tags: TypeAlias = Any  # of scikit-learn
 RandomLike: TypeAlias = int | np.random.RandomState | None  # a seed
+State: TypeAlias = dict[str, Any]  # fields by name, which the class that they make checks
 JsonDict: TypeAlias = dict[str, Any]  # values of any kind, by name
 Unchecked: TypeAlias = Any  # a value of a file or a column, before its type is known
 

@@ -56,7 +56,7 @@ def page(findings):
     models = dict(list(rivals.rivals().items())[:3])
     results = rivals.score_rivals(models, train, test)
     facts = {"seconds": 0.2, "n_rows": len(train.y)}
-    ours = rivals.RivalScore.of("ours", findings.outputs, test, findings.target, **facts)
+    ours = rivals.RivalScore.of("ours", findings.outputs, test.y, findings.target, **facts)
     return page_of(findings, rivals=[*results, ours], model_name="ours")
 
 

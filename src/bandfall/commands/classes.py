@@ -12,6 +12,7 @@ import typer
 from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
+from bandfall.targets.scores import Scores
 
 # A text column with more levels than these, or with numbers among its levels, is taken for numbers
 # with typing errors.
@@ -90,7 +91,7 @@ def target_labels(column: pd.Series) -> np.ndarray:
     return found
 
 
-def accuracy_words(test: dict[str, float], n_rows: int) -> str:
+def accuracy_words(test: Scores, n_rows: int) -> str:
     """Scores of a classifier on `n_rows` rows, in one line.
 
     Examples

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from rich.text import Text
 
@@ -26,6 +24,8 @@ from bandfall.commands.training import (
     make_estimator,
     split_words,
 )
+from bandfall.report import RivalScore
+from bandfall.typing import Estimator
 
 
 def compare(
@@ -83,7 +83,7 @@ def _unseen(rows: Dataset, held_out: Dataset) -> dict[str, int]:
     return {"n_unseen": int(np.sum(~np.isin(held_out.y, rows.y)))} if rows.has_classes else {}
 
 
-def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[Any]:
+def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[RivalScore]:
     """All models, best first: by log-loss for classes, else by R²."""
     if rows.has_classes:
         if len(np.unique(rows.y)) < 2:
@@ -96,7 +96,7 @@ def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[An
     return sorted(scored, key=lambda one: one.rank)
 
 
-def _ours(device: str) -> dict[str, Any]:
+def _ours(device: str) -> dict[str, Estimator]:
     """This package's models by name."""
     return {
         "bandfall (KGD-D)": make_estimator(ModelChoice.KGDD, device),
@@ -104,7 +104,7 @@ def _ours(device: str) -> dict[str, Any]:
     }
 
 
-def _show(results: list[Any], n_train: int, title: str) -> None:
+def _show(results: list[RivalScore], n_train: int, title: str) -> None:
     rows = []
     for one in results:
         style = "bold" if one.name.startswith("bandfall") else ""

@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 # Before version 3.1 pandas misses the last digit by default, and with it training rows; asking is
 # deprecated since.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
-_EXACT_NUMBERS: dict[str, Any] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
+_EXACT_NUMBERS: dict[str, str] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 
 
 @dataclass(frozen=True)

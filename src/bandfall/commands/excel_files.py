@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pandas as pd
 
 from bandfall.commands.csv_files import settled
 from bandfall.commands.terminal import InputError
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
 
 _WORKBOOK = "xl/workbook.xml"
 _MAX_BYTES = 1 << 31  # unpacked
@@ -59,7 +62,7 @@ def read_excel(stream: BinaryIO, name: str, max_cells: int) -> tuple[pd.DataFram
     return _table(rows, name), remark
 
 
-def _rows(sheet: Any, name: str, max_cells: int) -> Iterator[tuple[object, ...]]:
+def _rows(sheet: Worksheet, name: str, max_cells: int) -> Iterator[tuple[object, ...]]:
     n_cells = 0
     for row in sheet.iter_rows(values_only=True):
         n_cells += len(row)

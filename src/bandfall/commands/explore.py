@@ -6,7 +6,7 @@ import time
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page,
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles, targets_of
 from bandfall.commands.sources import kept_rows_of, model_of
-from bandfall.commands.tables import name_of, read_file, require_columns
+from bandfall.commands.tables import Features, name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
     InputError,
@@ -148,7 +148,7 @@ def _explorer_page(
     return page, what_if
 
 
-def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Any, np.ndarray]:
+def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Features, np.ndarray]:
     """Features and target of a table, under the column names of the model."""
     kinds = strings_of(stored.notes.get("kinds"))
     text = [name for name, kind in kinds.items() if kind == "text"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple, NotRequired, TypedDict
 
 import typer
 from rich.text import Text
@@ -38,6 +39,7 @@ from bandfall.descent import Status
 from bandfall.drawing import number
 from bandfall.estimators.reading import answers_of, last_step, story_of
 from bandfall.persistence import save_model
+from bandfall.targets.scores import Scores
 
 
 def fit(
@@ -93,10 +95,11 @@ def fit(
         most = max_rows or (MAX_ROWS[model] if model is ModelChoice.KRR_CV else None)
         choices = Choices(model, device, test_fraction, most, seed, task, max_seconds, checkpoint)
         trained = train_on(data, roles, Style(sep, decimal, encoding), choices)
-        result = _result(out, trained)
+        tested = _tested(trained)
+        result = _result(out, trained, tested)
         notes = {**model_notes(trained), "seed": seed}
         write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
-        print_json(result) if json else _show(result, roles)
+        print_json(result) if json else _show(result, tested, roles)
         if trained.interrupted:
             note(f"interrupted: {out} holds the model found so far")
             raise typer.Exit(INTERRUPTED)
@@ -114,15 +117,43 @@ def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> No
         raise InputError(f"{file} exists already; use --resume to continue from it")
 
 
-def _result(out: Path, trained: Trained) -> dict[str, Any]:
+class Tested(NamedTuple):
+    """Scores on the held-out rows: of all targets together, and of each."""
+
+    n_rows: int
+    scores: Scores
+    by_target: dict[str, Scores]
+
+
+class FitResult(TypedDict):
     """The result of a fit as JSON values."""
-    rows, held_out = trained.rows, trained.held_out
-    result: dict[str, Any] = {
+
+    model: str
+    estimator: str
+    targets: list[str]
+    n_train: int
+    n_test: int
+    n_dropped: int
+    n_without_target: int
+    n_features: int
+    reading: dict[str, str | None]
+    seconds: float
+    interrupted: bool
+    status: NotRequired[str]
+    train_r2: NotRequired[float]
+    given_up: NotRequired[list[str]]
+    classes: NotRequired[list[str]]
+    test: NotRequired[Mapping[str, object]]
+
+
+def _result(out: Path, trained: Trained, tested: Tested | None) -> FitResult:
+    rows = trained.rows
+    result: FitResult = {
         "model": str(out),
         "estimator": type(last_step(trained.estimator)).__name__,
         "targets": rows.roles.targets,
         "n_train": len(rows),
-        "n_test": 0 if held_out is None else len(held_out),
+        "n_test": 0 if tested is None else tested.n_rows,
         "n_dropped": rows.n_dropped,
         "n_without_target": rows.n_without_target,
         "n_features": rows.X.shape[1],
@@ -136,23 +167,35 @@ def _result(out: Path, trained: Trained) -> dict[str, Any]:
     }
     story = story_of(trained.estimator)
     if story.path is not None:
-        result |= {"status": story.path.status.value, "train_r2": story.path.r2}
+        result["status"], result["train_r2"] = story.path.status.value, story.path.r2
     if story.given_up:
         result["given_up"] = list(story.given_up)
     if rows.has_classes:
         result["classes"] = story.target.classes
-    if held_out is not None:
-        y, answers = story.target.read(held_out.y), answers_of(trained.estimator, held_out.X)
-        result["test"] = story.target.scores(y, answers, held_out.weights)
-        if len(rows.roles.targets) > 1:
-            result["test"]["targets"] = {
-                name: story.target.scores(y[:, [j]], answers[:, [j]], held_out.weights)
-                for j, name in enumerate(rows.roles.targets)
-            }
+    if tested is not None:
+        result["test"] = tested.scores
+        if len(tested.by_target) > 1:
+            result["test"] = {**tested.scores, "targets": tested.by_target}
     return result
 
 
-def _show(result: dict[str, Any], roles: Roles) -> None:
+def _tested(trained: Trained) -> Tested | None:
+    held_out = trained.held_out
+    if held_out is None:
+        return None
+    target, names = story_of(trained.estimator).target, held_out.roles.targets
+    y, answers = target.read(held_out.y), answers_of(trained.estimator, held_out.X)
+    scores = target.scores(y, answers, held_out.weights)
+    if len(names) == 1:
+        return Tested(len(held_out), scores, {names[0]: scores})
+    by_target = {
+        name: target.scores(y[:, [j]], answers[:, [j]], held_out.weights)
+        for j, name in enumerate(names)
+    }
+    return Tested(len(held_out), scores, by_target)
+
+
+def _show(result: FitResult, tested: Tested | None, roles: Roles) -> None:
     pairs: list[tuple[str, str | Text]] = [
         ("target", ", ".join(roles.targets)),
         ("trained on", f"{result['n_train']:,} rows × {result['n_features']} features"),
@@ -163,19 +206,20 @@ def _show(result: dict[str, Any], roles: Roles) -> None:
     elif "train_r2" in result and "classes" not in result:
         why = Status(result["status"]).explanation
         pairs.append(("training R²", f"{result['train_r2']:.4f} ({why})"))
-    if "classes" in result and "test" in result:
-        share, _, rest = accuracy_words(result["test"], result["n_test"]).partition(" ")
+    if "classes" in result and tested is not None:
+        share, _, rest = accuracy_words(tested.scores, tested.n_rows).partition(" ")
         pairs.append(("held-out accuracy", Text.assemble((share, "bold"), f" {rest}")))
-    elif "test" in result:
-        for name, one in result["test"].get("targets", {"": result["test"]}).items():
-            score, rest = _score_cells(one, result["n_test"], roles)
-            pairs.append((f"held-out R² {name}".rstrip(), Text.assemble((score, "bold"), rest)))
+    elif tested is not None:
+        for name, one in tested.by_target.items():
+            score, rest = _score_cells(one, tested.n_rows, roles)
+            head = f"held-out R² {name}" if len(tested.by_target) > 1 else "held-out R²"
+            pairs.append((head, Text.assemble((score, "bold"), rest)))
     pairs += [("cut short", what) for what in result.get("given_up", [])]
     pairs += [("time", f"{result['seconds']:.1f} s"), ("model", result["model"])]
     print_pairs(pairs)
 
 
-def _score_cells(test: dict[str, Any], n_rows: int, roles: Roles) -> tuple[str, str]:
+def _score_cells(test: Scores, n_rows: int, roles: Roles) -> tuple[str, str]:
     score, _, rest = score_words(test["r2"], n_rows).partition(" ")
     how = "" if roles.time is None and roles.group is None else f", {split_words(roles)}"
     return score, f" {rest}{how} (mean absolute error {number(test['mae'])})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import numpy as np
 
@@ -14,10 +14,60 @@ from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
 from bandfall.commands.terminal import JsonOption, counted, one_line_errors, print_json, print_pairs
 from bandfall.commands.training import score_words
-from bandfall.estimators.reading import Story, answers_of, last_step, story_of
+from bandfall.descent import Path as TrainedPath
+from bandfall.estimators.reading import (
+    Story,
+    answers_of,
+    feature_names_of,
+    last_step,
+    step_names,
+    story_of,
+)
 from bandfall.persistence import read_model_document, read_model_file
+from bandfall.targets.scores import Scores
+from bandfall.typing import Estimator, JsonDict
 
 MAX_IMPORTANCES = 12
+
+
+class PathSummary(TypedDict):
+    """The main numbers of a path."""
+
+    n_rows: int
+    n_stages: int
+    n_leaves: int
+    kernel: str
+    first_bandwidth: float | None
+    last_bandwidth: float | None
+    time: float
+    r2: float
+    status: str
+    explanation: str
+
+
+class Summary(TypedDict):
+    """Everything that `inspect` shows, as JSON values."""
+
+    file: str
+    bytes: int
+    format_version: object
+    versions: dict[str, str]
+    steps: list[str]
+    parameters: JsonDict
+    n_features: int
+    features: list[str] | None
+    dtype: str
+    members: list[dict[str, str | float]]
+    encodings: dict[str, list[str]]
+    suspicious: list[str]
+    importances: dict[str, float]
+    kinds: object
+    target: object
+    source: object
+    split: object
+    path: NotRequired[PathSummary]
+    classes: NotRequired[list[str]]
+    test: NotRequired[Scores]
 
 
 def inspect(model: ModelArgument, json: JsonOption = False) -> None:
@@ -27,26 +77,24 @@ def inspect(model: ModelArgument, json: JsonOption = False) -> None:
         print_json(summary) if json else _show(summary)
 
 
-def describe(file: str) -> dict[str, Any]:
-    """Everything that `inspect` shows, as JSON values."""
+def describe(file: str) -> Summary:
+    """What a model file holds."""
     stored, document = read_model_file(file), read_model_document(file)
     estimator, notes = stored.estimator, stored.notes
     last, story = last_step(estimator), story_of(estimator)
-    steps = [type(step).__name__ for _, step in getattr(estimator, "steps", [("", last)])]
-    names = getattr(estimator, "feature_names_in_", None)
-    summary: dict[str, Any] = {
+    summary: Summary = {
         "file": file,
         "bytes": Path(file).stat().st_size,
         "format_version": document["format_version"],
         "versions": stored.versions,
-        "steps": steps,
+        "steps": step_names(estimator),
         "parameters": {
             name: value
             for name, value in last.get_params(deep=False).items()
             if isinstance(value, str | int | float | None)
         },
         "n_features": int(estimator.n_features_in_),
-        "features": None if names is None else list(names),
+        "features": feature_names_of(estimator),
         "dtype": str(story.dtype),
         "members": _members(story),
         "encodings": {name: one.describe() for name, one in story.encoders.items()},
@@ -67,7 +115,7 @@ def describe(file: str) -> dict[str, Any]:
     return summary
 
 
-def describe_path(path: Any) -> dict[str, Any]:
+def describe_path(path: TrainedPath) -> PathSummary:
     """The main numbers of a path."""
     return {
         "n_rows": len(path.X),
@@ -83,8 +131,8 @@ def describe_path(path: Any) -> dict[str, Any]:
     }
 
 
-def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
-    names = getattr(estimator, "feature_names_in_", None)
+def _test_scores(estimator: Estimator, test: JsonDict) -> Scores:
+    names = feature_names_of(estimator)
     X, y = unpack_rows(test, names)
     rows = X.to_numpy(dtype=float) if names is None else X
     with warnings.catch_warnings():
@@ -93,7 +141,7 @@ def _test_scores(estimator: Any, test: dict[str, Any]) -> dict[str, Any]:
     return {"n_rows": len(y), **target.scores(target.read(y), answers)}
 
 
-def _members(story: Story) -> list[dict[str, Any]]:
+def _members(story: Story) -> list[dict[str, str | float]]:
     """Members of a self-tuning model, as JSON values."""
     return [
         {**one.candidate.summary(), "max_r2": one.max_r2, "weight": one.weight}
@@ -109,21 +157,21 @@ def _suspicious(story: Story) -> list[str]:
     return [encoder.schema.label(position) for position in encoder.suspicious or []]
 
 
-def _importances(estimator: Any, last: Any) -> dict[str, float]:
+def _importances(estimator: Estimator, last: Estimator) -> dict[str, float]:
     """Share of each feature, most important first."""
     shares = getattr(last, "feature_importances_", None)
     if not isinstance(shares, np.ndarray) or shares.shape != (estimator.n_features_in_,):
         return {}
-    names = getattr(estimator, "feature_names_in_", range(1, len(shares) + 1))
+    names = feature_names_of(estimator) or range(1, len(shares) + 1)
     order = np.argsort(-shares, kind="stable")
     return {str(names[j]): float(shares[j]) for j in order}
 
 
-def _show(summary: dict[str, Any]) -> None:
+def _show(summary: Summary) -> None:
     print_pairs(_pairs(summary))
 
 
-def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _pairs(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
     yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
@@ -148,9 +196,9 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         test = summary["test"]
         how = f", {summary['split']}" if summary["split"] else ""
         if "classes" in summary:
-            yield "held-out accuracy", accuracy_words(test, test["n_rows"]) + how
+            yield "held-out accuracy", accuracy_words(test, int(test["n_rows"])) + how
         else:
-            yield "held-out R²", score_words(test["r2"], test["n_rows"]) + how
+            yield "held-out R²", score_words(test["r2"], int(test["n_rows"])) + how
     for member in summary["members"]:
         yield "model", _member_words(member)
     for name, lines in summary["encodings"].items():
@@ -166,7 +214,7 @@ def _pairs(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "written by", f"{versions} (format {summary['format_version']})"
 
 
-def _listed(summary: dict[str, Any]) -> str:
+def _listed(summary: Summary) -> str:
     """Names of the features, with their kind where it is not a number."""
     if summary["features"] is None:
         return "without names"
@@ -175,12 +223,12 @@ def _listed(summary: dict[str, Any]) -> str:
     return ", ".join(f"{name}{marks.get(name, '')}" for name in summary["features"])
 
 
-def _member_words(member: dict[str, Any]) -> str:
+def _member_words(member: dict[str, str | float]) -> str:
     how = f"speed {member['min_speed']:g} up to training R² {member['max_r2']:.4f}"
     if member["width"]:
         how = "one wide bandwidth"
     loss = f", log-loss with penalty {member['penalty']:g}" if member["penalty"] else ""
-    n_rounds = counted(member["n_rounds"] + member["log_rounds"], "round")
+    n_rounds = counted(int(member["n_rounds"]) + int(member["log_rounds"]), "round")
     return (
         f"{member['weight']:.0%}: kernel {member['kernel']}, {how}, "
         f"{member['encoding']} columns, {n_rounds} of the metric{loss}"

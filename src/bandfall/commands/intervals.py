@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
 import typer
 
 from bandfall.commands.outputs import PREDICTION
+from bandfall.commands.tables import Features
 from bandfall.commands.terminal import InputError, note
 from bandfall.estimators.reading import last_step, story_of
+from bandfall.typing import Estimator
 
 IntervalOption = Annotated[
     float | None,
@@ -32,14 +34,14 @@ NoveltyOption = Annotated[
 MANY_NOVEL = 0.1  # of the rows: worth a note
 
 
-def check_novelty(novelty: bool, estimator: Any) -> None:
+def check_novelty(novelty: bool, estimator: Estimator) -> None:
     """Raise InputError if the model cannot measure novelty."""
     if novelty and story_of(estimator).average is None:
         name = type(last_step(estimator)).__name__
         raise InputError(f"--novelty: {name} cannot measure it; train with --model auto")
 
 
-def novelty_column(estimator: Any, rows: Any, name: str) -> pd.DataFrame:
+def novelty_column(estimator: Estimator, rows: Features, name: str) -> pd.DataFrame:
     """The column; prints a note if many rows are far from the training rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # noted with the predictions
@@ -50,7 +52,7 @@ def novelty_column(estimator: Any, rows: Any, name: str) -> pd.DataFrame:
     return pd.DataFrame({"novelty": novelty})
 
 
-def check_interval(interval: float | None, estimator: Any) -> None:
+def check_interval(interval: float | None, estimator: Estimator) -> None:
     """Raise InputError if the share is invalid or the model has no intervals."""
     if interval is None:
         return
@@ -61,7 +63,9 @@ def check_interval(interval: float | None, estimator: Any) -> None:
         raise InputError(f"--interval: {name} has no intervals; train with --model auto")
 
 
-def interval_columns(estimator: Any, rows: Any, interval: float, names: list[str]) -> pd.DataFrame:
+def interval_columns(
+    estimator: Estimator, rows: Features, interval: float, names: list[str]
+) -> pd.DataFrame:
     """Columns lower and upper for every prediction, by the names of the predictions."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -6,20 +6,21 @@ kept as bytes in an array: the header of a model file, where names go, is small.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bandfall.commands.columns import seconds
-from bandfall.commands.tables import kind_of
+from bandfall.commands.tables import Features, kind_of
 from bandfall.commands.terminal import InputError
+from bandfall.typing import JsonDict, Unchecked
 
 _WORD = 8  # bytes of the integers that carry text
 
 
-def pack_rows(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
+def pack_rows(X: pd.DataFrame, y: np.ndarray) -> JsonDict:
     """Features and targets as arrays: a matrix where all features are numbers.
 
     Classes are a column of text.
@@ -35,9 +36,11 @@ def pack_rows(X: pd.DataFrame, y: np.ndarray) -> dict[str, Any]:
     }
 
 
-def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
+def unpack_rows(kept: Unchecked, names: Sequence[str] | None) -> tuple[pd.DataFrame, np.ndarray]:
     """The arguments of `pack_rows`, under the names of the features; InputError if unreadable."""
     try:
+        if not isinstance(kept, dict):
+            raise TypeError("there are none")
         X, y = kept["X"], _targets(kept["y"])
         if isinstance(X, np.ndarray):
             frame = pd.DataFrame(X, columns=names)
@@ -45,8 +48,8 @@ def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
             columns = [_unpack(column) for column in X]
             if {len(column) for column in columns} != {len(y)}:
                 raise ValueError("columns and targets differ in length")
-            names = range(len(columns)) if names is None else names
-            frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
+            labels = range(len(columns)) if names is None else names
+            frame = pd.DataFrame(dict(zip(labels, columns, strict=True)))
         if len(frame) != len(y) or y.ndim not in (1, 2) or not len(y):
             raise ValueError("rows and targets differ in length")
     except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
@@ -54,7 +57,7 @@ def unpack_rows(kept: Any, names: Any) -> tuple[pd.DataFrame, np.ndarray]:
     return frame, y
 
 
-def trained_on(notes: dict[str, Any], X: Any, y: np.ndarray) -> np.ndarray:
+def trained_on(notes: JsonDict, X: Features, y: np.ndarray) -> np.ndarray:
     """Which rows, features and targets alike, are among the training rows that a file kept.
 
     Parameters
@@ -91,7 +94,7 @@ def _row_keys(X: pd.DataFrame, y: np.ndarray) -> np.ndarray:
     return keys
 
 
-def _targets(kept: Any) -> np.ndarray:
+def _targets(kept: Unchecked) -> np.ndarray:
     """Numbers, or classes as text."""
     if not isinstance(kept, dict):
         return np.asarray(kept, dtype=np.float64)
@@ -101,7 +104,7 @@ def _targets(kept: Any) -> np.ndarray:
     return labels.to_numpy().astype(str)
 
 
-def _pack(column: pd.Series, kind: str) -> dict[str, Any]:
+def _pack(column: pd.Series, kind: str) -> JsonDict:
     if kind in ("number", "boolean"):
         return {"kind": kind, "values": column.to_numpy(dtype=np.float64, na_value=np.nan)}
     if kind == "datetime":
@@ -123,7 +126,9 @@ def _as_words(data: bytes) -> np.ndarray:
     return np.frombuffer(data + bytes(-len(data) % _WORD), dtype="<i8").astype(np.int64)
 
 
-def _unpack(column: dict[str, Any]) -> pd.Series:
+def _unpack(column: Unchecked) -> pd.Series:
+    if not isinstance(column, dict):
+        raise TypeError("a column is no dict")
     kind, values = column["kind"], np.asarray(column["values"])
     if values.ndim != 1:
         raise ValueError("a column has several dimensions")

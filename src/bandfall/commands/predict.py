@@ -6,7 +6,7 @@ import io
 import math
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -33,7 +33,14 @@ from bandfall.commands.outputs import (
     write_page,
 )
 from bandfall.commands.rows import targets_of
-from bandfall.commands.tables import check_finite, kind_of, name_of, read_file, require_columns
+from bandfall.commands.tables import (
+    Features,
+    check_finite,
+    kind_of,
+    name_of,
+    read_file,
+    require_columns,
+)
 from bandfall.commands.terminal import (
     Bar,
     InputError,
@@ -43,10 +50,11 @@ from bandfall.commands.terminal import (
     print_json,
 )
 from bandfall.commands.training import score_words
-from bandfall.estimators.reading import answers_of, last_step, story_of
+from bandfall.estimators.reading import answers_of, feature_names_of, last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.targets import Classes
 from bandfall.targets.scores import unseen_words
+from bandfall.typing import Estimator, JsonDict
 
 BATCH_ROWS = 50_000
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
@@ -90,7 +98,7 @@ def predict(
         )
         kept = _kept_columns(table, stored, keep or [], name_of(data))
         rows = features_of(table, stored, kinds, name_of(data))
-        result: dict[str, Any] = {"n_rows": len(table)}
+        result: JsonDict = {"n_rows": len(table)}
         with Bar("predict"):
             answers = _answers(stored.estimator, rows, name_of(data))
         _score(table, rows, answers, stored, name_of(data), result)
@@ -111,13 +119,13 @@ def predict(
         _write(predictions, table[kept], beside, names, out, result, json)
 
 
-def missing_words(notes: dict[str, Any]) -> list[str]:
+def missing_words(notes: JsonDict) -> list[str]:
     """Words that stood for a missing value in the training rows."""
     words = notes.get("missing")
     return [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
 
 
-def strings_of(value: Any) -> dict[str, str]:
+def strings_of(value: object) -> dict[str, str]:
     """The text pairs in a value of any type: notes come from files."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
@@ -134,10 +142,12 @@ def _kept_columns(
     return list(dict.fromkeys([*there, *asked]))
 
 
-def features_of(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], source: str) -> Any:
+def features_of(
+    table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], source: str
+) -> Features:
     """The columns of the model, converted to the kinds that it was trained with."""
     estimator = stored.estimator
-    names = getattr(estimator, "feature_names_in_", None)
+    names = feature_names_of(estimator)
     if names is None:
         targets = _targets(stored.notes)
         columns = [column for column in table.columns if column not in targets]
@@ -147,8 +157,8 @@ def features_of(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], s
                 f"and needs {estimator.n_features_in_}"
             )
         return feature_numbers(table[columns], source, remedy="correct it")
-    require_columns(table, list(names), source)
-    rows = table[list(names)].copy()
+    require_columns(table, names, source)
+    rows = table[names].copy()
     for column in rows.columns:
         kind = kinds.get(column, "number" if _only_numbers(estimator) else None)
         if kind == "number" and kind_of(rows[column]) != "number":
@@ -157,12 +167,12 @@ def features_of(table: pd.DataFrame, stored: ModelFile, kinds: dict[str, str], s
     return rows
 
 
-def _only_numbers(estimator: Any) -> bool:
+def _only_numbers(estimator: Estimator) -> bool:
     """Whether a model wants complete rows of numbers."""
     return not get_tags(last_step(estimator)).input_tags.allow_nan
 
 
-def _answers(estimator: Any, rows: Any, source: str) -> np.ndarray:
+def _answers(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
     """Predictions (m, k) or probabilities (m, c), NaN where a model of complete rows has none."""
     known = np.ones(len(rows), dtype=bool)
     if _only_numbers(estimator):
@@ -181,12 +191,12 @@ def _answers(estimator: Any, rows: Any, source: str) -> np.ndarray:
     return answers
 
 
-def _targets(notes: dict[str, Any]) -> list[str]:
+def _targets(notes: JsonDict) -> list[str]:
     targets = notes.get("targets", [notes.get("target")])
     return [one for one in targets if isinstance(one, str)] if isinstance(targets, list) else []
 
 
-def _names(predictions: np.ndarray, notes: dict[str, Any]) -> list[str]:
+def _names(predictions: np.ndarray, notes: JsonDict) -> list[str]:
     """Headers of the predictions."""
     k, targets = predictions.shape[1], _targets(notes)
     if k == 1:
@@ -197,11 +207,11 @@ def _names(predictions: np.ndarray, notes: dict[str, Any]) -> list[str]:
 
 def _score(
     table: pd.DataFrame,
-    rows: Any,
+    rows: Features,
     answers: np.ndarray,
     stored: ModelFile,
     source: str,
-    result: dict[str, Any],
+    result: JsonDict,
 ) -> None:
     """Note rows without an answer, and score the others if the table has the target."""
     answered = np.isfinite(answers).all(axis=1)
@@ -233,11 +243,11 @@ def _score(
 
 def _new_rows(
     scored: np.ndarray,
-    rows: Any,
+    rows: Features,
     y: np.ndarray,
-    notes: dict[str, Any],
+    notes: JsonDict,
     source: str,
-    result: dict[str, Any],
+    result: JsonDict,
 ) -> np.ndarray:
     """Rows to score: those that the model was not trained on, or all if it has seen them all."""
     seen = trained_on(notes, rows, y) & scored
@@ -261,7 +271,7 @@ def _write(
     beside: pd.DataFrame,
     names: list[str],
     out: Path | None,
-    result: dict[str, Any],
+    result: JsonDict,
     json: bool,
 ) -> None:
     if out is None and json:
@@ -289,7 +299,7 @@ def _write(
         note(f"wrote {len(predictions):,} predictions to {out}")
 
 
-def _short(value: Any) -> Any:
+def _short(value: object) -> object:
     """A number with six digits, in plain notation where people would write it so.
 
     Examples
@@ -302,7 +312,7 @@ def _short(value: Any) -> Any:
     return f"{value:.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:.6g}"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> str | int | float | bool:
     """A value as JSON has it."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, str | int | float | bool) else str(value)

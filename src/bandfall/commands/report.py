@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -13,7 +13,6 @@ from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.rivals import (
-    RivalScore,
     class_rivals,
     rivals,
     score_rivals,
@@ -23,7 +22,7 @@ from bandfall.commands.sources import kept_rows_of, model_details, model_of
 from bandfall.commands.terminal import Bar, JsonOption, note, one_line_errors, print_json
 from bandfall.commands.training import Choices, Device, ModelChoice
 from bandfall.persistence import ModelFile, read_model_file
-from bandfall.report import Findings, render_page, study
+from bandfall.report import Findings, RivalScore, render_page, study
 
 OURS = "bandfall (this model)"
 
@@ -83,23 +82,26 @@ def report(
         )
         write_page(out, page)
         if json:
-            told: dict[str, Any] = {**findings.scores, "held_out": findings.held_out}
-            print_json({"out": str(out), **told})
+            print_json({"out": str(out), **findings.scores, "held_out": findings.held_out})
         else:
             note(f"wrote {out}; open it in a browser")
 
 
-def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[Any]]:
+def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
     """Findings and rivals for the rows that the model file kept."""
     train_rows, test_rows, features = kept_rows_of(stored)
     with Bar("report: the model"):
         findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
     if test_rows is None or not with_rivals or len(findings.target.classes) == 1:
         return findings, []
-    facts: dict[str, Any] = {
-        "seconds": float(stored.notes.get("seconds", np.nan)),
-        "n_rows": len(train_rows.y),
-    }
     models = class_rivals(train_rows.y, seed) if findings.target.classes else rivals(seed)
-    ours = RivalScore.of(OURS, findings.outputs, test_rows, findings.target, **facts)
+    seconds = stored.notes.get("seconds")
+    ours = RivalScore.of(
+        OURS,
+        findings.outputs,
+        test_rows.y,
+        findings.target,
+        seconds=seconds if isinstance(seconds, int | float) else np.nan,
+        n_rows=len(train_rows.y),
+    )
     return findings, [*score_rivals(models, train_rows, test_rows, seed=seed), ours]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,13 +27,13 @@ from threadpoolctl import threadpool_limits
 from bandfall.commands.rows import Dataset
 from bandfall.commands.terminal import Bar, InputError
 from bandfall.commands.training import fit_arguments
-from bandfall.drawing import number
 from bandfall.encoding import TableEncoder
 from bandfall.estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
 from bandfall.estimators.reading import last_step
-from bandfall.report import LabelledRows
+from bandfall.report import LabelledRows, RivalScore
 from bandfall.selection.work import observed_by
 from bandfall.targets import Classes, Numbers, Target
+from bandfall.typing import Estimator
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
@@ -44,61 +43,7 @@ ScoredRows = LabelledRows | Dataset  # features, targets, weights
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them
 
 
-class RivalScore(NamedTuple):
-    """One line of the comparison.
-
-    `losses`, one for each held-out row, show whether two lines really differ.
-    """
-
-    name: str
-    scores: dict[str, float]
-    seconds: float
-    n_rows: int
-    losses: np.ndarray
-    target: Target
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        answers: np.ndarray,
-        test: ScoredRows,
-        target: Target,
-        **facts: Any,
-    ) -> RivalScore:
-        """Score answers (m, k) on held-out rows."""
-        values = target.read(test.y)
-        losses, scores = (
-            target.row_losses(values, answers),
-            target.scores(values, answers, test.weights),
-        )
-        return cls(name, scores, losses=losses, target=target, **facts)
-
-    @property
-    def score(self) -> float:
-        """The one that decides."""
-        return self.scores[next(iter(self.target.heads.values()))]
-
-    @property
-    def rank(self) -> float:
-        """Less is better."""
-        return self.score if self.target.lower_is_better else -self.score
-
-    def cells(self) -> dict[str, str]:
-        """Scores by name, for people."""
-        shares = [self.target.measure] if not self.target.classes else list(self.target.heads)
-        return {
-            head: _score_text(self.scores[name]) if head in shares else number(self.scores[name])
-            for head, name in self.target.heads.items()
-        }
-
-    def as_numbers(self) -> dict[str, Any]:
-        """For machines, without the single losses."""
-        scores = {key: value for key, value in self.scores.items() if key != "n_unseen"}
-        return {"name": self.name, **scores, "seconds": self.seconds, "n_rows": self.n_rows}
-
-
-def rivals(seed: int = 0) -> dict[str, Any]:
+def rivals(seed: int = 0) -> dict[str, Estimator]:
     """Name and estimator, from simple to strong."""
     return {
         "mean of the target": DummyRegressor(),
@@ -112,7 +57,7 @@ def rivals(seed: int = 0) -> dict[str, Any]:
     }
 
 
-def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Any]:
+def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Estimator]:
     """Name and classifier, from simple to strong, for these training labels."""
     linear = LogisticRegression(max_iter=1000)
     models = {
@@ -129,7 +74,7 @@ def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Any]:
 
 
 def score_rivals(
-    models: dict[str, Any],
+    models: dict[str, Estimator],
     train: ScoredRows,
     test: ScoredRows,
     *,
@@ -156,19 +101,25 @@ def score_rivals(
             start = time.monotonic()
             with threads_for(plain[0]):
                 fit_rival(fitted, X.iloc[rows], y, *told)
-            facts = {"seconds": time.monotonic() - start, "n_rows": len(y)}
+            seconds = time.monotonic() - start
             target: Target = Numbers.plain()
             if is_classifier(last):
                 target, answers = Classes.plain(fitted.classes_), fitted.predict_proba(X_test)
             else:
                 answers = fitted.predict(X_test)
             answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
-            results.append(RivalScore.of(name, answers, test, target, **facts))
+            results.append(
+                RivalScore.of(
+                    name,
+                    answers,
+                    test.y,
+                    target,
+                    weights=test.weights,
+                    seconds=seconds,
+                    n_rows=len(y),
+                )
+            )
     return results
-
-
-def _score_text(value: float) -> str:
-    return "not defined" if value != value else f"{value:.4f}"
 
 
 def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -180,13 +131,13 @@ def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame
     return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
 
 
-def _for_targets(model: Any, y: np.ndarray) -> Any:
+def _for_targets(model: Estimator, y: np.ndarray) -> Estimator:
     """The model itself, or one model per target if it predicts only one."""
     several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
     return MultiOutputRegressor(model) if several else model
 
 
-def fit_rival(model: Any, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
+def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
     """Fit, with weights and groups if there are any; errors become an InputError."""
     try:
         model.fit(X, y, **fit_arguments(model, *told))
@@ -194,12 +145,12 @@ def fit_rival(model: Any, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | No
         raise InputError(str(error)) from error
 
 
-def threads_for(X: pd.DataFrame) -> AbstractContextManager[Any]:
+def threads_for(X: pd.DataFrame) -> AbstractContextManager[object]:
     """One OpenMP thread for small tables, where threads would wait for each other most."""
     return threadpool_limits(1, "openmp") if X.size < _WORTH_THREADS else nullcontext()
 
 
-def _sample(n_rows: int, model: Any, seed: int) -> np.ndarray:
+def _sample(n_rows: int, model: Estimator, seed: int) -> np.ndarray:
     """All rows, or a sample that kernel ridge regression can take."""
     if not isinstance(last_step(model), KernelRidgeCV) or n_rows <= MAX_KERNEL_RIDGE_ROWS:
         return np.arange(n_rows)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.rows import Roles
 from bandfall.commands.terminal import InputError
 from bandfall.commands.training import MAX_ROWS, Choices, model_notes, train_on
-from bandfall.estimators.reading import last_step
+from bandfall.estimators.reading import feature_names_of, last_step, step_names
 from bandfall.persistence import ModelFile
 from bandfall.report import LabelledRows
 
@@ -45,7 +44,7 @@ def kept_rows_of(stored: ModelFile) -> tuple[LabelledRows, LabelledRows | None, 
             "the model file contains no rows to report on: make it with `bandfall fit`, or call "
             "save_model with notes={'train': {'X': X, 'y': y}, 'test': ...}"
         )
-    names = getattr(estimator, "feature_names_in_", None)
+    names = feature_names_of(estimator)
     train_rows = LabelledRows(*unpack_rows(rows, names))
     held_out = notes.get("test")
     test_rows = LabelledRows(*unpack_rows(held_out, names)) if isinstance(held_out, dict) else None
@@ -60,10 +59,9 @@ def kept_rows_of(stored: ModelFile) -> tuple[LabelledRows, LabelledRows | None, 
 
 def model_details(stored: ModelFile) -> dict[str, str]:
     """Lines about a model, for the end of a page."""
-    last: Any = last_step(stored.estimator)
-    steps = getattr(stored.estimator, "steps", [("", last)])
+    last = last_step(stored.estimator)
     details = {
-        "estimator": " → ".join(type(step).__name__ for _, step in steps),
+        "estimator": " → ".join(step_names(stored.estimator)),
         "parameters": ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items()),
     }
     if stored.notes.get("n_dropped"):

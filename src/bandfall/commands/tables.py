@@ -16,7 +16,7 @@ import tempfile
 import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -25,12 +25,14 @@ from bandfall.commands.csv_files import Style, read_csv, settled
 from bandfall.commands.excel_files import is_excel, read_excel
 from bandfall.commands.terminal import InputError
 
+Features: TypeAlias = pd.DataFrame | np.ndarray  # rows as an estimator takes them
+
 STDIN = "-"
 MAX_CELLS = 200_000_000  # 1.6 GB of numbers
 _MAX_SPOOLED = 1 << 32
 _IN_MEMORY = 1 << 26
 # What pandas holds as objects, and as what it should be held.
-_KINDS: dict[str, Any] = {"boolean": "boolean", "decimal": np.float64}
+_KINDS = {"boolean": "boolean", "decimal": "float64"}
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 
 
@@ -230,7 +232,7 @@ class _Limited:
 
 def kind_of(column: pd.Series) -> str:
     """What a column holds: number, boolean, datetime, duration, or text for all else."""
-    dtype: Any = column.dtype
+    dtype = column.dtype
     if pd.api.types.is_bool_dtype(dtype):
         return "boolean"
     if pd.api.types.is_numeric_dtype(dtype):

@@ -10,9 +10,9 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -107,7 +107,7 @@ def _stdout() -> Console:
     return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
 
 
-def print_json(value: dict[str, Any]) -> None:
+def print_json(value: Mapping[str, object]) -> None:
     """One line of JSON; NaN and infinity, which JSON lacks, as null."""
     text = json.dumps(_without_nan(value), ensure_ascii=False)
     if not text.isprintable():  # in strings: what is around them is printable
@@ -115,7 +115,7 @@ def print_json(value: dict[str, Any]) -> None:
     sys.stdout.write(text + "\n")
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> object:
     if isinstance(value, dict):
         return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -153,7 +153,7 @@ def _warnings_as_notes() -> Iterator[None]:
     """Print each warning of the library once, without the line of code."""
     said: set[str] = set()
 
-    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
         if str(message) not in said:
             said.add(str(message))
             note(str(message))

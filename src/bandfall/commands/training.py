@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import has_fit_parameter
@@ -29,9 +27,10 @@ from bandfall.estimators import (
     KernelDescentRegressor,
     KernelRidgeCV,
 )
-from bandfall.estimators.reading import last_step, last_step_prefix
+from bandfall.estimators.reading import last_step, last_step_prefix, story_of
 from bandfall.interrupts import Interrupt
 from bandfall.selection.work import observed_by
+from bandfall.typing import Estimator, JsonDict
 
 # More rows than these are sampled at random unless --max-rows is given, so that a first look is
 # quick. `fit` takes all rows, except for models that need n³ operations.
@@ -61,7 +60,7 @@ def make_estimator(
     max_seconds: float | None = None,
     *,
     classes: bool = False,
-) -> BaseEstimator:
+) -> Estimator:
     """The estimator that ``--model`` stands for, of numbers or classes."""
     if max_seconds is not None and choice is not ModelChoice.AUTO:
         raise InputError(f"--max-seconds works with --model auto only, not {choice}")
@@ -70,7 +69,7 @@ def make_estimator(
     if classes and choice is not ModelChoice.AUTO:
         raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
     if classes:
-        estimator: Any = bandfall.BandfallClassifier(max_seconds=max_seconds)
+        estimator: Estimator = bandfall.BandfallClassifier(max_seconds=max_seconds)
     elif choice is ModelChoice.AUTO:
         estimator = bandfall.BandfallRegressor(max_seconds=max_seconds)
     elif choice is ModelChoice.KRR_CV:
@@ -80,7 +79,7 @@ def make_estimator(
     return _on_device(estimator, device)
 
 
-def _on_device(estimator: Any, device: str) -> Any:
+def _on_device(estimator: Estimator, device: str) -> Estimator:
     last, here = last_step(estimator), device in (Device.AUTO, Device.CPU)
     if "://" not in device and device not in list(Device):
         raise InputError(
@@ -119,7 +118,7 @@ class Choices:
 class Trained:
     """A fitted estimator and its rows, how long it took, and whether Ctrl-C ended it early."""
 
-    estimator: Any
+    estimator: Estimator
     rows: Dataset
     held_out: Dataset | None
     seconds: float
@@ -150,7 +149,7 @@ def train_on(
 
 
 def _train(
-    estimator: Any,
+    estimator: Estimator,
     table: Dataset,
     progress: Callable[[float], None] | None,
     checkpoint: Path | None,
@@ -172,8 +171,8 @@ def _train(
         finally:
             if single_path:
                 model.set_callbacks()
-    encoders = getattr(model, "encoders_", {}).values()
-    if encoders and not any(encoder.width for encoder in encoders):
+    encoders = story_of(model).encoders
+    if encoders and not any(encoder.width for encoder in encoders.values()):
         raise InputError(
             f"{table.source}: every feature is constant in the training rows; there is nothing to "
             "learn from"
@@ -182,15 +181,15 @@ def _train(
 
 
 def fit_arguments(
-    estimator: Any,
+    estimator: Estimator,
     weights: np.ndarray | None,
     groups: np.ndarray | None,
     *,
     checkpoint: Path | None = None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Further arguments of `fit`, as far as the model takes them."""
     model = last_step(estimator)
-    told: dict[str, Any] = {}
+    told: JsonDict = {}
     if checkpoint is not None:
         told["checkpoint"] = checkpoint
     if weights is not None and has_fit_parameter(model, "sample_weight"):
@@ -210,18 +209,17 @@ class _PathWatch:
     def __init__(self, bar: Bar):
         self._bar = bar
 
-    def setup(self, estimator: Any, context: Any) -> None: ...
+    def setup(self, estimator: Estimator, context: object) -> None: ...
 
-    def teardown(self, estimator: Any, context: Any) -> None: ...
+    def teardown(self, estimator: Estimator, context: object) -> None: ...
 
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None: ...
+    def on_fit_task_begin(self, estimator: Estimator, context: object) -> None: ...
 
     def on_fit_task_end(
-        self, estimator: Any, context: Any, *, fitted_estimator: Any = None
+        self, estimator: Estimator, context: object, *, fitted_estimator: object = None
     ) -> bool:
-        path = getattr(fitted_estimator, "path_", None)
-        if path is not None:
-            self._bar.update(path_progress(path.r2, estimator.max_r2))
+        if isinstance(fitted_estimator, KernelDescentRegressor):
+            self._bar.update(path_progress(fitted_estimator.path_.r2, fitted_estimator.max_r2))
         return False
 
 
@@ -255,10 +253,10 @@ def score_words(r2: float, n_rows: int) -> str:
     return f"{r2:.4f} on {n_rows:,} rows{few}"
 
 
-def model_notes(trained: Trained) -> dict[str, Any]:
+def model_notes(trained: Trained) -> JsonDict:
     """What a model file keeps for `predict`, `inspect` and `report` beside the model."""
     rows, roles = trained.rows, trained.rows.roles
-    notes: dict[str, Any] = {
+    notes: JsonDict = {
         "target": rows.target,
         "targets": list(roles.targets),
         "source": Path(rows.source).name,

@@ -5,9 +5,11 @@ A file is looked for in ``data_home``, then in the directory that the environmen
 set's home offers a file that can be read directly. Every file is checked before it is used.
 """
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from sklearn.utils import Bunch
@@ -16,6 +18,12 @@ from sklearn.utils._param_validation import validate_params
 from bandfall.datasets.download import cache_directory, download_table, placement_hint
 from bandfall.datasets.files import data_directory, find_file, read_array
 from bandfall.datasets.sources import CPU, POWER, SUPERCONDUCTORS, UK_TEMPERATURE, Source
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# What loaders return: a Bunch, or features and target as arrays or frames.
+Loaded: TypeAlias = "Bunch | tuple[np.ndarray, np.ndarray] | tuple[pd.DataFrame, pd.Series]"
 
 _LOADER_PARAMETERS = {
     "data_home": [str, os.PathLike, None],
@@ -57,13 +65,10 @@ def _search_path(data_home: str | os.PathLike[str] | None) -> list[Path]:
     return directories
 
 
-def _load(
-    source: Source, *, return_X_y: bool, as_frame: bool, **where: Any
-) -> Bunch | tuple[Any, Any]:
-    table = load_table(source, **where)
+def _load(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: bool) -> Loaded:
     target_at = source.value_columns.index(source.target)
-    data: Any = np.ascontiguousarray(np.delete(table, target_at, axis=1))
-    target: Any = np.ascontiguousarray(table[:, target_at])
+    data: np.ndarray | pd.DataFrame = np.ascontiguousarray(np.delete(table, target_at, axis=1))
+    target: np.ndarray | pd.Series = np.ascontiguousarray(table[:, target_at])
     frame = None
     if as_frame:
         frame = _frame(table, source)
@@ -83,7 +88,7 @@ def _load(
     )
 
 
-def _frame(table: np.ndarray, source: Source) -> Any:
+def _frame(table: np.ndarray, source: Source) -> pd.DataFrame:
     try:
         import pandas
     except ImportError as error:
@@ -101,7 +106,7 @@ def load_cpu(
     progress: bool = True,
     return_X_y: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple[Any, Any]:
+) -> Loaded:
     """Load the CPU run time data (Delve comp-activ, 8192 × 21; target 0 to 99).
 
     The file is ``compactiv.csv.gz`` or ``compactiv.csv``. Its home offers no csv file, so it is
@@ -139,14 +144,10 @@ def load_cpu(
     >>> from bandfall.datasets import load_cpu
     >>> X, y = load_cpu(return_X_y=True)  # doctest: +SKIP
     """
-    return _load(
-        CPU,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-        progress=progress,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
+    table = load_table(
+        CPU, data_home=data_home, download_if_missing=download_if_missing, progress=progress
     )
+    return _load(CPU, table, return_X_y=return_X_y, as_frame=as_frame)
 
 
 @validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
@@ -157,7 +158,7 @@ def load_power(
     progress: bool = True,
     return_X_y: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple[Any, Any]:
+) -> Loaded:
     """Load the power consumption of Tetouan City (UCI 849, 52416 × 7; CC BY 4.0).
 
     The features are the weather and the consumption of zones 1 and 2, the target is the
@@ -179,14 +180,10 @@ def load_power(
     >>> from bandfall.datasets import load_power
     >>> X, y = load_power(return_X_y=True)  # doctest: +SKIP
     """
-    return _load(
-        POWER,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-        progress=progress,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
+    table = load_table(
+        POWER, data_home=data_home, download_if_missing=download_if_missing, progress=progress
     )
+    return _load(POWER, table, return_X_y=return_X_y, as_frame=as_frame)
 
 
 @validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
@@ -197,7 +194,7 @@ def load_superconductors(
     progress: bool = True,
     return_X_y: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple[Any, Any]:
+) -> Loaded:
     """Load the critical temperatures of superconductors (UCI 464, 21263 × 81; CC BY 4.0).
 
     The file is ``superconduct.csv.gz``, ``superconduct.csv`` (UCI's ``train.csv``) or UCI's zip
@@ -219,14 +216,13 @@ def load_superconductors(
     >>> from bandfall.datasets import load_superconductors
     >>> X, y = load_superconductors(return_X_y=True)  # doctest: +SKIP
     """
-    return _load(
+    table = load_table(
         SUPERCONDUCTORS,
         data_home=data_home,
         download_if_missing=download_if_missing,
         progress=progress,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
     )
+    return _load(SUPERCONDUCTORS, table, return_X_y=return_X_y, as_frame=as_frame)
 
 
 @validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
@@ -237,7 +233,7 @@ def load_uk_temperature(
     progress: bool = True,
     return_X_y: bool = False,
     as_frame: bool = False,
-) -> Bunch | tuple[Any, Any]:
+) -> Loaded:
     """Load the daily temperatures in the U.K. in the year 2000 (45568 × 4).
 
     The features are day of the year, easting, northing and height, the target is the mean
@@ -259,11 +255,10 @@ def load_uk_temperature(
     >>> from bandfall.datasets import load_uk_temperature
     >>> X, y = load_uk_temperature(return_X_y=True)  # doctest: +SKIP
     """
-    return _load(
+    table = load_table(
         UK_TEMPERATURE,
         data_home=data_home,
         download_if_missing=download_if_missing,
         progress=progress,
-        return_X_y=return_X_y,
-        as_frame=as_frame,
     )
+    return _load(UK_TEMPERATURE, table, return_X_y=return_X_y, as_frame=as_frame)

@@ -12,7 +12,7 @@ import argparse
 import pathlib
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 from bandfall.demo import falling, yacht
 from bandfall.estimators import BandfallRegressor, KernelDescentRegressor, KernelRidgeCV
 from bandfall.explore import render_playground
+from bandfall.typing import Estimator
 
 YACHT, SINE, DIABETES = "yacht, 16 of 22 hulls", "sine, 20 rows", "diabetes, 331 rows"
 YACHT_SEEDS, SINE_SEEDS, DIABETES_SEEDS = range(3), range(10), range(3)
@@ -56,7 +57,7 @@ class Split(NamedTuple):
     groups: np.ndarray | None = None
 
 
-def models() -> dict[str, Any]:
+def models() -> dict[str, Estimator]:
     """The models of the table, each ready for ``fit``."""
     return {
         OURS: BandfallRegressor(),
@@ -77,9 +78,10 @@ def splits() -> dict[str, list[Split]]:
     }
 
 
-def compare() -> tuple[list[Score], Any]:
+def compare() -> tuple[list[Score], BandfallRegressor]:
     """Fit every model to every split; the scores, and our model of the first yacht split."""
-    scores, first = [], None
+    scores: list[Score] = []
+    first: Estimator = None
     for data, parts in splits().items():
         for name in models():
             report(f"{data}: {name}")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from bandfall.datasets import make_sine
 from bandfall.demo.style import BLACK, BLUE, GREY, ORANGE, styled
 from bandfall.estimators import KernelDescentRegressor, KernelRidgeRegressor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FLOORS = (1.0, 0.5, 0.1, 0.01)
 VERDICTS = ("too simple", "good", "overfits", "interpolates well")
@@ -49,7 +53,7 @@ def fit_floors(sine: tuple) -> list[FloorFit]:
     return fits
 
 
-def draw(sine: tuple, fits: list[FloorFit]) -> Any:
+def draw(sine: tuple, fits: list[FloorFit]) -> Figure:
     """Fits above, what happened on the way below."""
     from matplotlib.figure import Figure
 
@@ -77,7 +81,7 @@ def draw(sine: tuple, fits: list[FloorFit]) -> Any:
     return figure
 
 
-def _draw_fit(axes: Any, sine: tuple, fit: FloorFit, verdict: str, labelled: bool) -> None:
+def _draw_fit(axes: Axes, sine: tuple, fit: FloorFit, verdict: str, labelled: bool) -> None:
     X, X_test, y, y_test = sine
     x_fine = np.linspace(-1.0, 1.0, 2001)[:, None]  # narrow kernels need a fine grid
     x_fine = np.sort(np.concatenate([x_fine, X]), axis=0)
@@ -94,7 +98,7 @@ def _draw_fit(axes: Any, sine: tuple, fit: FloorFit, verdict: str, labelled: boo
         axes.text(x, 1.035, text, color=colour, transform=axes.transAxes)
 
 
-def _draw_bandwidths(axes: Any, fits: list[FloorFit]) -> None:
+def _draw_bandwidths(axes: Axes, fits: list[FloorFit]) -> None:
     for fit in fits:
         log, end = fit.descent.path_.log, fit.descent.path_.time
         times = np.concatenate([[0.02], log.time[1:], [end]])
@@ -110,7 +114,7 @@ def _draw_bandwidths(axes: Any, fits: list[FloorFit]) -> None:
     axes.set_title("Bandwidth: one trajectory, four floors", weight="bold")
 
 
-def _draw_r2(axes: Any, fits: list[FloorFit]) -> None:
+def _draw_r2(axes: Axes, fits: list[FloorFit]) -> None:
     # Labels in points from the end of their curve, clear of each other.
     offsets = {1.0: (8, -14), 0.5: (8, -4), 0.1: (8, 6), 0.01: (-84, -2)}
     for fit in fits:
@@ -129,7 +133,7 @@ def _draw_r2(axes: Any, fits: list[FloorFit]) -> None:
     axes.set_title("R²: test points (solid), training points (dashed)", weight="bold")
 
 
-def _time_axis(axes: Any) -> None:
+def _time_axis(axes: Axes) -> None:
     ticks = (0.1, 1, 10, 100, 1000)
     axes.set_xticks(ticks, [f"{t:g}" for t in ticks])
     axes.minorticks_off()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.typing import RcKeyType
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart.
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
@@ -13,7 +16,7 @@ def styled() -> AbstractContextManager[None]:
     """Matplotlib's settings for a picture."""
     import matplotlib as mpl
 
-    settings: Any = {
+    settings: dict[RcKeyType, object] = {
         "font.size": 10,
         "axes.spines.top": False,
         "axes.spines.right": False,

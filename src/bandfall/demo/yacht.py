@@ -8,12 +8,17 @@ speeds. Whole hulls are held out: the question is how a hull behaves that no mod
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import GroupShuffleSplit
 
 from bandfall.demo.style import BLACK, BLUE, GREY, ORANGE, styled
+from bandfall.estimators import BandfallRegressor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 CREDIT = "Yacht data: Gerritsma, Onnink and Versluis, UCI, doi 10.24432/C5XG7R, CC BY 4.0."
 INTERVAL = 0.9
@@ -46,7 +51,7 @@ def split_hulls(seed: int) -> Split:
     return Split(X[train], X[test], y[train], y[test], hulls[train], hulls[test])
 
 
-def draw(model: Any, split: Split, errors: dict[str, float]) -> Any:
+def draw(model: BandfallRegressor, split: Split, errors: dict[str, float]) -> Figure:
     """Errors beside other models, predictions of hulls never seen, and one of these hulls.
 
     Parameters
@@ -79,7 +84,7 @@ def draw(model: Any, split: Split, errors: dict[str, float]) -> Any:
     return figure
 
 
-def _draw_errors(axes: Any, errors: dict[str, float]) -> None:
+def _draw_errors(axes: Axes, errors: dict[str, float]) -> None:
     names, places = list(errors), np.arange(len(errors))[::-1]
     colours = [BLUE] + [GREY] * (len(names) - 1)
     axes.barh(places, list(errors.values()), color=colours, height=0.6)
@@ -92,21 +97,29 @@ def _draw_errors(axes: Any, errors: dict[str, float]) -> None:
     axes.set_title("Error on new hulls", weight="bold")
 
 
-def _draw_predictions(axes: Any, model: Any, split: Split) -> None:
+def _draw_predictions(axes: Axes, model: BandfallRegressor, split: Split) -> None:
     predicted = model.predict(split.X_test)
     low, high = model.predict_interval(split.X_test, INTERVAL).T
     inside = (low <= split.y_test) & (split.y_test <= high)
     heights = np.maximum([predicted - low, high - predicted], 0.0)
     limits = (-2.0, 1.08 * float(split.y_test.max()))
     axes.plot(limits, limits, color=GREY, linewidth=1.0, zorder=1)
-    style = {"fmt": "o", "markersize": 3.5, "elinewidth": 1.2, "alpha": 0.8}
     for rows, colour in ((inside, BLUE), (~inside, ORANGE)):
-        axes.errorbar(split.y_test[rows], predicted[rows], heights[:, rows], color=colour, **style)
+        axes.errorbar(
+            split.y_test[rows],
+            predicted[rows],
+            heights[:, rows],
+            fmt="o",
+            color=colour,
+            markersize=3.5,
+            elinewidth=1.2,
+            alpha=0.8,
+        )
     axes.set(xlim=limits, ylim=limits, xlabel="measured resistance", ylabel="predicted")
     axes.set_title(f"{INTERVAL:.0%} bands: {inside.sum()} of {len(inside)} hold", weight="bold")
 
 
-def _draw_hull(axes: Any, model: Any, split: Split) -> None:
+def _draw_hull(axes: Axes, model: BandfallRegressor, split: Split) -> None:
     hull = split.test_hulls == split.test_hulls[0]
     rows, y = split.X_test[hull], split.y_test[hull]
     speeds = rows[:, 5]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ MAX_LEVELS = 10_000  # most levels that a model keeps; rarer ones count as never
 Encoding = TypeVar("Encoding", bound="type[NumberEncoding] | type[CategoryEncoding]")
 
 
+@dataclass(frozen=True, eq=False)
 class NumberEncoding(ABC):
     """Complete columns of numbers as other columns of numbers."""
 
@@ -84,6 +86,7 @@ class NumberEncoding(ABC):
         """
 
 
+@dataclass(frozen=True, eq=False)
 class CategoryEncoding(ABC):
     """One column of levels as columns of numbers: a row of a table for each level.
 
@@ -184,8 +187,10 @@ def register(name: str) -> Callable[[Encoding], Encoding]:
 
     def named(cls: Encoding) -> Encoding:
         cls.name = name
-        registry: dict[str, Any] = NUMBERS if issubclass(cls, NumberEncoding) else CATEGORIES
-        registry[name] = cls
+        if issubclass(cls, NumberEncoding):
+            NUMBERS[name] = cls
+        else:
+            CATEGORIES[name] = cls
         return cls
 
     return named

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bandfall.checks import check_instance
 from bandfall.graphs import Graph
+from bandfall.typing import Array
 
 DAY = 86_400.0
 PERIODS = ("day", "week", "year")
@@ -81,7 +81,7 @@ class Cycles:
         return slopes
 
 
-def _phase(seconds: Any, period: str) -> Any:
+def _phase(seconds: Array, period: str) -> Array:
     """Where in its period a date is, in [0, 1)."""
     seconds = np.minimum(np.maximum(seconds, _FIRST), _LAST)
     day = np.floor(seconds / DAY)
@@ -95,14 +95,14 @@ def _phase(seconds: Any, period: str) -> Any:
     return (seconds - start) / (end - start)
 
 
-def _year(day: Any) -> Any:
+def _year(day: Array) -> Array:
     """The year of a day since 1970, in whole numbers: floor functions, which ONNX has too."""
     year = np.floor((day + 0.5) / 365.2425) + 1970  # off by one at most, at its ends
     year = year - (day < _new_year(year))
     return year + (day >= _new_year(year + 1))
 
 
-def _new_year(year: Any) -> Any:
+def _new_year(year: Array) -> Array:
     """The first of January in days since 1970, by the Gregorian calendar."""
     before = year - 1
     leap_days = np.floor(before / 4) - np.floor(before / 100) + np.floor(before / 400)

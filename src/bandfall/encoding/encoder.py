@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from bandfall.encoding.reading import looks_like_id, prepare_table
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import plain_targets, row_weights
+from bandfall.typing import DTypeLike, TableLike
 from bandfall.warning import warn_caller
 
 _NAMED = 5  # unknown levels listed in a warning
@@ -82,10 +82,10 @@ class TableEncoder:
 
     def fit_transform(
         self,
-        table: Any,
+        table: TableLike,
         y: np.ndarray | None = None,
         weights: np.ndarray | None = None,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
         *,
         warn: bool = True,
     ) -> np.ndarray:
@@ -119,7 +119,7 @@ class TableEncoder:
         ]
         return self.fitted.kept([encoded])
 
-    def transform(self, table: Any, *, warn: bool = True) -> np.ndarray:
+    def transform(self, table: TableLike, *, warn: bool = True) -> np.ndarray:
         """Encode rows, shape (m, width).
 
         Values far outside the range of the training rows are taken as they are up to a million
@@ -147,7 +147,7 @@ class TableEncoder:
             warn_caller(f"levels never seen in training: {named}")
         return encoded
 
-    def jacobian(self, table: Any) -> np.ndarray:
+    def jacobian(self, table: TableLike) -> np.ndarray:
         """∂z/∂x at rows, of each encoded column by its own input column, shape (m, width).
 
         Zero for marks of missing values, NaN for booleans and categories; dates by the second.
@@ -225,7 +225,7 @@ class TableEncoder:
         return self.fitted
 
 
-def encode_all(encoders: Mapping[str, TableEncoder], table: Any) -> dict[str, np.ndarray]:
+def encode_all(encoders: Mapping[str, TableEncoder], table: TableLike) -> dict[str, np.ndarray]:
     """New rows under several encoders that learned from one table.
 
     The table is read and checked once, and warnings are given once.

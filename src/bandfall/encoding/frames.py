@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall.encoding.objects import categories, column_of_objects
 from bandfall.encoding.table import Column, check_names, label
 
+if TYPE_CHECKING:
+    from narwhals import Series
+    from narwhals.typing import IntoFrame
 
-def columns_of_frame(X: Any) -> tuple[list[str], list[Column]]:
+
+def columns_of_frame(X: IntoFrame) -> tuple[list[str], list[Column]]:
     """Names and columns of a frame."""
     import narwhals.stable.v2 as nw
     from narwhals.exceptions import NarwhalsError
@@ -32,7 +36,7 @@ def columns_of_frame(X: Any) -> tuple[list[str], list[Column]]:
     return names, [_column(one, label(names, j)) for j, one in series]
 
 
-def _column(series: Any, where: str) -> Column:
+def _column(series: Series, where: str) -> Column:
     import narwhals.stable.v2 as nw
 
     dtype = series.dtype
@@ -55,13 +59,13 @@ def _column(series: Any, where: str) -> Column:
     return column_of_objects(series.to_list(), where)
 
 
-def _durations(series: Any) -> np.ndarray:
+def _durations(series: Series) -> np.ndarray:
     """Seconds, from whole microseconds: narwhals' own count goes through floats and cuts."""
     values = np.asarray(series.to_numpy()).astype("timedelta64[us]")
     return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
 
 
-def _floats(series: Any) -> np.ndarray:
+def _floats(series: Series) -> np.ndarray:
     """Float64 with NaN where the library marks a value as missing."""
     import narwhals.stable.v2 as nw
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol, SupportsFloat, TypeGuard, runtime_checkable
 
 import numpy as np
 
@@ -17,12 +17,12 @@ _EPOCH = datetime.datetime(1970, 1, 1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-def columns_of_dict(X: dict[Any, Any]) -> list[Column]:
+def columns_of_dict(X: Mapping[object, object]) -> list[Column]:
     """The columns of a dict, each an array or a list."""
     return [_column(X[key], label([str(key)], 0)) for key in X]
 
 
-def _column(values: Any, where: str) -> Column:
+def _column(values: object, where: str) -> Column:
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "iufb":
         return Column("boolean" if values.dtype == bool else "number", values.astype(np.float64))
     if isinstance(values, str) or not isinstance(values, Iterable):
@@ -30,7 +30,7 @@ def _column(values: Any, where: str) -> Column:
     return column_of_objects(list(values), where)
 
 
-def column_of_objects(values: Sequence[Any], where: str) -> Column:
+def column_of_objects(values: Sequence[object], where: str) -> Column:
     """A column of values of any type.
 
     Numbers, truth values, times and durations are recognised where all values are such;
@@ -52,12 +52,12 @@ def column_of_objects(values: Sequence[Any], where: str) -> Column:
     return Column(kind, np.fromiter(found, np.float64, len(values)))
 
 
-def categories(values: Iterable[Any], declared: bool = False) -> Column:
+def categories(values: Iterable[object], declared: bool = False) -> Column:
     """A category column; the text of each value is its level.
 
     Where all values are missing, nothing says that they were text: numbers, all NaN.
     """
-    seen: dict[Any, int] = {}
+    seen: dict[object, int] = {}
     codes = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
     levels: dict[str, int] = {}
     places = np.full(len(seen), -1, dtype=np.int64)
@@ -70,7 +70,7 @@ def categories(values: Iterable[Any], declared: bool = False) -> Column:
     return Column("category", places[codes], tuple(levels), declared)
 
 
-def level(value: Any) -> str | None:
+def level(value: object) -> str | None:
     """The text of a category, None where it is missing.
 
     Whole numbers are written without a point, for a missing value elsewhere in the column
@@ -90,7 +90,7 @@ def level(value: Any) -> str | None:
     return str(value)
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Whether a value stands for a missing one: None, NaN, NA, NaT, empty text."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
@@ -99,7 +99,7 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float | np.generic | Decimal) and bool(value != value)
 
 
-def _kind_of(value: Any, where: str) -> str | None:
+def _kind_of(value: object, where: str) -> str | None:
     if isinstance(value, str):
         return "category" if value and not value.isspace() else None
     if is_missing(value):
@@ -122,35 +122,40 @@ def _kind_of(value: Any, where: str) -> str | None:
     return "category"
 
 
-def _is_period(value: Any) -> bool:
-    """Whether a value is a month or another span of time, as pandas has them."""
-    return type(value).__name__ == "Period" and hasattr(value, "start_time")
+@runtime_checkable
+class _Period(Protocol):
+    """A month or another span of time, as pandas has them."""
+
+    start_time: datetime.datetime
 
 
-def _number(value: Any) -> float:
+def _is_period(value: object) -> TypeGuard[_Period]:
+    return type(value).__name__ == "Period" and isinstance(value, _Period)
+
+
+def _number(value: SupportsFloat) -> float:
     try:
         return float(value)
     except OverflowError:  # an integer of hundreds of digits
         return math.inf
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: datetime.date | np.datetime64 | _Period) -> float:
     """Seconds since 1970 on the value's own clock; of a period, to its start."""
-    if _is_period(value):
-        value = value.start_time
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
-    if not isinstance(value, datetime.datetime):
-        value = datetime.datetime(value.year, value.month, value.day)
-    return _duration(value.replace(tzinfo=None) - _EPOCH)
+    day = value if isinstance(value, datetime.date) else value.start_time
+    if not isinstance(day, datetime.datetime):
+        day = datetime.datetime(day.year, day.month, day.day)
+    return _duration(day.replace(tzinfo=None) - _EPOCH)
 
 
-def _duration(value: Any) -> float:
+def _duration(value: datetime.timedelta | np.timedelta64 | datetime.time) -> float:
     """Seconds, to the microsecond."""
     if isinstance(value, datetime.time):
         return value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6
     if isinstance(value, np.timedelta64):
-        value = value.astype("timedelta64[us]").item()
+        return int(value.astype("timedelta64[us]").astype(np.int64)) / 1e6
     return value // _MICROSECOND / 1e6
 
 

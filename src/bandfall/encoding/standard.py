@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bandfall.checks import ShapeChecker
 from bandfall.encoding.base import NumberEncoding, register
 from bandfall.graphs import Graph
+from bandfall.typing import Array
 
 FARTHEST = 1e6  # standard deviations: where values out of range end, so that float32 holds them
 _LAST_BITS = 8
@@ -70,7 +70,7 @@ class Standard(NumberEncoding):
 
     def onnx(self, graph: Graph, columns: str) -> str:
         """Add `transform` to an ONNX graph."""
-        encoded: Any = self.transform(graph.symbol(columns))
+        encoded: Array = self.transform(graph.symbol(columns))
         return encoded.name
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from bandfall.checks import check_instance
 from bandfall.encoding.text import CLOCK, DATE_STYLES, NUMBER_STYLES
+from bandfall.typing import TableLike
+
+if TYPE_CHECKING:
+    from narwhals.typing import IntoFrame
 
 # How text may be written that stands for a column of each kind.
 STYLES = {
@@ -44,7 +48,7 @@ class Column:
     levels: tuple[str, ...] = ()
     declared: bool = False
 
-    def take(self, rows: Any) -> Column:
+    def take(self, rows: np.ndarray | slice) -> Column:
         """The column at some rows."""
         return Column(self.kind, self.values[rows], self.levels, self.declared)
 
@@ -120,7 +124,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.parts[0].values) if self.matrix is None else len(self.matrix)
 
-    def take(self, rows: Any) -> Table:
+    def take(self, rows: np.ndarray | slice) -> Table:
         """The table of some rows: positions, a mask or a slice."""
         if self.matrix is not None:
             return Table(self.names, self.matrix[rows], readings=self.readings)
@@ -145,7 +149,7 @@ def label(names: Sequence[str] | None, position: int) -> str:
     return f"column {position}" if names is None else f"column {names[position]!r}"
 
 
-def is_frame(X: Any) -> bool:
+def is_frame(X: TableLike) -> bool:
     """Whether X is a table with named columns: a frame of any library, or a dict of columns.
 
     Examples
@@ -155,15 +159,19 @@ def is_frame(X: Any) -> bool:
     """
     if _is_sparse(X):  # some sparse matrices are dicts
         return False
-    # On the class: reading the property of a lazy frame would run its query.
-    return isinstance(X, dict | Table) or hasattr(type(X), "columns")
+    return isinstance(X, dict | Table) or _has_columns(X)
 
 
-def _is_sparse(X: Any) -> bool:
+def _has_columns(X: TableLike) -> TypeGuard[IntoFrame]:
+    """Whether X is a frame; by its class, for reading a lazy frame's columns runs its query."""
+    return hasattr(type(X), "columns")
+
+
+def _is_sparse(X: TableLike) -> bool:
     return hasattr(type(X), "toarray")
 
 
-def read_table(X: Any) -> Table:
+def read_table(X: TableLike) -> Table:
     """Rows and columns of anything that holds them.
 
     Parameters
@@ -199,14 +207,14 @@ def read_table(X: Any) -> Table:
         from bandfall.encoding.objects import columns_of_dict
 
         return _of_columns([str(name) for name in X], columns_of_dict(X))
-    if is_frame(X):
+    if _has_columns(X):
         from bandfall.encoding.frames import columns_of_frame
 
         return _of_columns(*columns_of_frame(X))
     return _read_array(_array_of_rows(X))
 
 
-def _array_of_rows(X: Any) -> np.ndarray:
+def _array_of_rows(X: TableLike) -> np.ndarray:
     try:
         rows = np.asarray(X)
     except ValueError as error:

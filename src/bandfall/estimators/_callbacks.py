@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bandfall.descent import Path
 from bandfall.descent.recorder import Snapshot, Watcher
-from bandfall.typing import ArrayLike, Estimator, JsonDict, Unchecked
+from bandfall.typing import ArrayLike, Estimator, State, Unchecked
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -73,7 +73,7 @@ class StageReports:
         estimator: Estimator,
         X: ArrayLike,
         y: ArrayLike,
-        fitted_state: Callable[[Path], JsonDict],
+        fitted_state: Callable[[Path], State],
     ) -> None:
         self._reports = Reports(estimator, X, y)
         self._fitted_state = fitted_state

@@ -41,7 +41,7 @@ from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
 from bandfall.targets import Target
-from bandfall.typing import ArrayLike, JsonDict, RandomLike, Tags
+from bandfall.typing import ArrayLike, JsonDict, RandomLike, State, Tags
 
 # From this number of rows on, everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -52,7 +52,7 @@ _SHORTEST = 0.5  # seconds: in less there is no model worth having
 class SelfTuning(CallbackSupportMixin, Storable):
     """Fits an average of paths that are chosen by held-out rows; subclasses name the target."""
 
-    average_: Average[Any]
+    average_: Average[Target]
     held_out_rows_: np.ndarray
     selection_: dict[str, np.ndarray]
     given_up_: list[str]
@@ -352,7 +352,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         """Backend for a model of `n_rows` rows, with its memory budget."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
-    def _fitted_state(self) -> JsonDict:
+    def _fitted_state(self) -> State:
         """What makes a copy of the estimator predict, for callbacks."""
         kept = {*self.get_params(), "_skl_callbacks"}
         return {name: value for name, value in vars(self).items() if name not in kept}

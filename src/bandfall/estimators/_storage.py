@@ -29,7 +29,7 @@ from bandfall.selection.candidates import Candidate
 from bandfall.selection.classes import Link
 from bandfall.selection.members import Member
 from bandfall.targets import Classes, Numbers
-from bandfall.typing import Estimator, JsonDict
+from bandfall.typing import Estimator, State
 
 # Fitted attributes of every kernel estimator.
 COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
@@ -55,7 +55,7 @@ def _check_descent(model: KernelDescentRegressor) -> None:
     check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
 
 
-def _one_solver(stored: JsonDict) -> JsonDict:
+def _one_solver(stored: State) -> State:
     """Older files store settings of the solver as parameters of the estimator."""
     old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
     kept = {name: value for name, value in stored.items() if name not in old}
@@ -219,7 +219,7 @@ def _check_rows(model: SelfTuning) -> None:
         raise ValueError("held_out_rows_ points outside the training rows")
 
 
-def _one_member(_: JsonDict, fitted: JsonDict) -> JsonDict:
+def _one_member(_: State, fitted: State) -> State:
     """Fitted attributes as they are now, from those of a model that was one path."""
     if "_front" not in fitted:
         return fitted
@@ -261,7 +261,7 @@ def _classifier_component() -> Component:
         todays_parameters=_with_class_weight,
     )
 
-    def to_state(model: BandfallClassifier) -> JsonDict:
+    def to_state(model: BandfallClassifier) -> State:
         state = now.to_state(model)
         weights = model.class_weight
         if isinstance(weights, dict):  # files hold dicts with keys of text alone
@@ -272,7 +272,7 @@ def _classifier_component() -> Component:
     return Component(BandfallClassifier, to_state, now.from_state)
 
 
-def _with_class_weight(parameters: JsonDict) -> JsonDict:
+def _with_class_weight(parameters: State) -> State:
     weights = parameters.get("class_weight")
     if not isinstance(weights, list):
         return parameters

@@ -50,7 +50,7 @@ class Story:
     """
 
     kernel_sum: KernelSum | None = None
-    average: Average[Any] | None = None
+    average: Average[Target] | None = None
     intervals: Intervals | None = None
     target: Target = field(default_factory=Numbers.plain)
     dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
@@ -102,6 +102,20 @@ def training_rows_of(estimator: Estimator) -> tuple[Any, np.ndarray] | None:
     X, y = found
     classes = getattr(estimator, "classes_", None)
     return X, y if classes is None else classes[y]
+
+
+def feature_names_of(estimator: Estimator) -> list[str] | None:
+    """Names of the features that an estimator was fitted to; None if they had none."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else list(names)
+
+
+def step_names(estimator: Estimator) -> list[str]:
+    """Classes of the steps of a pipeline, or of the one estimator."""
+    steps = (
+        [step for _, step in estimator.steps] if isinstance(estimator, Pipeline) else [estimator]
+    )
+    return [type(step).__name__ for step in steps]
 
 
 def last_step(estimator: Estimator) -> Estimator:

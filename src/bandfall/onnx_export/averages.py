@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from bandfall.onnx_export.sums import Prepare, add_nearest, add_sum
 from bandfall.partitioned import PartitionedSum
 from bandfall.selection.conformal import PRIOR_ROWS
 from bandfall.selection.members import Member
-from bandfall.targets import Numbers
+from bandfall.targets import Numbers, Target
 
 # Between encoded rows that count as equal: what the last bits of normal quantiles amount to, and
 # the rounding of a product with the metric, in units of the largest entry.
@@ -25,7 +24,7 @@ SAME_ROW = 1e-12
 SAME_PRODUCT = 64
 
 
-def add_average(graph: Graph, rows: str, average: Average[Any]) -> str:
+def add_average(graph: Graph, rows: str, average: Average[Target]) -> str:
     """The weighted sum over members at float64 rows, in what they were trained on, (m, k)."""
     parts = []
     for member in average.members:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
-from onnx import TensorProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from bandfall.typing import DTypeLike, Unchecked
+from bandfall.typing import Array, ArrayLike, DTypeLike
 
 # NumPy's elementwise functions that are one ONNX operator each.
 _OPERATORS = {
@@ -59,8 +59,8 @@ class Graph:
     """
 
     def __init__(self, outer: Graph | None = None):
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
         self._names: Iterator[int] = count() if outer is None else outer._names
         self.taken: set[str] = set() if outer is None else outer.taken  # names of inputs
 
@@ -75,7 +75,7 @@ class Graph:
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def constant(self, value: Unchecked, dtype: DTypeLike = None) -> str:
+    def constant(self, value: ArrayLike, dtype: DTypeLike = None) -> str:
         """Add a constant array; its name."""
         name = self.name("constant")
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype)).reshape(np.shape(value))
@@ -90,7 +90,7 @@ class Graph:
         """Float64 values that are whole as int64."""
         return self.op("Cast", value, to=TensorProto.INT64)
 
-    def symbol(self, name: str) -> Any:
+    def symbol(self, name: str) -> Array:
         """A float64 tensor as NumPy formulas take it; see `Symbol`."""
         return Symbol(self, name)
 
@@ -104,7 +104,7 @@ class Graph:
 
         return add_normal_quantile(self, share)
 
-    def each_column(self, body: Any, rows: str, *arrays: np.ndarray) -> str:
+    def each_column(self, body: Callable[..., str], rows: str, *arrays: np.ndarray) -> str:
         """Run ``body(graph, x, *columns, n)`` on each column x (m,) of float64 rows (m, p).
 
         `columns` are those of `arrays`, each of shape (n, p). Returns the results, (m, p).
@@ -135,14 +135,16 @@ class Graph:
         gap = np.maximum(end - start, np.finfo(np.float64).tiny)
         return left, self.clip(((self.symbol(x) - start) / gap).name, 0.0, 1.0)
 
-    def finish(self, name: str, inputs: list[Any], outputs: list[Any]) -> Any:
+    def finish(
+        self, name: str, inputs: list[ValueInfoProto], outputs: list[ValueInfoProto]
+    ) -> GraphProto:
         """The GraphProto."""
         return helper.make_graph(self.nodes, name, inputs, outputs, self.constants)
 
     def scan(
         self,
         name: str,
-        body: Any,
+        body: Callable[..., str],
         states: list[tuple[str, tuple]],
         scanned: list[tuple[str, tuple]],
         stacked: tuple | None = None,
@@ -175,7 +177,7 @@ class Graph:
         return self.op("Scan", *arguments, num_scan_inputs=len(scanned), body=graph)
 
 
-def _double(name: str, shape: tuple | None) -> Any:
+def _double(name: str, shape: tuple | None) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape)
 
 
@@ -190,7 +192,9 @@ class Symbol(NDArrayOperatorsMixin):
         self._graph = graph
         self.name = name
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **kwargs: Array
+    ) -> Symbol:
         out = kwargs.pop("out", None)
         if method != "__call__" or kwargs:
             raise TypeError(f"np.{ufunc.__name__}.{method} cannot be expressed in an ONNX graph")
@@ -209,7 +213,7 @@ class Symbol(NDArrayOperatorsMixin):
             raise TypeError(f"np.{function} has no counterpart among the standard operators")
         return self._graph.op(_OPERATORS[function], *operands)
 
-    def _operand(self, value: Unchecked) -> str:
+    def _operand(self, value: ArrayLike | Symbol) -> str:
         if isinstance(value, Symbol):
             return value.name
         return self._graph.constant(value, np.float64)

@@ -6,7 +6,7 @@ Each encoding has its own ONNX form; here they are put together as in
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -57,5 +57,5 @@ def _add_numbers(graph: Graph, rows: str, fitted: FittedEncoding) -> list[str]:
     return parts
 
 
-def _columns(graph: Graph, rows: str, columns: Any) -> str:
+def _columns(graph: Graph, rows: str, columns: Sequence[int] | np.ndarray) -> str:
     return graph.op("Gather", rows, graph.constant(np.array(columns, dtype=np.int64)), axis=1)

@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.average import Average
-from bandfall.estimators.reading import Story, last_step, steps_before, story_of
+from bandfall.average import Average, predicts_numbers
+from bandfall.estimators.reading import Story, feature_names_of, last_step, steps_before, story_of
 from bandfall.model import KernelSum
 from bandfall.partitioned import AnySum
-from bandfall.targets import Output
+from bandfall.targets import Output, Target
 from bandfall.typing import DTypeLike, Estimator
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
+    from onnx import ModelProto, ValueInfoProto
+
     from bandfall.onnx_export.builder import Graph
 
 OPSET = 17
@@ -32,7 +34,9 @@ IR_VERSION = 8
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 
 
-def to_onnx(estimator: Estimator, *, dtype: DTypeLike = None, coverage: float | None = None) -> Any:
+def to_onnx(
+    estimator: Estimator, *, dtype: DTypeLike = None, coverage: float | None = None
+) -> ModelProto:
     """A fitted kernel estimator, or a pipeline that ends in one, as an ONNX model.
 
     One input ``X`` of shape (rows, features); for tables with categories, dates or text one input
@@ -114,10 +118,10 @@ def to_onnx(estimator: Estimator, *, dtype: DTypeLike = None, coverage: float | 
 
 
 def _properties(estimator: Estimator) -> dict[str, str]:
-    names = getattr(estimator, "feature_names_in_", None)
+    names = feature_names_of(estimator)
     properties = {"estimator": type(last_step(estimator)).__name__}
     if names is not None:
-        properties["feature_names"] = json.dumps(list(names))
+        properties["feature_names"] = json.dumps(names)
     return properties
 
 
@@ -142,9 +146,11 @@ class _Writer:
     rows: str
     dtype: np.dtype
     name: str
-    inputs: list[Any] = field(default_factory=list)
+    inputs: list[ValueInfoProto] = field(default_factory=list)
 
-    def model(self, story: Story, coverage: float | None) -> tuple[list[Any], dict[str, str]]:
+    def model(
+        self, story: Story, coverage: float | None
+    ) -> tuple[list[ValueInfoProto], dict[str, str]]:
         """Outputs of the graph, and what is to be said about them."""
         if coverage is not None and story.intervals is None:
             raise TypeError(f"coverage={coverage}: {self.name} has no intervals")
@@ -167,7 +173,7 @@ class _Writer:
         return add_sum(self.graph, rows, model.X.shape[1], model)
 
     def _average(
-        self, story: Story, average: Average[Any], coverage: float | None
+        self, story: Story, average: Average[Target], coverage: float | None
     ) -> tuple[str, list[Output]]:
         """Outputs of an average, and the ends of intervals if requested."""
         from bandfall.onnx_export.averages import add_average, add_interval
@@ -175,13 +181,14 @@ class _Writer:
         _check_size([member.path.model for member in average.members])
         rows = self._table_rows(average)
         outputs = add_average(self.graph, rows, average)
-        if coverage is None or story.intervals is None:
+        intervals = story.intervals
+        if coverage is None or intervals is None or not predicts_numbers(average):
             return outputs, []
-        ends = add_interval(self.graph, rows, outputs, average, story.intervals, coverage)
+        ends = add_interval(self.graph, rows, outputs, average, intervals, coverage)
         named = zip(("lower", "upper"), ends, strict=True)
         return outputs, [average.target.onnx_quantile(self.graph, name, end) for name, end in named]
 
-    def _table_rows(self, average: Average[Any]) -> str:
+    def _table_rows(self, average: Average[Target]) -> str:
         """Float64 rows of all features, from one array or from an input for each column."""
         from bandfall.onnx_export.inputs import add_inputs, is_matrix
 
@@ -191,7 +198,7 @@ class _Writer:
         self.inputs.extend(inputs)
         return rows
 
-    def _output(self, one: Output) -> Any:
+    def _output(self, one: Output) -> ValueInfoProto:
         """A value under a name of its own, as an output of the graph."""
         from onnx import helper
 

@@ -6,10 +6,8 @@ missing; categories are strings, empty where missing.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, ValueInfoProto, helper
 
 from bandfall.encoding import Schema
 from bandfall.onnx_export.builder import FLOAT_TYPES, Graph
@@ -25,7 +23,7 @@ def is_matrix(schema: Schema) -> bool:
     )
 
 
-def add_inputs(graph: Graph, schema: Schema, dtype: np.dtype) -> tuple[str, list[Any]]:
+def add_inputs(graph: Graph, schema: Schema, dtype: np.dtype) -> tuple[str, list[ValueInfoProto]]:
     """Float64 rows of all features, with positions of levels for categories, and the inputs."""
     names = schema.names or [f"x{j}" for j in range(schema.width)]
     used = [j for j, one in enumerate(schema.readings) if not one.dropped]

@@ -6,11 +6,10 @@ Statistics 37(3), function PPND16: rational functions on three ranges, about 1e-
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bandfall.onnx_export.builder import Graph, Symbol
+from bandfall.typing import Array
 
 # Numerators and denominators, lowest power first.
 _CENTRE = (
@@ -69,7 +68,7 @@ _TAIL = (
 
 def add_normal_quantile(graph: Graph, share: str) -> str:
     """Name of Φ⁻¹(share); far out, but finite, at 0 and 1."""
-    p: Any = Symbol(graph, share)
+    p: Array = Symbol(graph, share)
     q = p - 0.5
     central = q * _ratio(0.180625 - q * q, _CENTRE)
     outer = np.sqrt(-np.log(np.maximum(np.minimum(p, 1.0 - p), 1e-300)))

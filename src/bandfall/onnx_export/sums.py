@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto, helper
@@ -46,7 +45,9 @@ def add_nearest(
     return _power(graph, nearest, 1.0 / p)
 
 
-def _blockwise(graph: Graph, rows: str, d: int, body: Any, n: int, k: int) -> str:
+def _blockwise(
+    graph: Graph, rows: str, d: int, body: Callable[[Graph, str], str], n: int, k: int
+) -> str:
     """What `body` makes of rows, (rows, k): even blocks, the last one padded, one by one."""
     one = graph.constant([1], np.int64)
     last = max(1, BLOCK_ENTRIES // n)
@@ -74,7 +75,7 @@ def _ceil_divide(graph: Graph, numerator: str, denominator: str, one: str) -> st
     return graph.op("Div", above, denominator)
 
 
-def _zero() -> Any:
+def _zero() -> TensorProto:
     return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
 
 
@@ -87,7 +88,9 @@ def _norm(geometry: Geometry) -> float:
     return geometry.p
 
 
-def _block_body(graph: Graph, model: Sum, prepare: Prepare | None, same: float) -> Any:
+def _block_body(
+    graph: Graph, model: Sum, prepare: Prepare | None, same: float
+) -> Callable[[Graph, str], str]:
     """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
     n, k = len(model.X), len(model.offset)
     kernel, p = model.kernel, _norm(model.kernel.geometry)

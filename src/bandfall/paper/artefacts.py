@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from bandfall.paper.engine import Finished
 from bandfall.paper.experiment import FULL, Claim, Comparison, Size
@@ -94,12 +95,14 @@ def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
 
 
 def _read(path: Path) -> Summary:
-    parts: dict[str, Any] = {"tables": Table, "comparisons": Comparison, "claims": Claim}
     try:
-        entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        return Summary(
-            **entry | {name: [kind(**part) for part in entry[name]] for name, kind in parts.items()}
-        )
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        parts = {
+            "tables": [Table(**part) for part in entry["tables"]],
+            "comparisons": [Comparison(**part) for part in entry["comparisons"]],
+            "claims": [Claim(**part) for part in entry["claims"]],
+        }
+        return Summary(**entry | parts)
     except (ValueError, KeyError, TypeError) as error:
         raise SummaryError(
             f"{path} is damaged or of another version; run {path.stem} again, which computes only "
@@ -112,6 +115,6 @@ def _made(directory: Path) -> Path:
     return directory
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: np.generic) -> object:
     """NumPy scalars as the Python numbers they stand for."""
     return value.item()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall.descent import Euler, floor_sweep
+from bandfall.descent.sweep import FloorSweep
 from bandfall.paper.experiment import Claim, Result
 from bandfall.paper.methods import MAX_R2, MAX_TIME, STEP_SIZE
 from bandfall.paper.summaries import ErrorCurve, error_curve
@@ -57,7 +58,7 @@ def sweep_scores(
 
 def paper_sweep(
     X: np.ndarray, y: np.ndarray, X_new: np.ndarray, kernel: str, floors: np.ndarray
-) -> Any:
+) -> FloorSweep:
     """`bandfall.floor_sweep` with the paper's settings."""
     return floor_sweep(
         X,

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall.paper.floors import complexity
+from bandfall.paper.store import Entry
 from bandfall.paper.summaries import ErrorCurve
+from bandfall.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 DESCENT_COLOUR = "#1f6fb4"
 RIDGE_COLOUR = "#d1601a"
@@ -25,7 +32,7 @@ _STYLES = {
 _TICKS = (1e5, 100, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0)
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> Figure:
     """An empty figure that belongs to no window and no global state."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -37,7 +44,7 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def draw_error_curves(ax: Any, floors: np.ndarray, curves: Mapping[str, ErrorCurve]) -> None:
+def draw_error_curves(ax: Axes, floors: np.ndarray, curves: Mapping[str, ErrorCurve]) -> None:
     """Mean and 90 % interval of 1 − R² against σ_m, simple models left."""
     x = complexity(floors)
     for name, (colour, line, label) in _STYLES.items():
@@ -51,7 +58,7 @@ def draw_error_curves(ax: Any, floors: np.ndarray, curves: Mapping[str, ErrorCur
     floor_axis(ax, floors)
 
 
-def floor_axis(ax: Any, floors: np.ndarray) -> None:
+def floor_axis(ax: Axes, floors: np.ndarray) -> None:
     """Label the axis of complexities by the bandwidths they stand for."""
     lowest, highest = float(np.min(floors)), float(np.max(floors))
     span = float(np.ptp(complexity(floors)))
@@ -66,9 +73,9 @@ def floor_axis(ax: Any, floors: np.ndarray) -> None:
     ax.tick_params(labelsize=7)
 
 
-def shared_legend(figure: Any, *axes: Any) -> None:
+def shared_legend(figure: Figure, *axes: Axes) -> None:
     """One legend below all panels, with what these axes show; every label once."""
-    entries: dict[str, Any] = {}
+    entries: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             entries.setdefault(label, handle)
@@ -84,9 +91,9 @@ def shared_legend(figure: Any, *axes: Any) -> None:
 
 
 def draw_fit(
-    ax: Any,
-    result: Mapping[str, Any],
-    fits: Mapping[str, tuple[str, Any]],
+    ax: Axes,
+    result: Entry,
+    fits: Mapping[str, tuple[str, ArrayLike]],
     limits: tuple[float, float],
 ) -> None:
     """Training points, the true function, and fits by label: (colour, values)."""

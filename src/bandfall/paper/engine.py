@@ -9,7 +9,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
@@ -19,6 +18,7 @@ from bandfall.paper.experiment import Data, Experiment, Outcome, Result, Size, T
 from bandfall.paper.fingerprint import code_digest, task_digest
 from bandfall.paper.lock import exclusive
 from bandfall.paper.store import (
+    Entry,
     Fields,
     Note,
     Record,
@@ -208,7 +208,9 @@ def _job(experiment: Experiment, data: Data, size: Size, out: Path) -> _Job:
     return _Job(experiment, tasks, digests, results_path(out, experiment.name))
 
 
-def _computed(pending: Sequence[tuple[str, Task]], n_jobs: int) -> Any:
+def _computed(
+    pending: Sequence[tuple[str, Task]], n_jobs: int
+) -> Generator[tuple[str, str, float, Result], None, None]:
     """A generator of what `_compute` returns, in the order of completion."""
     parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
     return parallel(delayed(_compute)(name, task) for name, task in pending)
@@ -246,6 +248,6 @@ def _log_run(
     append_json_line(out / "runs.jsonl", entry)
 
 
-def read_runs(out: Path, note: Note = ignore) -> list[dict[str, Any]]:
+def read_runs(out: Path, note: Note = ignore) -> list[Entry]:
     """The runs that made the results in `out`, oldest first; `note` gets damaged lines."""
     return read_json_lines(out / "runs.jsonl", _RUN_FIELDS, note)

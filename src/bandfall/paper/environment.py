@@ -6,15 +6,15 @@ import os
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from bandfall.environment import package_versions
+from bandfall.typing import JsonDict
 from bandfall.version import __version__
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "joblib", "matplotlib", "torch")
 
 
-def environment_record() -> dict[str, Any]:
+def environment_record() -> JsonDict:
     """Date, machine and versions, as a dict for JSON.
 
     Examples

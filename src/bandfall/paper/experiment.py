@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,8 +15,12 @@ from bandfall.datasets import Split, paper_splits
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import SOURCES
 from bandfall.paper.layout import Table
+from bandfall.paper.store import Entry
 
-Result = dict[str, Any]  # result of a task: numbers, strings, lists and dicts of these
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Result = Entry  # result of a task: numbers, strings, lists and dicts of these
 Results = Mapping[str, Result]  # by task key
 
 AGREES = "agrees"
@@ -48,7 +52,7 @@ class Task:
 
     key: str
     function: Callable[..., Result]
-    arguments: Mapping[str, Any] = field(repr=False)
+    arguments: Mapping[str, object] = field(repr=False)
     cost: float = 1.0
 
 
@@ -142,9 +146,9 @@ class Comparison:
         What decided it.
     """
 
-    cell: dict[str, Any]
-    ours: dict[str, Any]
-    published: dict[str, Any]
+    cell: Entry
+    ours: Entry
+    published: Entry
     verdict: str
     reason: str = ""
 
@@ -182,7 +186,7 @@ class Outcome:
     """
 
     tables: Sequence[Table] = ()
-    figure: Any = None
+    figure: Figure | None = None
     comparisons: Sequence[Comparison] = ()
     claims: Sequence[Claim] = ()
     notes: Sequence[str] = ()

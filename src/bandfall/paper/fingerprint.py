@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import joblib
 
@@ -19,7 +18,7 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 _PRESENTATION = frozenset(f"bandfall.paper.{name}" for name in ("captions", "drawing", "layout"))
 
 
-def code_digest(function: Callable[..., Any]) -> str:
+def code_digest(function: Callable[..., object]) -> str:
     """A digest of the code that a function can reach inside the package.
 
     It covers the source of the function's module and of every module of the package that this one

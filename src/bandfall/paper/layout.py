@@ -7,7 +7,10 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
 
 _LATEX = str.maketrans(
     {
@@ -87,7 +90,7 @@ class Table:
         body = "\n".join(row(cells, "td") for cells in self.rows)
         return f"<table>\n<thead>{row(self.header, 'th')}</thead>\n<tbody>{body}</tbody>\n</table>"
 
-    def rich(self) -> Any:
+    def rich(self) -> RichTable:
         """For a terminal, by rich."""
         from rich.table import Table as RichTable
         from rich.text import Text

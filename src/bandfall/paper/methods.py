@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -126,7 +125,7 @@ def _score_mlp(split: Split, seed: int, kernel: str) -> Result:
     return {"MLP": _score(split, model.predict(split.X_test), epochs=model.n_iter_)}
 
 
-def _score(split: Split, prediction: np.ndarray, **chosen: Any) -> Result:
+def _score(split: Split, prediction: np.ndarray, **chosen: object) -> Result:
     return {"test_r2": float(r2_score(split.y_test, prediction)), **chosen}
 
 

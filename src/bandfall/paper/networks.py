@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from bandfall.paper.experiment import (
     Task,
     plotted,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Widths of the hidden layers (Appendix B); the tangent kernel of the last network is controlled.
 NETWORKS: tuple[tuple[int, ...], ...] = ((1,), (3,), (200, 200), (200, 200, 200, 200), (50,))
@@ -145,7 +148,7 @@ def _claims(networks: list[Result], judge: bool) -> list[Claim]:
     ]
 
 
-def _draw(networks: list[Result]) -> Any:
+def _draw(networks: list[Result]) -> Figure:
     """Five panels side by side, each with its number of parameters, epochs and test R²."""
     figure = new_figure(TEXT_WIDTH * 1.2, 2.2)
     axes = figure.subplots(1, len(networks), sharey=True)

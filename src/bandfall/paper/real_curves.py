@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from bandfall.paper.experiment import FULL, Claim, Data, Experiment, Outcome, Re
 from bandfall.paper.floors import DATASET_FLOORS, floor_grid
 from bandfall.paper.names import DATASETS, KERNELS
 from bandfall.paper.summaries import ErrorCurve
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 N_SPLITS = 100
 _KERNELS = {
@@ -70,7 +73,7 @@ def _claims(kernel: str, dataset: str, curves: dict[str, ErrorCurve], judge: boo
     return curve_claims(title, kernel, curves, judge=judge)
 
 
-def _draw(kernels: tuple[str, ...], curves: Curves, n_floors: int) -> Any:
+def _draw(kernels: tuple[str, ...], curves: Curves, n_floors: int) -> Figure:
     """A column per data set, a row per kernel; Figure 4 two by two."""
     single = len(kernels) == 1
     n_rows, n_columns = (2, 2) if single else (len(kernels), len(DATASETS))

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from bandfall.paper.artefacts import Summary
 from bandfall.paper.choices import CHOICES
@@ -16,6 +15,7 @@ from bandfall.paper.experiment import AGREES, DIFFERS, NOT_JUDGED
 from bandfall.paper.fingerprint import code_digest
 from bandfall.paper.layout import Table
 from bandfall.paper.registry import EXPERIMENTS
+from bandfall.paper.store import Entry
 
 AUTHOR_HOURS = 30  # what the paper says all its experiments took
 _IMAGE_WIDTH = 1000  # pixels, in Markdown
@@ -42,7 +42,7 @@ summary { cursor: pointer; margin: .5rem 0; }
 
 
 def write_html(
-    summaries: Sequence[Summary], runs: Sequence[dict[str, Any]], figures: Path, path: Path
+    summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
     """A self-contained page: figures inside, no network, no scripts.
 
@@ -75,7 +75,7 @@ def write_html(
 
 
 def write_markdown(
-    summaries: Sequence[Summary], runs: Sequence[dict[str, Any]], figures: Path, path: Path
+    summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
     """The same as Markdown; figures are compressed into a folder named after the file."""
     images = path.with_suffix("")
@@ -99,7 +99,7 @@ def write_markdown(
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def _introduction(summaries: Sequence[Summary], runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _introduction(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str]:
     cells = [c.verdict for s in summaries for c in s.comparisons]
     claims = [c.holds for s in summaries for c in s.claims]
     yield (
@@ -122,7 +122,7 @@ def _introduction(summaries: Sequence[Summary], runs: Sequence[dict[str, Any]]) 
     yield from _effort(summaries, runs)
 
 
-def _effort(summaries: Sequence[Summary], runs: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _effort(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str]:
     computing = sum(s.seconds for s in summaries)
     yield (
         f"Computing time of all tasks: {_duration(computing)} of one core; the paper reports about "
@@ -137,7 +137,7 @@ def _effort(summaries: Sequence[Summary], runs: Sequence[dict[str, Any]]) -> Ite
     )
 
 
-def _run_line(run: dict[str, Any]) -> str:
+def _run_line(run: Entry) -> str:
     """Where and how long one run worked, and on what."""
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from bandfall.paper.experiment import (
 )
 from bandfall.paper.names import DATASETS
 from bandfall.theory import kernel_shift, shift_regions
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 N_SPLITS = 100
 N_ROWS = 31  # 30 for X, the last one is x*
@@ -88,7 +91,7 @@ def _claims(dataset: str, shift: np.ndarray, size: Size) -> list[Claim]:
     ]
 
 
-def _draw(shifts: dict[str, np.ndarray]) -> Any:
+def _draw(shifts: dict[str, np.ndarray]) -> Figure:
     figure = new_figure(TEXT_WIDTH, 1.9)
     axes = figure.subplots(1, len(shifts))
     for ax, (dataset, shift) in zip(axes, shifts.items(), strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -36,6 +36,10 @@ from bandfall.paper.experiment import (
 from bandfall.paper.floors import KERNEL_FLOORS, complexity, floor_grid
 from bandfall.paper.names import KERNELS
 from bandfall.paper.summaries import ErrorCurve
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PANEL_SEED = 8
 N_SEEDS = 100
@@ -125,12 +129,12 @@ def _draw(
     panels: Mapping[str, Result],
     curves: Mapping[str, dict[str, ErrorCurve]],
     n_floors: int,
-) -> Any:
+) -> Figure:
     """Per kernel: four fits on top, the curves below; the blocks of Figure 6 two by two."""
     kernels = list(panels)
     side = 1 if len(kernels) == 1 else 2
     figure = new_figure(TEXT_WIDTH * (1.0 if side == 1 else 1.6), 4.2 * (1 if side == 1 else 2))
-    blocks = np.atleast_1d(figure.subfigures(side, side)).ravel()
+    blocks = figure.subfigures(side, side, squeeze=False).ravel()
     for block, kernel in zip(blocks, kernels, strict=True):
         if side > 1:
             block.suptitle(KERNELS[kernel], fontsize=9)
@@ -150,7 +154,7 @@ def _draw(
     return figure
 
 
-def _draw_panel(ax: Any, panels: Result, i: int, floor: float) -> None:
+def _draw_panel(ax: Axes, panels: Result, i: int, floor: float) -> None:
     fits = {
         "KRR": (RIDGE_COLOUR, panels["ridge"][i]),
         "KGD-D": (DESCENT_COLOUR, panels["descent"][i]),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall.datasets import make_two_scale
+from bandfall.descent import Path
 from bandfall.estimators import KernelRidgeCV, KernelRidgeRegressor
 from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.drawing import (
@@ -31,6 +32,9 @@ from bandfall.paper.experiment import (
 )
 from bandfall.paper.methods import STEP_SIZE, descend
 from bandfall.selection import permutation_folds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SEED = 16
 MIN_BANDWIDTH = 1e-4
@@ -67,7 +71,7 @@ def increasing_complexity() -> Result:
     }
 
 
-def _captured(path: Any, staged: np.ndarray, truth: np.ndarray) -> list[float]:
+def _captured(path: Path, staged: np.ndarray, truth: np.ndarray) -> list[float]:
     """Training time and training R² at the end of the first stage that explains half of a part."""
     for time, r2, f in zip(path.ends, path.stage_r2, staged, strict=True):
         if r2_score(truth, f) >= _LEARNED:
@@ -131,7 +135,7 @@ def _numbers(values: list[float]) -> str:
     return ", ".join(f"{value:.3f}" for value in values)
 
 
-def _draw(result: Result) -> Any:
+def _draw(result: Result) -> Figure:
     """Training time grows from row to row; KGD-D left, KRR right."""
     figure = new_figure(TEXT_WIDTH, 7.0)
     axes = figure.subplots(4, 2, sharex=True, sharey=True)

@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
+Entry: TypeAlias = dict[str, Any]  # values as JSON has them; `Fields` are checked
 Note = Callable[[str], object]  # called with messages for the user
 
 Fields = Mapping[str, type | tuple[type, ...]]  # what every line must have
@@ -39,7 +40,7 @@ class Record:
     key: str
     digest: str
     seconds: float
-    result: dict[str, Any]
+    result: Entry
 
     def write(self, path: Path) -> None:
         """Add the record to a file."""
@@ -69,7 +70,7 @@ def read_records(path: Path, note: Note = ignore) -> dict[tuple[str, str], Recor
     return {(record.key, record.digest): record for record in records}
 
 
-def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[dict[str, Any]]:
+def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[Entry]:
     """The whole lines of a file, oldest first.
 
     Parameters
@@ -100,7 +101,7 @@ def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[dic
     return entries
 
 
-def append_json_line(path: Path, entry: dict[str, Any]) -> None:
+def append_json_line(path: Path, entry: Entry) -> None:
     """Add a line to a file, which is made with its directory where it does not exist."""
     line = json.dumps(entry, allow_nan=False).encode() + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -109,7 +110,7 @@ def append_json_line(path: Path, entry: dict[str, Any]) -> None:
         file.write(line)
 
 
-def _parsed(line: bytes, fields: Fields) -> dict[str, Any] | None:
+def _parsed(line: bytes, fields: Fields) -> Entry | None:
     try:
         entry = json.loads(line.decode("utf-8"))
     except (ValueError, RecursionError):

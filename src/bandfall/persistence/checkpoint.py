@@ -15,7 +15,7 @@ from bandfall.persistence.container import Arrays, pack, unpack
 from bandfall.persistence.errors import ModelFileError
 from bandfall.persistence.model_file import PathLike, package_versions, read_named
 from bandfall.selection.leaves import FittedLeaf
-from bandfall.typing import JsonDict
+from bandfall.typing import State
 
 
 def save_path(path: Path, file: PathLike) -> None:
@@ -28,7 +28,7 @@ def save_path(path: Path, file: PathLike) -> None:
         Replaced only once the new file is complete.
     """
     arrays: Arrays = {}
-    document: JsonDict = {
+    document: State = {
         "path": encode(path, arrays, "path"),
         "versions": package_versions(),
     }
@@ -58,7 +58,7 @@ def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
     file : path
     """
     arrays: Arrays = {}
-    document: JsonDict = {
+    document: State = {
         field.name: encode(getattr(leaf, field.name), arrays, field.name) for field in fields(leaf)
     }
     write_atomically(file, pack({**document, "versions": package_versions()}, arrays))
@@ -80,14 +80,16 @@ def load_leaf(file: PathLike) -> FittedLeaf:
 
 def _read_leaf(stream: BinaryIO, size: int) -> FittedLeaf:
     document, arrays = unpack(stream, size)
-    state = {field.name: decode(document.get(field.name), arrays) for field in fields(FittedLeaf)}
+    state: State = {
+        field.name: decode(document.get(field.name), arrays) for field in fields(FittedLeaf)
+    }
     try:
-        check_instance("path", state["path"], Path)
-        shapes = ShapeChecker(d=state["path"].X.shape[1], k=state["path"].residual.shape[1])
+        path = check_instance("path", state["path"], Path)
+        shapes = ShapeChecker(d=path.X.shape[1], k=path.residual.shape[1])
         for name in ("numbers", "held_out"):
             check_positions(name, state[name])
         shapes("predictions", state["predictions"], "rows k")
-        if len(state["numbers"]) != len(state["path"].X):
+        if len(state["numbers"]) != len(path.X):
             raise ValueError("numbers do not fit the path")
         if len(state["held_out"]) != len(state["predictions"]):
             raise ValueError("predictions do not fit held_out")

@@ -15,13 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.persistence.errors import ModelFileError
-from bandfall.typing import JsonDict, Unchecked
+from bandfall.typing import State, Unchecked
+
+T = TypeVar("T")
 
 MAX_DEPTH = 32
 _TAG = "$"
@@ -30,7 +32,7 @@ _DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 
 
 @dataclass(frozen=True)
-class Component:
+class Component(Generic[T]):
     """How objects of one class are taken apart and put together.
 
     Attributes
@@ -42,15 +44,15 @@ class Component:
         come from anyone.
     """
 
-    cls: type
-    to_state: Callable[[Any], JsonDict]
-    from_state: Callable[[JsonDict], Any]
+    cls: type[T]
+    to_state: Callable[[T], State]
+    from_state: Callable[[State], T]
 
 
-_REGISTRY: dict[str, Component] = {}
+_REGISTRY: dict[str, Component[Any]] = {}  # of all classes
 
 
-def register(component: Component, name: str | None = None) -> None:
+def register(component: Component[T], name: str | None = None) -> None:
     """Allow objects of a class in model files, under the name of the class.
 
     Under another `name` they are read only: what older files call it.
@@ -144,7 +146,7 @@ def _decode_array(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.
 
 
 def _decode_tuple(value: dict, arrays: dict[str, np.ndarray], depth: int) -> tuple:
-    return tuple(decode(_list(value["items"]), arrays, depth + 1))
+    return tuple(decode(item, arrays, depth + 2) for item in _list(value["items"]))
 
 
 def _decode_strings(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
@@ -187,7 +189,7 @@ def _decode_kernel(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Ke
         raise ModelFileError(f"its kernel is not usable: {error}") from None
 
 
-_DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], Any]] = {
+_DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], object]] = {
     "array": _decode_array,
     "float": lambda value, arrays, depth: _SPECIAL[_key(value["value"])],
     "tuple": _decode_tuple,

@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from bandfall.persistence.errors import ModelFileError
-from bandfall.typing import ArrayLike, JsonDict, Unchecked
+from bandfall.typing import ArrayLike, State, Unchecked
 
 FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 1 << 22
@@ -39,7 +39,7 @@ _DTYPES: dict[str, np.dtype] = {
 _CODES = {dtype: code for code, dtype in _DTYPES.items()}
 
 Arrays = dict[str, np.ndarray]
-Document = JsonDict
+Document = State
 
 
 def pack(document: Document, arrays: Arrays) -> bytes:
@@ -147,7 +147,7 @@ def _read_header(stream: BinaryIO, size: int) -> tuple[Document, dict[str, Entry
     return document, entries, start
 
 
-def _parse(text: bytes) -> JsonDict:
+def _parse(text: bytes) -> State:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -26,7 +26,7 @@ from bandfall.encoding.pairs import PairMean
 from bandfall.encoding.table import Reading
 from bandfall.persistence.codec import Component, register
 from bandfall.persistence.paths import field_values, make_dataclass
-from bandfall.typing import JsonDict, Unchecked
+from bandfall.typing import State, Unchecked
 
 _READING = ("kind", "style", "dropped")
 _FIELDS = {
@@ -35,7 +35,7 @@ _FIELDS = {
 }
 
 
-def to_state(encoder: TableEncoder) -> JsonDict:
+def to_state(encoder: TableEncoder) -> State:
     """Storable values of a fitted encoder."""
     fitted = encoder.fitted
     if fitted is None:
@@ -68,7 +68,7 @@ def to_state(encoder: TableEncoder) -> JsonDict:
     }
 
 
-def from_state(state: JsonDict) -> TableEncoder:
+def from_state(state: State) -> TableEncoder:
     """The encoder of a state, or ValueError or TypeError: it may come from anyone."""
     check_names("TableEncoder", state, {*_FIELDS, "pairs"}, _FIELDS)
     check_instance("n_steps", state["n_steps"], int)
@@ -98,7 +98,7 @@ def from_state(state: JsonDict) -> TableEncoder:
     return TableEncoder(*settings, fitted, state["suspicious"])
 
 
-def _readings(state: Unchecked) -> list[Reading]:
+def _readings(state: State) -> list[Reading]:
     check_instance("readings", state, dict)
     check_names("readings", state, {*_READING, "missing"}, set(_READING))
     columns = [_list(f"readings.{field}", state[field], str) for field in _READING]
@@ -107,7 +107,7 @@ def _readings(state: Unchecked) -> list[Reading]:
     return [Reading(*values) for values in zip(*columns, words, strict=True)]
 
 
-def _scaling(name: str, state: Unchecked) -> NumberEncoding:
+def _scaling(name: str, state: State) -> NumberEncoding:
     if name not in NUMBERS:
         raise ValueError(
             f"numbers={name!r} is not an encoding of this version ({', '.join(NUMBERS)}): fit the "
@@ -117,33 +117,33 @@ def _scaling(name: str, state: Unchecked) -> NumberEncoding:
     return make_dataclass(NUMBERS[name], state)
 
 
-def _cycles(state: Unchecked) -> Cycles:
+def _cycles(state: State) -> Cycles:
     check_instance("a cycle", state, dict)
     return make_dataclass(
         Cycles, {**state, "periods": tuple(_list("periods", state.get("periods")))}
     )
 
 
-def _pair(state: Unchecked) -> PairMean:
+def _pair(state: State) -> PairMean:
     check_instance("a pair", state, dict)
     return make_dataclass(PairMean, state)
 
 
-def _group(state: Unchecked) -> CategoryEncoding:
+def _group(state: State) -> CategoryEncoding:
     """The encoding of a category: the one with fields of these names."""
     check_instance("a category", state, dict)
     for cls in CATEGORIES.values():
-        if {field.name for field in fields(cls)} == set(state):  # type: ignore[arg-type]
+        if {field.name for field in fields(cls)} == set(state):
             return cls(**{**state, "levels": tuple(_list("levels", state.get("levels")))})
     raise ValueError(f"no encoding of categories has the fields {', '.join(sorted(state))}")
 
 
 def _list(name: str, value: Unchecked, *types: type) -> list:
     """A list, of items of these types where any are given."""
-    check_instance(name, value, list)
-    for item in value if types else ():
+    items = check_instance(name, value, list)
+    for item in items if types else ():
         check_instance(name, item, *types)
-    return value
+    return items
 
 
 _FRONT_FIELDS = {
@@ -152,7 +152,7 @@ _FRONT_FIELDS = {
 }
 
 
-def from_front_state(state: JsonDict) -> TableEncoder:
+def from_front_state(state: State) -> TableEncoder:
     """The encoder that gives the columns of a "FeatureFront", which older model files hold."""
     check_names("FeatureFront", state, _FRONT_FIELDS, _FRONT_FIELDS)
     numeric, other = (_list(name, state[name], int) for name in ("numeric", "other"))
@@ -190,7 +190,7 @@ def from_front_state(state: JsonDict) -> TableEncoder:
     )
 
 
-def _front_group(position: int, state: Unchecked) -> JsonDict:
+def _front_group(position: int, state: State) -> State:
     check_instance("an encoder", state, dict)
     check_names("an encoder", state, {"keys", "codes", "unknown"}, {"keys", "codes", "unknown"})
     keys = _list("keys", state["keys"], str, bool, int, float, type(None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -16,22 +16,28 @@ from bandfall.partition import Partition
 from bandfall.partitioned import Leaf, PartitionedSum
 from bandfall.persistence.codec import Component, register
 from bandfall.schedules import Constant, Geometric, MinimumSpeed
-from bandfall.typing import JsonDict, Unchecked
+from bandfall.typing import State
 
-_SCHEDULES = (Constant, Geometric, MinimumSpeed)
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Instance = TypeVar("Instance", bound="DataclassInstance")
+
 _STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
 # Predicting takes some 8 µs a stage, whatever the number of rows.
 MAX_STAGES = 1 << 16
 _ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_size": "finite"}
 
 
-def dataclass_component(cls: type, check: Callable[[Any], None] = lambda made: None) -> Component:
+def dataclass_component(
+    cls: type[Instance], check: Callable[[Instance], None] = lambda made: None
+) -> Component[Instance]:
     """Component of a dataclass whose fields are storable as they are.
 
     Its ``__post_init__``, or `check`, raises if they do not fit together.
     """
 
-    def from_state(state: JsonDict) -> Unchecked:
+    def from_state(state: State) -> Instance:
         made = make_dataclass(cls, state)
         check(made)
         return made
@@ -39,12 +45,12 @@ def dataclass_component(cls: type, check: Callable[[Any], None] = lambda made: N
     return Component(cls, field_values, from_state)
 
 
-def field_values(instance: Any) -> JsonDict:
+def field_values(instance: DataclassInstance) -> State:
     """Fields of a dataclass instance by name, not copied."""
     return {field.name: getattr(instance, field.name) for field in fields(instance)}
 
 
-def make_dataclass(cls: type, state: JsonDict) -> Unchecked:
+def make_dataclass(cls: type[Instance], state: State) -> Instance:
     """An instance from exactly its fields; those with a default may be missing."""
     required = {f.name for f in fields(cls) if f.default is MISSING}
     check_names(cls.__name__, state, {f.name for f in fields(cls)}, required)
@@ -55,7 +61,7 @@ _STAGE_FIELDS = {"starts": "time", "durations": "duration", "step_sizes": "step_
 _MODEL_FIELDS = ("X", "kernel", "offset")
 
 
-def _path_to_state(path: Path) -> JsonDict:
+def _path_to_state(path: Path) -> State:
     """Fields as they have always been stored: those of the model beside the rest."""
     own = {
         name: value
@@ -76,7 +82,7 @@ def _path_to_state(path: Path) -> JsonDict:
     }
 
 
-def _path_from_state(state: JsonDict) -> Path:
+def _path_from_state(state: State) -> Path:
     if "model" in state:
         return _partitioned_path(state)
     check_instance("stages", state.get("stages"), dict)
@@ -110,7 +116,7 @@ def _path_from_state(state: JsonDict) -> Path:
     return path
 
 
-def _partitioned_path(state: JsonDict) -> Path:
+def _partitioned_path(state: State) -> Path:
     """A path of several leaves."""
     model = state["model"]
     check_instance("model", model, PartitionedSum)
@@ -162,11 +168,11 @@ def _check_partitioned(model: PartitionedSum) -> None:
             raise ValueError("its leaves differ in kernel or dtype")
 
 
-def _partitioned_state(model: PartitionedSum) -> JsonDict:
+def _partitioned_state(model: PartitionedSum) -> State:
     return {**field_values(model), "leaves": list(model.leaves)}
 
 
-def _partitioned_from_state(state: JsonDict) -> PartitionedSum:
+def _partitioned_from_state(state: State) -> PartitionedSum:
     check_instance("leaves", state.get("leaves"), list)
     check_instance("partition", state.get("partition"), Partition)
     if not state["leaves"]:
@@ -246,8 +252,9 @@ def _check_schedule(schedule: Constant | Geometric | MinimumSpeed) -> None:
         check_real(name, value, 0.0)
 
 
-for _cls in _SCHEDULES:
-    register(dataclass_component(_cls, _check_schedule))
+register(dataclass_component(Constant, _check_schedule))
+register(dataclass_component(Geometric, _check_schedule))
+register(dataclass_component(MinimumSpeed, _check_schedule))
 register(Component(Path, _path_to_state, _path_from_state))
 register(dataclass_component(KernelSum, _check_sum))
 register(dataclass_component(Partition, _check_partition))

@@ -13,7 +13,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from bandfall.backends.device import for_any_machine
 from bandfall.checks import ShapeChecker, check_instance, check_names
 from bandfall.persistence.codec import Component, register
-from bandfall.typing import Estimator, JsonDict
+from bandfall.typing import Estimator, State
 
 _SHARED = {"n_features_in_": True, "feature_names_in_": False}
 
@@ -23,8 +23,8 @@ def estimator_component(
     fitted: dict[str, bool],
     check: Callable[[Any], None],
     unstored: frozenset[str] = frozenset(),
-    todays_parameters: Callable[[JsonDict], JsonDict] = dict,
-    upgrade: Callable[[JsonDict, JsonDict], JsonDict] | None = None,
+    todays_parameters: Callable[[State], State] = dict,
+    upgrade: Callable[[State, State], State] | None = None,
 ) -> Component:
     """Component of an estimator: its parameters and the fitted attributes named here.
 
@@ -46,7 +46,7 @@ def estimator_component(
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}
 
-    def to_state(estimator: BaseEstimator) -> JsonDict:
+    def to_state(estimator: BaseEstimator) -> State:
         parameters = for_any_machine(estimator.get_params(deep=False))
         attributes = {
             name: value
@@ -56,7 +56,7 @@ def estimator_component(
         check_names(cls.__name__, attributes, set(fitted), required)
         return {"parameters": parameters, "fitted": attributes}
 
-    def from_state(state: JsonDict) -> BaseEstimator:
+    def from_state(state: State) -> BaseEstimator:
         check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
         check_instance("parameters", state["parameters"], dict)
         check_instance("fitted", state["fitted"], dict)
@@ -133,12 +133,12 @@ for _cls, _names in _FITTED.items():
     )
 
 
-def _pipeline_to_state(pipeline: Pipeline) -> JsonDict:
+def _pipeline_to_state(pipeline: Pipeline) -> State:
     # `memory` names a directory of the machine that trained, and is not stored.
     return {"steps": [[name, step] for name, step in pipeline.steps]}
 
 
-def _pipeline_from_state(state: JsonDict) -> Pipeline:
+def _pipeline_from_state(state: State) -> Pipeline:
     check_names("Pipeline", state, {"steps"}, {"steps"})
     check_instance("steps", state["steps"], list)
     steps = []

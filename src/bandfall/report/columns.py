@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from bandfall.drawing import Axis, number
 from bandfall.encoding import Column, Schema, Table, read_table
-from bandfall.typing import ArrayLike, Unchecked
+from bandfall.typing import Unchecked
 
 SLICE_POINTS = 81
 MAX_LEVELS = 12  # of a category that a slice shows
@@ -20,9 +20,9 @@ _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1
 
 
 class LabelledRows(NamedTuple):
-    """Features (n, d), as a table or an array of numbers, and target (n,)."""
+    """Features (n, d) and target (n,)."""
 
-    X: ArrayLike
+    X: pd.DataFrame
     y: np.ndarray
 
     @property
@@ -31,12 +31,8 @@ class LabelledRows(NamedTuple):
         return
 
     def as_table(self, schema: Schema | None = None) -> LabelledRows:
-        """The same in a DataFrame; text that `schema` reads as numbers or times, as such."""
-        if isinstance(self.X, Table):
-            X = _frame([_series(column) for column in self.X.columns], self.X.names)
-        else:
-            X = self.X if isinstance(self.X, pd.DataFrame) else pd.DataFrame(self.X)
-        X = X.reset_index(drop=True)
+        """The same, rows numbered from 0; text that `schema` reads as numbers or times, as such."""
+        X = pd.DataFrame(self.X).reset_index(drop=True)
         if schema is not None and any(one.style for one in schema.readings):
             columns = schema.check(read_table(X), warn=False).columns
             for j, reading in enumerate(schema.readings):
@@ -55,8 +51,10 @@ class LabelledRows(NamedTuple):
         return self.take(np.sort(np.random.default_rng(seed).permutation(len(self.y))[:n]))
 
 
-def _frame(columns: list[pd.Series], names: list[str] | None) -> pd.DataFrame:
-    return pd.concat(columns, axis=1, keys=range(len(columns)) if names is None else names)
+def frame_of(table: Table) -> pd.DataFrame:
+    """A `Table` as pandas has it."""
+    columns = [_series(column) for column in table.columns]
+    return pd.concat(columns, axis=1, keys=table.names or range(len(columns)))
 
 
 def _series(column: Column) -> pd.Series:
@@ -111,7 +109,7 @@ def shown(value: Unchecked) -> str:
     >>> [shown(v) for v in (2.5, None, "Rom", pd.Timestamp("2024-03-31"), np.nan, True)]
     ['2.5', '–', 'Rom', '2024-03-31', '–', 'True']
     """
-    if value is None or (np.ndim(value) == 0 and pd.isna(value)):
+    if value is None or (np.asarray(value).ndim == 0 and pd.isna(value)):
         return MISSING
     if isinstance(value, pd.Timestamp):
         midnight = value == value.normalize()
@@ -200,7 +198,7 @@ def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
     return made.astype(like.dtype)
 
 
-def _in_order(known: pd.Series, n_levels: int) -> list[Any]:
+def _in_order(known: pd.Series, n_levels: int) -> list[object]:
     """The most frequent levels, in their own order or as people count: 2 before 10."""
     frequent = list(known.value_counts().index[:n_levels])
     if isinstance(known.dtype, pd.CategoricalDtype) and known.dtype.ordered:
@@ -208,7 +206,7 @@ def _in_order(known: pd.Series, n_levels: int) -> list[Any]:
     return sorted(frequent, key=_count_key)
 
 
-def _count_key(level: Any) -> list[tuple[int, float, str]]:
+def _count_key(level: object) -> list[tuple[int, float, str]]:
     parts = re.split(r"(\d+(?:\.\d+)?)", str(level))
     return [(0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts)]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from html import escape
-from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from bandfall.drawing import Axis, Chart, number, ranking, sparkline
 from bandfall.report.columns import is_number, places, shown
@@ -22,7 +23,6 @@ from bandfall.report.layout import (
     sortable_table,
 )
 from bandfall.targets import Classes
-from bandfall.typing import ArrayLike
 
 MAX_IMPORTANCES = 15
 HISTOGRAM_BINS = 12
@@ -66,7 +66,7 @@ def data_section(findings: Findings, target: str) -> str:
 def _row(
     name: str,
     n_missing: int,
-    cells: list[tuple[str, Any]],
+    cells: list[tuple[str, str | float]],
     counts: np.ndarray,
     n_columns: int,
     style: str = "",
@@ -75,13 +75,13 @@ def _row(
     bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
     mark = f' class="{style}"' if style else ""
     if cells[0][0] == "words":
-        told = f'<td colspan="{n_columns - 2}" class="dim words">{escape(cells[0][1])}</td>'
+        told = f'<td colspan="{n_columns - 2}" class="dim words">{escape(str(cells[0][1]))}</td>'
     else:
         told = "".join(cell(value, kind) for kind, value in cells)
     return f"<tr{mark}>{cell(name)}{cell(n_missing)}{told}<td>{bars}</td></tr>"
 
 
-def _statistics(values: np.ndarray) -> list[tuple[str, Any]]:
+def _statistics(values: np.ndarray) -> list[tuple[str, str | float]]:
     found = [values.min(), np.median(values), values.mean(), values.max(), values.std()]
     return [("", float(one)) for one in found]
 
@@ -97,7 +97,7 @@ def _counts(values: np.ndarray) -> np.ndarray:
     return np.histogram(values, bins=HISTOGRAM_BINS, range=(low, high))[0]
 
 
-def _words(column: ArrayLike, values: np.ndarray | None) -> tuple[str, np.ndarray]:
+def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarray]:
     """Description of a column without statistics, and its distribution."""
     if not column.notna().any():
         return "no values", np.zeros(0)
@@ -185,10 +185,16 @@ def _slice_chart(
     chart = Chart(points.axis, y, f"slice along {one.feature}", width=400, height=260)
     lines: dict[str, list[str]] = {}
 
-    def mark(label: str, draw: Any, shape: Any, values: np.ndarray, *more: Any) -> None:
+    def mark(
+        label: str,
+        draw: Callable[..., Chart],
+        shape: Callable[[np.ndarray, np.ndarray], str],
+        values: np.ndarray,
+        *style: str,
+    ) -> None:
         """Draw what the final model says, and keep how it looked at every moment."""
         film = label if findings.film is not None else ""
-        draw(points.at, values[-1], *more, frames=film)
+        draw(points.at, values[-1], *style, frames=film)
         if film:
             lines[film] = [shape(points.at, moment) for moment in values]
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bandfall.descent import Path
 from bandfall.report.columns import (
     LabelledRows,
     Points,
@@ -228,10 +229,10 @@ def study(
     unused = _unused(model, features)
     importances = _importances(model, probed, seed)
     stages = film = None
-    if model.has_stages:
+    if (path := model.staged_path) is not None:
         known = train.sample(MAX_ROWS, seed)
         few = None if test is None else scored.sample(MAX_ROWS, seed)
-        stages = _stages(model, known, few)
+        stages = _stages(model, path, known, few)
         film = None if stages is None else _film(model, stages, known, few)
     found = Findings(
         model=model,
@@ -328,7 +329,9 @@ def _importances(model: Model, rows: LabelledRows, seed: int) -> np.ndarray:
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
-def _stages(model: Model, train: LabelledRows, test: LabelledRows | None) -> Stages | None:
+def _stages(
+    model: Model, path: Path, train: LabelledRows, test: LabelledRows | None
+) -> Stages | None:
     """The path's own log, and what its stages were worth on test rows.
 
     A model of several paths may have more stages than the path it shows; they keep step.
@@ -342,7 +345,7 @@ def _stages(model: Model, train: LabelledRows, test: LabelledRows | None) -> Sta
     if not np.all(np.isfinite(losses)):
         return None
     moved = np.sqrt((np.diff(outputs[-1], axis=0) ** 2).mean(axis=(1, 2)))
-    path, n = model.path, len(moved)
+    n = len(moved)
     shown = -(-np.arange(1, n + 1) * len(path) // n) - 1
     return Stages(
         bandwidth=path.bandwidths[shown],

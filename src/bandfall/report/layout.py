@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
 
@@ -112,7 +111,7 @@ def grid(figures: str, columns: int = 2) -> str:
     return f'<div class="grid{columns}">{figures}</div>'
 
 
-def diagonal(x: str, y: str, *values: Any) -> Chart:
+def diagonal(x: str, y: str, *values: Sequence[float] | np.ndarray) -> Chart:
     """A chart of y against x, dashed where they are equal; from 0 to 1 without values."""
     around = Axis.around("", *values) if values else Axis("", 0.0, 1.0)
     ends = around.low, around.high
@@ -136,9 +135,10 @@ def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "")
 def cell(value: Unchecked, style: str = "") -> str:
     """A cell: numbers are sorted as such, long text is cut and shows whole as a tip."""
     mark = f' class="{style}"' if style else ""
-    real = isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-    if real and np.isfinite(value):
-        return f'<td{mark} data-value="{value:.6g}">{number(float(value))}</td>'
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        real = float(value)
+        if np.isfinite(real):
+            return f'<td{mark} data-value="{real:.6g}">{number(real)}</td>'
     text = shown(value)
     if text == MISSING:
         return f"<td{mark}>{MISSING}</td>"

@@ -17,7 +17,7 @@ MAX_SCALES = 24
 def path_section(findings: Findings) -> str:
     """Bandwidth and loss against training time."""
     stages, path = findings.stages, findings.model.path
-    if stages is None:
+    if stages is None or path is None:
         return ""
     log = path.log
     first = float(log.time[1]) if len(log) > 1 else path.time

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.pipeline import Pipeline
 
+from bandfall.descent import Path
 from bandfall.encoding import Schema
-from bandfall.estimators.reading import last_step, steps_before, story_of
+from bandfall.estimators.reading import feature_names_of, last_step, steps_before, story_of
 from bandfall.report.columns import is_number
 from bandfall.typing import ArrayLike, Estimator, TableLike
 
@@ -34,7 +34,7 @@ class Moment:
     """
 
     stage: int
-    part: Any = None
+    part: Path | None = None
 
 
 class Model:
@@ -51,11 +51,11 @@ class Model:
 
     def __init__(self, estimator: Estimator, y: ArrayLike):
         self._estimator = estimator
-        self._names = getattr(estimator, "feature_names_in_", None)
+        self._names = feature_names_of(estimator)
         self.last, self._before = last_step(estimator), steps_before(estimator)
         self.story = story_of(estimator)
         path = self.story.path
-        self.path: Any = path if path is not None and len(path) else None
+        self.path = path if path is not None and len(path) else None
         self.target = self.story.target
         self._y = y
         self.start = self.target.start(self.target.read(y))
@@ -69,10 +69,11 @@ class Model:
         return next(iter(self.story.encoders.values())).schema
 
     @property
-    def has_stages(self) -> bool:
-        """Whether it can predict as of earlier stages; a compressed path cannot."""
-        known = self.path is not None and hasattr(self.last, f"staged_{self._method}")
-        return known and not np.isnan(self.path.starts[0])
+    def staged_path(self) -> Path | None:
+        """The path, if the model can predict as of its stages; a compressed path cannot."""
+        if self.path is None or np.isnan(self.path.starts[0]):
+            return None
+        return self.path if hasattr(self.last, f"staged_{self._method}") else None
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
         """Outputs, shape (m, k)."""
@@ -100,22 +101,15 @@ class Model:
         ends = np.append(0.0, learned)
         levels = np.linspace(0.0, float(learned[-1]), MAX_MOMENTS)
         nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
-        ended = {-1, len(learned) - 1}
+        ended, whole = {-1, len(learned) - 1}, self._cuttable_path
         cuts = []
         for level, end in zip(levels[1:-1], nearest[1:-1], strict=True):
-            if abs(ends[end] - level) > 0.5 * levels[1] and self._can_be_cut:
-                cuts.append(self._cut(float(level)))
+            if abs(ends[end] - level) > 0.5 * levels[1] and whole is not None:
+                cuts.append(_cut(whole, float(level)))
             else:
                 ended.add(int(end) - 1)
         moments = [*cuts, *(Moment(stage) for stage in ended)]
         return sorted(moments, key=lambda one: (one.stage, one.part.r2 if one.part else 0.0))
-
-    def _cut(self, r2: float) -> Moment:
-        """Where training R² reached a level."""
-        cut = self.path.truncate(r2=r2)
-        last = cut.stages[-1]
-        part = cut.replace(stages=(last,), offset=np.zeros_like(cut.offset))
-        return Moment(len(cut) - 2, part)
 
     def film(self, X: pd.DataFrame, moments: list[Moment]) -> np.ndarray:
         """Outputs at every moment, (n_moments, m, k)."""
@@ -139,12 +133,11 @@ class Model:
         )
 
     @property
-    def _can_be_cut(self) -> bool:
-        return (
-            self.story.cuttable
-            and self.path.solver is not None
-            and len(self.path.X) <= MAX_CUT_ROWS
-        )
+    def _cuttable_path(self) -> Path | None:
+        """The path, if it may be cut between its stages."""
+        path = self.path if self.story.cuttable else None
+        small = path is not None and path.solver is not None and len(path.X) <= MAX_CUT_ROWS
+        return path if small else None
 
     def _inner(self, X: pd.DataFrame) -> TableLike:
         """Rows as the last step of a pipeline sees them."""
@@ -157,3 +150,11 @@ class Model:
             return X
         numbers = all(is_number(X.iloc[:, j]) for j in range(X.shape[1]))
         return X.to_numpy(dtype=np.float64 if numbers else object, na_value=np.nan)
+
+
+def _cut(path: Path, r2: float) -> Moment:
+    """Where training R² reached a level."""
+    cut = path.truncate(r2=r2)
+    last = cut.stages[-1]
+    part = cut.replace(stages=(last,), offset=np.zeros_like(cut.offset))
+    return Moment(len(cut) - 2, part)

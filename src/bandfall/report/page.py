@@ -7,23 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from bandfall.encoding import Table
-from bandfall.estimators.reading import last_step, story_of, training_rows_of
+from bandfall.estimators.reading import (
+    feature_names_of,
+    last_step,
+    story_of,
+    training_rows_of,
+)
 from bandfall.persistence.atomic import write_atomically
-from bandfall.report.columns import LabelledRows
+from bandfall.report.columns import LabelledRows, frame_of
 from bandfall.report.errors import error_sections
 from bandfall.report.features import data_section, importance_section, slice_section
 from bandfall.report.findings import Findings, study
 from bandfall.report.intervals import interval_section
 from bandfall.report.layout import page_shell, section
 from bandfall.report.learning import path_section, scale_section
-from bandfall.report.score import result_cards, score_section, trial_section
-from bandfall.typing import ArrayLike, Estimator
+from bandfall.report.score import RivalScore, result_cards, score_section, trial_section
+from bandfall.typing import ArrayLike, Estimator, TableLike
 
 NOTEBOOK_HEIGHT = 900
 
@@ -34,7 +38,7 @@ def render_page(
     target: str,
     source: str,
     details: dict[str, str],
-    rivals: Sequence[Any] = (),
+    rivals: Sequence[RivalScore] = (),
     model_name: str = "bandfall",
 ) -> str:
     """The report as HTML.
@@ -122,11 +126,11 @@ class Report:
 def report_on(
     estimator: Estimator,
     file: str | Path | None = None,
-    X: ArrayLike = None,
-    y: ArrayLike = None,
+    X: TableLike = None,
+    y: ArrayLike | None = None,
     *,
-    X_test: ArrayLike = None,
-    y_test: ArrayLike = None,
+    X_test: TableLike = None,
+    y_test: ArrayLike | None = None,
     target: str = "y",
     seed: int = 0,
 ) -> Report:
@@ -170,11 +174,10 @@ def report_on(
     classes = bool(story_of(estimator).target.classes)
     train = _rows(X, y, classes)
     test = None if X_test is None else _rows(X_test, y_test, classes)
-    names = getattr(estimator, "feature_names_in_", None)
+    names = feature_names_of(estimator)
     if names is None:
-        names = getattr(X, "columns", None) if isinstance(X, pd.DataFrame) else None
-    if names is None:
-        names = [f"feature {j + 1}" for j in range(_width(train))]
+        numbered = (f"feature {j + 1}" for j in range(train.X.shape[1]))
+        names = list(X.columns if isinstance(X, pd.DataFrame) else numbered)
     parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
     findings = study(estimator, train, test, [str(name) for name in names], seed=seed)
     page = render_page(
@@ -189,22 +192,19 @@ def report_on(
     return report
 
 
-def _width(rows: LabelledRows) -> int:
-    """Number of features."""
-    return rows.X.width if isinstance(rows.X, Table) else rows.X.shape[1]
-
-
-def _rows(X: ArrayLike, y: ArrayLike, classes: bool) -> LabelledRows:
+def _rows(X: TableLike, y: ArrayLike | None, classes: bool) -> LabelledRows:
     if hasattr(X, "to_pandas"):  # polars and its like
-        X = X.to_pandas()
-    if not isinstance(X, pd.DataFrame | Table):
-        X = pd.DataFrame(X if isinstance(X, dict) else np.asarray(X))
+        frame = X.to_pandas()
+    elif isinstance(X, Table):
+        frame = frame_of(X)
+    else:
+        frame = pd.DataFrame(X if isinstance(X, pd.DataFrame | dict) else np.asarray(X))
     target = np.asarray(y) if classes else np.asarray(y, dtype=float)
     if target.ndim == 2 and target.shape[1] == 1:
         target = target[:, 0]
-    if target.ndim != 1 or len(target) != len(X):
+    if target.ndim != 1 or len(target) != len(frame):
         raise ValueError(
             f"a report is about one target, one value a row; got y of shape {target.shape} for "
-            f"{len(X)} rows"
+            f"{len(frame)} rows"
         )
-    return LabelledRows(X, target)
+    return LabelledRows(frame, target)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from bandfall.drawing import number, ranking
 from bandfall.report.findings import Findings
 from bandfall.report.layout import cards, cell, figure, section, sortable_table
-from bandfall.targets import Classes
-from bandfall.targets.scores import decimals
+from bandfall.targets import Classes, Target
+from bandfall.targets.scores import Scores, decimals
+from bandfall.typing import JsonDict
 
 MAX_TRIALS = 12
 LOWEST_R2 = -0.2  # longer bars to the left would squeeze all others
@@ -25,6 +26,61 @@ TRIAL_COLUMNS = {
     "n_rows": "rows",
     "penalty": "penalty of log-loss",
 }
+
+
+class RivalScore(NamedTuple):
+    """One line of the comparison.
+
+    `losses`, one for each held-out row, show whether two lines really differ.
+    """
+
+    name: str
+    scores: Scores
+    seconds: float
+    n_rows: int
+    losses: np.ndarray
+    target: Target
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        answers: np.ndarray,
+        y: np.ndarray,
+        target: Target,
+        *,
+        weights: np.ndarray | None = None,
+        seconds: float,
+        n_rows: int,
+    ) -> RivalScore:
+        """Score answers (m, k) on held-out rows with targets y."""
+        values = target.read(y)
+        losses = target.row_losses(values, answers)
+        scores = target.scores(values, answers, weights)
+        return cls(name, scores, seconds, n_rows, losses, target)
+
+    @property
+    def score(self) -> float:
+        """The one that decides."""
+        return self.scores[next(iter(self.target.heads.values()))]
+
+    @property
+    def rank(self) -> float:
+        """Less is better."""
+        return self.score if self.target.lower_is_better else -self.score
+
+    def cells(self) -> dict[str, str]:
+        """Scores by name, for people."""
+        shares = [self.target.measure] if not self.target.classes else list(self.target.heads)
+        return {
+            head: _score_text(self.scores[name]) if head in shares else number(self.scores[name])
+            for head, name in self.target.heads.items()
+        }
+
+    def as_numbers(self) -> JsonDict:
+        """For machines, without the single losses."""
+        scores = {key: value for key, value in self.scores.items() if key != "n_unseen"}
+        return {"name": self.name, **scores, "seconds": self.seconds, "n_rows": self.n_rows}
 
 
 def result_cards(findings: Findings) -> str:
@@ -54,7 +110,7 @@ def result_cards(findings: Findings) -> str:
     return cards(shown)
 
 
-def score_section(findings: Findings, rivals: Sequence[Any], name: str) -> str:
+def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     """The score of the model, and those of its rivals on the same rows."""
     text = _meaning(findings)
     if not findings.held_out:
@@ -104,7 +160,7 @@ def _meaning(findings: Findings) -> str:
     )
 
 
-def _race(findings: Findings, rivals: Sequence[Any], name: str) -> str:
+def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     """Bars and a table of all models."""
     target, measure = findings.target, findings.target.measure
     columns = {head: name for head, name in target.heads.items() if head != measure}
@@ -193,3 +249,7 @@ def trial_section(findings: Findings) -> str:
         f"the training rows.{rest}"
     )
     return section("trials", "What was tried", text, table)
+
+
+def _score_text(value: float) -> str:
+    return "not defined" if value != value else f"{value:.4f}"

@@ -13,7 +13,8 @@ from bandfall.graphs import Graph
 from bandfall.selection.candidates import Judge
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
-from bandfall.typing import ArrayLike, FloatT, JsonDict
+from bandfall.targets.scores import Scores
+from bandfall.typing import ArrayLike, FloatT
 
 
 class Output(NamedTuple):
@@ -105,7 +106,7 @@ class Target(ABC):
     @abstractmethod
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> JsonDict:
+    ) -> Scores:
         """All scores by name, of answers (m, k); rows of weight zero are none."""
 
     @abstractmethod

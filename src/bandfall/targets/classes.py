@@ -27,8 +27,8 @@ from bandfall.selection.classes import (
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
-from bandfall.targets.scores import decimals, positions, row_losses, score_classes
-from bandfall.typing import ArrayLike, FloatT, JsonDict
+from bandfall.targets.scores import Scores, decimals, positions, row_losses, score_classes
+from bandfall.typing import ArrayLike, FloatT
 
 _ROUNDING = 1e-6  # of the sum of shares
 
@@ -162,7 +162,7 @@ class Classes(Target):
 
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> JsonDict:
+    ) -> Scores:
         """Log-loss, AUC, accuracy, calibration error, and how many rows are of unknown classes."""
         found = score_classes(answers, values, weights)._asdict()
         return {**found, "n_unseen": int(np.sum(values < 0))}

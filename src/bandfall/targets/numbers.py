@@ -16,8 +16,8 @@ from bandfall.graphs import Graph
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
-from bandfall.targets.scores import decimals, score_numbers
-from bandfall.typing import ArrayLike, DTypeLike, FloatT, JsonDict
+from bandfall.targets.scores import Scores, decimals, score_numbers
+from bandfall.typing import ArrayLike, DTypeLike, FloatT
 
 _MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
@@ -141,7 +141,7 @@ class Numbers(Target):
 
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> JsonDict:
+    ) -> Scores:
         """R², mean absolute and root mean squared error."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from sklearn.metrics import (
@@ -17,6 +17,8 @@ from bandfall.typing import ArrayLike
 LEAST = 1e-15  # probability: a finite loss even of a model that was certain and wrong
 N_BINS = 10
 MAX_NAMED = 5  # classes in one message
+
+Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
 
 
 class ClassScores(NamedTuple):
@@ -50,7 +52,7 @@ class Bin(NamedTuple):
 
 def score_numbers(
     y: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None
-) -> dict[str, float]:
+) -> Scores:
     """R², mean absolute and root mean squared error, over several targets their mean.
 
     R² is NaN where the target does not vary, for then it is not defined. Rows of weight 0 are none.

@@ -116,7 +116,7 @@ def test_the_selection_can_be_drawn(fitted):
     assert_array_equal(np.argsort(-marks.get_sizes(), kind="stable"), np.arange(len(speeds)))
     on_a_line = {(x, y) for line in right.lines for x, y in zip(*line.get_data(), strict=True)}
     assert on_a_line.issuperset(map(tuple, marks.get_offsets().tolist()))
-    with pytest.raises(ValueError, match="two"):
+    with pytest.raises(ValueError, match="give 2 axes"):
         SelectionDisplay.from_estimator(fitted, axes=display.axes_[0])
     pyplot.close(display.figure_)
 

@@ -72,7 +72,7 @@ def test_axes_of_the_caller(model, moons):
     display = BoundaryDisplay.from_estimator(model, moons[0], n_panels=2, resolution=8, axes=axes)
     assert display.axes_[1] is axes[1]
     assert not display.axes_[1].collections or display.points is None
-    with pytest.raises(ValueError, match="one a panel"):
+    with pytest.raises(ValueError, match="one for each panel"):
         display.plot(axes=axes[:1])
 
 

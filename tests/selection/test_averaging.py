@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall.selection import averaging
-from bandfall.selection.averaging import greedy_weights
+from bandfall.selection.averaging import averaged, greedy_weights
 from bandfall.selection.candidates import PowerLoss
 from problems import seeds
 
@@ -93,6 +93,18 @@ def test_rows_of_large_weight_decide():
         row_weights[favoured] = 1.0
         weights = greedy_weights(predictions, y, JUDGE, n_members=1, weights=row_weights)
         assert_array_equal(weights, np.eye(2)[favoured])
+
+
+@given(seeds, st.integers(1, 8), st.integers(1, 30))
+def test_light_models_are_left_out_of_the_average(seed, n_models, n_members):
+    predictions, y, _ = made_predictions(seed, n_models)
+    members, average = averaged(range(n_models), predictions, y, JUDGE, n_members=n_members)
+    greedy = greedy_weights(predictions, y, JUDGE, n_members=n_members)
+    assert_allclose(sum(weight for _, weight in members), 1.0)
+    assert_allclose(average, sum(weight * predictions[i] for i, weight in members))
+    for i, weight in members:
+        assert weight >= greedy[i] >= min(0.1, 0.5 / n_members)
+    assert n_members < 10 or len(members) == np.count_nonzero(greedy)
 
 
 def test_equal_models_are_not_averaged():

@@ -50,7 +50,7 @@ def axes_in_a_row(
         )
     given = np.asarray(axes, dtype=object).ravel()
     if len(given) != n_axes:
-        raise ValueError(f"axes must be {n_axes}, one a panel; got {len(given)}")
+        raise ValueError(f"give {n_axes} axes, one for each panel; got {len(given)}")
     return given[0].figure, given
 
 

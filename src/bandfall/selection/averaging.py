@@ -9,6 +9,7 @@ import numpy as np
 from bandfall.selection.candidates import Judge, Trial
 
 _STEPS = 20
+_LIGHT = 0.1  # below such a weight a model costs as much as the heaviest and changes nothing
 
 
 def greedy_weights(
@@ -70,9 +71,11 @@ def averaged(
 ) -> tuple[list[tuple[Trial, float]], np.ndarray]:
     """Trials with their weights by `greedy_weights`, heaviest first, and their average (m, k).
 
-    Trials of weight zero are left out.
+    Trials of little weight are left out: less than a tenth, or half of an equal share.
     """
     shares = greedy_weights(predictions, y, judge, n_members=n_members, weights=weights)
+    shares[shares < min(_LIGHT, 0.5 / n_members)] = 0.0
+    shares /= shares.sum()
     order = np.argsort(-shares, kind="stable")
     members = [(trials[i], float(shares[i])) for i in order if shares[i] > 0]
     return members, np.tensordot(shares, np.stack(predictions), 1)

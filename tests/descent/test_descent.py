@@ -16,7 +16,7 @@ from bandfall import (
     KernelRidgeRegressor,
 )
 from bandfall.descent import Euler, Path, Status
-from bandfall.estimators._weights import WeightWarning
+from bandfall.estimators._descent import WeightWarning
 from problems import problem, seeds
 
 

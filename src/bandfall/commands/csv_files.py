@@ -11,7 +11,8 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -156,25 +157,16 @@ def _no_table(name: str) -> InputError:
     return InputError(f"{name} is neither CSV nor Parquet nor Excel")
 
 
-def _as_text(stream: BinaryIO, style: Style) -> io.TextIOWrapper:
+@contextmanager
+def _as_text(stream: BinaryIO, style: Style) -> Iterator[io.TextIOWrapper]:
+    """The text of a stream, which stays open."""
     stream.seek(0)
     encoding = "utf-8-sig" if style.encoding in ("utf-8", "utf8") else style.encoding
-    return io.TextIOWrapper(_Kept(stream), encoding=encoding, newline="")  # type: ignore[arg-type]
-
-
-class _Kept(io.RawIOBase):
-    """A stream that stays open when its readers are closed."""
-
-    def __init__(self, stream: BinaryIO):
-        self._stream = stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+    text = io.TextIOWrapper(stream, encoding=encoding, newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
 
 
 def _sample(stream: BinaryIO, style: Style) -> str:

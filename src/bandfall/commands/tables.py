@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import difflib
 import gzip
-import shutil
 import sys
 import tempfile
 import zlib
@@ -30,7 +29,7 @@ Features: TypeAlias = pd.DataFrame | np.ndarray  # rows as an estimator takes th
 STDIN = "-"
 MAX_CELLS = 200_000_000  # 1.6 GB of numbers
 _MAX_SPOOLED = 1 << 32
-_IN_MEMORY = 1 << 26
+_IN_MEMORY, _PIECE = 1 << 26, 1 << 20
 # What pandas holds as objects, and as what it should be held.
 _KINDS = {"boolean": "boolean", "decimal": "float64"}
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
@@ -211,23 +210,12 @@ def _opened(source: str) -> Iterator[BinaryIO]:
 def _spooled(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
     """A copy of what cannot be read twice, in memory or, if large, in a temporary file."""
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
-        shutil.copyfileobj(_Limited(stream, name), copy)
+        while data := stream.read(_PIECE):
+            copy.write(data)
+            if copy.tell() > _MAX_SPOOLED:
+                raise InputError(f"{name} is longer than {_MAX_SPOOLED >> 30} GiB")
         copy.seek(0)
         yield copy  # type: ignore[misc]
-
-
-class _Limited:
-    """A stream that raises InputError beyond a maximum length."""
-
-    def __init__(self, stream: BinaryIO, name: str):
-        self._stream, self._name, self._n_bytes = stream, name, 0
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
-        self._n_bytes += len(data)
-        if self._n_bytes > _MAX_SPOOLED:
-            raise InputError(f"{self._name} is longer than {_MAX_SPOOLED >> 30} GiB")
-        return data
 
 
 def kind_of(column: pd.Series) -> str:

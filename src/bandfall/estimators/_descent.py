@@ -38,7 +38,6 @@ from bandfall.estimators._constraints import (
     number,
     validated,
 )
-from bandfall.estimators._weights import wide_enough
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import KernelLike, get_kernel
@@ -46,6 +45,13 @@ from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
 from bandfall.typing import ArrayLike, RandomLike
 from bandfall.warning import warn_caller
+
+_MIN_MEAN_WEIGHT = 0.1
+_FLOAT32_WEIGHTS = 1e6  # largest over smallest weight: beyond, float32 loses the light rows
+
+
+class WeightWarning(UserWarning):
+    """Weights so small that training ends long before it has used the rows."""
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
@@ -198,7 +204,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         -------
         self
         """
-        data = wide_enough(self._training_data(X, y, sample_weight))
+        data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
         kept = None if checkpoint is None else Checkpoint(checkpoint)
@@ -354,3 +360,21 @@ def _ended_by(interrupt: Interrupt, watcher: Watcher | None) -> Watcher:
         return asked or interrupt.pressed
 
     return watch
+
+
+def _wide_enough(data: TrainingData) -> TrainingData:
+    """The training data in a dtype that resolves their weights, which are warned of if small."""
+    weights = data.weights
+    if weights is None:
+        return data
+    n, total = len(weights), float(weights.sum())
+    if total < _MIN_MEAN_WEIGHT * n:
+        warn_caller(
+            f"sample_weight sums to {total:.3g} over {n} rows. A row of weight w counts as w rows, "
+            f"so this trains as on {total:.3g} rows. If only the ratios of weights matter, pass "
+            " sample_weight * len(sample_weight) / sample_weight.sum()",
+            WeightWarning,
+        )
+    if weights.max() > _FLOAT32_WEIGHTS * weights.min():
+        return data._replace(X=data.X.astype(np.float64, copy=False))
+    return data

@@ -12,7 +12,7 @@ from bandfall.closed_form import flow_filter
 from bandfall.descent import Path
 from bandfall.theory.inputs import PathSource, non_negative, path_rows, row_weights, trained_path
 from bandfall.theory.shift import kernel_shift, point_distances
-from bandfall.theory.spectrum import path_smallest_eigenvalue
+from bandfall.theory.spectrum import smallest_exponent
 from bandfall.theory.trajectory import Trajectory
 from bandfall.typing import TableLike
 
@@ -88,7 +88,7 @@ def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.nda
     """
     path = trained_path(path)
     trajectory = Trajectory.from_path(path, backend)
-    return trajectory.time, np.exp(-_exponent(path, trajectory, backend))
+    return trajectory.time, np.exp(-smallest_exponent(path, trajectory, backend)[0])
 
 
 def mean_kernel_shift(
@@ -183,7 +183,7 @@ def generalization_bound(
         raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
     trajectory = Trajectory.from_path(path, backend)
     at = trajectory.thinned(n_times)
-    exponent = _exponent(path, trajectory, backend)
+    exponent, mean_smallest = smallest_exponent(path, trajectory, backend)
     if residual == "measured":
         norm, integrals = trajectory.residual, trajectory.residual_integral
     else:
@@ -194,22 +194,15 @@ def generalization_bound(
     mean_shift = _mean_shift(path, trajectory, at, new, backend)
     scale = _target_scale(path)
     time = trajectory.time[at]
-    first_rate = exponent[1] / trajectory.time[1] if len(exponent) > 1 else 0.0
     return GeneralizationBound(
         time=time,
         training=scale * norm[at],
         shift=scale * mean_shift * trajectory.cumulative(integrals)[at, None],
         constant=_constant(path, new, derivative_bound, noise),
-        mean_smallest_eigenvalue=np.append(first_rate, exponent[at][1:] / time[1:]),
+        mean_smallest_eigenvalue=mean_smallest[at],
         mean_kernel_shift=mean_shift,
         scale=scale,
     )
-
-
-def _exponent(path: Path, trajectory: Trajectory, backend: Backend) -> np.ndarray:
-    """∫₀ᵗ s_min dτ = t s̄_min(t) at every time of the trajectory."""
-    _, values = path_smallest_eigenvalue(path, backend=backend)
-    return trajectory.cumulative(values[trajectory.bandwidth_index] * trajectory.duration)
 
 
 def _mean_shift(

@@ -105,11 +105,6 @@ def rows(X: TableLike, name: str, n_features: int | None = None) -> np.ndarray:
     return array
 
 
-def bandwidth_array(bandwidth: ArrayLike) -> np.ndarray:
-    """One bandwidth or an array of them as float64, each in [0, ∞]."""
-    return non_negative(bandwidth, "bandwidth")
-
-
 def non_negative(values: ArrayLike, name: str) -> np.ndarray:
     """A number or array of numbers in [0, ∞] as float64."""
     array = np.asarray(values, dtype=np.float64)

@@ -16,7 +16,7 @@ from bandfall.backends import HOST, Backend, operator_over
 from bandfall.blocks import row_blocks, rows_within
 from bandfall.geometry import EUCLIDEAN
 from bandfall.kernels import Kernel, KernelLike, get_kernel, kernel_matrix
-from bandfall.theory.inputs import bandwidth_array, row_weights, rows
+from bandfall.theory.inputs import non_negative, row_weights, rows
 from bandfall.typing import ArrayLike
 
 
@@ -58,7 +58,7 @@ def kernel_shift(
     X = rows(X, "X")
     single = np.ndim(X_new) == 1
     new = rows(np.atleast_2d(X_new) if single else X_new, "X_new", X.shape[1])
-    kernel, bandwidths = get_kernel(kernel), bandwidth_array(bandwidth)
+    kernel, bandwidths = get_kernel(kernel), non_negative(bandwidth, "bandwidth")
     w = row_weights(weights, len(X))
     total = w.sum()
     distinct, index = np.unique(bandwidths, return_inverse=True)
@@ -187,7 +187,7 @@ def shift_regions(
     -------
     ShiftRegions
     """
-    bandwidths = bandwidth_array(bandwidths)
+    bandwidths = non_negative(bandwidths, "bandwidths")
     shift = np.asarray(shift, dtype=np.float64)
     if bandwidths.ndim != 1 or shift.shape != bandwidths.shape or len(bandwidths) == 0:
         raise ValueError("bandwidths and shift must be one-dimensional and of equal length")
@@ -211,7 +211,7 @@ class _UStatistics(NamedTuple):
 def _u_statistics(
     X: ArrayLike, kernel: KernelLike, bandwidth: ArrayLike, backend: Backend, least: int
 ) -> _UStatistics:
-    X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), bandwidth_array(bandwidth)
+    X, kernel, bandwidths = rows(X, "X"), get_kernel(kernel), non_negative(bandwidth, "bandwidth")
     n = len(X)
     if n < least:
         raise ValueError(f"X must have at least {least} rows; got {n}")

@@ -13,13 +13,14 @@ import numpy as np
 from scipy import linalg
 
 from bandfall.backends import HOST, Backend
+from bandfall.descent import Path
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.kernels import Kernel, KernelLike, get_kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
     PathSource,
-    bandwidth_array,
+    non_negative,
     operator_for,
     row_weights,
     rows,
@@ -77,7 +78,7 @@ def smallest_eigenvalue(
     >>> smallest_eigenvalue(X, bandwidth=[0.0, 0.05, 0.1, np.inf]).round(4)
     array([1.    , 0.7846, 0.0601, 0.    ])
     """
-    X, bandwidths = rows(X, "X"), bandwidth_array(bandwidth)
+    X, bandwidths = rows(X, "X"), non_negative(bandwidth, "bandwidth")
     with _bottom(X, get_kernel(kernel), weights, method, tolerance, backend) as bottom:
         values = [bottom.value(float(b)) for b in bandwidths.ravel()]
     return np.array(values).reshape(bandwidths.shape)
@@ -140,12 +141,18 @@ def mean_smallest_eigenvalue(
     """
     path = trained_path(path)
     trajectory = Trajectory.from_path(path, backend)
+    return trajectory.time, smallest_exponent(path, trajectory, backend)[1]
+
+
+def smallest_exponent(
+    path: Path, trajectory: Trajectory, backend: Backend
+) -> tuple[np.ndarray, np.ndarray]:
+    """∫₀ᵗ s_min dτ = t s̄_min(t), and s̄_min(t), at every time of the trajectory."""
     _, values = path_smallest_eigenvalue(path, backend=backend)
     steps = values[trajectory.bandwidth_index]
     exponent = trajectory.cumulative(steps * trajectory.duration)
     start = steps[:1] if len(steps) else np.zeros(1)
-    later = exponent[1:] / trajectory.time[1:]
-    return trajectory.time, np.concatenate([start, later])
+    return exponent, np.concatenate([start, exponent[1:] / trajectory.time[1:]])
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import numpy as np
 from bandfall.backends import HOST, Backend
 from bandfall.descent.fit import front_at_end
 from bandfall.descent.front import TrainingFront
-from bandfall.theory.inputs import PathSource, as_path, bandwidth_array, path_operator
+from bandfall.theory.inputs import PathSource, as_path, non_negative, path_operator
 from bandfall.typing import ArrayLike
 
 
@@ -78,7 +78,7 @@ def _at_bandwidths(
     path = as_path(path)
     if not np.any(path.scale > 0):
         raise ValueError("the target of this path is constant: its R² has no speed")
-    bandwidths = bandwidth_array(path.bandwidth if bandwidth is None else bandwidth)
+    bandwidths = non_negative(path.bandwidth if bandwidth is None else bandwidth, "bandwidth")
     with path_operator(path, backend) as operator:
         front, _ = front_at_end(path, operator)
         values = [function(front, float(b)) for b in bandwidths.ravel()]

@@ -33,7 +33,7 @@ def check_out(
     Called before the work starts; leaves nothing behind.
     """
     if str(file) == "-":
-        raise InputError("--out -: this is written to a file only; give it a name")
+        raise InputError("--out -: this command cannot write to standard output; name a file")
     if file.is_dir():
         raise InputError(f"--out {file} is a directory")
     if not file.resolve().parent.is_dir():

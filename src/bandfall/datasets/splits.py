@@ -138,7 +138,7 @@ def _split_sizes(size: int | Sequence[int], n_splits: int | None, rows: int) -> 
             raise ValueError(f"n_splits={n_splits} exceeds the {len(sizes)} sizes given")
     # A split needs a row for training and a row for testing.
     if not sizes or not all(_is_count(one) and one >= 2 for one in sizes):
-        raise ValueError(f"size must be an int >= 2 or a sequence of such; got {size!r}")
+        raise ValueError(f"size must be an int >= 2 or a sequence of them; got {size!r}")
     if sum(sizes) > rows:
         raise ValueError(
             f"size and n_splits ask for {sum(sizes)} rows in {len(sizes)} splits; the data have "

@@ -231,5 +231,5 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
 def _checked_levels(name: str, levels: ArrayLike) -> np.ndarray:
     values = np.asarray(levels, dtype=float).reshape(-1)
     if np.ndim(levels) > 1 or not len(values) or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"{name}={levels!r} must lie between 0 and 1, or be a sequence of such")
+        raise ValueError(f"{name}={levels!r} must be a number between 0 and 1, or several")
     return values

@@ -213,7 +213,7 @@ def _checked(y: ArrayLike) -> np.ndarray:
         try:
             y = y.astype(np.float64)
         except (TypeError, ValueError):
-            raise ValueError("y must hold numbers only") from None
+            raise ValueError("y must hold numbers; for classes, use BandfallClassifier") from None
     y = y.astype(np.float64, copy=False)
     if y.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions; got shape {y.shape}")

@@ -37,7 +37,7 @@ point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` over
 first row holds the names of the columns, which must differ. If the first column has no name, it is
 taken for row labels and left out.
 
-**Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, truth values.
+**Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, booleans.
 An empty field is a missing value. In columns of numbers, so are NA, NaN, null, #DIV/0! and the
 like; in columns of text these words are text. Missing features are fine. Rows without a target are
 set aside and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.

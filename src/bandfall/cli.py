@@ -44,7 +44,7 @@ def build_app() -> typer.Typer:
             False, "--version", help="Show the version.", callback=show_version, is_eager=True
         ),
     ) -> None:
-        """Kernel regression whose bandwidth falls to zero while it trains."""
+        """Regression and classification for tables, without tuning."""
 
     for command in (demo, fit, predict, inspect, report, explore, compare):
         app.command()(command)

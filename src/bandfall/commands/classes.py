@@ -33,7 +33,7 @@ TaskOption = Annotated[
     Task,
     typer.Option(
         "--task",
-        help="Predict numbers or classes; auto: classes if the target is text or truth values.",
+        help="Predict numbers or classes; auto: classes if the target is text or booleans.",
     ),
 ]
 

@@ -288,7 +288,7 @@ def _torn(pieces: list[pd.DataFrame]) -> set[str]:
 
 def _is_text(column: pd.Series) -> bool:
     return not (
-        pd.api.types.is_numeric_dtype(column.dtype)  # truth values among them
+        pd.api.types.is_numeric_dtype(column.dtype)  # booleans among them
         or (column.dtype == object and pd.api.types.infer_dtype(column, skipna=True) == "boolean")
     )
 

@@ -81,7 +81,7 @@ def fit(
 ) -> None:
     """Train a model on a table and write it to a file.
 
-    Every column is a feature unless you say otherwise: numbers, text, dates, truth values, with or
+    Every column is a feature unless you say otherwise: numbers, text, dates, booleans, with or
     without missing values (with --model kgdd and krr-cv, only numbers in complete rows). Rows
     without a target are set aside. If the target is text or true and false, a classifier is
     trained. Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.

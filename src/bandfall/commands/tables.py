@@ -1,7 +1,7 @@
 """Tables from files and standard input: CSV, compressed CSV, Parquet and Excel.
 
 What a file is follows from its first bytes, not from its name. Columns keep the kind they have
-there: numbers, text, truth values, times. Every complaint names the column and the first row
+there: numbers, text, booleans, times. Every complaint names the column and the first row
 that is wrong; rows are counted from 1, without the header.
 """
 

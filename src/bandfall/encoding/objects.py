@@ -33,7 +33,7 @@ def _column(values: object, where: str) -> Column:
 def column_of_objects(values: Sequence[object], where: str) -> Column:
     """A column of values of any type.
 
-    Numbers, truth values, times and durations are recognised where all values are such;
+    Numbers, booleans, times and durations are recognised where all values are such;
     anything else is a category, its levels the text of the values.
 
     Examples

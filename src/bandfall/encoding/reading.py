@@ -213,7 +213,7 @@ def _empty(kind: str, n_rows: int) -> Column:
 
 
 def _as_levels(column: Column) -> Column:
-    """Numbers, truth values and dates as text, in the way objects are."""
+    """Numbers, booleans and dates as text, in the way objects are."""
     unique, codes = np.unique(column.values, return_inverse=True)
     unique = unique[~np.isnan(unique)]  # the last
     if column.kind == "boolean":

@@ -187,7 +187,7 @@ def read_table(X: TableLike) -> Table:
     ------
     ValueError
         Naming the column: for infinite values or magnitudes beyond 1e300, for values that are
-        neither numbers, text, truth values nor times.
+        neither numbers, text, booleans nor times.
 
     Examples
     --------

@@ -35,7 +35,7 @@ _OPERATORS = {
     "tanh": "Tanh",
 }
 
-# Those whose truth values are numbers in a formula, 0 and 1.
+# Those whose booleans are numbers in a formula, 0 and 1.
 _COMPARISONS = {
     "greater": "Greater",
     "greater_equal": "GreaterOrEqual",

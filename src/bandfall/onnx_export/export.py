@@ -54,7 +54,7 @@ def to_onnx(
         MaxAbsScaler or RobustScaler in a pipeline. Kernels given as functions are exported
         where they consist of NumPy's elementwise functions. A `BandfallRegressor` or
         `BandfallClassifier` with all its encodings. Categories are strings, empty where missing;
-        truth values are 0 and 1, dates seconds since 1970 on their own clock, durations seconds,
+        booleans are 0 and 1, dates seconds since 1970 on their own clock, durations seconds,
         and text that is read as numbers or dates is given as these. NaN is missing.
     dtype : {float32, float64}, optional
         Of input and output; by default the one the estimator was trained in.

@@ -1,6 +1,6 @@
 """Columns of a table as inputs of an ONNX graph, one each, and the rows made of them.
 
-Numbers, durations (seconds), dates (seconds since 1970) and truth values are floats, NaN where
+Numbers, durations (seconds), dates (seconds since 1970) and booleans are floats, NaN where
 missing; categories are strings, empty where missing.
 """
 
@@ -16,7 +16,7 @@ OUTPUTS = ("prediction", "lower", "upper", "probability")
 
 
 def is_matrix(schema: Schema) -> bool:
-    """Whether all features that count are numbers or truth values, which one array holds."""
+    """Whether all features that count are numbers or booleans, which one array holds."""
     return all(
         one.dropped or (one.kind in ("number", "boolean") and not one.style)
         for one in schema.readings

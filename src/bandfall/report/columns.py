@@ -74,7 +74,7 @@ def _series(column: Column) -> pd.Series:
 
 
 def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers; truth values are none."""
+    """Whether a column holds numbers; booleans are not."""
     types = pd.api.types
     return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
 

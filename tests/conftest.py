@@ -18,6 +18,12 @@ settings.register_profile("thorough", deadline=None, max_examples=200)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bandfall"))
 
 
+@pytest.fixture
+def no_least_time(monkeypatch):
+    """Fits may take as little as `max_seconds` says."""
+    monkeypatch.setattr("bandfall.estimators._self_tuning._SHORTEST", 0.0)
+
+
 @pytest.fixture(scope="session")
 def chromium():
     """A real browser, shared by all tests of a worker."""

@@ -6,18 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall import BandfallClassifier, load_model
-from bandfall.commands import training
-from shell import call, frame, one_line, quick_flagship
+from bandfall import load_model
+from shell import call, frame, one_line
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    def quick_classifier(**parameters):
-        return BandfallClassifier(kernels=("gaussian",), max_rounds=0, **parameters)
-
-    monkeypatch.setattr(training.bandfall, "BandfallClassifier", quick_classifier)
-    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+pytestmark = pytest.mark.usefixtures("quick_models")
 
 
 @pytest.fixture

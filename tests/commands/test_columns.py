@@ -19,10 +19,7 @@ from bandfall.persistence import dump_bytes, load_bytes, read_model_file
 from odd_tables import IDS, csv_of, fit, numbers, with_column
 from shell import call, frame, one_line, quick_flagship
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+pytestmark = pytest.mark.usefixtures("quick_models")
 
 
 class TestRoles:

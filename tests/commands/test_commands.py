@@ -20,7 +20,7 @@ from bandfall.commands import rivals, terminal, training
 from bandfall.estimators._progress import FitProgress
 from bandfall.persistence.checkpoint import load_path
 from bandfall.report import LabelledRows
-from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c, quick_flagship
+from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 
 
 @pytest.fixture
@@ -69,14 +69,12 @@ class TestFit:
         assert not result["interrupted"]
 
     @pytest.mark.parametrize("choice", ["auto", "kgdd", "krr-cv"])
-    def test_models(self, csv, tmp_path, choice, monkeypatch):
-        monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+    def test_models(self, csv, tmp_path, choice, quick_models):
         done = call("fit", csv, *Y, "--out", tmp_path / "m", "--model", choice, "--json")
         assert json.loads(done.stdout)["test"]["r2"] > 0.5
         assert call("inspect", tmp_path / "m").exit_code == 0
 
-    def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("bandfall.estimators._self_tuning._SHORTEST", 0.0)
+    def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path, no_least_time):
         arguments = ("fit", csv, *Y, "--out", tmp_path / "m", "--model", "auto")
         arguments += ("--max-seconds", 1e-9, "--force")
         given_up = json.loads(call(*arguments, "--json").stdout)["given_up"]
@@ -320,8 +318,7 @@ class TestInspect:
         assert "KernelRidgeRegressor" in call("inspect", tmp_path / "m").stdout
 
 
-def test_compare(csv, few_rivals, monkeypatch):
-    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+def test_compare(csv, few_rivals, quick_models):
     done = call("compare", csv, *Y[:2], "--json")
     result = json.loads(done.stdout)
     names = [one["name"] for one in result["models"]]

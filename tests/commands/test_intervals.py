@@ -7,13 +7,9 @@ import pandas as pd
 import pytest
 
 from bandfall import load_model
-from bandfall.commands import training
-from shell import Y, call, frame, one_line, quick_flagship
+from shell import Y, call, frame, one_line
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+pytestmark = pytest.mark.usefixtures("quick_models")
 
 
 @pytest.fixture

@@ -6,17 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall.commands import training
 from bandfall.targets.scores import score_numbers
 from odd_tables import csv_of, fit, numbers, with_column
-from shell import call, one_line, quick_flagship
+from shell import call, one_line
 
 N = 120
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+pytestmark = pytest.mark.usefixtures("quick_models")
 
 
 def line_over(column):

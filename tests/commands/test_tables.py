@@ -1,7 +1,6 @@
 """Tables as people have them: each gives a sane model, or one line that names what to do."""
 
 import gzip
-import importlib.util
 import json
 import os
 import threading
@@ -12,23 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall.commands import csv_files, tables, training
+from bandfall.commands import csv_files, tables
 from bandfall.commands.csv_files import Style
 from bandfall.commands.tables import read_file
 from odd_tables import IDS, csv_of, fit, numbers, with_column
 from shared_files import suite_files
 from shell import call, one_line, quick_flagship
 
-# Sane only where the estimator encodes by `bandfall.encoding`.
-needs_encoding = pytest.mark.skipif(
-    importlib.util.find_spec("bandfall.estimators._front") is not None,
-    reason="needs an estimator that takes any table",
-)
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(training.bandfall, "BandfallRegressor", quick_flagship)
+pytestmark = pytest.mark.usefixtures("quick_models")
 
 
 def dates(form):
@@ -133,7 +123,6 @@ def test_nasty_tables_give_a_sane_model(name, tmp_path):
     check_sane(*SANE[name], tmp_path)
 
 
-@needs_encoding
 @pytest.mark.parametrize("name", NEED_ENCODING)
 def test_ids_dates_levels_and_scales_give_a_sane_model(name, tmp_path):
     check_sane(*NEED_ENCODING[name], tmp_path)
@@ -310,7 +299,6 @@ def as_load_reads(file, n_rows):
     return X, y
 
 
-@needs_encoding
 @pytest.mark.skipif(not suite_files(), reason="needs the suite: name its home with BANDFALL_DATA")
 @pytest.mark.parametrize("file", suite_files(), ids=lambda file: file.name.split(".")[0])
 def test_the_shell_and_python_give_equal_predictions(file, tmp_path):

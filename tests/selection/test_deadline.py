@@ -11,7 +11,6 @@ import bandfall.selection.deadline as deadline_module
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall.backends import NumpyBackend
 from bandfall.descent import Status
-from bandfall.estimators import _self_tuning as self_tuning_module
 from bandfall.persistence import dump_bytes, load_bytes
 from bandfall.selection import members as members_module
 from bandfall.selection import pace as pace_module
@@ -284,9 +283,8 @@ def test_few_rows_are_all_trained_on(rows):
 
 
 @pytest.mark.parametrize("estimator", [BandfallRegressor, BandfallClassifier])
-def test_with_no_time_at_all_there_is_a_model_of_some_rows(estimator, monkeypatch):
+def test_with_no_time_at_all_there_is_a_model_of_some_rows(estimator, no_least_time):
     """However many rows, columns and targets: each piece of the work can be stopped."""
-    monkeypatch.setattr(self_tuning_module, "_SHORTEST", 0.0)
     random = np.random.default_rng(0)
     X = random.normal(size=(3000, 60))
     y = np.column_stack([np.sin(X[:, :4]).sum(axis=1) + random.normal(size=3000)] * 6)
@@ -303,8 +301,7 @@ def test_with_no_time_at_all_there_is_a_model_of_some_rows(estimator, monkeypatc
     assert model.feature_importances_.shape == (60,)
 
 
-def test_rows_without_time_keep_weights_and_groups(monkeypatch):
-    monkeypatch.setattr(self_tuning_module, "_SHORTEST", 0.0)
+def test_rows_without_time_keep_weights_and_groups(no_least_time):
     X, y = make_friedman1(900, n_features=5, random_state=0)
     weights = np.where(np.arange(900) < 300, 0.0, 1.0 + np.arange(900) % 3)
     groups = np.arange(900) // 6

@@ -10,8 +10,10 @@ import sys
 import threading
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from statistics import median
 from typing import Annotated, NoReturn
 
 import typer
@@ -27,6 +29,7 @@ from bandfall.selection.work import Work
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 PROGRESS_AFTER = 2.0  # seconds: shorter work needs no bar
 _REFRESH = 0.2  # seconds
+_REMEMBERED = 40  # estimates of the end: the median of the last eight seconds is shown
 _GRACE = 0.6  # seconds from Ctrl-C to the end of the process
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
@@ -214,11 +217,15 @@ class Bar:
 
     def _draw(self) -> None:
         begin, terminal = time.monotonic(), sys.stderr.isatty()
+        ends: deque[float] = deque(maxlen=_REMEMBERED)
         while not self._ended.wait(_REFRESH):
-            work, elapsed = self._work, time.monotonic() - self._start
-            left = None
+            now = time.monotonic()
+            work, elapsed, left = self._work, now - self._start, None
             if work is not None:
                 self._share, left = max(self._share, work.share()), work.left()
+            if left is not None:
+                ends.append(now + left)
+                left = max(0.0, median(ends) - now)
             if self._also is not None:
                 self._also(self._share)
             if terminal and time.monotonic() - begin > PROGRESS_AFTER:

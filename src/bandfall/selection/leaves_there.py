@@ -27,9 +27,10 @@ from bandfall.selection.leaf_fits import (
     Fitted,
     LeafTrainer,
     as_encoded,
+    held_out_predictions,
+    path_of_leaves,
 )
 from bandfall.selection.leaves import Divided, FittedLeaf
-from bandfall.selection.leaves_joined import held_out_predictions, path_of_leaves
 from bandfall.selection.members import Member, members_of
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.tuning import Tuned

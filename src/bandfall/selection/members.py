@@ -12,9 +12,14 @@ from bandfall.descent import Path, Status
 from bandfall.metric import scaled
 from bandfall.selection.candidates import MAX_R2, Candidate, PowerLoss, Trial
 from bandfall.selection.deadline import PATH, Deadline
-from bandfall.selection.leaf_fits import SMALLEST_LEAF, Fitted, as_encoded, fit_leaves
+from bandfall.selection.leaf_fits import (
+    SMALLEST_LEAF,
+    Fitted,
+    as_encoded,
+    fit_leaves,
+    with_evidence,
+)
 from bandfall.selection.leaves import LeafStore
-from bandfall.selection.leaves_joined import with_evidence
 from bandfall.selection.logistic import in_its_loss, log_loss_target
 from bandfall.selection.pace import PathSeconds
 from bandfall.selection.parts import Part, Rows

@@ -267,13 +267,17 @@ def _run(task):
 
 
 def log_losses(results, *, complete=True):
-    """Mean over folds, sets × methods; `complete` leaves out folds that some method lacks."""
+    """Mean over folds, sets × methods; `complete` leaves out folds that some method lacks.
+
+    Otherwise the folds are ours, and a rival that lacks one of them has no mean.
+    """
     import pandas as pd
 
     table = pd.DataFrame(results).pivot_table("log_loss", ["rows", "set", "fold"], "method")
     table = table[[name for name in METHODS if name in table]]
     table = table.dropna(subset=None if complete else [OURS] if OURS in table else None)
-    return table.groupby(["rows", "set"]).mean().droplevel("rows")
+    means = table.groupby(["rows", "set"]).agg(lambda column: column.mean(skipna=False))
+    return means.droplevel("rows")
 
 
 def show(results):

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_iris, make_moons
 from sklearn.metrics import log_loss
 
-from bandfall import BandfallClassifier, load_model
+from bandfall import BandfallClassifier, load_model, to_onnx
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from bandfall.schedules import MinimumSpeed
@@ -150,8 +150,6 @@ def test_onnx_gives_the_same_probabilities():
     pytest.importorskip("onnx")
     X, y = make_moons(80, noise=0.2, random_state=0)
     model = BandfallClassifier(**FAST).fit(X, y)
-    from bandfall.onnx_export import to_onnx
-
     session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
     (name,) = [one.name for one in session.get_inputs()]
     outputs = session.run(None, {name: X})
@@ -193,6 +191,18 @@ def test_wide_kernels_learn_their_metric_from_log_odds(tmp_path):
     again = load_model(tmp_path / "model.bandfall")
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert again.best_params_ == model.best_params_
+    # Pages and ONNX for this member alone, which has one stage.
+    encoders = {best.candidate.encoding: model.encoders_[best.candidate.encoding]}
+    alone = replace(model.average_, members=(replace(best, weight=1.0),), encoders=encoders)
+    model.average_ = alone
+    assert len(list(model.staged_predict_proba(X[:5]))) == 1
+    page = model.report(X_test=X[500:], y_test=y[500:]).html
+    assert "one wide bandwidth; held-out rows chose its penalty" in page
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    _, probabilities = session.run(None, {session.get_inputs()[0].name: X[500:]})
+    assert_allclose(probabilities, model.predict_proba(X[500:]), atol=1e-5)
 
 
 def test_trials_with_the_log_loss_are_judged_like_others():

@@ -55,7 +55,9 @@ def path_section(findings: Findings) -> str:
         "Training starts with a bandwidth as wide as the data and narrows it whenever training "
         "slows down. "
     )
-    if findings.target.classes:
+    if findings.target.classes and len(path) == 1:
+        text = "The heaviest model has one wide bandwidth; held-out rows chose its penalty."
+    elif findings.target.classes:
         text += "Rows held out from the training rows decided where to stop."
     else:
         text += f"It ended because {escape(path.status.explanation)}."

@@ -169,6 +169,23 @@ def odd():
     return study(model, LabelledRows(table, y), None, list(table.columns))
 
 
+class TestData:
+    def test_missing_values_are_counted(self):
+        table = frame(60)[["width", "höhe"]]
+        y = table["width"].to_numpy() + 1.0
+        table.loc[:6, "höhe"] = np.nan
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
+        found = study(model, LabelledRows(table, y), None, ["width", "höhe"])
+        text = page_of(found)
+        assert re.search(r"<td>höhe</td><td[^>]*>7</td>", text)
+        assert re.search(r"<td>width</td><td[^>]*>0</td>", text)
+
+    def test_what_a_time_limit_has_cut_short_is_named(self):
+        table = frame(60)[["width", "höhe"]]
+        model = BandfallRegressor(max_seconds=1e-9).fit(table, table["width"])
+        assert "<dt>cut short</dt>" in model.report().html
+
+
 class TestSlices:
     def test_categories_are_bars_and_numbers_have_a_rug(self):
         table = frame(80)[["width"]].assign(town=["<b>ä</b>", "Rom"] * 40)

@@ -121,6 +121,19 @@ def shown(value: Unchecked) -> str:
     return str(value)
 
 
+def in_one_format(column: pd.Series) -> pd.Series:
+    """Dates as text, all with their time of day if any has one; other columns unchanged.
+
+    Examples
+    --------
+    >>> in_one_format(pd.Series(pd.to_datetime(["2024-03-31 00:00", "2024-03-31 12:30"]))).to_list()
+    ['2024-03-31 00:00', '2024-03-31 12:30']
+    """
+    if not is_time(column) or bool((column.dropna() == column.dropna().dt.normalize()).all()):
+        return column
+    return column.dt.strftime("%Y-%m-%d %H:%M")
+
+
 @dataclass(frozen=True)
 class Points:
     """Where to ask a model along a column.

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from bandfall.drawing import Axis, Chart, number
-from bandfall.report.columns import is_number
+from bandfall.report.columns import in_one_format, is_number
 from bandfall.report.findings import LEVEL, Findings
 from bandfall.report.layout import cell, diagonal, figure, grid, section, sortable_table
 from bandfall.targets import Classes
@@ -235,6 +235,7 @@ def _worst_table(findings: Findings, target: str) -> str:
     features = findings.order[:N_WORST_FEATURES]
     heads = ["its probability", "predicted"] if names else ["prediction", "error"]
     heads = ["row", target, *heads, *(findings.features[j] for j in features)]
+    columns = [in_one_format(findings.scored.X.iloc[:, j]) for j in features]
     rows = []
     for i in worst_rows(findings, N_WORST):
         y = findings.scored.y[i]
@@ -243,7 +244,7 @@ def _worst_table(findings: Findings, target: str) -> str:
         else:
             told = [float(y), float(outputs[i, 0]), float(findings.residuals[i])]
         cells = "".join(cell(one) for one in told)
-        cells += "".join(cell(findings.scored.X.iloc[i, j]) for j in features)
+        cells += "".join(cell(column.iloc[i]) for column in columns)
         number = findings.row_numbers[i]
         rows.append(f'<tr><td data-value="{number}">{number}</td>{cells}</tr>')
     title = f"The {len(rows)} largest errors on {findings.rows_name}"

@@ -232,20 +232,14 @@ def _short(number: float) -> str:
     return repr(number).removesuffix(".0")
 
 
+@dataclass(frozen=True)
 class _UserProfile:
     """Adapts a user's k(u) to the (q, xp) signature; a class, so that it can be pickled."""
 
-    def __init__(self, function: Callable[[Array], Array]):
-        self.function = function
+    function: Callable[[Array], Array]
 
     def __call__(self, q: Array, xp: ModuleType, work: Array = None) -> Array:
         return self.function(q)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _UserProfile) and self.function == other.function
-
-    def __hash__(self) -> int:
-        return hash(self.function)
 
 
 def get_kernel(

@@ -13,7 +13,7 @@ from bandfall.persistence.atomic import write_atomically
 from bandfall.persistence.codec import decode, encode
 from bandfall.persistence.container import Arrays, pack, unpack
 from bandfall.persistence.errors import ModelFileError
-from bandfall.persistence.model_file import PathLike, package_versions, read_named
+from bandfall.persistence.model_file import PathLike, read_named, written_by
 from bandfall.selection.leaves import FittedLeaf
 from bandfall.typing import State
 
@@ -30,7 +30,7 @@ def save_path(path: Path, file: PathLike) -> None:
     arrays: Arrays = {}
     document: State = {
         "path": encode(path, arrays, "path"),
-        "versions": package_versions(),
+        "versions": written_by(),
     }
     write_atomically(file, pack(document, arrays))
 
@@ -61,7 +61,7 @@ def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
     document: State = {
         field.name: encode(getattr(leaf, field.name), arrays, field.name) for field in fields(leaf)
     }
-    write_atomically(file, pack({**document, "versions": package_versions()}, arrays))
+    write_atomically(file, pack({**document, "versions": written_by()}, arrays))
 
 
 def load_leaf(file: PathLike) -> FittedLeaf:

@@ -10,12 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, TypeVar
 
-import numpy as np
-import scipy
-import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from bandfall.environment import package_versions
 from bandfall.persistence.atomic import write_atomically
 from bandfall.persistence.codec import decode, encode
 from bandfall.persistence.container import (
@@ -129,7 +127,7 @@ def dump_bytes(estimator: BaseEstimator, *, notes: JsonDict | None = None) -> by
     document = {
         "model": model,
         "notes": encode(dict(notes or {}), arrays, "notes"),
-        "versions": package_versions(),
+        "versions": written_by(),
     }
     data = pack(document, arrays)
     load_bytes(data)  # what cannot be read again is not written
@@ -171,12 +169,7 @@ def _read(stream: BinaryIO, size: int) -> ModelFile:
     return ModelFile(estimator, notes, {str(k): str(v) for k, v in versions.items()})
 
 
-def package_versions() -> dict[str, str]:
-    """Of what writes a file."""
-    return {
-        "bandfall": __version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "scikit-learn": sklearn.__version__,
-        "scipy": scipy.__version__,
-    }
+def written_by() -> dict[str, str]:
+    """Versions of what writes a file."""
+    here = {"bandfall": __version__, "python": platform.python_version()}
+    return here | package_versions(("numpy", "scikit-learn", "scipy"))

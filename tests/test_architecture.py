@@ -62,6 +62,14 @@ def test_modules_fit_in_one_head(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 600
 
 
+def test_types_say_what_code_relies_on():
+    """`Any` switches the type checker off: few places need it, and typing.py alone renames it."""
+    texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+    assert sum(len(re.findall(r"\bAny\b", text)) for text in texts.values()) < 100
+    renamed = re.compile(r"^\w+(: TypeAlias)? = Any\b", re.MULTILINE)
+    assert [path.name for path, text in texts.items() if renamed.search(text)] == ["typing.py"]
+
+
 DEVELOPMENT = Path(__file__).parents[1] / "docs" / "development.md"
 
 

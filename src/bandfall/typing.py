@@ -1,6 +1,7 @@
 """Names for what comes from users and from other libraries.
 
-The code that first sees a value checks it.
+Types say what the code relies on. `object` is a value that the code checks before it uses it;
+names for what no type can say are `Array`, `Estimator` and `State`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "Array",
@@ -21,21 +23,19 @@ __all__ = [
     "RandomLike",
     "State",
     "TableLike",
-    "Tags",
     "Unchecked",
 ]
 
 Array: TypeAlias = Any  # a NumPy array or a torch tensor: formulas use what both offer
 Estimator: TypeAlias = Any  # an estimator or pipeline, of this package or another
 FloatT = TypeVar("FloatT", float, np.ndarray)  # a number, or an array of them
-ArrayLike: TypeAlias = Any  # an array of any library, or nested lists
-TableLike: TypeAlias = Any  # the same, or a frame or a dict of columns
-DTypeLike: TypeAlias = Any  # what `numpy.dtype` takes
-Tags: TypeAlias = Any  # of scikit-learn
+ArrayLike: TypeAlias = npt.ArrayLike  # an array of any library, or nested lists
+TableLike: TypeAlias = object  # the same, or a frame or a dict of columns
+DTypeLike: TypeAlias = npt.DTypeLike | None  # what `numpy.dtype` takes
 RandomLike: TypeAlias = int | np.random.RandomState | None  # a seed
 State: TypeAlias = dict[str, Any]  # fields by name, which the class that they make checks
-JsonDict: TypeAlias = dict[str, Any]  # values of any kind, by name
-Unchecked: TypeAlias = Any  # a value of a file or a column, before its type is known
+JsonDict: TypeAlias = dict[str, object]  # values of any kind, by name
+Unchecked: TypeAlias = object  # a value of a file or a column, before its type is known
 
 
 @runtime_checkable

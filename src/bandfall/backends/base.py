@@ -57,10 +57,21 @@ class CrossProduct(Protocol):
         ...
 
 
+class Holding(Protocol):
+    """What workers hold: calls go to its methods."""
+
+    budget: int  # bytes for kernel matrices; a worker lowers it to what it has
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that it takes itself."""
+        ...
+
+
 class Helpers(Protocol):
     """Workers that hold something."""
 
-    def call(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+    def call(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[Any]:
         """What methods return, in order: calls are names of methods and their arguments."""
         ...
 
@@ -122,7 +133,7 @@ class Backend(ABC):
         """Limits threads to what work on `n_rows` rows can use."""
         return blas_threads_for(n_rows)
 
-    def helpers(self, holding: Any) -> Helpers | None:
+    def helpers(self, holding: Holding) -> Helpers | None:
         """Workers with a copy of `holding`, to call its methods side by side; None: there are none.
 
         What they compute is for those who compute little at a time, such as a search.
@@ -197,7 +208,7 @@ class NumpyBackend(Backend):
 
 # What is predicted row by row would spend most of its time on preparing the training rows.
 _KEPT_ENTRIES = 1 << 20  # of a model's training rows: beyond, the copy is large and its share small
-_centres: WeakKeyDictionary[Any, Prepared] = WeakKeyDictionary()
+_centres: WeakKeyDictionary[Sum, Prepared] = WeakKeyDictionary()
 
 
 def _kept_centres(model: Sum) -> Prepared | None:

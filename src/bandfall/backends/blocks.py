@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import getitem
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import dask
 import numpy as np
-from distributed import KilledWorker
+from distributed import Client, Future, KilledWorker
 from distributed.client import FutureCancelledError
 
-from bandfall.backends.cluster import Client, ClusterError, check_alive, check_workers
+from bandfall.backends.cluster import ClusterError, check_alive, check_workers
+from bandfall.typing import Array
 
-Handle = Any  # what a task returned, on the worker where it ran
+if TYPE_CHECKING:
+    import pandas
+    from dask.delayed import Delayed
+
+R = TypeVar("R")
+
+Handle: TypeAlias = Future  # what a task returned, on the worker where it ran
 
 
 class Blocks:
@@ -34,7 +41,7 @@ class Blocks:
         Number of the first row of each block; the last is the number of all rows.
     """
 
-    def __init__(self, client: Client, delayed: Sequence[Any]):
+    def __init__(self, client: Client, delayed: Sequence[Delayed]):
         check_workers(client, 0)
         self._client = client
         with _large_arguments():
@@ -58,7 +65,7 @@ class Blocks:
             for first, last, start in zip(borders[:-1], borders[1:], self.starts[:-1], strict=True)
         ]
 
-    def take(self, numbers: np.ndarray) -> Any:
+    def take(self, numbers: np.ndarray) -> np.ndarray | pandas.DataFrame:
         """Some rows, brought here: an array or a frame; numbers are sorted."""
         wanted = [(rows,) for rows in self.own(numbers)]
         parts = self.gathered(self.each("sample", _some, wanted))
@@ -69,7 +76,7 @@ class Blocks:
         return np.concatenate(parts)
 
     def each(
-        self, name: str, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+        self, name: str, function: Callable[..., object], arguments: Sequence[tuple[object, ...]]
     ) -> list[Handle]:
         """function(block, *arguments) on every block, where the block is."""
         return [
@@ -81,7 +88,7 @@ class Blocks:
         """The same entry of what tasks returned, each where it is."""
         return [self._submit("piece", getitem, one, number) for one in held]
 
-    def result(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def result(self, name: str, function: Callable[..., R], *arguments: object) -> R:
         """What a function returns that runs on some worker; handles among lists are followed."""
         return self.gathered([self._submit(name, function, *arguments)])[0]
 
@@ -95,14 +102,14 @@ class Blocks:
                 f"a task was lost too often ({error}); did the workers run out of memory?"
             ) from error
 
-    def _submit(self, name: str, function: Callable[..., Any], *arguments: Any) -> Handle:
+    def _submit(self, name: str, function: Callable[..., object], *arguments: object) -> Handle:
         with _large_arguments():
             token = dask.base.tokenize(id(self), name, _count())
             key = f"bandfall-{name}-{token}"
             return self._client.submit(function, *arguments, key=key, pure=False)
 
 
-def _some(block: Any, rows: np.ndarray) -> Any:
+def _some(block: Array, rows: np.ndarray) -> Array:
     return block.iloc[rows] if hasattr(block, "iloc") else block[rows]
 
 
@@ -114,7 +121,7 @@ def _count() -> int:
 
 
 @contextmanager
-def _large_arguments() -> Any:
+def _large_arguments() -> Iterator[None]:
     """Tasks inline their arguments, however large, so that retries depend on no other task."""
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         yield

@@ -6,12 +6,17 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from bandfall.operators.base import GIBIBYTE
 
-Client = Any  # of distributed, which is imported where it is needed
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.client import VersionsDict
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = logging.getLogger("bandfall.cluster")
 
@@ -74,12 +79,12 @@ def connect(device: str) -> Client:
     return client
 
 
-def within(seconds: float, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def within(seconds: float, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
     """What a function returns; TimeoutError where it takes longer, and goes on by itself.
 
     A stopped worker answers nothing, and what waits for all workers then waits for ever.
     """
-    outcome: list[Any] = []
+    outcome: list[R] = []
     errors: list[BaseException] = []
 
     def work() -> None:
@@ -107,11 +112,11 @@ def check_alive(client: Client, error: Exception | None = None) -> None:
         ) from error
 
 
-def ask(client: Client, question: str, **named: Any) -> Any:
+def ask(client: Client, question: str) -> Any:
     """What a scheduler answers to a method of its client, in bounded time."""
     check_alive(client)
     try:
-        return within(ANSWER_SECONDS, getattr(client, question), **named)
+        return within(ANSWER_SECONDS, getattr(client, question))
     except (TimeoutError, OSError) as error:
         check_alive(client, error)
 
@@ -138,7 +143,8 @@ def check_workers(client: Client, n_bytes: int) -> None:
 
 def _check_versions(client: Client) -> None:
     try:
-        found = within(ANSWER_SECONDS, client.get_versions, packages=["bandfall"])
+        answer = within(ANSWER_SECONDS, client.get_versions, packages=["bandfall"])
+        found = cast("VersionsDict", answer)  # the client is not asynchronous
     except TimeoutError:
         log.warning("some worker does not answer: versions were not checked")
         return
@@ -159,7 +165,7 @@ def _check_versions(client: Client) -> None:
     _warn_of_other_numpy(found)
 
 
-def _warn_of_other_numpy(found: dict[str, Any]) -> None:
+def _warn_of_other_numpy(found: VersionsDict) -> None:
     """Another NumPy may round differently: results are still right, but not the same bits."""
     numpy = found["client"]["packages"].get("numpy")
     other = [a for a, one in found["workers"].items() if one["packages"].get("numpy") != numpy]

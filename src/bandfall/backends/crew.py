@@ -8,6 +8,7 @@ call names the plugin, a method and its arguments, and can run anywhere, any num
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,16 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
 from statistics import median
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 from weakref import finalize
 
 import dask
-from distributed import KilledWorker, get_worker
+import numpy as np
+from distributed import Client, Future, KilledWorker, Scheduler, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
+from bandfall.backends.base import Holding
 from bandfall.backends.cluster import (
     ANSWER_SECONDS,
-    Client,
     ClusterError,
     ask,
     check_alive,
@@ -33,6 +35,9 @@ from bandfall.backends.cluster import (
     log,
     within,
 )
+
+if TYPE_CHECKING:
+    from tornado.platform.asyncio import BaseAsyncIOLoop
 
 MAX_ATTEMPTS = 4  # of one call; a scheduler makes as many of its own before it gives one up
 NO_WORKERS_SECONDS = 60.0  # that a cluster may be without any worker
@@ -46,23 +51,12 @@ _INLINE_BYTES = 1 << 20  # of an argument that all calls share: beyond, it is se
 _OF_THE_CLUSTER = (KilledWorker, CancelledError, asyncio.CancelledError, OSError, TimeoutError)
 
 
-class Holding(Protocol):
-    """What workers hold: calls go to its methods."""
-
-    budget: int  # bytes for kernel matrices; a worker lowers it to what it has
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that it takes itself."""
-        ...
-
-
 @dataclass(frozen=True)
 class Call:
     """A method of what is held, its arguments, and the worker it had best run on, if any."""
 
     method: str
-    arguments: tuple[Any, ...]
+    arguments: tuple[object, ...]
     worker: str | None = None
 
 
@@ -84,7 +78,7 @@ class HoldingPlugin(WorkerPlugin):
     def __init__(self, holding: Holding):
         self.holding = holding
 
-    def setup(self, worker: Any) -> None:
+    def setup(self, worker: Worker) -> None:
         """Lower the budget to what this worker has."""
         limit = worker.memory_manager.memory_limit
         if limit:
@@ -98,18 +92,18 @@ class GuardPlugin(SchedulerPlugin):
         self.client = client
         self.name = name
 
-    def remove_client(self, scheduler: Any, client: str) -> None:
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
         """Called by the scheduler for every client that leaves."""
         if client == self.client and self.name in scheduler.worker_plugins:
             scheduler.loop.add_callback(scheduler.unregister_worker_plugin, None, self.name)
             scheduler.loop.add_callback(scheduler.remove_plugin, self.name)
 
 
-def call_held(name: str, method: str, arguments: tuple[Any, ...], shared: Any) -> Answer:
+def call_held(name: str, method: str, arguments: tuple[object, ...], shared: object) -> Answer:
     """Run a call where this is called; what all calls share comes last."""
-    worker: Any = get_worker()
+    worker = get_worker()
     until = time.monotonic() + _HANDOVER_SECONDS
-    while (plugin := worker.plugins.get(name)) is None:
+    while not isinstance(plugin := worker.plugins.get(name), HoldingPlugin):
         if time.monotonic() > until:
             raise NotHeldError(f"{worker.address} does not hold {name}")
         time.sleep(0.02)
@@ -144,9 +138,7 @@ class Crew:
         self._patience = patience
         self._numbers = count()  # of runs, which may come from several threads
         self._usual: float | None = None  # seconds of a call
-        self._suspects: dict[
-            str, Any
-        ] = {}  # workers by address, with a call they have not answered
+        self._suspects: dict[str, Future] = {}  # by address, with a call it has not answered
         self._known: set[str] = set()
         self._plugin = f"bandfall-{self._token}"
         self.close = finalize(self, _unregister, client, self._plugin)
@@ -169,7 +161,7 @@ class Crew:
         well = {one: n for one, n in present.items() if one not in self._suspects}
         return [one for one, n in sorted(well.items()) for _ in range(n)]
 
-    def run(self, calls: Sequence[Call], shared: Any = None) -> list[Answer]:
+    def run(self, calls: Sequence[Call], shared: object = None) -> list[Answer]:
         """The answers to all calls, in order.
 
         A call that is lost, or takes much longer than usual, is made again on another worker; an
@@ -178,7 +170,7 @@ class Crew:
         check_alive(self._client)
         return _Run(self, calls, shared).answers()
 
-    def call(self, calls: Sequence[tuple[str, tuple[Any, ...]]]) -> list[Any]:
+    def call(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[Any]:
         """See `Helpers.call`."""
         answers = self.run([Call(method, arguments) for method, arguments in calls])
         return [answer.value for answer in answers]
@@ -187,7 +179,7 @@ class Crew:
         """Workers that have answered after all are trusted again."""
         self._suspects = {a: late for a, late in self._suspects.items() if not late.done()}
 
-    def _submit(self, key: tuple[Any, ...], call: Call, shared: Any, not_on: set[str]) -> Any:
+    def _submit(self, key: tuple[int, ...], call: Call, shared: object, not_on: set[str]) -> Future:
         """A future for the call, kept away from some workers where there are others."""
         workers = None
         if call.worker is not None and call.worker not in not_on:
@@ -214,15 +206,15 @@ class _Attempt:
     """One try at a call: `answer` completes when the result has come back."""
 
     number: int  # of the call
-    future: Any
-    answer: Any
+    future: Future
+    answer: concurrent.futures.Future[Answer]
     start: float = field(default_factory=time.monotonic)
 
 
 class _Run:
     """Some calls under way."""
 
-    def __init__(self, crew: Crew, calls: Sequence[Call], shared: Any):
+    def __init__(self, crew: Crew, calls: Sequence[Call], shared: object):
         self._crew = crew
         self._number = next(crew._numbers)
         self._client = crew._client
@@ -258,11 +250,11 @@ class _Run:
         crew._usual = median(self._seconds) if self._seconds else crew._usual
         return [self._answers[number] for number in range(len(self._calls))]
 
-    def _start(self, number: int, shared: Any, not_on: set[str]) -> None:
+    def _start(self, number: int, shared: object, not_on: set[str]) -> None:
         self._n_attempts[number] += 1
         key = (self._number, number, self._n_attempts[number])
         future = self._crew._submit(key, self._calls[number], shared, not_on)
-        loop = self._client.loop.asyncio_loop
+        loop = cast("BaseAsyncIOLoop", self._client.loop).asyncio_loop
         answer = asyncio.run_coroutine_threadsafe(_answer(future), loop)
         self._attempts.append(_Attempt(number, future, answer))
 
@@ -326,9 +318,9 @@ class _Run:
         elif now - self._last_worker > NO_WORKERS_SECONDS:
             raise ClusterError(f"no worker was available for {NO_WORKERS_SECONDS:g} s")
 
-    def _send_shared(self) -> Any:
+    def _send_shared(self) -> object:
         """What all calls share, sent once where it is large."""
-        if getattr(self._shared, "nbytes", 0) <= _INLINE_BYTES:
+        if not isinstance(self._shared, np.ndarray) or self._shared.nbytes <= _INLINE_BYTES:
             return self._shared
         healthy = [one for one in self._crew._known if one not in self._crew._suspects]
         try:
@@ -344,7 +336,7 @@ class _Run:
             return self._shared
 
 
-async def _answer(future: Any) -> Any:
+async def _answer(future: Future) -> Answer:
     return await future
 
 

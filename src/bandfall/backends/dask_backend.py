@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import cycle, pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+from distributed import Client
 
-from bandfall.backends.base import NumpyBackend, Sum
-from bandfall.backends.cluster import Client, connect, log
+from bandfall.backends.base import Holding, NumpyBackend, Sum
+from bandfall.backends.cluster import connect, log
 from bandfall.backends.crew import Call, Crew
 from bandfall.backends.workers import WorkerRows, WorkerSum
 from bandfall.kernels import Kernel
@@ -83,9 +84,11 @@ class DaskBackend(NumpyBackend):
         operator = DaskOperator(self.client, distinct, kernel, dtype, self.budget, vectors)
         return RepeatedRowsOperator(operator, labels)
 
-    def release(self, operator: Any) -> None:
+    def release(self, operator: KernelOperator) -> None:
         """See `Backend.release`."""
-        getattr(operator, "operator", operator).close()
+        own = operator.operator if isinstance(operator, RepeatedRowsOperator) else operator
+        if isinstance(own, DaskOperator):
+            own.close()
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
         """See `Backend.evaluate`."""
@@ -99,7 +102,7 @@ class DaskBackend(NumpyBackend):
         """See `Backend.gradient`."""
         return self._at_rows("gradient", model, X, axis=0)
 
-    def helpers(self, holding: Any) -> Crew:
+    def helpers(self, holding: Holding) -> Crew:
         """See `Backend.helpers`."""
         return Crew(self.client, holding, "bandfall-search", patience=_SEARCH_PATIENCE)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 from importlib.util import find_spec
-from typing import Any
 
 from bandfall.backends.cluster import check_installed, is_cluster
+from bandfall.typing import State
 
 ALLOWED = "None, 'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
 
@@ -72,7 +72,7 @@ def has_driver() -> bool:
     return os.path.exists("/dev/kfd")  # AMD's
 
 
-def for_any_machine(parameters: dict[str, Any]) -> dict[str, Any]:
+def for_any_machine(parameters: State) -> State:
     """Parameters of an estimator trained on a GPU or cluster, which must load without one."""
     if parameters.get("device") is None:
         return parameters

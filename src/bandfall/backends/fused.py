@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from bandfall.backends.fused_form import Form, form_of
 from bandfall.kernels import Kernel
 from bandfall.operators.base import GIBIBYTE
-
-Tensor = Any
 
 _BLOCK = 128  # rows; a program's tile is a part of a block in each direction
 _DIRECT_FEATURES = 12  # up to here differences in registers serve, beyond tensor cores
@@ -45,7 +46,7 @@ class Launch:
     max_registers: int | None = None
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, int]:
         """Options of the compiler."""
         options = {
             "num_warps": self.num_warps,
@@ -211,7 +212,7 @@ class FusedCross:
         if min(self.new.depth, self.rows.depth) == 0:
             self.new.depth = self.rows.depth = 0
 
-    def product(self, bandwidths: Any, coefficients: Tensor) -> Tensor:
+    def product(self, bandwidths: Sequence[float] | np.ndarray, coefficients: Tensor) -> Tensor:
         """f at the new rows, shape (m, k), for coefficients of shape (S, n, k)."""
         values, scales = self._values(coefficients), self._scales(bandwidths, coefficients)
         result = values.new_empty((values.shape[1], self.new.stride))
@@ -220,11 +221,12 @@ class FusedCross:
             result[part] = self._pass(scales, values[:, part].contiguous())
         return result[:, : self.new.n_rows].T
 
-    def gradient(self, bandwidths: Any, coefficients: Tensor) -> Tensor:
+    def gradient(self, bandwidths: Sequence[float] | np.ndarray, coefficients: Tensor) -> Tensor:
         """∂f/∂x at the new rows, shape (m, d, k)."""
         scales = self._scales(bandwidths, coefficients)
-        factors = [self.form.slope_factor(float(b), self.unit) for b in bandwidths]
-        factors = coefficients.new_tensor(factors)
+        factors = coefficients.new_tensor(
+            [self.form.slope_factor(float(b), self.unit) for b in bandwidths]
+        )
         values = self._values(coefficients * factors[:, None, None])
         parts = [self._gradient_pass(scales, v.contiguous()) for v in values.unbind(1)]
         return torch.stack(parts, -1)
@@ -235,7 +237,7 @@ class FusedCross:
         values[:, :, :n_rows] = coefficients.swapaxes(1, 2)
         return values
 
-    def _scales(self, bandwidths: Any, like: Tensor) -> list[float]:
+    def _scales(self, bandwidths: Sequence[float] | np.ndarray, like: Tensor) -> list[float]:
         return [self.form.scale(float(b), self.unit, like.dtype) for b in bandwidths]
 
     def _grid(self, launch: Launch, values: Tensor, width: int) -> tuple[tuple[int, int], int]:
@@ -277,7 +279,7 @@ class FusedCross:
         return partial.sum(0)[:, : new.n_rows].T
 
 
-def _kernels() -> Any:
+def _kernels() -> ModuleType:
     from bandfall.backends import triton_kernels
 
     return triton_kernels
@@ -328,7 +330,9 @@ def _held(rows: FusedRows, depth: int) -> int:
     return rows.n_features if depth == 0 and rows.n_features <= _DIRECT_FEATURES else 0
 
 
-def _constants(form: Form, rows: FusedRows, launch: Launch, n_outputs: int) -> dict[str, Any]:
+def _constants(
+    form: Form, rows: FusedRows, launch: Launch, n_outputs: int
+) -> dict[str, str | float]:
     return {
         **form.constants,
         "HELD": _held(rows, rows.depth),

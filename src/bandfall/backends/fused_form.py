@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -47,7 +46,7 @@ class Form:
         return self.power not in (1.0, 0.5)
 
     @property
-    def constants(self) -> dict[str, Any]:
+    def constants(self) -> dict[str, str | float]:
         """What is compiled into a Triton kernel."""
         return {"PROFILE": self.profile, "POWER": self.power, "P": self.p}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from torch import Tensor
 
 from bandfall.backends.base import Backend, CrossProduct, Sum
 from bandfall.backends.torch_operator import TorchCross, TorchOperator, gradients, sums, upload
@@ -16,8 +16,6 @@ from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_BUDGET, vector_share
 from bandfall.operators.threads import FEW_ROWS, blas_threads_for
-
-Tensor = Any
 
 
 @dataclass(eq=False)
@@ -34,7 +32,7 @@ class TorchBackend(Backend):
 
     device: str = "cpu"
     budget: int = DEFAULT_BUDGET
-    _uploads: WeakKeyDictionary[Any, tuple[Tensor, Tensor]] = field(
+    _uploads: WeakKeyDictionary[Sum, tuple[Tensor, Tensor]] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False
     )
 

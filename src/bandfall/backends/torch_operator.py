@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bandfall.backends.fused import FusedCross, FusedProduct, fused_available
 from bandfall.blocks import rows_within
@@ -15,8 +15,6 @@ from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
 from bandfall.operators.cross import check_columns
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.kept import KeptMatrix
-
-Tensor = Any
 
 # Rows up to which a kept K is multiplied faster than a fused one is evaluated, and nothing
 # needs to be compiled first.
@@ -106,7 +104,9 @@ class TorchOperator:
         return self._engine.max_distance()
 
 
-def _engine(rows: Tensor, kernel: Kernel, budget: int) -> Any:
+def _engine(
+    rows: Tensor, kernel: Kernel, budget: int
+) -> _KeptProduct | FusedProduct | _ChunkedProduct:
     """What multiplies with K over distinct rows."""
     fits = 2 * len(rows) ** 2 * rows.element_size() <= budget
     if fits and len(rows) <= _KEPT_ROWS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +14,15 @@ from bandfall.kernels import Kernel
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.threads import blas_threads_for, scratch
 from bandfall.operators.tiles import Tiles
+from bandfall.typing import State
+
+
+class _Engine(Protocol):
+    """Multiplies with leaves of K(σ)."""
+
+    def product(
+        self, bandwidth: float, leaves: range, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]: ...
 
 
 class WorkerRows:
@@ -35,14 +44,14 @@ class WorkerRows:
 
     def __init__(self, X: np.ndarray, leaves: Leaves, kernel: Kernel, dtype: np.dtype, budget: int):
         self.X, self.leaves, self.kernel, self.dtype, self.budget = X, leaves, kernel, dtype, budget
-        self._engine: Any = None
+        self._engine: _Engine | None = None
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> State:
         names = ("X", "leaves", "kernel", "dtype", "budget")
         return {name: getattr(self, name) for name in names}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: State) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
     @property
@@ -65,7 +74,7 @@ class WorkerRows:
         return self._engine.product(bandwidth, range(first, last), vector)
 
 
-def _engine(held: WorkerRows) -> Any:
+def _engine(held: WorkerRows) -> _Engine:
     if _has_gpu():
         from bandfall.backends.worker_gpu import DeviceProducts
 

@@ -15,6 +15,7 @@ from bandfall.descent.stopping import Status
 from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
 from bandfall.partitioned import AnySum, PartitionedSum
+from bandfall.typing import State
 
 if TYPE_CHECKING:
     from bandfall.descent.fit import Solver
@@ -340,7 +341,7 @@ class Path:
         return replace(self, **changes)
 
 
-def stage_columns(model: KernelSum, stages: Sequence[Stage]) -> dict[str, Any]:
+def stage_columns(model: KernelSum, stages: Sequence[Stage]) -> State:
     """The fields of a Path that describe its stages, over the centres of `model`."""
     blocks = [stage.coefficients for stage in stages]
     shape = (0, *model.coefficients.shape[1:])

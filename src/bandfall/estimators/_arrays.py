@@ -11,12 +11,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 
 from bandfall.estimators._dask_rows import gathered, is_dask, lazily
-from bandfall.typing import ArrayLike, TableLike
+from bandfall.typing import Array, Estimator
+
+if TYPE_CHECKING:
+    import torch
 
 
 def answer_in_kind(cls: type) -> None:
@@ -30,15 +33,15 @@ def answer_in_kind(cls: type) -> None:
             setattr(cls, name, _in_kind_of_rows(method))
 
 
-def _takes_rows(method: Callable[..., Any]) -> bool:
+def _takes_rows(method: Callable[..., object]) -> bool:
     return list(inspect.signature(method).parameters)[1:2] == ["X"]
 
 
-def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
+def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
     at_once = "y" in inspect.signature(method).parameters  # a fit, a score: about all rows
 
     @wraps(method)
-    def wrapped(self: Any, *arguments: Any, **named: Any) -> ArrayLike:
+    def wrapped(self: Estimator, *arguments: object, **named: object) -> object:
         rows = arguments[0] if arguments else named.get("X")
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
@@ -51,14 +54,14 @@ def _in_kind_of_rows(method: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
-def _answer(result: ArrayLike, rows: TableLike) -> ArrayLike:
+def _answer(result: object, rows: object) -> object:
     """Arrays, and those that an iterator gives, in the kind of `rows`; all else as it is."""
     if isinstance(result, Iterator):
         return (_answer(part, rows) for part in result)
     return in_kind(result, rows) if isinstance(result, np.ndarray) else result
 
 
-def as_numpy(array: ArrayLike) -> ArrayLike:
+def as_numpy(array: Array) -> Array:
     """`array` as NumPy sees it, if it is a tensor or follows the array API; else unchanged.
 
     Tensors on a GPU are copied to the host, blocks on a cluster to this process. What a masked
@@ -79,7 +82,7 @@ def as_numpy(array: ArrayLike) -> ArrayLike:
         return np.from_dlpack(array.to_device("cpu"))
 
 
-def in_kind(result: np.ndarray, like: Any) -> ArrayLike:
+def in_kind(result: np.ndarray, like: Array) -> Array:
     """`result` as the kind of array that `like` is, on its device."""
     if _is_torch(like):
         import torch
@@ -90,5 +93,5 @@ def in_kind(result: np.ndarray, like: Any) -> ArrayLike:
     return like.__array_namespace__().asarray(result, device=like.device)
 
 
-def _is_torch(array: ArrayLike) -> bool:
+def _is_torch(array: object) -> TypeGuard[torch.Tensor]:
     return type(array).__module__.split(".")[0] == "torch" and hasattr(array, "detach")

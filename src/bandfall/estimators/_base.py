@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall.backends import Backend, resolve_backend
+from bandfall.encoding import Table
 from bandfall.estimators._arrays import answer_in_kind
 from bandfall.estimators._names import own_methods
 from bandfall.estimators.reading import Story
@@ -20,7 +22,7 @@ from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import Numbers
 from bandfall.targets.numbers import check_variation, prediction_dtype
-from bandfall.typing import ArrayLike, Tags
+from bandfall.typing import Array, ArrayLike, TableLike
 
 __all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 
@@ -46,7 +48,7 @@ class TrainingData(NamedTuple):
 class Surface(BaseEstimator):
     """An estimator that takes any kind of array, and whose errors name the class that is used."""
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         answer_in_kind(cls)
         own_methods(cls)
@@ -56,7 +58,7 @@ class Storable(Surface):
     """An estimator that writes itself, or a page about itself, to a file."""
 
     # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
-    _training_rows: tuple[Any, np.ndarray] | None = None
+    _training_rows: tuple[Table | np.ndarray, np.ndarray] | None = None
 
     def save(self, file: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
@@ -70,11 +72,11 @@ class Storable(Surface):
     def report(
         self,
         file: str | PathLike[str] | None = None,
-        X: ArrayLike = None,
-        y: ArrayLike = None,
+        X: TableLike = None,
+        y: ArrayLike | None = None,
         *,
-        X_test: ArrayLike = None,
-        y_test: ArrayLike = None,
+        X_test: TableLike = None,
+        y_test: ArrayLike | None = None,
         target: str = "y",
     ) -> Any:
         """Make one HTML page about the fitted model: score, path, slices, features, errors.
@@ -108,7 +110,7 @@ class Storable(Surface):
 class NumbersRegressor(RegressorMixin, Surface):
     """A regressor whose `score` takes any kind of array."""
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predictions at X.
 
         Parameters
@@ -131,30 +133,33 @@ class ValidatedRegressor(NumbersRegressor, Storable):
     _prediction_dtype: np.dtype | None = None  # of new rows, as in older model files
 
     def _training_data(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TrainingData:
-        X, y = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
-        check_magnitudes(X, y)
-        self._training_rows = np.array(X), np.array(y)
-        self._y_ndim = y.ndim
-        y = y.astype(y.dtype if y.dtype in FLOATS else np.float64, copy=False).reshape(len(y), -1)
-        self._dtype, self._prediction_dtype = X.dtype, prediction_dtype(y, X.dtype)
+        rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
+        check_magnitudes(rows, target)
+        self._training_rows = np.array(rows), np.array(target)
+        self._y_ndim = target.ndim
+        dtype = target.dtype if target.dtype in FLOATS else np.float64
+        data = TrainingData(rows, target.astype(dtype, copy=False).reshape(len(target), -1), None)
+        self._dtype, self._prediction_dtype = rows.dtype, prediction_dtype(data.y, rows.dtype)
         if sample_weight is None:
-            return TrainingData(X, y, None)
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            return data
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
         used = weights > 0  # a row of weight zero is no row
         if not used.any():
             raise ValueError("sample_weight must be positive for at least one row")
-        X, y, weights = X[used], y[used], weights[used]
-        return TrainingData(X, y, None if np.all(weights == 1.0) else weights)
+        same = np.all(weights[used] == 1.0)
+        return data._replace(weights=None if same else weights).take(used)
 
     def _new_rows(self, X: ArrayLike) -> np.ndarray:
         check_is_fitted(self)
-        X = self._validated(X, reset=False, dtype=self._dtype)
-        check_distances(X)
-        return X
+        rows: np.ndarray = self._validated(X, reset=False, dtype=self._dtype)
+        check_distances(rows)
+        return rows
 
-    def _validated(self, X: ArrayLike, *y: Any, **how: Any) -> Any:
+    def _validated(self, X: ArrayLike, *y: ArrayLike, **how: object) -> Array:
         """scikit-learn's validation; errors name columns whose values are not numbers."""
         try:
             return validate_data(self, X, *y, **how)
@@ -209,7 +214,7 @@ class KernelRegressor(ValidatedRegressor):
         return Story(kernel_sum=total, target=target, dtype=self._dtype)
 
 
-def columns_without_numbers(X: ArrayLike) -> str:
+def columns_without_numbers(X: TableLike) -> str:
     """Names and dtypes of a table's columns that hold no numbers, for an error message."""
     if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bandfall.descent import Path
 from bandfall.descent.recorder import Snapshot, Watcher
-from bandfall.typing import ArrayLike, Estimator, State, Unchecked
+from bandfall.typing import ArrayLike, Estimator, State
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -37,7 +37,7 @@ class Reports:
         """Whether there is any callback."""
         return bool(getattr(self._estimator, "_skl_callbacks", None))
 
-    def task(self, name: str, state: Unchecked = None) -> bool:
+    def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
         """A task has ended; whether a callback wants the fit to end.
 
         `state` is a callable that gives the fitted attributes reached so far, or None.
@@ -50,7 +50,7 @@ class Reports:
             estimator=self._estimator, reconstruction_attributes=state, **self._data
         )
 
-    def finish(self, state: Unchecked) -> None:
+    def finish(self, state: Callable[[], State]) -> None:
         """The fit has ended; `state` is a callable that gives its fitted attributes."""
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=state, **self._data

@@ -86,13 +86,13 @@ memory_budget, device, n_jobs, verbose
         search_rows: int = 15000,
         leaf_rows: int = 10_000,
         max_seconds: float | None = None,
-        missing: ArrayLike = None,
+        missing: str | Sequence[str] | None = None,
         random_state: RandomLike = 0,
         memory_budget: int = 2**30,
         device: str | None = "auto",
         n_jobs: int | None = None,
         verbose: int | bool = 0,
-        class_weight: ArrayLike = None,
+        class_weight: dict[object, float] | str | None = None,
     ) -> None:
         super().__init__(
             kernels=kernels,
@@ -163,7 +163,7 @@ memory_budget, device, n_jobs, verbose
         """
         yield from self._staged_answers(X)
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Share of rows whose class is predicted.
 
         Parameters

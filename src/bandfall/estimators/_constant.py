@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Callable
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -29,7 +30,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
     }
 
     @validated
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit.
 
         Parameters
@@ -72,7 +73,9 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         """ȳ, shape (n_outputs,)."""
         return self.kernel_sum_.offset
 
-    def _trace(self, function: Any, setting: Any, backend: Backend) -> float:
+    def _trace(
+        self, function: Callable[..., np.ndarray], setting: float, backend: Backend
+    ) -> float:
         """A function of theory at the rows, kernel and bandwidth that were fitted."""
         check_is_fitted(self)
         model = self.kernel_sum_
@@ -140,7 +143,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
-    def _solve(self, K: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
         return ridge_coefficients(K, y, float(self.penalty))
 
     def _degrees_of_freedom(self, backend: Backend) -> float:
@@ -208,7 +211,7 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         self.fit_intercept = fit_intercept
         self.memory_budget = memory_budget
 
-    def _solve(self, K: ArrayLike, y: ArrayLike) -> np.ndarray:
+    def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
         spectrum = Spectrum(K)
         return spectrum.coefficients(y, flow_filter(spectrum.eigenvalues, float(self.time)))
 
@@ -233,7 +236,7 @@ class SelectedRegressor(KernelRegressor):
         "memory_budget": COUNT,
     }
 
-    def _refit(self, regressor: Estimator, X: ArrayLike, y: ArrayLike) -> Self:
+    def _refit(self, regressor: Estimator, X: np.ndarray, y: np.ndarray) -> Self:
         self.best_estimator_ = regressor.fit(X.astype(np.float64), y)
         return self
 

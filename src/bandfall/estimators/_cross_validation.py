@@ -23,7 +23,7 @@ from bandfall.estimators._constraints import JOBS, validated
 from bandfall.kernels import KernelLike, get_kernel
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
 from bandfall.selection.folds import leave_one_out_folds
-from bandfall.typing import ArrayLike, JsonDict
+from bandfall.typing import Array, ArrayLike
 
 Fold = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
 Folds = Sequence[Fold]
@@ -41,7 +41,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
     }
 
     @validated
-    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Choose bandwidth and penalty (or time) by cross-validation, then fit all rows.
 
         Parameters
@@ -85,7 +85,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
         )
         return self._refit(regressor, X, y)
 
-    def _splits(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike) -> Folds:
+    def _splits(self, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None) -> Folds:
         rows = np.arange(len(X))
         if isinstance(self.cv, str):
             if len(X) < 2:
@@ -165,8 +165,8 @@ class KernelRidgeCV(_CrossValidatedRegressor):
         self,
         kernel: KernelLike = "gaussian",
         *,
-        bandwidths: ArrayLike = None,
-        penalties: ArrayLike = None,
+        bandwidths: ArrayLike | None = None,
+        penalties: ArrayLike | None = None,
         cv: int | str | Iterable[Fold] = 10,
         fit_intercept: bool = True,
         n_jobs: int | None = None,
@@ -243,8 +243,8 @@ class KernelFlowCV(_CrossValidatedRegressor):
         self,
         kernel: KernelLike = "gaussian",
         *,
-        bandwidths: ArrayLike = None,
-        times: ArrayLike = None,
+        bandwidths: ArrayLike | None = None,
+        times: ArrayLike | None = None,
         cv: int | str | Iterable[Fold] = 10,
         fit_intercept: bool = True,
         n_jobs: int | None = None,
@@ -264,7 +264,7 @@ class KernelFlowCV(_CrossValidatedRegressor):
         return _grid("times", self.times, PENALTY_RANGE)
 
 
-def _grid(name: str, values: ArrayLike, ends: tuple[float, float]) -> np.ndarray:
+def _grid(name: str, values: ArrayLike | None, ends: tuple[float, float]) -> np.ndarray:
     """A checked grid of values, by default the paper's between `ends`."""
     if values is None:
         return np.geomspace(ends[0], ends[1], _GRID_SIZE)
@@ -281,7 +281,7 @@ def _grid(name: str, values: ArrayLike, ends: tuple[float, float]) -> np.ndarray
 
 def _results(
     mse: np.ndarray, bandwidths: np.ndarray, parameter: str, values: np.ndarray
-) -> JsonDict:
+) -> dict[str, Array]:
     """`GridSearchCV`'s table, rows in order of bandwidth, then penalty or time."""
     scores = -mse.reshape(len(mse), -1)
     grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]

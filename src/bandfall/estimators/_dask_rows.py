@@ -6,26 +6,32 @@ import copy
 import logging
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
 from bandfall.backends.cluster import is_cluster
-from bandfall.typing import ArrayLike, Estimator, JsonDict, TableLike
+from bandfall.typing import Array, Estimator, JsonDict
+
+if TYPE_CHECKING:
+    import pandas
+    from dask.delayed import Delayed
+
+DaskRows: TypeAlias = Array  # a dask array, dataframe or series
 
 _GIBIBYTE = 2**30
 
 log = logging.getLogger("bandfall.cluster")
 
 
-def is_dask(rows: object) -> bool:
+def is_dask(rows: object) -> TypeGuard[DaskRows]:
     """Whether rows are a dask array, dataframe or series."""
     return type(rows).__module__.split(".")[0] in ("dask", "dask_expr") and hasattr(
         rows, "to_delayed"
     )
 
 
-def gathered(rows: TableLike) -> TableLike:
+def gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
     """A NumPy array of a dask array, a pandas object of a dask dataframe or series.
 
     A model rests on its training rows, which are needed here; blocks come one by one, so that
@@ -51,8 +57,12 @@ def gathered(rows: TableLike) -> TableLike:
 
 
 def lazily(
-    method: Callable[..., Any], estimator: Estimator, rows: TableLike, *more: Any, **named: Any
-) -> ArrayLike:
+    method: Callable[..., object],
+    estimator: Estimator,
+    rows: DaskRows,
+    *more: object,
+    **named: object,
+) -> object:
     """What a method answers at rows, as dask arrays that compute block by block.
 
     An iterator becomes a list, a tuple a tuple; their arrays share the work.
@@ -89,9 +99,9 @@ def lazily(
 def _at_block(
     model: Estimator,
     method: str,
-    block: ArrayLike,
+    block: Array,
     nothing: np.ndarray,
-    more: tuple[Any, ...],
+    more: tuple[object, ...],
     named: JsonDict,
 ) -> np.ndarray:
     if not len(block):  # partitions may be empty, and estimators take no empty tables
@@ -99,19 +109,19 @@ def _at_block(
     return _joined(getattr(model, method)(block, *more, **named)).astype(nothing.dtype, copy=False)
 
 
-def _joined(answer: Any) -> np.ndarray:
+def _joined(answer: object) -> np.ndarray:
     """One array with the rows first: of several, the second axis counts them."""
     if isinstance(answer, Iterator | tuple | list):
         return np.stack(list(answer), axis=1)
-    return answer
+    return np.asarray(answer)
 
 
-def row_blocks(rows: TableLike) -> list[Any]:
+def row_blocks(rows: DaskRows) -> list[Delayed]:
     """Blocks of whole rows, delayed."""
     return _blocks(rows)[0]
 
 
-def _blocks(rows: TableLike) -> tuple[list[Any], np.ndarray]:
+def _blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
     """Blocks of whole rows, delayed, and how many rows each has, NaN where that is not known."""
     if not hasattr(rows, "chunks"):  # a dataframe or series
         blocks = rows.to_delayed()
@@ -122,7 +132,7 @@ def _blocks(rows: TableLike) -> tuple[list[Any], np.ndarray]:
     return list(rows.to_delayed().reshape(-1)), sizes
 
 
-def _placeholder(rows: TableLike) -> TableLike:
+def _placeholder(rows: DaskRows) -> object:
     """A few rows of the same columns, to see what an answer looks like."""
     if not hasattr(rows, "chunks"):
         return rows._meta_nonempty

@@ -181,7 +181,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike = None,
+        sample_weight: ArrayLike | None = None,
         *,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:

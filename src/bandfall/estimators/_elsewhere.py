@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,10 @@ from bandfall.estimators._dask_rows import is_dask, row_blocks
 from bandfall.selection.leaves_there import sample_numbers
 from bandfall.selection.parts import Rows
 from bandfall.targets import Target
-from bandfall.typing import ArrayLike
+from bandfall.typing import ArrayLike, TableLike
+
+if TYPE_CHECKING:
+    from bandfall.backends.blocks import Blocks
 
 
 @dataclass(frozen=True)
@@ -32,17 +35,17 @@ class Elsewhere:
         Of the rows in the sample.
     """
 
-    blocks: Any
+    blocks: Blocks
     target: Target
     values: np.ndarray
     numbers: np.ndarray
 
     @classmethod
     def of(
-        cls, kind: type[Target], X: ArrayLike, y: ArrayLike, device: Any, leaf_rows: int
+        cls, kind: type[Target], X: TableLike, y: ArrayLike, device: str | None, leaf_rows: int
     ) -> Elsewhere | None:
         """None unless X is a dask array or dataframe of more than one leaf, and workers train."""
-        if not is_dask(X) or not is_cluster(device):
+        if not is_dask(X) or device is None or not is_cluster(device):
             return None
         from bandfall.backends.blocks import Blocks
         from bandfall.backends.cluster import connect
@@ -60,7 +63,7 @@ class Elsewhere:
         log.info("%d rows stay on the workers, %d come here", len(blocks), len(numbers))
         return cls(blocks, target, values, numbers)
 
-    def sample(self) -> tuple[Any, np.ndarray]:
+    def sample(self) -> tuple[TableLike, np.ndarray]:
         """Features and target of the sample, as `fit` is given them."""
         return self.blocks.take(self.numbers), self.values[self.numbers]
 

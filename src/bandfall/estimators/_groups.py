@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
 
@@ -31,7 +29,7 @@ def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
     """
     if values is None:
         return None
-    numbers: dict[Any, int] = {}
+    numbers: dict[object, int] = {}
     found = [
         numbers.setdefault(number if _is_missing(value) else (value,), len(numbers))
         for number, value in enumerate(values.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -87,8 +88,8 @@ class KernelRidgeMML(SelectedRegressor):
         kernel: KernelLike = "gaussian",
         *,
         fit_amplitude: bool = False,
-        bandwidth_bounds: ArrayLike = BANDWIDTH_RANGE,
-        penalty_bounds: ArrayLike = PENALTY_RANGE,
+        bandwidth_bounds: Sequence[float] = BANDWIDTH_RANGE,
+        penalty_bounds: Sequence[float] = PENALTY_RANGE,
         n_starts: int = 5,
         fit_intercept: bool = True,
         random_state: RandomLike = 0,
@@ -122,8 +123,8 @@ class KernelRidgeMML(SelectedRegressor):
         evidence = Evidence.of(X, centred, get_kernel(self.kernel), self.fit_amplitude)
         optimum = maximise_evidence(
             evidence,
-            tuple(self.bandwidth_bounds),
-            tuple(self.penalty_bounds),
+            _bounds("bandwidth_bounds", self.bandwidth_bounds),
+            _bounds("penalty_bounds", self.penalty_bounds),
             n_starts=int(self.n_starts),
             random_state=check_random_state(self.random_state),
         )
@@ -144,13 +145,15 @@ class KernelRidgeMML(SelectedRegressor):
     def _validate_params(self) -> None:
         super()._validate_params()
         for name in ("bandwidth_bounds", "penalty_bounds"):
-            _check_bounds(name, getattr(self, name))
+            _bounds(name, getattr(self, name))
 
 
-def _check_bounds(name: str, bounds: ArrayLike) -> None:
+def _bounds(name: str, bounds: Sequence[float]) -> tuple[float, float]:
+    """Both ends, checked."""
     try:
         low, high = (float(value) for value in bounds)
     except (TypeError, ValueError):
         raise ValueError(f"{name}={bounds!r} must be a pair of numbers (low, high)") from None
     if not 0 < low <= high < np.inf:
         raise ValueError(f"{name}={bounds!r} must have 0 < low <= high < inf")
+    return low, high

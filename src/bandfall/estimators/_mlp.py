@@ -140,7 +140,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         return first, second, second @ W3 + b3
 
     def _train(
-        self, X: ArrayLike, y: ArrayLike, X_held_out: ArrayLike, y_held_out: ArrayLike
+        self, X: np.ndarray, y: np.ndarray, X_held_out: np.ndarray, y_held_out: np.ndarray
     ) -> None:
         errors, best, n_worse = [], np.inf, 0
         for epoch in range(int(self.max_epochs)):
@@ -155,7 +155,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         self.n_iter_ = epoch + 1
         self.validation_errors_ = np.array(errors)
 
-    def _epoch(self, X: ArrayLike, y: ArrayLike) -> None:
+    def _epoch(self, X: np.ndarray, y: np.ndarray) -> None:
         """One step down the gradient of Σ (f − y)² / 2n."""
         first, second, output = self._layers(X)
         delta3 = (output - y) / len(X)

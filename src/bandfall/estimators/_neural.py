@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bandfall.estimators._base import NumbersRegressor, check_distances, check_magnitudes
 from bandfall.estimators._constraints import COUNT, FLAG, RANDOM, count, number, validated
 from bandfall.parameters import check_number
-from bandfall.typing import ArrayLike, RandomLike, Tags
+from bandfall.typing import ArrayLike, RandomLike
 from bandfall.warning import warn_caller
 
 
@@ -96,13 +97,13 @@ class NeuralDescentRegressor(NumbersRegressor):
 
     def __init__(
         self,
-        hidden: ArrayLike = (50,),
+        hidden: Sequence[int] = (50,),
         *,
         tangent_control: bool = True,
         min_speed: float = 0.1,
         lr: float = 0.2,
         momentum: float = 0.95,
-        anchors: ArrayLike = 100,
+        anchors: int | ArrayLike = 100,
         anchor_sampling: str = "uniform",
         damping: float = 1e-4,
         max_r2: float = 0.999,
@@ -136,24 +137,24 @@ class NeuralDescentRegressor(NumbersRegressor):
         """
         from bandfall import neural  # torch is loaded only where it is used
 
-        X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        check_magnitudes(X, y)
-        self._y_ndim = y.ndim
-        y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self._offset, self._scale = _standardisation(y)
+        rows, given = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        check_magnitudes(rows, given)
+        self._y_ndim = given.ndim
+        values = np.asarray(given, dtype=np.float64).reshape(len(given), -1)
+        self._offset, self._scale = _standardisation(values)
         varying = self._scale > 0
-        targets = (y - self._offset)[:, varying] / self._scale[varying]
+        targets = (values - self._offset)[:, varying] / self._scale[varying]
         generator = neural.seeded_generator(
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         )
         self.module_ = neural.make_network(
-            X.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
+            rows.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
         )
         self.log_, status, anchors = neural.fit_arrays(
             self.module_,
-            X,
+            rows,
             targets,
-            self._anchor_rows(X),
+            self._anchor_rows(rows),
             tangent_control=self.tangent_control,
             anchor_sampling=self.anchor_sampling,
             generator=generator,
@@ -169,7 +170,7 @@ class NeuralDescentRegressor(NumbersRegressor):
         self.n_iter_ = max(1, len(self.log_))
         if self.status_ not in ("r2_reached", "constant_target"):
             with np.errstate(over="ignore", invalid="ignore"):  # targets have unit variance
-                r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, X)) ** 2).mean()
+                r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, rows)) ** 2).mean()
             warn_caller(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
                 f"R² = {r2:.4f}; raise max_iter, widen hidden or lower max_r2",
@@ -191,12 +192,12 @@ class NeuralDescentRegressor(NumbersRegressor):
         from bandfall import neural
 
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        check_distances(X)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        check_distances(rows)
         varying = self._scale > 0
-        outputs = np.tile(self._offset, (len(X), 1))
+        outputs = np.tile(self._offset, (len(rows), 1))
         if varying.any():
-            outputs[:, varying] += neural.predict_arrays(self.module_, X) * self._scale[varying]
+            outputs[:, varying] += neural.predict_arrays(self.module_, rows) * self._scale[varying]
         return outputs[:, 0] if self._y_ndim == 1 else outputs
 
     def __sklearn_tags__(self) -> Tags:

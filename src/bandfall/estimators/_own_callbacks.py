@@ -8,15 +8,32 @@ fit ends and keeps what it has reached.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Protocol, Self, TypeVar
 
-from bandfall.typing import Estimator
+from bandfall.typing import Estimator, State
+
+Method = TypeVar("Method")
+
+
+class Callback(Protocol):
+    """What watches a fit."""
+
+    def on_fit_task_begin(self, estimator: Estimator, context: Context) -> object:
+        """A task begins."""
+        ...
+
+    def on_fit_task_end(
+        self, estimator: Estimator, context: Context, *, fitted_estimator: Estimator
+    ) -> bool | None:
+        """A task has ended; True ends the fit."""
+        ...
 
 
 class CallbackSupportMixin:
     """An estimator whose fits can be watched."""
 
-    def set_callbacks(self, *callbacks: Any) -> Any:
+    def set_callbacks(self, *callbacks: Callback) -> Self:
         """Watch the next fits with these callbacks, or with none."""
         if callbacks:
             self._skl_callbacks = list(callbacks)
@@ -24,27 +41,30 @@ class CallbackSupportMixin:
             del self._skl_callbacks
         return self
 
-    def _init_callback_context(self, max_subtasks: Any = None) -> Any:
+    def _init_callback_context(self, max_subtasks: int | None = None) -> Context:
         return Context(getattr(self, "_skl_callbacks", ()))
 
 
 class Context:
     """A task of a fit, and those who watch it."""
 
-    def __init__(self, callbacks: Any) -> None:
+    def __init__(self, callbacks: Sequence[Callback]) -> None:
         self._callbacks = callbacks
 
-    def subcontext(self, **_: Any) -> Any:
+    def subcontext(self, **_: object) -> Context:
         """A part of the task."""
         return Context(self._callbacks)
 
-    def call_on_fit_task_begin(self, estimator: Estimator, **_: Any) -> None:
+    def call_on_fit_task_begin(self, estimator: Estimator, **_: object) -> None:
         """Tell all that the task begins."""
         for callback in self._callbacks:
             callback.on_fit_task_begin(estimator, self)
 
     def call_on_fit_task_end(
-        self, estimator: Estimator, reconstruction_attributes: Any = None, **_: Any
+        self,
+        estimator: Estimator,
+        reconstruction_attributes: Callable[[], State] | None = None,
+        **_: object,
     ) -> bool:
         """Tell all that the task has ended; whether anyone wants the fit to end."""
         if not self._callbacks:
@@ -60,6 +80,6 @@ class Context:
         return any(answers)
 
 
-def with_callbacks(method: Any) -> Any:
+def with_callbacks(method: Method) -> Method:
     """The method itself: its reports find the callbacks on the estimator."""
     return method

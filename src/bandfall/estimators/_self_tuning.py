@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
 
 from bandfall.average import Average
 from bandfall.backends import Backend, resolve_backend
@@ -41,7 +41,7 @@ from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import evidence_weights
 from bandfall.selection.work import SUMMARY
 from bandfall.targets import Target
-from bandfall.typing import ArrayLike, JsonDict, RandomLike, State, Tags
+from bandfall.typing import ArrayLike, JsonDict, RandomLike, State
 
 # From this number of rows on, everything is computed in float32.
 _FLOAT32_ROWS = 500
@@ -85,7 +85,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         search_rows: int = 15000,
         leaf_rows: int = 10_000,
         max_seconds: float | None = None,
-        missing: ArrayLike = None,
+        missing: str | Sequence[str] | None = None,
         random_state: RandomLike = 0,
         memory_budget: int = 2**30,
         device: str | None = "auto",
@@ -110,8 +110,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        sample_weight: ArrayLike = None,
-        groups: ArrayLike = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         *,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
@@ -142,9 +142,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
         store = None if checkpoint is None else LeafFolder(checkpoint)
         elsewhere = self._left_on_workers(X, y, sample_weight, groups, store)
-        if elsewhere is not None:
-            X, y = elsewhere.sample()
-        X, y, sample_weight, groups = map(as_numpy, (X, y, sample_weight, groups))
+        rows, target = (X, y) if elsewhere is None else elsewhere.sample()
+        X, y = as_numpy(rows), as_numpy(target)
+        sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
         reports = Reports(self, X, y)
         progress = FitProgress(reports, self.verbose, self.target_kind, deadline)
         weight = getattr(self, "class_weight", None)
@@ -236,7 +236,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
         return target, rows, encoders
 
-    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: Any) -> Elsewhere | None:
+    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: object) -> Elsewhere | None:
         """Rows of a dask array or dataframe that stay where they are; None if all come here."""
         if any(one is not None for one in (*others, getattr(self, "class_weight", None))):
             return None
@@ -366,7 +366,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def _repr_html_inner(self) -> str:
         return super()._repr_html_inner() + self._members_html
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         bundle = super()._repr_mimebundle_(**kwargs)
         if "text/html" in bundle:
             bundle["text/html"] += self._members_html

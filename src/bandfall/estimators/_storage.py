@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import fields, is_dataclass, replace
 
 import numpy as np
 
@@ -59,8 +58,12 @@ def _one_solver(stored: State) -> State:
     """Older files store settings of the solver as parameters of the estimator."""
     old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
     kept = {name: value for name, value in stored.items() if name not in old}
-    solver: Any = get_solver(kept["solver"]) if old else None
-    own = {one.name for one in fields(solver)} & old.keys() if old else set()
+    if not old:
+        return kept
+    solver = get_solver(kept["solver"])
+    if not is_dataclass(solver):
+        return kept
+    own = {one.name for one in fields(solver)} & old.keys()
     return {**kept, "solver": replace(solver, **{n: old[n] for n in own})} if own else kept
 
 

@@ -68,11 +68,11 @@ class TrainingTable:
 def training_table(
     estimator: Estimator,
     kind: type[Target],
-    X: ArrayLike,
+    X: TableLike,
     y: ArrayLike,
-    sample_weight: ArrayLike,
-    groups: ArrayLike,
-    class_weight: ArrayLike = None,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    class_weight: dict[object, float] | str | None = None,
 ) -> TrainingTable:
     """Rows given to `fit`, validated; those of weight zero are left out.
 
@@ -87,11 +87,11 @@ def training_table(
         if len(values) != len(table):
             raise ValueError(f"y of {len(values)} rows does not fit X with {len(table)} rows")
     else:
-        X, y = validate_data(
+        rows, y = validate_data(
             estimator, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **kind.checks
         )
         target, values = kind.learn(y)
-        table, dtype = read_table(X), X.dtype
+        table, dtype = read_table(rows), rows.dtype
     estimator._training_rows = table.take(np.arange(len(table))), np.array(values)
     weights = None
     if sample_weight is not None or class_weight is not None:
@@ -109,7 +109,7 @@ def training_table(
     return replace(rows, numbers=None) if len(used) == len(values) else rows
 
 
-def new_table(estimator: Estimator, X: ArrayLike) -> Table:
+def new_table(estimator: Estimator, X: TableLike) -> Table:
     """Rows to predict, validated."""
     check_is_fitted(estimator)
     _refuse_records(X)
@@ -120,7 +120,7 @@ def new_table(estimator: Estimator, X: ArrayLike) -> Table:
     return read_table(X)
 
 
-def _read(estimator: Estimator, X: ArrayLike, *, reset: bool) -> Table:
+def _read(estimator: Estimator, X: TableLike, *, reset: bool) -> Table:
     """The table of a frame or of objects; names are kept, and told where they differ."""
     table = read_table(X)
     if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
@@ -131,14 +131,14 @@ def _read(estimator: Estimator, X: ArrayLike, *, reset: bool) -> Table:
     return table
 
 
-def _refuse_records(X: ArrayLike) -> None:
+def _refuse_records(X: TableLike) -> None:
     """Say what to do with rows that name their values one by one."""
     dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
     if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
         raise TypeError("rows as dicts or records are not supported; use pandas.DataFrame(X)")
 
 
-def _objects(X: ArrayLike) -> TableLike:
+def _objects(X: TableLike) -> TableLike:
     """Rows as lists that hold text as an array of objects; anything else as it is."""
     if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
         return X
@@ -152,7 +152,7 @@ def _objects(X: ArrayLike) -> TableLike:
     return objects
 
 
-def _holds_more_than_numbers(X: ArrayLike) -> bool:
+def _holds_more_than_numbers(X: TableLike) -> bool:
     """Whether X is an array of text, or of objects some of which are text or times."""
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return False

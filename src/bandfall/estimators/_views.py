@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import numpy as np
 
 from bandfall.encoding import Table, TableEncoder, prepare_table
 from bandfall.encoding.steps import steps_for
 from bandfall.selection.deadline import Deadline, clock
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
-from bandfall.typing import JsonDict
 
 # "target" if a mean target can stand for a category, "pairs" if two categories interact.
-ENCODINGS: dict[str, JsonDict] = {
+
+
+class Settings(TypedDict, total=False):
+    """Of a `TableEncoder`."""
+
+    numbers: str
+    categories: str
+
+
+ENCODINGS: dict[str, Settings] = {
     "standard": {},
     "steps": {"numbers": "steps"},
     "quantile": {"numbers": "quantile"},

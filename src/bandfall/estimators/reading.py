@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 
 from bandfall.average import Average
 from bandfall.descent import Path
-from bandfall.encoding import TableEncoder
+from bandfall.encoding import Table, TableEncoder
 from bandfall.intervals import Intervals
 from bandfall.model import KernelSum
 from bandfall.selection.members import Member
 from bandfall.targets import Numbers, Target
-from bandfall.typing import ArrayLike, Estimator
+from bandfall.typing import Estimator, TableLike
 
 
 @dataclass(frozen=True)
@@ -85,13 +84,14 @@ def story_of(estimator: Estimator) -> Story:
     return last._story() if hasattr(last, "_story") else Story()
 
 
-def answers_of(estimator: Estimator, X: ArrayLike) -> np.ndarray:
+def answers_of(estimator: Estimator, X: TableLike) -> np.ndarray:
     """Predictions or probabilities of new rows, (m, k) in float64."""
     method = "predict_proba" if story_of(estimator).target.classes else "predict"
-    return np.asarray(getattr(estimator, method)(X), dtype=np.float64).reshape(len(X), -1)
+    answers = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
+    return answers.reshape(len(answers), -1)
 
 
-def training_rows_of(estimator: Estimator) -> tuple[Any, np.ndarray] | None:
+def training_rows_of(estimator: Estimator) -> tuple[Table | np.ndarray, np.ndarray] | None:
     """X (a Table or an array) and y that an estimator was fitted to, as long as it has them.
 
     A pipeline does not have its own. y of a classifier is the classes.

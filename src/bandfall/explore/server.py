@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 import secrets
+import socket
 import sys
 import threading
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from bandfall.drawing import read_resource, style_sheet
 from bandfall.explore.data_page import LIVE_POLICY
 from bandfall.explore.what_if import WhatIf
+from bandfall.typing import JsonDict
 from bandfall.version import __version__
+
+Request: TypeAlias = socket.socket | tuple[bytes, socket.socket]
+Address: TypeAlias = tuple[str, int]
 
 HOST = "127.0.0.1"
 PATIENCE = 5.0  # seconds that a connection may be silent
@@ -102,23 +107,23 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, *arguments: Any):
-        super().__init__(*arguments)
+    def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler]):
+        super().__init__(address, handler)
         self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
 
-    def process_request(self, request: Any, client_address: Any) -> None:
+    def process_request(self, request: Request, client_address: Address) -> None:
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def process_request_thread(self, request: Request, client_address: Address) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
+    def handle_error(self, request: Request, client_address: Address) -> None:
         """Print bugs only: clients may close connections early."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
@@ -149,7 +154,7 @@ def _within(value: float, low: float, high: float) -> float:
     return value
 
 
-def _json(status: HTTPStatus, value: dict[str, Any]) -> tuple[HTTPStatus, str, str]:
+def _json(status: HTTPStatus, value: JsonDict) -> tuple[HTTPStatus, str, str]:
     return status, "application/json", json.dumps(value)
 
 
@@ -186,7 +191,7 @@ def _handler(explorer: Explorer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, *arguments: Any) -> None:
+        def log_message(self, *arguments: object) -> None:
             """Print nothing: the command writes to the terminal."""
 
     return Handler

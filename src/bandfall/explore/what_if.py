@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +19,7 @@ from bandfall.report.columns import (
 )
 from bandfall.report.errors import worst_rows
 from bandfall.report.findings import Findings
+from bandfall.typing import JsonDict
 
 MAX_FEATURES = 10
 MAX_CHOICES = 60  # levels of a list, dates of a page that works alone
@@ -97,7 +97,7 @@ class WhatIf:
             changed.isetitem(feature.column, one)
         return [float(output) for output in self._model.predict(changed)[0]]
 
-    def as_data(self) -> dict[str, Any]:
+    def as_data(self) -> JsonDict:
         """All of it for a page that works alone: one feature of a row changes at a time."""
         rows = list(range(len(self.rows)))
         outputs = self._model.predict(self.rows)
@@ -136,7 +136,7 @@ class WhatIf:
         return self._model.predict(moved).reshape(len(rows), len(one.points.grid), -1)
 
 
-def _short(outputs: np.ndarray) -> Any:
+def _short(outputs: np.ndarray) -> list:
     """Numbers with as many digits as a page shows, and a few more."""
     return np.vectorize(lambda value: float(f"{value:.7g}"))(outputs).tolist()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from bandfall.neural.step import FILTERS, tangent_step
 from bandfall.neural.tangent import TangentModel
 from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.parameters import check_flag, check_number
+from bandfall.typing import ArrayLike, State
 from bandfall.warning import warn_caller
 
 __all__ = ["TangentDescent"]
@@ -217,7 +217,7 @@ class TangentDescent(torch.optim.Optimizer):
             self.status = TangentStatus.STALLED
         return row
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> State:
         """The state of `torch.optim.Optimizer`, with blend, damping, anchors and log."""
         state = super().state_dict()
         state["tangent"] = {
@@ -232,7 +232,7 @@ class TangentDescent(torch.optim.Optimizer):
         }
         return state
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+    def load_state_dict(self, state_dict: State) -> None:
         """Go on where `state_dict` was taken; load the model's own state first."""
         if "tangent" not in state_dict:
             raise ValueError("state_dict has no 'tangent' entry: it is not from TangentDescent")
@@ -249,7 +249,7 @@ class TangentDescent(torch.optim.Optimizer):
         self._last_good = self.tangent.vector()
 
     # -- one step, in parts --------------------------------------------------------------
-    def _tensor(self, name: str, value: Any) -> Tensor:
+    def _tensor(self, name: str, value: ArrayLike | Tensor) -> Tensor:
         tensor = torch.as_tensor(value).to(self.tangent.device, self.tangent.dtype)
         if tensor.ndim == 0:
             raise ValueError(f"{name} must have rows; got a single number")
@@ -257,22 +257,25 @@ class TangentDescent(torch.optim.Optimizer):
             raise ValueError(f"{name} must be finite; got NaN or infinity")
         return tensor
 
-    def _residual(self, X: Any, y: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def _residual(
+        self, X: ArrayLike | Tensor, y: ArrayLike | Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """X, y and r = y − f(X) of shape (n, k), on the model's device and of its dtype."""
-        X, y = self._tensor("X", X), self._tensor("y", y)
-        if len(X) == 0 or len(X) != len(y):
+        rows, target = self._tensor("X", X), self._tensor("y", y)
+        if len(rows) == 0 or len(rows) != len(target):
             raise ValueError(
-                f"X and y must have equally many rows, at least one; got {len(X)} and {len(y)}"
+                "X and y must have equally many rows, at least one; got "
+                f"{len(rows)} and {len(target)}"
             )
-        if y.ndim == 1:
-            y = y.unsqueeze(1)
-        outputs = self.tangent.outputs(X)
-        if outputs.shape != y.shape:
+        if target.ndim == 1:
+            target = target.unsqueeze(1)
+        outputs = self.tangent.outputs(rows)
+        if outputs.shape != target.shape:
             raise ValueError(
-                f"model must give outputs of the shape of y, {tuple(y.shape)}; "
+                f"model must give outputs of the shape of y, {tuple(target.shape)}; "
                 f"got {tuple(outputs.shape)}"
             )
-        return X, y, y - outputs
+        return rows, target, target - outputs
 
     def _prepare(self, X: Tensor) -> None:
         """On the first step: draw or check anchors, warn if p is too small, set the probe."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,7 +20,7 @@ _SHARED = {"n_features_in_": True, "feature_names_in_": False}
 def estimator_component(
     cls: type[BaseEstimator],
     fitted: dict[str, bool],
-    check: Callable[[Any], None],
+    check: Callable[[Estimator], None],
     unstored: frozenset[str] = frozenset(),
     todays_parameters: Callable[[State], State] = dict,
     upgrade: Callable[[State, State], State] | None = None,
@@ -87,7 +86,7 @@ def _check_features(estimator: Estimator) -> None:
         raise ValueError("feature_names_in_ does not fit n_features_in_")
 
 
-def _check_scaler(*names: str) -> Callable[[Any], None]:
+def _check_scaler(*names: str) -> Callable[[Estimator], None]:
     """Arrays of one value per feature, or None where a step was switched off."""
 
     def check(scaler: Estimator) -> None:

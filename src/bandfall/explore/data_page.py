@@ -136,7 +136,7 @@ def _member_section(members: Sequence[Member]) -> str:
     """The models that an average is made of."""
     if len(members) < 2:
         return ""
-    described = [{"weight": float(one.weight)} | one.candidate.summary() for one in members]
+    described = [{"weight": float(one.weight), **one.candidate.summary()} for one in members]
     heads = {"weight": "weight"} | {k: v for k, v in TRIAL_COLUMNS.items() if k in described[0]}
     heads |= {name: name for name in ("penalty", "width") if any(one[name] for one in described)}
     rows = [f"<tr>{''.join(cell(one[name]) for name in heads)}</tr>" for one in described]

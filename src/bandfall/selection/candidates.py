@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -122,7 +122,7 @@ class Candidate:
         """A ladder of other speeds, up to a training R²."""
         return Request(self.encoding, self.n_rounds, self.kernel, speeds, max_r2)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, str | float]:
         """Its parts as numbers and text."""
         return {**vars(self), "kernel": str(self.kernel)}
 

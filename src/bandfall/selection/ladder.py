@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from bandfall.descent.decay import first_below
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.operators import KernelOperator
-
-Array = Any
+from bandfall.typing import Array
 
 _MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the next one trains
 _STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0

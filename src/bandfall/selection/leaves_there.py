@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from bandfall.selection.members import Member, members_of
 from bandfall.selection.parts import Part, Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS
+from bandfall.typing import State, TableLike
 
 if TYPE_CHECKING:  # which imports Dask
     from bandfall.backends.blocks import Blocks
@@ -69,7 +70,7 @@ class Division:
     root: np.ndarray
     partition: Partition
 
-    def pieces(self, block: Any, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
+    def pieces(self, block: TableLike, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
         """For each leaf its rows of a block, and the same rows as the model holds them.
 
         `rows` is the block without its columns X.
@@ -83,7 +84,9 @@ class Division:
         return [(rows.take(own), X[own].astype(dtype)) for own in numbers]
 
 
-def divide_block(block: Any, division: Division, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
+def divide_block(
+    block: TableLike, division: Division, rows: Divided
+) -> list[tuple[Divided, np.ndarray]]:
     """See `Division.pieces`: a task."""
     return division.pieces(block, rows)
 
@@ -182,7 +185,7 @@ def _fit_there(
     return Fitted(as_encoded(root, Z[:1], places)[0], path, held_out)
 
 
-def _readable(block: Any) -> Any:
+def _readable(block: TableLike) -> TableLike:
     """A block as `read_table` takes it: arrays of whole numbers as floats."""
     if isinstance(block, np.ndarray) and block.dtype.kind in "iub":
         return block.astype(np.float64)
@@ -193,9 +196,7 @@ def _joined(pieces: Sequence[Divided]) -> Divided:
     """Pieces of one leaf, one below the other."""
     first = pieces[0]
     names = ("X", "y", "numbers", "evidence", "judging")
-    arrays: dict[str, Any] = {
-        name: np.concatenate([getattr(one, name) for one in pieces]) for name in names
-    }
+    arrays: State = {name: np.concatenate([getattr(one, name) for one in pieces]) for name in names}
     if first.classes is None:
         return replace(first, **arrays)
     labels = np.concatenate([one.classes.labels for one in pieces if one.classes is not None])

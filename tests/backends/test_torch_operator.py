@@ -226,7 +226,7 @@ def test_other_arrays_in_kind():
     [
         ("gpu", ValueError, "'gpu' is unknown; allowed"),
         ("cuda:x", ValueError, "unknown; allowed"),
-        ("cuda:99", ValueError, "not there"),
+        ("cuda:99", ValueError, "not available"),
         (0, TypeError, r"must be None(,| or) 'auto', 'cpu'"),
     ],
 )
@@ -240,7 +240,7 @@ def test_devices_that_are_refused(device, error, message):
 @needs_no_gpu
 def test_without_a_gpu():
     assert check_device("auto") is None
-    with pytest.raises(ValueError, match="torch sees 0 CUDA"):
+    with pytest.raises(ValueError, match="torch finds 0 CUDA"):
         check_device("cuda")
 
 

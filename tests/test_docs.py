@@ -72,3 +72,13 @@ def test_the_picture_of_the_layers_is_in_step():
     exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), namespace)
     picture = ROOT / "docs" / "images" / "layers.svg"
     assert picture.read_text(encoding="utf-8") == namespace["svg"]()
+
+
+def test_the_index_of_equations_names_tests_that_exist():
+    page = (ROOT / "docs" / "equations.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w/]*test_\w+\.py)(?:::(\w+))?`(?:, `(test_\w+)`)?", page)
+    assert len(named) > 50
+    for file, *functions in named:
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        for function in filter(None, functions):
+            assert f"def {function}(" in text, f"{file}::{function}"

@@ -47,6 +47,17 @@ def test_equal_tasks_take_equal_time(work, now):
         assert work.share() == pytest.approx(done / 4)
 
 
+def test_final_fits_are_expected_at_a_fifth_of_the_pace_of_the_search(work, now):
+    work.expect(SEARCH, 1.0)
+    work.expect(FINAL_FITS, 10.0)
+    with work.task(SEARCH, 1.0):
+        now.seconds += 2.0
+    assert work.left() == pytest.approx(4.0)
+    with work.task(FINAL_FITS, 5.0):
+        now.seconds += 5.0
+    assert work.left() == pytest.approx(5.0)  # their own pace, once it is known
+
+
 def test_the_first_task_is_no_measure_unless_it_is_long(now):
     """It compiles loops and loads libraries, which no later task does."""
     work = Work()

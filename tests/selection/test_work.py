@@ -83,7 +83,7 @@ def test_a_long_first_task_counts_until_the_second_has_ended(now):
 
 def test_later_stages_are_counted_from_the_start(work, now):
     work.expect(SEARCH, 2.0)
-    work.expect(FINAL_FITS, 18.0)
+    work.expect(FINALISTS, 18.0)
     with work.task(SEARCH, 2.0):
         now.seconds = 1.0
     assert work.left() == pytest.approx(9.0)

@@ -196,7 +196,7 @@ class Work:
                 entries += sum(task.entries for task in running)
                 mean, known = _ratio(one.measured * threads, entries), {}
             elif stage == FINAL_FITS and mean is not None:
-                mean *= _FINAL_PACE
+                mean, known = _FINAL_PACE * mean, {}
             seconds = {}
             for name, pace in _paces(one, known, mean, running, now).items():
                 known[name] = pace

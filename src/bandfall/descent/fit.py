@@ -24,6 +24,7 @@ from bandfall.schedules import Constant, Schedule
 
 # Standard deviations of the target; float32 rounding stays far below.
 _DEVICE_GAP = 0.05
+_ROUNDING_UNITS = 10.0  # of all coefficients together: what a sum may be off by
 
 
 class Solver(Protocol):
@@ -211,7 +212,8 @@ def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) 
     """Raise an error if the stages of a path do not explain how its residual changed.
 
     Products and predictions are computed differently; a device on which either went wrong is
-    caught at a few rows, at the price of a few rows of predictions.
+    caught at a few rows, at the price of a few rows of predictions. What rounding explains is no
+    fault: slow paths add and subtract large numbers, and a rare class varies little.
     """
     n = len(after.X)
     rows = np.linspace(0, n - 1, min(n, n_rows)).astype(int)
@@ -220,11 +222,13 @@ def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) 
     changed = before.residual[rows] - after.residual[rows]
     total_weight = float(n if after.weights is None else after.weights.sum())
     unit = np.where(after.scale > 0, after.scale, np.inf) / math.sqrt(total_weight)
-    gap = float(np.sqrt((((explained - changed) / unit) ** 2).mean(axis=0)).max())
-    if not gap <= _DEVICE_GAP:
+    gaps = np.sqrt((((explained - changed) / unit) ** 2).mean(axis=0))
+    sizes = np.sqrt((new.coefficients.astype(np.float64) ** 2).sum(axis=(0, 1)))
+    rounding = _ROUNDING_UNITS * np.finfo(after.X.dtype).eps * sizes / unit
+    if not np.all(gaps <= np.maximum(_DEVICE_GAP, rounding)):
         raise RuntimeError(
             f"{backend!r} returned sums that do not agree with each other (they differ by "
-            f"{gap:.2g} standard deviations of the target); fit again, or compute with NumPy"
+            f"{gaps.max():.2g} standard deviations of the target); fit again, or compute with NumPy"
         )
 
 

@@ -31,7 +31,7 @@ _STAGE_ENTRIES = 7e8  # rows² × columns of a search: as many as three classes 
 _FIRST = 0.3  # penalty that suits most members
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
-_PACE = 1.0  # of a search's seconds per entry: what one penalty after the other takes
+_PACE = 0.5  # of a search's seconds per entry: what one penalty after the other takes
 _MATRICES = 5  # of float64 that a part needs at a time
 # Where classes follow a rule, the log-loss wants wide kernels and small penalties, though the
 # squared error of such paths is poor.

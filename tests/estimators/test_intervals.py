@@ -253,6 +253,6 @@ def test_intervals_can_be_drawn(fitted, test_rows):
     # Widths are right everywhere, not on average: small errors have narrow intervals.
     tenths = display.axes_[1].lines[0]
     assert_allclose(tenths.get_ydata(), tenths.get_xdata(), rtol=0.5)
-    with pytest.raises(ValueError, match="one a panel"):
+    with pytest.raises(ValueError, match="one for each panel"):
         IntervalDisplay.from_estimator(fitted, X, y, axes=display.axes_[0])
     pyplot.close(display.figure_)

@@ -98,14 +98,15 @@ def test_far_from_the_data_the_prior_comes_out(monkeypatch):
     assert novelty > 100
 
 
-def test_the_last_stage_is_the_model(moons, binary):
+def test_the_last_stage_is_the_model(moons):
+    X, y = make_moons(100, noise=0.1, random_state=0)
     X_test = moons[2]
-    stages = list(binary.staged_predict_proba(X_test))
+    model = BandfallClassifier(**FAST).fit(X, y)
+    stages = list(model.staged_predict_proba(X_test))
     assert len(stages) > 1
-    assert_allclose(stages[-1], binary.predict_proba(X_test), rtol=1e-6)
-    X, y = moons[:2]
-    losses = [log_loss(y, stage) for stage in binary.staged_predict_proba(X)]
-    shares = np.tile(binary.prior_, (len(y), 1))  # before the first stage
+    assert_allclose(stages[-1], model.predict_proba(X_test), rtol=1e-6)
+    losses = [log_loss(y, stage) for stage in model.staged_predict_proba(X)]
+    shares = np.tile(model.prior_, (len(y), 1))  # before the first stage
     assert losses[-1] < losses[0] < log_loss(y, shares)
 
 

@@ -161,11 +161,11 @@ def test_refused_pairs_are_not_positive_definite(name, p):
         ({"kernel": "laplace", "exponent": math.nan}, "must be a number above 0"),
         ({"kernel": "laplace", "exponent": "1"}, "must be a number above 0"),
         ({"kernel": "gaussian", "exponent": 1.5}, "'gaussian' has no exponent"),
-        ({"kernel": "laplace-1.5", "p": 1.5}, "has p in its name"),
+        ({"kernel": "laplace-1.5", "p": 1.5}, "p is given twice"),
         ({"kernel": "laplace-1..5"}, "'1..5' is not a number"),
         ({"kernel": "laplace-"}, "is unknown"),
         ({"kernel": "rbf-1.5"}, "is unknown"),
-        ({"kernel": np.exp, "exponent": 1}, "write it into the profile"),
+        ({"kernel": np.exp, "exponent": 1}, "put it into your profile"),
     ],
 )
 def test_what_makes_no_kernel_is_refused_with_the_reason(arguments, message):

@@ -22,7 +22,7 @@ CACHE_ENTRIES = 1 << 18
 
 # Rows up to which BLAS gets one thread: in products with a kernel matrix, and in its
 # decompositions, where a second thread has more to do.
-FEW_ROWS = 4000
+FEW_ROWS = 6000
 FEW_DECOMPOSED_ROWS = 1000
 
 _WAITING = 8  # blocks per thread

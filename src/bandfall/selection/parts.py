@@ -216,6 +216,7 @@ def train_parts(
 ) -> list[Ladder]:
     """Train at several speeds on every part, side by side; their metrics must be known."""
     with parts[0].backend.threads(max(map(len, parts))), ExitStack() as held:
+        held.enter_context(np.errstate(invalid="ignore"))  # see `resume_path`
         ladders = train_ladders(
             [held.enter_context(part.operator(request)) for part in parts],
             [part.target for part in parts],

@@ -113,7 +113,9 @@ def fit_path(
     """
     n_columns = y.shape[1]
     opened = (
-        nullcontext(operator) if operator else operator_over(backend, X, kernel, None, n_columns)
+        operator_over(backend, X, kernel, n_columns=n_columns)
+        if operator is None
+        else nullcontext(operator)
     )
     offset = column_means(y, weights)
     scale = column_norms(y, offset, weights)
@@ -155,7 +157,7 @@ def resume_path(
 
     Where the floor is lower than it was, training goes back to where the old one was reached.
     """
-    _solver_of(path)
+    _solver_of(path)  # raises if there is none, even for a target that does not vary
     if not np.any(path.scale > 0):
         return path
     n_columns = path.residual.shape[1]

@@ -11,16 +11,15 @@ from bandfall.encoding.steps import steps_for
 from bandfall.selection.deadline import Deadline, clock
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
 
-# "target" if a mean target can stand for a category, "pairs" if two categories interact.
-
 
 class Settings(TypedDict, total=False):
-    """Of a `TableEncoder`."""
+    """What a `TableEncoder` is told about columns."""
 
     numbers: str
     categories: str
 
 
+# "target" if a mean target can stand for a category, "pairs" if two categories interact.
 ENCODINGS: dict[str, Settings] = {
     "standard": {},
     "steps": {"numbers": "steps"},

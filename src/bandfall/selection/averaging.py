@@ -71,7 +71,8 @@ def averaged(
 ) -> tuple[list[tuple[Trial, float]], np.ndarray]:
     """Trials with their weights by `greedy_weights`, heaviest first, and their average (m, k).
 
-    Trials of little weight are left out: less than a tenth, or half of an equal share.
+    Trials whose weight is below a tenth, or below half an equal share if that is less, are left
+    out.
     """
     shares = greedy_weights(predictions, y, judge, n_members=n_members, weights=weights)
     shares[shares < min(_LIGHT, 0.5 / n_members)] = 0.0

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
 from bandfall.datasets.files import read_array, values_checksum, weighted_means
-from bandfall.datasets.real import load_table
+from bandfall.datasets.real import as_loaded, load_table
 from bandfall.datasets.sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
 from shared_files import data_directory
 from toy_source import CONTENT, HEADER, TABLE, TOY, as_csv, encrypted, packed_as, zipped
@@ -268,24 +268,21 @@ def test_missing_pooch_and_pandas_are_named(tmp_path, monkeypatch):
     (tmp_path / "toy.csv").write_bytes(CONTENT)
     assert load_table(TOY, data_home=tmp_path).shape == (3, 3)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setattr("bandfall.datasets.real.CPU", TOY)
     with pytest.raises(ImportError, match="as_frame=True needs pandas"):
-        load_cpu(data_home=tmp_path, as_frame=True)
+        as_loaded(TOY, TABLE, return_X_y=False, as_frame=True)
 
 
-def test_bunch_tuple_and_frame_agree(tmp_path, monkeypatch):
-    (tmp_path / "toy.csv").write_bytes(CONTENT)
-    monkeypatch.setattr("bandfall.datasets.real.CPU", TOY)
-    bunch = load_cpu(data_home=tmp_path)
+def test_bunch_tuple_and_frame_agree():
+    bunch = as_loaded(TOY, TABLE, return_X_y=False, as_frame=False)
     np.testing.assert_array_equal(bunch.data, TABLE[:, :2])
     np.testing.assert_array_equal(bunch.target, TABLE[:, 2])
     assert bunch.frame is None
     assert (bunch.feature_names, bunch.target_names) == (["a", "b"], ["goal"])
     assert TOY.home in bunch.DESCR
-    X, y = load_cpu(data_home=tmp_path, return_X_y=True)
+    X, y = as_loaded(TOY, TABLE, return_X_y=True, as_frame=False)
     np.testing.assert_array_equal(X, bunch.data)
     np.testing.assert_array_equal(y, bunch.target)
-    framed = load_cpu(data_home=tmp_path, as_frame=True)
+    framed = as_loaded(TOY, TABLE, return_X_y=False, as_frame=True)
     pd.testing.assert_frame_equal(framed.data, pd.DataFrame(X, columns=["a", "b"]))
     pd.testing.assert_series_equal(framed.target, pd.Series(y, name="goal"))
     assert list(framed.frame.columns) == ["a", "b", "goal"]

@@ -8,6 +8,7 @@ set's home offers a file that can be read directly. Every file is checked before
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -32,6 +33,40 @@ _LOADER_PARAMETERS = {
     "return_X_y": ["boolean"],
     "as_frame": ["boolean"],
 }
+_LOADER_DOC = """{about}
+
+    Parameters
+    ----------
+    data_home : str, path or None, default=None
+        A directory to look in first, before that of the environment variable
+        ``BANDFALL_DATA`` and the download cache.
+    download_if_missing : bool, default=True
+        Whether to download a file that is in none of these, where its home offers one.
+    progress : bool, default=True
+        Whether to show a progress bar while downloading.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a `sklearn.utils.Bunch`.
+    as_frame : bool, default=False
+        Return pandas objects instead of arrays.
+
+    Returns
+    -------
+    bunch : Bunch or tuple
+        ``data`` of shape ({rows}, {width}), ``target`` of shape ({rows},), ``frame`` (None unless
+        `as_frame`), ``feature_names``, ``target_names`` and ``DESCR``.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file, or a directory that was named, does not exist.
+    ValueError
+        If the file is damaged or holds other data.
+
+    Examples
+    --------
+    >>> from bandfall.datasets import {name}
+    >>> X, y = {name}(return_X_y=True)  # doctest: +SKIP
+    """
 
 
 def load_table(
@@ -65,7 +100,8 @@ def _search_path(data_home: str | os.PathLike[str] | None) -> list[Path]:
     return directories
 
 
-def _load(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: bool) -> Loaded:
+def as_loaded(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: bool) -> Loaded:
+    """A table in the form that a loader returns."""
     target_at = source.value_columns.index(source.target)
     data: np.ndarray | pd.DataFrame = np.ascontiguousarray(np.delete(table, target_at, axis=1))
     target: np.ndarray | pd.Series = np.ascontiguousarray(table[:, target_at])
@@ -98,167 +134,58 @@ def _frame(table: np.ndarray, source: Source) -> pd.DataFrame:
     return pandas.DataFrame(table, columns=list(source.value_columns))
 
 
-@validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
-def load_cpu(
-    *,
-    data_home: str | os.PathLike[str] | None = None,
-    download_if_missing: bool = True,
-    progress: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Loaded:
+def _loader(source: Source, about: str) -> Callable[..., Loaded]:
+    """The function that loads a data set; its documentation begins with `about`."""
+
+    def load(
+        *,
+        data_home: str | os.PathLike[str] | None = None,
+        download_if_missing: bool = True,
+        progress: bool = True,
+        return_X_y: bool = False,
+        as_frame: bool = False,
+    ) -> Loaded:
+        table = load_table(
+            source, data_home=data_home, download_if_missing=download_if_missing, progress=progress
+        )
+        return as_loaded(source, table, return_X_y=return_X_y, as_frame=as_frame)
+
+    load.__name__ = load.__qualname__ = name = f"load_{source.key}"
+    width = len(source.feature_names)
+    load.__doc__ = _LOADER_DOC.format(about=about, rows=source.rows, width=width, name=name)
+    checked = validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
+    validated: Callable[..., Loaded] = checked(load)
+    return validated
+
+
+load_cpu = _loader(
+    CPU,
     """Load the CPU run time data (Delve comp-activ, 8192 × 21; target 0 to 99).
 
     The file is ``compactiv.csv.gz`` or ``compactiv.csv``. Its home offers no csv file, so it is
-    never downloaded: the error says which file to put where.
-
-    Parameters
-    ----------
-    data_home : str, path or None, default=None
-        A directory to look in first, before that of the environment variable
-        ``BANDFALL_DATA`` and the download cache.
-    download_if_missing : bool, default=True
-        Whether to download a file that is in none of these, where its home offers one.
-    progress : bool, default=True
-        Whether to show a progress bar while downloading.
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a `sklearn.utils.Bunch`.
-    as_frame : bool, default=False
-        Return pandas objects instead of arrays.
-
-    Returns
-    -------
-    bunch : Bunch or tuple
-        ``data`` of shape (8192, 21), ``target`` of shape (8192,), ``frame`` (None unless
-        `as_frame`), ``feature_names``, ``target_names`` and ``DESCR``.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file, or a directory that was named, does not exist.
-    ValueError
-        If the file is damaged or holds other data.
-
-    Examples
-    --------
-    >>> from bandfall.datasets import load_cpu
-    >>> X, y = load_cpu(return_X_y=True)  # doctest: +SKIP
-    """
-    table = load_table(
-        CPU, data_home=data_home, download_if_missing=download_if_missing, progress=progress
-    )
-    return _load(CPU, table, return_X_y=return_X_y, as_frame=as_frame)
-
-
-@validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
-def load_power(
-    *,
-    data_home: str | os.PathLike[str] | None = None,
-    download_if_missing: bool = True,
-    progress: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Loaded:
+    never downloaded: the error says which file to put where.""",
+)
+load_power = _loader(
+    POWER,
     """Load the power consumption of Tetouan City (UCI 849, 52416 × 7; CC BY 4.0).
 
     The features are the weather and the consumption of zones 1 and 2, the target is the
     consumption of zone 3; the column ``DateTime`` is left out, as in the paper. The file is
-    ``power.csv.gz``, ``power.csv`` or UCI's zip archive, which is downloaded if missing.
-
-    Parameters
-    ----------
-    data_home, download_if_missing, progress, return_X_y, as_frame
-        As in `load_cpu`.
-
-    Returns
-    -------
-    bunch : Bunch or tuple
-        As in `load_cpu`, with ``data`` of shape (52416, 7).
-
-    Examples
-    --------
-    >>> from bandfall.datasets import load_power
-    >>> X, y = load_power(return_X_y=True)  # doctest: +SKIP
-    """
-    table = load_table(
-        POWER, data_home=data_home, download_if_missing=download_if_missing, progress=progress
-    )
-    return _load(POWER, table, return_X_y=return_X_y, as_frame=as_frame)
-
-
-@validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
-def load_superconductors(
-    *,
-    data_home: str | os.PathLike[str] | None = None,
-    download_if_missing: bool = True,
-    progress: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Loaded:
+    ``power.csv.gz``, ``power.csv`` or UCI's zip archive, which is downloaded if missing.""",
+)
+load_superconductors = _loader(
+    SUPERCONDUCTORS,
     """Load the critical temperatures of superconductors (UCI 464, 21263 × 81; CC BY 4.0).
 
     The file is ``superconduct.csv.gz``, ``superconduct.csv`` (UCI's ``train.csv``) or UCI's zip
     archive, which is downloaded if missing. More than a quarter of the rows repeat the features
-    of an earlier row, as a rule with another target.
-
-    Parameters
-    ----------
-    data_home, download_if_missing, progress, return_X_y, as_frame
-        As in `load_cpu`.
-
-    Returns
-    -------
-    bunch : Bunch or tuple
-        As in `load_cpu`, with ``data`` of shape (21263, 81).
-
-    Examples
-    --------
-    >>> from bandfall.datasets import load_superconductors
-    >>> X, y = load_superconductors(return_X_y=True)  # doctest: +SKIP
-    """
-    table = load_table(
-        SUPERCONDUCTORS,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-        progress=progress,
-    )
-    return _load(SUPERCONDUCTORS, table, return_X_y=return_X_y, as_frame=as_frame)
-
-
-@validate_params(_LOADER_PARAMETERS, prefer_skip_nested_validation=True)
-def load_uk_temperature(
-    *,
-    data_home: str | os.PathLike[str] | None = None,
-    download_if_missing: bool = True,
-    progress: bool = True,
-    return_X_y: bool = False,
-    as_frame: bool = False,
-) -> Loaded:
+    of an earlier row, as a rule with another target.""",
+)
+load_uk_temperature = _loader(
+    UK_TEMPERATURE,
     """Load the daily temperatures in the U.K. in the year 2000 (45568 × 4).
 
     The features are day of the year, easting, northing and height, the target is the mean
     temperature of the day before. The file is ``uktemp.csv.gz`` or ``uktemp.csv``. Its home offers
-    an R file only, so it is never downloaded: the error says which file to put where.
-
-    Parameters
-    ----------
-    data_home, download_if_missing, progress, return_X_y, as_frame
-        As in `load_cpu`.
-
-    Returns
-    -------
-    bunch : Bunch or tuple
-        As in `load_cpu`, with ``data`` of shape (45568, 4).
-
-    Examples
-    --------
-    >>> from bandfall.datasets import load_uk_temperature
-    >>> X, y = load_uk_temperature(return_X_y=True)  # doctest: +SKIP
-    """
-    table = load_table(
-        UK_TEMPERATURE,
-        data_home=data_home,
-        download_if_missing=download_if_missing,
-        progress=progress,
-    )
-    return _load(UK_TEMPERATURE, table, return_X_y=return_X_y, as_frame=as_frame)
+    an R file only, so it is never downloaded: the error says which file to put where.""",
+)

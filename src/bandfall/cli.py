@@ -22,9 +22,9 @@ def build_app() -> typer.Typer:
     from bandfall.commands.explore import explore
     from bandfall.commands.fit import fit
     from bandfall.commands.inspect import inspect
+    from bandfall.commands.paper import app as paper
     from bandfall.commands.predict import predict
     from bandfall.commands.report import report
-    from bandfall.paper.commands import app as paper
 
     app = typer.Typer(
         no_args_is_help=True,

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 from joblib import cpu_count
@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
+from bandfall.commands.terminal import FAILURE, INTERRUPTED, fail, note
 from bandfall.paper.artefacts import Summary, SummaryError, read_summaries, write_outcome
 from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
 from bandfall.paper.experiment import FULL, QUICK, Data, DataError, Experiment
@@ -26,8 +27,6 @@ app = typer.Typer(
     help="Reproduce the paper's figures and tables.", no_args_is_help=True, add_completion=False
 )
 
-USAGE_ERROR = 2
-INTERRUPTED = 130
 DEFAULT_OUT = Path("out/paper")
 
 OutOption = Annotated[Path, typer.Option("--out", help="Directory of results, figures, tables.")]
@@ -64,9 +63,9 @@ def run(
     console = _stdout()
     experiments = _chosen(names or [], console)
     if data is not None and not data.is_dir():
-        _fail(f"--data names '{data}', which is not a directory")
+        fail(f"--data names '{data}', which is not a directory")
     if jobs < 0:
-        _fail(f"--jobs must be 0 or more; got {jobs}")
+        fail(f"--jobs must be 0 or more; got {jobs}")
     size = QUICK if quick else FULL
     finished = run_experiments(
         experiments,
@@ -99,8 +98,8 @@ def report(
     with _one_line_errors(out):
         summaries = read_summaries(out, EXPERIMENTS)
         if not summaries:
-            _fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
-        runs = read_runs(out, _note)
+            fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
+        runs = read_runs(out, note)
         write_html(summaries, runs, out / "figures", page)
         console.print(f"Wrote {escape(str(page))}")
         if markdown is not None:
@@ -112,7 +111,7 @@ class _Notes(Watcher):
     """Notes on standard error, and nothing else."""
 
     def note(self, message: str) -> None:
-        _note(message)
+        note(message)
 
 
 class _ProgressBar(_Notes):
@@ -147,7 +146,7 @@ def _chosen(names: list[str], console: Console) -> list[Experiment]:
     try:
         experiments = select(names)
     except ValueError as error:
-        _fail(str(error))
+        fail(str(error))
     runnable = []
     for experiment in experiments:
         missing = missing_modules(experiment)
@@ -159,7 +158,7 @@ def _chosen(names: list[str], console: Console) -> list[Experiment]:
             "pip install '.[paper]'"
         )
         if experiment.name in names:
-            _fail(line)
+            fail(line)
         console.print(f"Left out: {line}", highlight=False)
     return runnable
 
@@ -184,27 +183,18 @@ def _one_line_errors(out: Path) -> Iterator[None]:
     try:
         yield
     except (DataError, SummaryError, BusyError) as error:
-        _fail(str(error))
+        fail(str(error))
     except TaskError as error:
-        _fail(str(error), code=1)
+        fail(str(error), FAILURE)
     except BrokenPipeError:  # standard output was closed by its reader, as with `| head`
         raise
     except OSError as error:
         # A full disk is noticed when a file is closed, and then names no file.
         taken = isinstance(error, FileExistsError)  # by something else, where a directory is due
         reason = "not a directory" if taken else error.strerror or str(error)
-        _fail(f"'{error.filename or out}' cannot be used: {reason}")
+        fail(f"'{error.filename or out}' cannot be used: {reason}")
     except KeyboardInterrupt:
-        _fail(
+        fail(
             "stopped; finished work is kept: run the same command again to continue",
-            code=INTERRUPTED,
+            INTERRUPTED,
         )
-
-
-def _note(message: str) -> None:
-    sys.stderr.write(" ".join(f"bandfall: {message}".split()) + "\n")
-
-
-def _fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
-    _note(message)
-    raise typer.Exit(code)

@@ -6,10 +6,13 @@ import os
 import platform
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from threadpoolctl import threadpool_info
 
+from bandfall.typing import JsonDict
 from bandfall.version import __version__
 
 # Names on package indexes; packages that only some commands need come last.
@@ -33,6 +36,8 @@ PACKAGES = (
     "pooch",
     "openpyxl",
 )
+# What numbers of a run may depend on.
+_RECORDED = ("numpy", "scipy", "scikit-learn", "joblib", "matplotlib", "torch")
 
 
 def package_versions(packages: Iterable[str]) -> dict[str, str]:
@@ -80,3 +85,38 @@ def show_versions() -> None:
     for title, entries in sections.items():
         lines = [title, *(f"  {name}: {value}" for name, value in entries.items())]
         sys.stdout.write("\n".join(lines) + "\n")
+
+
+def environment_record() -> JsonDict:
+    """Date, machine and versions at a run, as a dict for JSON.
+
+    Examples
+    --------
+    >>> sorted(environment_record())
+    ['cores', 'date', 'machine', 'memory_gib', 'processor', 'python', 'versions']
+    """
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "machine": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory(),
+        "python": platform.python_version(),
+        "versions": {"bandfall": __version__} | package_versions(_RECORDED),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or "unknown"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or "unknown"
+
+
+def _memory() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

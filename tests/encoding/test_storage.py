@@ -9,8 +9,8 @@ import pytest
 
 from bandfall.encoding import CATEGORIES, NUMBERS, TableEncoder, read_table
 from bandfall.persistence.codec import decode, encode
+from bandfall.persistence.container import ModelFileError
 from bandfall.persistence.encodings import from_front_state, from_state, to_state
-from bandfall.persistence.errors import ModelFileError
 
 
 def table(n=60, seed=0):

@@ -10,7 +10,7 @@ from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallClassifier, BandfallRegressor, load_model, to_onnx
 from bandfall.partitioned import PartitionedSum
-from bandfall.persistence.errors import ModelFileError
+from bandfall.persistence.container import ModelFileError
 from bandfall.persistence.paths import _check_partition
 from bandfall.selection import leaf_fits, leaves
 from bandfall.theory import fine_log

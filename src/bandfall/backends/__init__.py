@@ -11,8 +11,7 @@ from bandfall.backends.base import (
     operator_over,
 )
 from bandfall.backends.cluster import ClusterError
-from bandfall.backends.device import check_device
-from bandfall.backends.resolve import resolve_backend
+from bandfall.backends.device import check_device, resolve_backend
 
 __all__ = [
     "HOST",

@@ -30,11 +30,6 @@ class Blocks:
     Tasks are functions of a block, or of what such a function returned. Their own arguments travel
     with them, so that the scheduler can repeat those that a lost worker held, and no others.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    delayed : sequence of delayed arrays or frames
-
     Attributes
     ----------
     starts : ndarray of int, shape (n_blocks + 1,)

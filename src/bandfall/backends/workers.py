@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from bandfall.backends.base import Backend, Sum
-from bandfall.backends.device import has_driver
+from bandfall.backends.device import has_driver, resolve_backend
 from bandfall.kernels import Kernel
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.threads import blas_threads_for, scratch
@@ -179,8 +179,6 @@ class _TileProducts:
 
 def own_backend(budget: int, n_rows: int) -> Backend:
     """The best that a worker has itself."""
-    from bandfall.backends.resolve import resolve_backend
-
     return resolve_backend("auto" if _has_gpu() else None, budget, n_rows)
 
 

@@ -93,12 +93,8 @@ class Dataset:
         Features as read.
     y : ndarray of shape (n,) or (n, k)
     weights, time, group : ndarray of shape (n,) or None
-    source : str
-    roles : Roles
-    style : Style
     n_dropped : int
         Rows left out because a feature is missing, for models that need complete rows.
-    n_without_target : int
     """
 
     X: pd.DataFrame

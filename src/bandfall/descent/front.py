@@ -36,11 +36,8 @@ class TrainingFront:
 
     Parameters
     ----------
-    operator : KernelOperator
     residual : operator's array of shape (n, k)
         Scaled so that ‖y‖² = 1, hence R² = 1 − ‖r‖².
-    time, bandwidth : float
-    plan : Plan
     """
 
     def __init__(

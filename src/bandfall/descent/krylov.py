@@ -30,11 +30,8 @@ class KrylovSpace:
 
     Parameters
     ----------
-    operator : KernelOperator
-    bandwidth : float
     residual, velocity : operator's arrays of shape (n, k)
         r and K(bandwidth) r, the first product.
-    max_dimension : int
     """
 
     def __init__(

@@ -21,12 +21,7 @@ from bandfall.selection.leaves import FittedLeaf
 
 
 class Checkpoint:
-    """The file in which a fit keeps its path.
-
-    Parameters
-    ----------
-    file : path
-    """
+    """The file in which a fit keeps its path."""
 
     def __init__(self, file: str | os.PathLike[str]):
         check_writable(file)  # now, not after the first stage

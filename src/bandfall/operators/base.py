@@ -64,9 +64,6 @@ class HostArraysMixin:
 
     Parameters
     ----------
-    n_rows : int
-    kernel : Kernel
-    dtype : dtype
     vector_bytes : int
         For a solver's own arrays.
     """

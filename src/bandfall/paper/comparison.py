@@ -27,17 +27,10 @@ def compare_cell(
 
     Parameters
     ----------
-    cell : PublishedCell
-    ours : Quartiles
-    p_value : float or None
     median_tolerance, quartile_tolerance : float
         How far ours may be from the published numbers.
     complete : bool
         Whether all of the paper's splits were run; if not, nothing is judged.
-
-    Returns
-    -------
-    Comparison
 
     Examples
     --------

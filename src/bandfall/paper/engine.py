@@ -13,7 +13,7 @@ from pathlib import Path
 from joblib import Parallel, cpu_count, delayed
 from threadpoolctl import ThreadpoolController
 
-from bandfall.paper.environment import environment_record
+from bandfall.environment import environment_record
 from bandfall.paper.experiment import Data, Experiment, Outcome, Result, Size, Task
 from bandfall.paper.fingerprint import code_digest, task_digest
 from bandfall.paper.lock import exclusive
@@ -73,11 +73,8 @@ class Finished:
 
     Parameters
     ----------
-    experiment : Experiment
-    outcome : Outcome
     seconds : float
         Computing time of its tasks.
-    n_tasks : int
     """
 
     experiment: Experiment
@@ -139,20 +136,12 @@ def run_experiments(
 
     Parameters
     ----------
-    experiments : sequence of Experiment
-    data : Data
-    size : Size
     out : Path
         Results go to ``out/results``, a line per run to ``out/runs.jsonl``. One run at a time
         works there; it is locked from the first result to the last.
     n_jobs : int
         joblib workers; the backend is joblib's choice or that of `joblib.parallel_config`. The
         numbers do not depend on it: every task runs on one thread.
-    watcher : Watcher, optional
-
-    Yields
-    ------
-    Finished
 
     Raises
     ------

@@ -29,10 +29,6 @@ def code_digest(function: Callable[..., object]) -> str:
     function : callable
         Defined in a file, not in an interactive session.
 
-    Returns
-    -------
-    str
-
     Examples
     --------
     >>> from bandfall.paper.descriptions import describe_kernel
@@ -53,15 +49,10 @@ def source_digest(file: Path, package: Path, leave_out: frozenset[str] = frozens
 
     Parameters
     ----------
-    file : Path
     package : Path
         The package's directory.
     leave_out : frozenset of str
         Modules that do not count, nor what only they import.
-
-    Returns
-    -------
-    str
     """
     sources = {"": file.read_bytes()}
     waiting = [""]
@@ -86,10 +77,6 @@ def task_digest(code: str, task: Task) -> str:
         See `code_digest`.
     task : Task
         Its arguments count by value, arrays bit by bit.
-
-    Returns
-    -------
-    str
     """
     digest: str = joblib.hash((code, dict(task.arguments)), hash_name="sha1")
     return digest

@@ -28,10 +28,6 @@ def exclusive(out: Path) -> Iterator[None]:
     process, however that ends: a lock cannot outlive its run. The file stays, since removing it
     would let two later runs lock two files of one name.
 
-    Parameters
-    ----------
-    out : Path
-
     Raises
     ------
     BusyError

@@ -53,14 +53,8 @@ def descend(
     ----------
     X : ndarray of shape (n, d)
     y : ndarray of shape (n,)
-    kernel : str
-    min_speed, min_bandwidth : float
     operator : DenseOperator, optional
         For these rows and this kernel: several fits share their distances by it.
-
-    Returns
-    -------
-    Path
     """
     return fit_path(
         X,

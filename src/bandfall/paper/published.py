@@ -52,10 +52,6 @@ def published_cells(table: int | None = None) -> tuple[PublishedCell, ...]:
     table : {2, 4, 5, 6} or None, default=None
         Number of the table; None for all.
 
-    Returns
-    -------
-    cells : tuple of PublishedCell
-
     Examples
     --------
     >>> cell = published_cells(2)[0]

@@ -81,10 +81,6 @@ def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[Ent
         A line that lacks one of them is damaged.
     note : callable
         Called with a message about damaged lines.
-
-    Returns
-    -------
-    list of dict
     """
     if not path.exists():
         return []

@@ -8,7 +8,7 @@ from bandfall.checks import ShapeChecker
 from bandfall.persistence import encodings as _encodings  # noqa: F401  (register their classes)
 from bandfall.persistence import paths as _paths  # noqa: F401
 from bandfall.persistence.codec import Component, register
-from bandfall.persistence.errors import ModelFileError
+from bandfall.persistence.container import ModelFileError
 from bandfall.persistence.model_file import (
     ModelFile,
     dump_bytes,

@@ -11,71 +11,45 @@ from bandfall.checks import ShapeChecker, check_instance, check_positions
 from bandfall.descent import Path
 from bandfall.persistence.atomic import write_atomically
 from bandfall.persistence.codec import decode, encode
-from bandfall.persistence.container import Arrays, pack, unpack
-from bandfall.persistence.errors import ModelFileError
+from bandfall.persistence.container import Arrays, ModelFileError, pack, unpack
 from bandfall.persistence.model_file import PathLike, read_named, written_by
+from bandfall.persistence.paths import field_values
 from bandfall.selection.leaves import FittedLeaf
 from bandfall.typing import State
 
 
 def save_path(path: Path, file: PathLike) -> None:
-    """Write a path, whole or not at all, in the format of model files.
-
-    Parameters
-    ----------
-    path : Path
-    file : path
-        Replaced only once the new file is complete.
-    """
-    arrays: Arrays = {}
-    document: State = {
-        "path": encode(path, arrays, "path"),
-        "versions": written_by(),
-    }
-    write_atomically(file, pack(document, arrays))
+    """Write a path, whole or not at all, in the format of model files."""
+    _write({"path": path}, file)
 
 
 def load_path(file: PathLike) -> Path:
-    """Read a path that `save_path` wrote; safe on files from strangers.
-
-    Parameters
-    ----------
-    file : path
-
-    Returns
-    -------
-    Path
-    """
-    return read_named(file, _read)
+    """Read a path that `save_path` wrote; safe on files from strangers."""
+    return read_named(file, _read_path)
 
 
 def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
-    """Write a trained leaf, whole or not at all, in the format of model files.
-
-    Parameters
-    ----------
-    leaf : FittedLeaf
-    file : path
-    """
-    arrays: Arrays = {}
-    document: State = {
-        field.name: encode(getattr(leaf, field.name), arrays, field.name) for field in fields(leaf)
-    }
-    write_atomically(file, pack({**document, "versions": written_by()}, arrays))
+    """Write a trained leaf, whole or not at all, in the format of model files."""
+    _write(field_values(leaf), file)
 
 
 def load_leaf(file: PathLike) -> FittedLeaf:
-    """Read a leaf that `save_leaf` wrote; safe on files from strangers.
-
-    Parameters
-    ----------
-    file : path
-
-    Returns
-    -------
-    FittedLeaf
-    """
+    """Read a leaf that `save_leaf` wrote; safe on files from strangers."""
     return read_named(file, _read_leaf)
+
+
+def _write(values: State, file: PathLike) -> None:
+    arrays: Arrays = {}
+    document: State = {name: encode(value, arrays, name) for name, value in values.items()}
+    write_atomically(file, pack({**document, "versions": written_by()}, arrays))
+
+
+def _read_path(stream: BinaryIO, size: int) -> Path:
+    document, arrays = unpack(stream, size)
+    path = decode(document.get("path"), arrays)
+    if not isinstance(path, Path):
+        raise ModelFileError("it holds no path")
+    return path
 
 
 def _read_leaf(stream: BinaryIO, size: int) -> FittedLeaf:
@@ -98,11 +72,3 @@ def _read_leaf(stream: BinaryIO, size: int) -> FittedLeaf:
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"it holds no leaf: {error}") from error
     return FittedLeaf(**state)
-
-
-def _read(stream: BinaryIO, size: int) -> Path:
-    document, arrays = unpack(stream, size)
-    path = decode(document.get("path"), arrays)
-    if not isinstance(path, Path):
-        raise ModelFileError("it holds no path")
-    return path

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.persistence.errors import ModelFileError
+from bandfall.persistence.container import ModelFileError
 from bandfall.typing import State, Unchecked
 
 T = TypeVar("T")

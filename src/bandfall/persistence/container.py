@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from bandfall.persistence.errors import ModelFileError
 from bandfall.typing import ArrayLike, State, Unchecked
 
 FORMAT_VERSION = 1
@@ -42,6 +41,10 @@ Arrays = dict[str, np.ndarray]
 Document = State
 
 
+class ModelFileError(ValueError):
+    """A file is not a model this version can read, or a model cannot be put in a file."""
+
+
 def pack(document: Document, arrays: Arrays) -> bytes:
     """The file of a document and its arrays; equal content gives equal bytes.
 
@@ -49,11 +52,6 @@ def pack(document: Document, arrays: Arrays) -> bytes:
     ----------
     document : dict
         JSON values; "format_version", "arrays" (checksums) and "sha256" are added.
-    arrays : dict of str to ndarray
-
-    Returns
-    -------
-    bytes
 
     Examples
     --------

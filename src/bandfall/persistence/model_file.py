@@ -19,11 +19,11 @@ from bandfall.persistence.codec import decode, encode
 from bandfall.persistence.container import (
     Arrays,
     Document,
+    ModelFileError,
     pack,
     read_document,
     unpack,
 )
-from bandfall.persistence.errors import ModelFileError
 from bandfall.typing import Estimator, JsonDict
 from bandfall.version import __version__
 

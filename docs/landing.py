@@ -13,7 +13,7 @@ SOURCE = Path(__file__).parent / "choosing.md"
 TABLE = "**Against tuned methods.**"
 MARK = "<!-- ratios: drawn from choosing.md by landing.py -->"
 ROW, LEFT, WIDTH, RIGHT = 24, 156, 680, 64
-LOWEST, HIGHEST = 0.2, 1.25
+LOWEST, HIGHEST = 0.1, 1.25
 
 
 def ratios(text: str | None = None) -> dict[str, float]:
@@ -56,7 +56,7 @@ def picture(found: dict[str, float]) -> str:
     height = ROW * len(found) + 54
     title = "RMSE of Bandfall relative to the best tuned booster, set by set; below 1 it is ahead"
     parts = []
-    for tick in (0.2, 0.3, 0.5, 0.7, 1.0):
+    for tick in (0.1, 0.2, 0.3, 0.5, 0.7, 1.0):
         x = place(tick)
         style = "even" if tick == 1.0 else "grid"
         parts.append(f'<path class="{style}" d="M{x:.1f} 8V{height - 46}"/>')

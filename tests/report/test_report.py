@@ -288,6 +288,16 @@ class TestIntervals:
         assert "intervals and what was true" not in text
 
 
+class TestTrials:
+    def test_every_member_is_listed_with_its_weight(self, sure):
+        model, findings = sure
+        _, _, table = page_of(findings).partition('<section id="trials">')
+        table = table.partition("</section>")[0]
+        weights = re.findall(r"<td>(\d+)%</td>", table)
+        assert len(weights) == table.count('class="ours"') == len(model.members_)
+        assert sum(map(int, weights)) == pytest.approx(100, abs=2)
+
+
 class TestRivals:
     def page(self, findings, errors):
         facts = {"seconds": 0.2, "n_rows": 80, "target": findings.target}
@@ -307,6 +317,14 @@ class TestRivals:
 
 
 class TestPage:
+    def test_links_are_in_the_order_of_the_sections(self, page):
+        links = re.findall(r'<a href="#([\w-]+)">', page)
+        assert links == re.findall(r'<section id="([\w-]+)">', page)
+
+    def test_scores_of_models_have_as_many_digits_each(self, page):
+        bars = re.findall(r'class="value"[^>]*>([^<]*)<', page)
+        assert all(re.fullmatch(r"−?\d+\.\d{4}", value) for value in bars)
+
     def test_sections_and_links(self, page):
         for name in SECTIONS:
             assert f'<section id="{name}">' in page
@@ -366,6 +384,11 @@ class TestCharts:
         crowded = Chart(Axis("x", -0.5, 8.5, names=names), Axis("y", 0, 1), "t", width=400)
         assert crowded.svg().count(">a long") < 5
         assert 'data-tip="a long category 0">a long catego…<' in crowded.svg()
+
+    def test_names_that_do_not_fit_in_one_line_get_a_second(self):
+        names = ("Mitte", "Neukölln", "Pankow", "Spandau", "Wedding")
+        chart = Chart(Axis("", -0.5, 4.5, names=names), Axis("y", 0, 4e5), "t", width=400)
+        assert all(f">{name}<" in chart.svg() for name in names)
 
     @pytest.mark.parametrize("values", [[0.0], [1e-12, 1e12], [-5.0, -5.0], [np.nan, 1.0], []])
     @pytest.mark.parametrize("log", [False, True])

@@ -8,7 +8,6 @@ from html import escape
 import numpy as np
 
 from bandfall.drawing.chart import svg_text, tip_attribute
-from bandfall.drawing.numbers import number
 
 LONGEST_NAME = 26  # letters
 _NAME_LETTER = 8.8  # width of a letter of a name, as a phone shows it
@@ -17,13 +16,14 @@ _NAME_LETTER = 8.8  # width of a letter of a name, as a phone shows it
 def ranking(
     names: Sequence[str],
     values: Sequence[float] | np.ndarray,
+    labels: Sequence[str],
     styles: Sequence[str],
     tips: Sequence[str],
     title: str,
     *,
     errors: Sequence[float] | np.ndarray | None = None,
 ) -> str:
-    """Horizontal bars with their names on the left and values at their ends."""
+    """Horizontal bars with their names on the left and labels at their ends."""
     row, right, width = 26, 76, 520
     left = 16 + _NAME_LETTER * max(min(len(name), LONGEST_NAME) for name in names)
     height = row * len(names) + 8
@@ -35,7 +35,9 @@ def ranking(
         return left + (width - left - right) * (value - low) / (high - low)
 
     parts = []
-    for i, (name, value, style, tip) in enumerate(zip(names, values, styles, tips, strict=True)):
+    for i, (name, value, label, style, tip) in enumerate(
+        zip(names, values, labels, styles, tips, strict=True)
+    ):
         y = 4 + i * row
         a, b = sorted((place(0.0), place(value)))
         parts.append(
@@ -49,9 +51,7 @@ def ranking(
             middle = y + 3 + (row - 7) / 2
             parts.append(f'<path class="error" d="M{e1:.1f} {middle}H{e2:.1f}"/>')
             end = max(b, e2)
-        parts.append(
-            f'<text class="value" x="{end + 6:.1f}" y="{y + 16}">{number(float(value))}</text>'
-        )
+        parts.append(f'<text class="value" x="{end + 6:.1f}" y="{y + 16}">{escape(label)}</text>')
     return (
         f'<svg class="ranking" viewBox="0 0 {width} {height}" role="img" '
         f'aria-label="{escape(title)}"><title>{escape(title)}</title>{"".join(parts)}</svg>'

@@ -208,16 +208,19 @@ class Chart:
 
     def _x_ticks(self, top: float, bottom: float) -> list[str]:
         """Grid lines, and names as far as they do not touch each other or the edge."""
-        parts, free_from = [], 0.0
+        parts, free_from = [], [0.0]
+        if self.x.names and not self.x.label:
+            free_from.append(0.0)  # a second line of names
         for tick in sorted(self.x.ticks(), key=self.px):
             x, name = self.px(tick), self.x.tick_name(tick)
             parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
             half = LETTER * min(len(name), LONGEST_NAME) / 2
             place = min(max(x, self.left - 5 + half), self.width - half - 1)
-            if place - half < free_from:
+            line = next((i for i, free in enumerate(free_from) if place - half >= free), None)
+            if line is None:
                 continue
-            parts.append(svg_text("tick", place, bottom + 17, name, LONGEST_NAME))
-            free_from = place + half + LETTER
+            parts.append(svg_text("tick", place, bottom + 17 + 17 * line, name, LONGEST_NAME))
+            free_from[line] = place + half + LETTER
         return parts
 
 

@@ -137,8 +137,16 @@ def _member_section(members: Sequence[Member]) -> str:
     if len(members) < 2:
         return ""
     described = [{"weight": float(one.weight), **one.candidate.summary()} for one in members]
-    heads = {"weight": "weight"} | {k: v for k, v in TRIAL_COLUMNS.items() if k in described[0]}
-    heads |= {name: name for name in ("penalty", "width") if any(one[name] for one in described)}
-    rows = [f"<tr>{''.join(cell(one[name]) for name in heads)}</tr>" for one in described]
+    heads = {
+        name: head
+        for name, head in {**TRIAL_COLUMNS, "width": "bandwidth, if only one"}.items()
+        if name in described[0]
+        and (name not in ("penalty", "width") or any(one[name] for one in described))
+    }
+    rows = []
+    for one in described:
+        cells = "".join(cell(one[name]) for name in heads)
+        weight = cell(one["weight"], text=f"{one['weight']:.0%}")
+        rows.append(f"<tr>{weight}{cells}</tr>")
     text = "The prediction is the weighted mean of these models, heaviest first."
-    return section("members", "Members", text, sortable_table(list(heads.values()), rows))
+    return section("members", "Members", text, sortable_table(["weight", *heads.values()], rows))

@@ -206,7 +206,8 @@ def _confusion(findings: Findings, names: list[str]) -> str:
     for i, name in enumerate(names):
         n_rows = counts[i].sum()
         cells = "".join(cell(count, "right" if i == j else "") for j, count in enumerate(counts[i]))
-        right = cell(float(counts[i, i] / n_rows) if n_rows else np.nan)
+        share = counts[i, i] / n_rows if n_rows else np.nan
+        right = cell(share, text=f"{share:.1%}")
         rows.append(f"<tr>{cell(name)}{cells}{right}</tr>")
     text = (
         f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
@@ -240,10 +241,11 @@ def _worst_table(findings: Findings, target: str) -> str:
     for i in worst_rows(findings, N_WORST):
         y = findings.scored.y[i]
         if names:
-            told = [names[int(y)], float(outputs[i, int(y)]), names[int(outputs[i].argmax())]]
+            given = float(outputs[i, int(y)])
+            cells = cell(names[int(y)]) + cell(given, text=decimals(given))
+            cells += cell(names[int(outputs[i].argmax())])
         else:
-            told = [float(y), float(outputs[i, 0]), float(findings.residuals[i])]
-        cells = "".join(cell(one) for one in told)
+            cells = cell(y) + cell(outputs[i, 0]) + cell(findings.residuals[i])
         cells += "".join(cell(column.iloc[i]) for column in columns)
         number = findings.row_numbers[i]
         rows.append(f'<tr><td data-value="{number}">{number}</td>{cells}</tr>')

@@ -23,6 +23,7 @@ from bandfall.report.layout import (
     sortable_table,
 )
 from bandfall.targets import Classes
+from bandfall.targets.scores import decimals
 
 MAX_IMPORTANCES = 15
 HISTOGRAM_BINS = 12
@@ -53,7 +54,7 @@ def data_section(findings: Findings, target: str) -> str:
         if is_number(column) and values is not None and known.any() and not unused:
             cells = _statistics(values[known])
             if not kind.classes:
-                cells.append(("", _correlation(values[known], y[known])))
+                cells.append(("", round(_correlation(values[known], y[known]), 2)))
             rows.append(_row(name, n_missing, cells, _counts(values[known]), len(heads)))
         else:
             words, counts = _words(column, values)
@@ -123,7 +124,13 @@ def importance_section(findings: Findings) -> str:
         for name, mean, deviation in zip(names, means, deviations, strict=True)
     ]
     drawing = ranking(
-        names, means, ["a"] * len(names), tips, "feature importances", errors=deviations
+        names,
+        means,
+        [decimals(float(mean), 4) for mean in means],
+        ["a"] * len(names),
+        tips,
+        "feature importances",
+        errors=deviations,
     )
     more = len(findings.order) - len(names)
     rest = f" The {more} least important ones are not shown." if more else ""
@@ -157,7 +164,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
     film = ""
     if findings.film is not None:
         last = len(findings.film.train_loss) - 1
-        text += " Move the slider to see what the model knew earlier in training."
+        text += " Move the slider to see the model at an earlier moment of training."
         film = (
             '<div class="film"><button id="film-play" type="button">Play</button>'
             f'<input id="film-slider" type="range" min="0" max="{last}" value="{last}" '

@@ -50,8 +50,9 @@ def page_shell(
     """A page about a model: head, links to its sections, tips, sorted tables, film."""
     links = "".join(
         f'<a href="#{name}">{link}</a>'
+        for one in sections
         for name, link in _LINKS.items()
-        if any(f'<section id="{name}"' in one for one in sections)
+        if one.startswith(f'<section id="{name}"')
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -132,13 +133,16 @@ def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "")
     )
 
 
-def cell(value: Unchecked, style: str = "") -> str:
-    """A cell: numbers are sorted as such, long text is cut and shows whole as a tip."""
+def cell(value: Unchecked, style: str = "", text: str = "") -> str:
+    """A cell: numbers are sorted as such; long text is cut and shows whole as a tip.
+
+    A number is shown as `text`, where given.
+    """
     mark = f' class="{style}"' if style else ""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         real = float(value)
         if np.isfinite(real):
-            return f'<td{mark} data-value="{real:.6g}">{number(real)}</td>'
+            return f'<td{mark} data-value="{real:.6g}">{text or number(real)}</td>'
     text = shown(value)
     if text == MISSING:
         return f"<td{mark}>{MISSING}</td>"

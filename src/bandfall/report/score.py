@@ -12,7 +12,7 @@ from bandfall.drawing import number, ranking
 from bandfall.report.findings import Findings
 from bandfall.report.layout import cards, cell, figure, section, sortable_table
 from bandfall.targets import Classes, Target
-from bandfall.targets.scores import Scores, decimals
+from bandfall.targets.scores import Scores, decimals, row_losses
 from bandfall.typing import JsonDict
 
 MAX_TRIALS = 12
@@ -105,7 +105,7 @@ def result_cards(findings: Findings) -> str:
         shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
     path = findings.model.path
     if path is not None and not findings.target.classes:
-        ends = [number(float(bandwidth)) for bandwidth in path.bandwidths[[0, -1]]]
+        ends = [number(float(f"{bandwidth:.3g}")) for bandwidth in path.bandwidths[[0, -1]]]
         shown.append(("", " → ".join(dict.fromkeys(ends)), "bandwidth"))
     return cards(shown)
 
@@ -151,12 +151,16 @@ def _meaning(findings: Findings) -> str:
     target = findings.target
     if not isinstance(target, Classes):
         return "R² 1 is perfect, 0 is predicting the mean."
-    prior = float(-np.log(np.maximum(target.prior, 1e-15)) @ target.prior)
+    labels = findings.scored.y[findings.scored.y >= 0]
+    shares = ""
+    if len(labels):
+        losses = row_losses(np.tile(target.prior, (len(labels), 1)), labels)
+        shares = f"; predicting the shares of the classes gives {losses.mean():.3f}"
     return (
         "Log-loss is the mean of −log of the probability of the true class: 0 is certain and "
-        f"right; the shares of the classes alone have {prior:.3f}. AUC is the probability that a "
-        "row of a class gets a higher probability of this class than a row of another class. The "
-        "calibration error is the mean distance between probabilities and shares of right rows."
+        f"right{shares}. AUC is the probability that a row of a class gets a higher "
+        "probability of this class than a row of another class. The calibration error is the mean "
+        "distance between probabilities and shares of right rows."
     )
 
 
@@ -170,6 +174,7 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     drawing = ranking(
         [one.name for one in ordered],
         [max(one.score, LOWEST_R2) for one in ordered],
+        [decimals(one.score, 4) for one in ordered],
         ["a" if one.name == name else "soft" for one in ordered],
         [f"{one.name}\n{measure} {one.score:.4f}" for one in ordered],
         f"{measure} of all models",
@@ -178,10 +183,14 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     rows = []
     for one in ordered:
         mark = " class=ours" if one.name == name else ""
-        shown = [*(one.scores[name] for name in columns.values()), one.seconds, one.n_rows]
-        cells = "".join(map(cell, shown))
+        scores = cell(one.score, text=decimals(one.score, 4))
+        others = "".join(
+            cell(one.scores[key], text=one.cells()[head]) for head, key in columns.items()
+        )
+        seconds = cell(one.seconds, text=_seconds(one.seconds))
         told = "" if ours is None or one is ours else _verdict(one.losses, ours.losses, sign, unit)
-        rows.append(f"<tr{mark}>{cell(one.name)}{cell(one.score)}<td>{told}</td>{cells}</tr>")
+        cells = f"{cell(one.name)}{scores}<td>{told}</td>{others}{seconds}{cell(one.n_rows)}"
+        rows.append(f"<tr{mark}>{cells}</tr>")
     picture = figure(
         drawing,
         f"{measure}, {'lower' if target.lower_is_better else 'higher'} is better",
@@ -189,6 +198,10 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     )
     table = sortable_table(["model", measure, "difference", *columns, "fit, s", "rows"], rows)
     return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
+
+
+def _seconds(value: float) -> str:
+    return "< 0.01" if value < 0.005 else f"{value:,.2f}"
 
 
 def _standard_error(losses: np.ndarray, unit: float) -> float:
@@ -221,6 +234,22 @@ def _as_shown(selection: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
+def _weights(findings: Findings, order: np.ndarray) -> dict[int, float]:
+    """Weights of the members in the average, by the number of their trial."""
+    selection = findings.model.story.selection or {}
+    found: dict[int, float] = {}
+    for member in findings.model.story.members:
+        parts = member.candidate.summary().items()
+        same = np.all(
+            [selection[name] == value for name, value in parts if name in selection], axis=0
+        )
+        ours = order[same[order]]
+        if len(ours):  # trials on more rows decide
+            best = int(ours[np.argmax(selection["n_rows"][ours])])
+            found[best] = found.get(best, 0.0) + float(member.weight)
+    return found
+
+
 def trial_section(findings: Findings) -> str:
     """What a model that tunes itself has tried, best first."""
     selection = findings.model.story.selection
@@ -228,28 +257,32 @@ def trial_section(findings: Findings) -> str:
         return ""
     selection = _as_shown(selection)
     order = np.argsort(selection["loss"], kind="stable")
-    columns = TRIAL_COLUMNS | {
-        findings.target.trial_column: f"{findings.target.measure} on held-out rows"
-    }
+    score = findings.target.trial_column
+    columns = TRIAL_COLUMNS | {score: f"{findings.target.measure} on held-out rows"}
     shown = [name for name in columns if name in selection]
-    # Trials on more rows decide: the best of those was taken.
-    n_rows = np.asarray(selection.get("n_rows", np.zeros(len(order))))
-    taken = next(i for i in order if n_rows[i] == n_rows.max())
-    listed = [int(i) for i in order[:MAX_TRIALS]]
+    weights = _weights(findings, order)
+    listed = [int(i) for i in order if i in weights or i in order[:MAX_TRIALS]]
     rows = []
-    for i in listed if taken in listed else [*listed, int(taken)]:
-        cells = "".join(cell(selection[name][i]) for name in shown)
-        mark = ' class="ours"' if i == taken else ""
-        rows.append(f"<tr{mark}>{cells}<td>{'chosen' if i == taken else ''}</td></tr>")
-    table = sortable_table([columns[name] for name in shown], rows, last=" ")
+    for i in listed:
+        cells = "".join(
+            cell(value, text=decimals(float(value), 4) if name == score else "")
+            for name in shown
+            for value in [selection[name][i]]
+        )
+        mark, weight = (' class="ours"', f"{weights[i]:.0%}") if i in weights else ("", "")
+        rows.append(f"<tr{mark}>{cells}<td>{weight}</td></tr>")
+    table = sortable_table([columns[name] for name in shown], rows, last="weight")
     more = len(order) - len(rows)
-    rest = f" {more} more were worse." if more > 0 else ""
     text = (
         f"The model tuned itself: {len(order)} configurations were scored on rows held out from "
-        f"the training rows.{rest}"
+        f"the training rows, and the prediction is a weighted average of a few. Best first"
+        f"{', by the mean of |error|^1.5' if not findings.target.classes else ''}"
+        f"{f'; {more:,} more are not shown' if more else ''}. The bandwidth shrinks whenever "
+        "training R² rises more slowly than the speed; in each metric round, the weights of the "
+        "features are learned anew; columns is the encoding of the features."
     )
     return section("trials", "What was tried", text, table)
 
 
 def _score_text(value: float) -> str:
-    return "not defined" if value != value else f"{value:.4f}"
+    return "not defined" if value != value else decimals(value, 4)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bandfall.backends.cluster import is_cluster, log
+from bandfall.encoding import TableEncoder
 from bandfall.estimators._arrays import as_numpy
+from bandfall.estimators._checkpoint import LeafFolder
 from bandfall.estimators._dask_rows import is_dask, row_blocks
-from bandfall.selection.leaves_there import sample_numbers
+from bandfall.estimators._tables import TrainingTable
+from bandfall.selection.deadline import Deadline
+from bandfall.selection.leaves_there import fit_members_there, sample_numbers
+from bandfall.selection.members import Member
 from bandfall.selection.parts import Rows
+from bandfall.selection.tuning import Tuned
 from bandfall.targets import Target
 from bandfall.typing import ArrayLike, TableLike
 
@@ -67,12 +74,46 @@ class Elsewhere:
         """Features and target of the sample, as `fit` is given them."""
         return self.blocks.take(self.numbers), self.values[self.numbers]
 
-    def coded(self, dtype: np.dtype) -> tuple[Target, np.ndarray]:
-        """See `Target.coded`: of all rows."""
-        return self.target.coded(self.values, None, dtype)
+    def sampled(self, table: TrainingTable) -> SampledTable:
+        """The table of the sample, as a part of all rows."""
+        values = self.values[self.numbers]
+        own = {**vars(table), "target": self.target, "values": values}
+        return SampledTable(**own, elsewhere=self)
 
-    def rows(self, sample: Rows, target: Target, dtype: np.dtype) -> Rows:
-        """All rows but their columns, which views hold of the sample alone."""
-        codes = self.coded(dtype)[1]
-        groups = np.arange(len(codes))
-        return replace(sample, y=codes, groups=groups, strata=target.strata(self.values))
+
+@dataclass(frozen=True)
+class SampledTable(TrainingTable):
+    """Rows to search with, of many more that are on workers."""
+
+    takes_mean_targets: ClassVar[bool] = False  # those of the sample would leak its own targets
+
+    elsewhere: Elsewhere = field(kw_only=True)
+
+    def affordable(self, deadline: Deadline) -> SampledTable:
+        """All of them: a sample is small."""
+        return self
+
+    def coded(self, weights: np.ndarray | None) -> tuple[Target, np.ndarray]:
+        """See `Target.coded`: as learned from all rows."""
+        target, codes = self._coded_everywhere()
+        return target, codes[self.elsewhere.numbers]
+
+    def fit_chosen(
+        self,
+        rows: Rows,
+        encoders: dict[str, TableEncoder],
+        tuned: Tuned,
+        deadline: Deadline,
+        interrupted: Callable[[], bool],
+        store: LeafFolder | None,
+    ) -> tuple[Rows, list[Member], Tuned]:
+        """Fit what the search chose to all rows, where they are; see `TrainingTable`."""
+        target, codes = self._coded_everywhere()
+        strata = target.strata(self.elsewhere.values)
+        # All rows but their columns, which views hold of the sample alone.
+        everything = replace(rows, y=codes, groups=np.arange(len(codes)), strata=strata)
+        blocks = self.elsewhere.blocks
+        return everything, *fit_members_there(blocks, everything, rows, encoders, tuned, deadline)
+
+    def _coded_everywhere(self) -> tuple[Target, np.ndarray]:
+        return self.elsewhere.target.coded(self.elsewhere.values, None, self.dtype)

@@ -22,11 +22,10 @@ from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_c
 from bandfall.estimators._checkpoint import LeafFolder
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._elsewhere import Elsewhere
-from bandfall.estimators._groups import warn_of_copies
 from bandfall.estimators._html import members_table
 from bandfall.estimators._progress import FitProgress
-from bandfall.estimators._tables import TrainingTable, new_table, training_table
-from bandfall.estimators._views import ENCODINGS, affordable_rows, encoded_views
+from bandfall.estimators._tables import TrainingTable, new_table, training_table, warn_of_copies
+from bandfall.estimators._views import ENCODINGS, encoded_views
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel, KernelLike
@@ -34,8 +33,7 @@ from bandfall.novelty import novelty_scale
 from bandfall.operators.threads import blas_threads_for
 from bandfall.selection.candidates import Budget, trial_table
 from bandfall.selection.deadline import AFTERWARDS, Deadline
-from bandfall.selection.leaves_there import fit_members_there
-from bandfall.selection.members import Member, default_choice, expected_seconds, fit_members
+from bandfall.selection.members import Member, default_choice, expected_seconds
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import evidence_weights
@@ -151,13 +149,10 @@ class SelfTuning(CallbackSupportMixin, Storable):
         given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
         self._dtype = given.dtype
         if elsewhere is not None:
-            self._training_rows = None
-            values = elsewhere.values[elsewhere.numbers]
-            given = replace(given, target=elsewhere.target, values=values, elsewhere=elsewhere)
+            self._training_rows, given = None, elsewhere.sampled(given)
         # Throughout: idle BLAS threads busy-wait.
         with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
-            some = None if elsewhere is not None else affordable_rows(given.table, deadline)
-            given = given if some is None else given.take(some)
+            given = given.affordable(deadline)
             self._used_rows = given.numbers
             self._search_and_fit(given, kernels, deadline, progress, store)
         progress.ended(self.given_up_)
@@ -190,13 +185,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
                 n_jobs=self.n_jobs,
             )
         progress.chosen(tuned, len(rows))
-        if given.elsewhere is None:
-            members, tuned = fit_members(rows, tuned, deadline, progress.interrupted, store)
-        else:
-            rows, sample = given.elsewhere.rows(rows, target, given.dtype), rows
-            members, tuned = fit_members_there(
-                given.elsewhere.blocks, rows, sample, encoders, tuned, deadline
-            )
+        rows, members, tuned = given.fit_chosen(
+            rows, encoders, tuned, deadline, progress.interrupted, store
+        )
         self.given_up_ = deadline.given_up
         with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
             target, self.best_score_ = target.settled(tuned, rows)
@@ -219,14 +210,10 @@ class SelfTuning(CallbackSupportMixin, Storable):
         weights, groups = given.weights, given.groups
         dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
         evidence = None if weights is None else evidence_weights(weights)
-        if given.elsewhere is None:
-            target, codes = given.target.coded(given.values, evidence, given.dtype)
-        else:
-            target, codes = given.elsewhere.coded(given.dtype)
-            codes = codes[given.elsewhere.numbers]
+        target, codes = given.coded(evidence)
         table = prepare_table(given.table, missing=self.missing)
         encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
-        if given.elsewhere is not None:  # mean targets of the sample would leak its own targets
+        if not given.takes_mean_targets:
             views = {name: one for name, one in views.items() if not encoders[name].uses_target}
         if groups is None:
             # New rows repeat old ones as often as old ones repeat each other.

@@ -1,23 +1,34 @@
-"""Tables in: frames with names and kinds of columns, or arrays, and weights of their rows."""
+"""Tables in: frames with names and kinds of columns, or arrays; weights and groups of rows."""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall.encoding import Table, is_frame, read_table
+from bandfall.encoding import Table, TableEncoder, is_frame, read_table
 from bandfall.encoding.objects import is_missing
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import FLOATS
-from bandfall.estimators._elsewhere import Elsewhere
-from bandfall.estimators._groups import group_numbers, group_values
+from bandfall.estimators._checkpoint import LeafFolder
+from bandfall.estimators._views import affordable_rows
+from bandfall.operators.base import distinct_rows
+from bandfall.selection.deadline import Deadline
+from bandfall.selection.members import Member, fit_members
+from bandfall.selection.parts import Rows
+from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import training_weights
 from bandfall.targets import Target
 from bandfall.typing import ArrayLike, Estimator, TableLike
+from bandfall.warning import warn_caller
+
+_MANY_COPIES = 0.5  # of all rows
 
 
 @dataclass(frozen=True)
@@ -37,9 +48,9 @@ class TrainingTable:
         Of the features.
     numbers : ndarray of int or None
         Of these rows among those given, in order; None for all.
-    elsewhere : Elsewhere or None
-        All rows, on workers, if these are a sample of them.
     """
+
+    takes_mean_targets: ClassVar[bool] = True  # as columns, where an encoding has them
 
     table: Table
     target: Target
@@ -48,7 +59,6 @@ class TrainingTable:
     groups: np.ndarray | None
     dtype: np.dtype
     numbers: np.ndarray | None = None
-    elsewhere: Elsewhere | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -63,6 +73,27 @@ class TrainingTable:
             groups=None if self.groups is None else group_numbers(self.groups[rows]),
             numbers=rows if self.numbers is None else self.numbers[rows],
         )
+
+    def affordable(self, deadline: Deadline) -> TrainingTable:
+        """The rows that there is time for."""
+        some = affordable_rows(self.table, deadline)
+        return self if some is None else self.take(some)
+
+    def coded(self, weights: np.ndarray | None) -> tuple[Target, np.ndarray]:
+        """See `Target.coded`."""
+        return self.target.coded(self.values, weights, self.dtype)
+
+    def fit_chosen(
+        self,
+        rows: Rows,
+        encoders: dict[str, TableEncoder],
+        tuned: Tuned,
+        deadline: Deadline,
+        interrupted: Callable[[], bool],
+        store: LeafFolder | None,
+    ) -> tuple[Rows, list[Member], Tuned]:
+        """Fit what the search chose to all rows; these, the members, and what was chosen."""
+        return rows, *fit_members(rows, tuned, deadline, interrupted, store)
 
 
 def training_table(
@@ -98,7 +129,9 @@ def training_table(
         weights = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
     if class_weight is not None:
         weights = weights * compute_sample_weight(class_weight, np.ravel(y))
-    known = None if groups is None else group_values(groups, values)
+    known = None if groups is None else column_or_1d(groups)
+    if known is not None:
+        check_consistent_length(values, known)
     rows = TrainingTable(table, target, values, weights, known, dtype)
     if weights is None:
         return replace(rows, groups=group_numbers(known))
@@ -178,3 +211,37 @@ def _refuse_missing_targets(y: ArrayLike) -> None:
         f"Input y contains NaN: {len(rows):,} of {len(values):,} rows have no target, first "
         f"row {rows[0]}; fit the other rows"
     )
+
+
+def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
+    """The groups as 0, 1, …, shape (n,); a missing value is a group of its own.
+
+    Examples
+    --------
+    >>> group_numbers(np.array(["b", "a", "b"])).tolist()
+    [0, 1, 0]
+    """
+    if values is None:
+        return None
+    numbers: dict[object, int] = {}
+    found = [
+        numbers.setdefault(row if value is None or value != value else (value,), len(numbers))
+        for row, value in enumerate(values.tolist())
+    ]
+    if len(numbers) < 2:
+        raise ValueError("groups must name at least two groups, so that one can be held out")
+    return np.array(found)
+
+
+def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
+    """Warn if most rows are copies of earlier rows in features and target alike."""
+    if not columns.shape[1]:  # without features no two rows can be told apart
+        return
+    n_distinct = len(distinct_rows(np.column_stack([columns, targets]))[0])
+    n_copies = len(columns) - n_distinct
+    if n_copies > _MANY_COPIES * len(columns):
+        warn_caller(
+            f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
+            "they are copies (an up-sampled table), the held-out score is too good: pass groups= "
+            "to fit, with one value for all copies of a row",
+        )

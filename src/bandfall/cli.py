@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
+from bandfall import startup
 from bandfall.version import __version__
 
 if TYPE_CHECKING:
@@ -59,9 +60,12 @@ def main() -> None:
         import rich  # noqa: F401
         import typer  # noqa: F401
     except ImportError:
+        startup.ready()
         sys.stderr.write(_HINT)
         raise SystemExit(2) from None
     from bandfall.commands.terminal import Watchdog
 
     with Watchdog():
-        build_app()(prog_name="bandfall")
+        app = build_app()
+        startup.ready()
+        app(prog_name="bandfall")

@@ -1,16 +1,20 @@
-"""Ctrl-C while ``bandfall`` starts as a command: one line instead of a traceback.
+"""What users see while ``bandfall`` starts as a command.
 
-Most of a short command's time goes into imports, before any of its own code could catch an
-interrupt. In a program that imports bandfall as a library, nothing is changed.
+Most of a short command's time goes into imports, before any of its own code runs. If they take
+longer than a second, a terminal shows that the program is starting. Ctrl-C prints one line
+instead of a traceback. In a program that imports bandfall as a library, nothing is changed.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from itertools import pairwise
 from types import TracebackType
 
+SILENCE = 1.0  # seconds
+STARTING = "bandfall: starting …"
 INTERRUPTED = 130  # what shells report for a program that ended by Ctrl-C
 
 
@@ -26,12 +30,39 @@ def _one_line(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
     if not issubclass(kind, KeyboardInterrupt):
+        ready()
         sys.__excepthook__(kind, error, traceback)
         return
+    ready()
     sys.stderr.write("bandfall: interrupted; nothing was written\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)  # otherwise Python ends itself by the signal
 
 
+_ready, _screen = threading.Event(), threading.Lock()
+_shown = False
+
+
+def _say_so() -> None:
+    global _shown
+    if not _ready.wait(SILENCE):
+        with _screen:
+            if not _ready.is_set():
+                sys.stderr.write(STARTING)
+                sys.stderr.flush()
+                _shown = True
+
+
+def ready() -> None:
+    """Remove the line about the start, if it is shown."""
+    _ready.set()
+    with _screen:
+        if _shown:
+            sys.stderr.write("\r" + " " * len(STARTING) + "\r")
+            sys.stderr.flush()
+
+
 if is_command():
     sys.excepthook = _one_line
+    if sys.stderr is not None and sys.stderr.isatty():
+        threading.Thread(target=_say_so, daemon=True).start()

@@ -364,7 +364,15 @@ class TestHostileNames:
 def test_report_needs_a_target(tmp_path):
     frame().to_csv(tmp_path / "d.csv", index=False)
     done = call("report", tmp_path / "d.csv", "--out", tmp_path / "r.html")
-    assert "name the --target" in one_line(done)
+    assert "name the column to predict: --target" in one_line(done)
+
+
+def test_explore_finds_out_before_it_opens_a_page(tmp_path):
+    frame().to_csv(tmp_path / "d.csv", index=False)
+    done = call("explore", tmp_path / "d.csv")
+    assert "name the column to predict: --target" in one_line(done)
+    done = call("explore", tmp_path / "nothing.csv", "--target", "y")
+    assert "nothing.csv does not exist" in one_line(done)
 
 
 def test_compare_needs_held_out_rows(tmp_path):

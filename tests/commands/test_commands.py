@@ -268,10 +268,28 @@ class TestPredict:
 
     def test_in_pieces(self, model, csv, monkeypatch):
         whole = call("predict", model, csv).stdout
-        monkeypatch.setattr("bandfall.commands.predict.BATCH_ROWS", 7)
+        monkeypatch.setattr("bandfall.commands.predict.MIN_BATCH", 7)
+        monkeypatch.setattr("bandfall.commands.predict.MAX_BATCH", 7)
         pieces = call("predict", model, csv).stdout
         a, b = (np.array(text.splitlines()[1:], float) for text in (whole, pieces))
         np.testing.assert_allclose(a, b, rtol=2e-6)
+
+    def test_pieces_warn_once_and_move_the_bar(self, tmp_path, monkeypatch):
+        table = frame()
+        table["kind"] = np.where(np.arange(len(table)) % 2, "a", "b")
+        table.to_csv(tmp_path / "d.csv", index=False)
+        fast = ("--model", "auto", "--max-seconds", 1e-9, "--out", tmp_path / "m")
+        assert call("fit", tmp_path / "d.csv", *Y, *fast).exit_code == 0
+        table["kind"] = [f"new {i}" for i in range(len(table))]
+        table.to_csv(tmp_path / "d.csv", index=False)
+        shares = []
+        monkeypatch.setattr(terminal.Bar, "update", lambda bar, share: shares.append(share))
+        monkeypatch.setattr("bandfall.commands.predict.MIN_BATCH", 7)
+        monkeypatch.setattr("bandfall.commands.predict.MAX_BATCH", 7)
+        done = call("predict", tmp_path / "m", tmp_path / "d.csv")
+        assert done.stderr.count("never seen") == 1
+        assert shares == sorted(set(shares))
+        assert len(shares) == -(-len(table) // 7)
 
     def test_model_without_names_and_two_targets(self, tmp_path):
         table = frame()
@@ -418,7 +436,7 @@ class TestTerminal:
             bar.update(0.5)
         assert capfd.readouterr().err == ""
 
-    def test_bar_after_two_seconds_in_a_terminal(self, monkeypatch):
+    def test_bar_after_a_second_in_a_terminal(self, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.1)
         monkeypatch.setattr(terminal, "_REFRESH", 0.01)

@@ -46,6 +46,33 @@ def test_a_library_leaves_interrupts_to_its_user():
     assert done.returncode != 130
 
 
+SLOW = """
+import sys, time
+sys.argv[0] = "/usr/bin/bandfall"
+from bandfall import startup
+time.sleep(1.5 * startup.SILENCE)
+startup.ready()
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pty")
+def test_a_slow_start_shows_a_line_and_removes_it():
+    import pty
+
+    screen, terminal = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW], stderr=terminal, check=True, env=environment, text=True
+    )
+    assert done.returncode == 0
+    os.close(terminal)
+    shown = os.read(screen, 1000).decode()
+    os.close(screen)
+    assert shown.startswith("bandfall: starting …")
+    assert shown.endswith("\r")
+
+
 FEW_ROWS = """
 import sys
 import numpy as np

@@ -61,6 +61,13 @@ def page(findings):
 
 
 class TestFindings:
+    def test_progress_rises_from_start_to_end(self):
+        shares = []
+        study(fitted(), rows(), rows(1), ["width", "höhe"], progress=shares.append)
+        assert shares == sorted(shares)
+        assert shares[0] < 0.1
+        assert shares[-1] == 1.0
+
     def test_stages_add_up(self, findings):
         stages = findings.stages
         np.testing.assert_allclose(stages.moved.sum(), 1.0)

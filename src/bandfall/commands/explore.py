@@ -18,7 +18,7 @@ from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles, targets_of
-from bandfall.commands.sources import kept_rows_of, model_of
+from bandfall.commands.sources import kept_rows_of, missing_target, model_of
 from bandfall.commands.tables import Features, name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
@@ -97,7 +97,12 @@ def explore(
             inputs = (source,) if data is None else (source, data)
             check_out(out, is_page, force=force, inputs=inputs)
         choices = Choices(model, device, test_fraction, max_rows, seed, task)
+        for file in (source, data):
+            if file not in ("-", None) and not Path(file).exists():
+                raise InputError(f"{file} does not exist")
         ours = source != "-" and Path(source).is_file() and is_model(Path(source))
+        if not ours and data is None and target is None:
+            raise InputError(missing_target(source))
         if not ours and data is not None:
             raise InputError(f"{source} is not a bandfall model; only one table can be explored")
 
@@ -129,14 +134,22 @@ def _write(page: str, out: Path, show: bool, json: bool) -> None:
 
 
 def _explorer_page(
-    stored: ModelFile, data: str | None, style: Style, seed: int, *, live: bool
+    stored: ModelFile,
+    data: str | None,
+    style: Style,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
+    *,
+    live: bool,
 ) -> tuple[str, WhatIf]:
     """The page about a model, and the `WhatIf` that answers its requests."""
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
         test_rows = LabelledRows(*_rows_of(data, stored, style))
-    with Bar("explore: the model"):
-        findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
+    with Bar("explore: the model", progress) as bar:
+        findings = study(
+            stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update
+        )
     what_if = WhatIf(findings)
     page = render_explorer(
         findings,
@@ -183,8 +196,11 @@ def _serve(
         if show:
             webbrowser.open(explorer.address)
         stored = get_model(lambda share: explorer.progress(SHARE_OF_TRAINING * share))
-        explorer.progress(SHARE_OF_TRAINING)
-        explorer.show(*_explorer_page(stored, data, style, seed, live=True))
+
+        def progress(share: float) -> None:
+            explorer.progress(SHARE_OF_TRAINING + (1.0 - SHARE_OF_TRAINING) * share)
+
+        explorer.show(*_explorer_page(stored, data, style, seed, progress, live=True))
         _until_interrupted()
     finally:
         explorer.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import math
 import sys
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -56,7 +58,8 @@ from bandfall.targets import Classes
 from bandfall.targets.scores import unseen_words
 from bandfall.typing import Estimator, JsonDict
 
-BATCH_ROWS = 50_000
+MIN_BATCH, MAX_BATCH = 2_000, 50_000  # rows to predict at a time
+N_BATCHES = 50  # steps of the bar
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 
 
@@ -99,8 +102,8 @@ def predict(
         kept = _kept_columns(table, stored, keep or [], name_of(data))
         rows = features_of(table, stored, kinds, name_of(data))
         result: JsonDict = {"n_rows": len(table)}
-        with Bar("predict"):
-            answers = _answers(stored.estimator, rows, name_of(data))
+        with Bar("predict") as bar:
+            answers = _answers(stored.estimator, rows, name_of(data), bar)
         _score(table, rows, answers, stored, name_of(data), result)
         predictions, beside = answers, pd.DataFrame(index=table.index)
         target = story_of(stored.estimator).target
@@ -172,23 +175,40 @@ def _only_numbers(estimator: Estimator) -> bool:
     return not get_tags(last_step(estimator)).input_tags.allow_nan
 
 
-def _answers(estimator: Estimator, rows: Features, source: str) -> np.ndarray:
+def _answers(estimator: Estimator, rows: Features, source: str, bar: Bar) -> np.ndarray:
     """Predictions (m, k) or probabilities (m, c), NaN where a model of complete rows has none."""
     known = np.ones(len(rows), dtype=bool)
     if _only_numbers(estimator):
         known = ~pd.DataFrame(rows).isna().any(axis=1).to_numpy()
-    pieces = []
-    for places in np.split(np.flatnonzero(known), range(BATCH_ROWS, int(known.sum()), BATCH_ROWS)):
-        if len(places):
-            few = rows.iloc[places] if isinstance(rows, pd.DataFrame) else rows[places]
-            try:
-                pieces.append(answers_of(estimator, few))
-            except ValueError as error:  # what is wrong with a table, by column
-                raise InputError(f"{source}: {error}") from error
+    try:
+        pieces = list(_batches(estimator, rows, np.flatnonzero(known), bar))
+    except ValueError as error:  # what is wrong with a table, by column
+        raise InputError(f"{source}: {error}") from error
     found = np.concatenate(pieces) if pieces else np.zeros((0, 1))
     answers = np.full((len(rows), found.shape[1]), np.nan)
     answers[known] = found
     return answers
+
+
+def _batches(
+    estimator: Estimator, rows: Features, known: np.ndarray, bar: Bar
+) -> Iterator[np.ndarray]:
+    """Answers for batches of rows; warnings are about all rows."""
+    if not len(known):
+        return
+    size = min(max(-(-len(known) // N_BATCHES), MIN_BATCH), MAX_BATCH)
+    several = len(known) > size
+    encoders = list(story_of(estimator).encoders.values())
+    if several and encoders:
+        encoders[0].transform(rows)
+    for begin in range(0, len(known), size):
+        bar.update(begin / len(known))
+        places = known[begin : begin + size]
+        with warnings.catch_warnings():
+            if several and encoders:
+                warnings.simplefilter("ignore")
+            few = rows.iloc[places] if isinstance(rows, pd.DataFrame) else rows[places]
+            yield answers_of(estimator, few)
 
 
 def _targets(notes: JsonDict) -> list[str]:

@@ -90,8 +90,10 @@ def report(
 def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
     """Findings and rivals for the rows that the model file kept."""
     train_rows, test_rows, features = kept_rows_of(stored)
-    with Bar("report: the model"):
-        findings = study(stored.estimator, train_rows, test_rows, features, seed=seed)
+    with Bar("report: the model") as bar:
+        findings = study(
+            stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update
+        )
     if test_rows is None or not with_rivals or len(findings.target.classes) == 1:
         return findings, []
     models = class_rivals(train_rows.y, seed) if findings.target.classes else rivals(seed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import unpack_rows
@@ -25,14 +26,21 @@ def model_of(
 ) -> ModelFile:
     """A model of a table, as it would be written to a file."""
     if target is None:
-        what = "is not a bandfall model" if source != "-" else "is a table"
-        raise InputError(f"{source} {what}; to train on it as a table, name the --target")
+        raise InputError(missing_target(source))
     choices = replace(choices, max_rows=choices.max_rows or MAX_ROWS[choices.model])
     trained = train_on(source, replace(roles, targets=[target]), style, choices, progress)
     notes = model_notes(trained)
     if trained.interrupted:
         notes["interrupted"] = True
     return ModelFile(trained.estimator, notes)
+
+
+def missing_target(source: str) -> str:
+    """What to say about a table without a target."""
+    if source != "-" and not Path(source).exists():
+        return f"{source} does not exist"
+    what = "is not a bandfall model" if source != "-" else "is a table"
+    return f"{source} {what}; to train a model on this table, name the column to predict: --target"
 
 
 def kept_rows_of(stored: ModelFile) -> tuple[LabelledRows, LabelledRows | None, list[str]]:

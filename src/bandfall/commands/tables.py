@@ -22,7 +22,7 @@ import pandas as pd
 
 from bandfall.commands.csv_files import Style, read_csv, settled
 from bandfall.commands.excel_files import is_excel, read_excel
-from bandfall.commands.terminal import InputError
+from bandfall.commands.terminal import Bar, InputError
 
 Features: TypeAlias = pd.DataFrame | np.ndarray  # rows as an estimator takes them
 
@@ -63,7 +63,7 @@ def read_file(
     """
     name = name_of(source)
     style = style or Style()
-    with _opened(source) as stream:
+    with Bar("read the table"), _opened(source) as stream:
         start = stream.read(4)
         stream.seek(0)
         if not start:

@@ -27,7 +27,7 @@ from bandfall.selection.work import Work
 
 # What exit codes mean; `docs/cli.md` repeats it.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-PROGRESS_AFTER = 2.0  # seconds: shorter work needs no bar
+PROGRESS_AFTER = 1.0  # seconds: shorter work needs no bar
 _REFRESH = 0.2  # seconds
 _REMEMBERED = 40  # estimates of the end: the median of the last eight seconds is shown
 _GRACE = 0.6  # seconds from Ctrl-C to the end of the process

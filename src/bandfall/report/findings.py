@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ WORK = 1e10  # kernel entries that importances may cost: some ten seconds
 N_OTHERS = 12  # further rows through which a slice is drawn
 LEVEL = 0.9  # of intervals that are drawn
 COVERAGES = np.linspace(0.05, 0.95, 19)  # that are checked
+# Shares of the time until features are shuffled, after it, and until slices are computed.
+_BEGIN, _SHUFFLED, _SLICES = 0.04, 0.66, 0.8
 _ROUNDING = 1e-5  # of the target's mean size: other rows differ by more
 
 
@@ -199,6 +202,7 @@ def study(
     features: list[str],
     *,
     seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
 ) -> Findings:
     """Look at a fitted model from all sides.
 
@@ -213,6 +217,8 @@ def study(
     features : list of str
     seed : int
         Of samples and shuffles.
+    progress : callable (float) -> None
+        Called with the share of the work that is done, 0 to 1.
     """
     model = Model(estimator, train.y)
     train = _read(model, train)
@@ -227,12 +233,14 @@ def study(
     held_out = test is not None or model.story.held_out_rows.size > 0
     probed = train if test is None else scored
     unused = _unused(model, features)
-    importances = _importances(model, probed, seed)
+    progress(_BEGIN)
+    importances = _importances(model, probed, seed, progress)
     stages = film = None
     if (path := model.staged_path) is not None:
         known = train.sample(MAX_ROWS, seed)
         few = None if test is None else scored.sample(MAX_ROWS, seed)
         stages = _stages(model, path, known, few)
+        progress(_SHUFFLED + 0.05)
         film = None if stages is None else _film(model, stages, known, few)
     found = Findings(
         model=model,
@@ -250,8 +258,11 @@ def study(
         film=film,
         intervals=None if test is None else _intervals(model, scored),
     )
-    for j in found.order[:N_SLICES]:
+    shown = found.order[:N_SLICES]
+    for i, j in enumerate(shown):
+        progress(_SLICES + (1.0 - _SLICES) * i / len(shown))
         found.slices.append(_slice(model, train, j, features[j], film, seed))
+    progress(1.0)
     return found
 
 
@@ -312,7 +323,9 @@ def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
     )
 
 
-def _importances(model: Model, rows: LabelledRows, seed: int) -> np.ndarray:
+def _importances(
+    model: Model, rows: LabelledRows, seed: int, progress: Callable[[float], None]
+) -> np.ndarray:
     """Rise of the loss when one feature is shuffled: mean and standard deviation over repeats."""
     light, n_entries = model.light()
     n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
@@ -326,6 +339,7 @@ def _importances(model: Model, rows: LabelledRows, seed: int) -> np.ndarray:
         outputs = light.predict(shuffled_along(rows.X, j, N_REPEATS, random))
         parts = np.split(outputs, N_REPEATS)
         rises[j] = [model.target.loss(rows.y, part) - base for part in parts]
+        progress(_BEGIN + (_SHUFFLED - _BEGIN) * (j + 1) / len(rises))
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 

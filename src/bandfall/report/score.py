@@ -278,8 +278,8 @@ def trial_section(findings: Findings) -> str:
         f"the training rows, and the prediction is a weighted average of a few. Best first"
         f"{', by the mean of |error|^1.5' if not findings.target.classes else ''}"
         f"{f'; {more:,} more are not shown' if more else ''}. The bandwidth shrinks whenever "
-        "training R² rises more slowly than the speed; in each metric round, the weights of the "
-        "features are learned anew; columns is the encoding of the features."
+        "training is slower than the speed; in each metric round, the weights of the features are "
+        "learned anew; columns is the encoding of the features."
     )
     return section("trials", "What was tried", text, table)
 

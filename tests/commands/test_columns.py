@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 
 from bandfall import BandfallRegressor, load_model
-from bandfall.commands import tables, training
+from bandfall.commands import training
 from bandfall.commands.kept_rows import pack_rows, unpack_rows
 from bandfall.commands.rows import Dataset, Roles, load_table, split_table
 from bandfall.commands.tables import read_file
 from bandfall.commands.terminal import InputError
 from bandfall.persistence import dump_bytes, load_bytes, read_model_file
+from bandfall.report.columns import kind_of
 from odd_tables import IDS, csv_of, fit, numbers, with_column
 from shell import call, frame, one_line, quick_flagship
 
@@ -231,7 +232,7 @@ class TestMixedTables:
         )
         table.to_parquet(tmp_path / "d.parquet")
         read, _ = read_file(str(tmp_path / "d.parquet"))
-        kinds = [tables.kind_of(read[name]) for name in read.columns]
+        kinds = [kind_of(read[name]) for name in read.columns]
         assert kinds == ["datetime", "number", "boolean", "duration", "text"]
 
     def test_compare(self, file):

@@ -14,6 +14,7 @@ import pytest
 from bandfall.commands import csv_files, tables
 from bandfall.commands.csv_files import Style
 from bandfall.commands.tables import read_file
+from bandfall.report.columns import kind_of
 from odd_tables import IDS, csv_of, fit, numbers, with_column
 from shared_files import suite_files
 from shell import call, one_line, quick_flagship
@@ -250,7 +251,7 @@ class TestExcel:
         days = pd.date_range("2024-01-01", periods=120)
         table = with_column(days, "day").assign(open=True, mixed=[1, "NA"] * 60, text=["x", 2] * 60)
         read, _ = read_file(str(self.sheet(table, tmp_path)))
-        kinds = {name: tables.kind_of(read[name]) for name in read.columns}
+        kinds = {name: kind_of(read[name]) for name in read.columns}
         assert kinds["day"] == "datetime"
         assert kinds["open"] == "boolean"
         assert kinds["mixed"] == "number"

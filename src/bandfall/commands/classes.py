@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import typer
 
-from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
+from bandfall.report.columns import kind_of
 from bandfall.targets.scores import Scores
 
 # A text column with more levels than these, or with numbers among its levels, is taken for numbers

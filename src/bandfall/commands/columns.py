@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from bandfall.commands.tables import check_plain, kind_of, quoted, refuse
+from bandfall.commands.tables import check_plain, quoted, refuse
 from bandfall.commands.terminal import InputError
 from bandfall.encoding import text
 from bandfall.encoding.table import LARGEST
+from bandfall.report.columns import kind_of, places
 
 
 def target_numbers(column: pd.Series, name: str) -> np.ndarray:
@@ -43,22 +44,11 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 def times(column: pd.Series, name: str) -> np.ndarray:
     """Numbers that order rows in time: of numbers, dates, or dates written as text."""
-    kind = kind_of(column)
-    if kind == "number":
-        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        values = seconds(column) if kind == "datetime" else _dates(column, name)
+    values = places(column) if kind_of(column) in ("number", "datetime") else None
+    values = _dates(column, name) if values is None else values
     remedy = "--time-split needs one in every row"
     refuse(np.isnan(values), column, name, "has no value", remedy)
     return values
-
-
-def seconds(moments: pd.Series) -> np.ndarray:
-    """Seconds since 1970 on the clock of the column, NaN where it has no value."""
-    if moments.dt.tz is not None:
-        moments = moments.dt.tz_localize(None)
-    since = (moments - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
-    return since.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def _dates(column: pd.Series, name: str) -> np.ndarray:

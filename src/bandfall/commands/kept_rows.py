@@ -12,9 +12,10 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from bandfall.commands.columns import seconds
-from bandfall.commands.tables import Features, kind_of
+from bandfall.commands.tables import Features
 from bandfall.commands.terminal import InputError
+from bandfall.encoding import Column
+from bandfall.report.columns import kind_of, places, series_of
 from bandfall.typing import JsonDict, Unchecked
 
 _WORD = 8  # bytes of the integers that carry text
@@ -105,13 +106,10 @@ def _targets(kept: Unchecked) -> np.ndarray:
 
 
 def _pack(column: pd.Series, kind: str) -> JsonDict:
-    if kind in ("number", "boolean"):
+    if kind == "boolean":
         return {"kind": kind, "values": column.to_numpy(dtype=np.float64, na_value=np.nan)}
-    if kind == "datetime":
-        return {"kind": kind, "values": seconds(column)}
-    if kind == "duration":
-        values = column / pd.Timedelta(seconds=1)
-        return {"kind": kind, "values": values.to_numpy(dtype=np.float64, na_value=np.nan)}
+    if kind != "text":
+        return {"kind": kind, "values": places(column)}
     codes, levels = pd.factorize(column.astype(object))
     encoded = [str(level).encode("utf-8", "surrogatepass") for level in levels]
     return {
@@ -132,21 +130,14 @@ def _unpack(column: Unchecked) -> pd.Series:
     kind, values = column["kind"], np.asarray(column["values"])
     if values.ndim != 1:
         raise ValueError("a column has several dimensions")
-    if kind == "number":
-        return pd.Series(values.astype(np.float64))
-    if kind == "boolean":
-        truth = pd.Series(values.astype(np.float64)).astype("boolean")
-        return truth if truth.isna().any() else truth.astype(bool)
-    if kind == "datetime":
-        return pd.Series(pd.to_datetime(values.astype(np.float64), unit="s"))
-    if kind == "duration":
-        return pd.Series(pd.to_timedelta(values.astype(np.float64), unit="s"))
+    if kind in ("number", "boolean", "datetime", "duration"):
+        return series_of(Column(kind, values.astype(np.float64)))
     if kind != "text":
         raise ValueError(f"a column of unknown kind {kind!r}")
     levels = _levels(np.asarray(column["ends"]), np.asarray(column["text"]))
     if len(values) and not -1 <= values.min() <= values.max() < len(levels):
         raise ValueError("a column points to levels that are not there")
-    return pd.Series(np.append(np.array(levels, dtype=object), [None])[values.astype(np.int64)])
+    return series_of(Column("category", values.astype(np.int64), tuple(levels)))
 
 
 def _levels(ends: np.ndarray, text: np.ndarray) -> list[str]:

@@ -38,7 +38,6 @@ from bandfall.commands.rows import targets_of
 from bandfall.commands.tables import (
     Features,
     check_finite,
-    kind_of,
     name_of,
     read_file,
     require_columns,
@@ -54,6 +53,7 @@ from bandfall.commands.terminal import (
 from bandfall.commands.training import score_words
 from bandfall.estimators.reading import answers_of, feature_names_of, last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
+from bandfall.report.columns import kind_of
 from bandfall.targets import Classes
 from bandfall.targets.scores import unseen_words
 from bandfall.typing import Estimator, JsonDict

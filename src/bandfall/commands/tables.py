@@ -23,6 +23,7 @@ import pandas as pd
 from bandfall.commands.csv_files import Style, read_csv, settled
 from bandfall.commands.excel_files import is_excel, read_excel
 from bandfall.commands.terminal import Bar, InputError
+from bandfall.report.columns import kind_of
 
 Features: TypeAlias = pd.DataFrame | np.ndarray  # rows as an estimator takes them
 
@@ -216,18 +217,6 @@ def _spooled(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
                 raise InputError(f"{name} is longer than {_MAX_SPOOLED >> 30} GiB")
         copy.seek(0)
         yield copy  # type: ignore[misc]
-
-
-def kind_of(column: pd.Series) -> str:
-    """What a column holds: number, boolean, datetime, duration, or text for all else."""
-    dtype = column.dtype
-    if pd.api.types.is_bool_dtype(dtype):
-        return "boolean"
-    if pd.api.types.is_numeric_dtype(dtype):
-        return "number"
-    if pd.api.types.is_datetime64_any_dtype(dtype):
-        return "datetime"
-    return "duration" if pd.api.types.is_timedelta64_dtype(dtype) else "text"
 
 
 def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> None:

@@ -19,7 +19,6 @@ from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import pack_rows
 from bandfall.commands.rows import Dataset, Roles, load_table, only_numbers, split_table
-from bandfall.commands.tables import kind_of
 from bandfall.commands.terminal import Bar, InputError, note
 from bandfall.estimators import (
     BandfallClassifier,
@@ -29,6 +28,7 @@ from bandfall.estimators import (
 )
 from bandfall.estimators.reading import last_step, last_step_prefix, story_of
 from bandfall.interrupts import Interrupt
+from bandfall.report.columns import kind_of
 from bandfall.selection.work import observed_by
 from bandfall.typing import Estimator, JsonDict
 

@@ -28,15 +28,7 @@ _ROUNDING_UNITS = 10.0  # of all coefficients together: what a sum may be off by
 
 
 class Solver(Protocol):
-    """Moves a front along a schedule until a limit is reached.
-
-    Attributes
-    ----------
-    shrink : float
-        The relative size of one bandwidth shrink that suits it.
-    max_iter : int
-        Its own bound on iterations.
-    """
+    """Moves a front along a schedule until a limit is reached."""
 
     @property
     def shrink(self) -> float:

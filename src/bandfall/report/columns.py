@@ -37,7 +37,7 @@ class LabelledRows(NamedTuple):
             columns = schema.check(read_table(X), warn=False).columns
             for j, reading in enumerate(schema.readings):
                 if reading.style and not reading.dropped:
-                    X.isetitem(j, _series(columns[j]))
+                    X.isetitem(j, series_of(columns[j]))
         return LabelledRows(X, self.y)
 
     def take(self, rows: np.ndarray) -> LabelledRows:
@@ -53,11 +53,11 @@ class LabelledRows(NamedTuple):
 
 def frame_of(table: Table) -> pd.DataFrame:
     """A `Table` as pandas has it."""
-    columns = [_series(column) for column in table.columns]
+    columns = [series_of(column) for column in table.columns]
     return pd.concat(columns, axis=1, keys=table.names or range(len(columns)))
 
 
-def _series(column: Column) -> pd.Series:
+def series_of(column: Column) -> pd.Series:
     """A column of a `Table` as pandas has it."""
     values = column.values
     if column.kind == "category":
@@ -73,32 +73,37 @@ def _series(column: Column) -> pd.Series:
     return pd.Series(values)
 
 
+def kind_of(column: pd.Series) -> str:
+    """What a column holds: number, boolean, datetime, duration, or text for all else."""
+    types, dtype = pd.api.types, column.dtype
+    if types.is_bool_dtype(dtype):
+        return "boolean"
+    if types.is_numeric_dtype(dtype):
+        return "number"
+    if types.is_datetime64_any_dtype(dtype):
+        return "datetime"
+    return "duration" if types.is_timedelta64_dtype(dtype) else "text"
+
+
 def is_number(column: pd.Series) -> bool:
     """Whether a column holds numbers; booleans are not."""
-    types = pd.api.types
-    return types.is_numeric_dtype(column.dtype) and not types.is_bool_dtype(column.dtype)
-
-
-def is_time(column: pd.Series) -> bool:
-    """Whether a column holds dates."""
-    return pd.api.types.is_datetime64_any_dtype(column.dtype)
-
-
-def is_duration(column: pd.Series) -> bool:
-    """Whether a column holds durations."""
-    return pd.api.types.is_timedelta64_dtype(column.dtype)
+    return kind_of(column) == "number"
 
 
 def places(column: pd.Series) -> np.ndarray | None:
-    """A column as floats: dates and durations in seconds; None for categories."""
-    if is_number(column):
-        return column.to_numpy(dtype=np.float64, na_value=np.nan)
-    if is_time(column):
-        naive = column.dt.tz_localize(None)
-        return ((naive - pd.Timestamp(0)) / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64)
-    if is_duration(column):
-        return (column / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64)
-    return None
+    """A column as floats, NaN where it has no value; None for booleans and categories.
+
+    Durations are in seconds, dates in seconds since 1970 on the clock of the column.
+    """
+    kind = kind_of(column)
+    if kind == "datetime":
+        naive = column if column.dt.tz is None else column.dt.tz_localize(None)
+        column = (naive - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+    elif kind == "duration":
+        column = column / pd.Timedelta(seconds=1)
+    elif kind != "number":
+        return None
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def shown(value: Unchecked) -> str:
@@ -129,7 +134,8 @@ def in_one_format(column: pd.Series) -> pd.Series:
     >>> in_one_format(pd.Series(pd.to_datetime(["2024-03-31 00:00", "2024-03-31 12:30"]))).to_list()
     ['2024-03-31 00:00', '2024-03-31 12:30']
     """
-    if not is_time(column) or bool((column.dropna() == column.dropna().dt.normalize()).all()):
+    dates = kind_of(column) == "datetime"
+    if not dates or bool((column.dropna() == column.dropna().dt.normalize()).all()):
         return column
     return column.dt.strftime("%Y-%m-%d %H:%M")
 
@@ -186,21 +192,22 @@ def points_along(
         values = pd.Series(levels or [None], dtype=column.dtype)
         return Points("level", np.arange(len(values)), values, [shown(one) for one in values])
     found = found[~np.isnan(found)]
-    ends = [0.0, 1.0] if is_time(column) else [0.01, 0.99]
+    kind = kind_of(column)
+    ends = [0.0, 1.0] if kind == "datetime" else [0.01, 0.99]
     low, high = np.quantile(found, ends) if len(found) else (0.0, 0.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
     grid = np.linspace(low, high, n_points)
-    if is_number(column):
+    if kind == "number":
         return Points("number", grid, pd.Series(grid), [number(float(x)) for x in grid])
-    kind = "time" if is_time(column) else "duration"
     values = moments(grid, column)
+    kind = "time" if kind == "datetime" else kind
     return Points(kind, grid, values, [shown(one) for one in values])
 
 
 def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
     """Dates or durations of the dtype of a column, from seconds."""
-    if is_time(like):
+    if kind_of(like) == "datetime":
         made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
         zone = getattr(like.dtype, "tz", None)
         made = (

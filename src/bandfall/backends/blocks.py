@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -99,7 +100,7 @@ class Blocks:
 
     def _submit(self, name: str, function: Callable[..., object], *arguments: object) -> Handle:
         with _large_arguments():
-            token = dask.base.tokenize(id(self), name, _count())
+            token = dask.base.tokenize(id(self), name, next(_numbers))
             key = f"bandfall-{name}-{token}"
             return self._client.submit(function, *arguments, key=key, pure=False)
 
@@ -108,11 +109,7 @@ def _some(block: Array, rows: np.ndarray) -> Array:
     return block.iloc[rows] if hasattr(block, "iloc") else block[rows]
 
 
-_tasks = iter(range(10**12))
-
-
-def _count() -> int:
-    return next(_tasks)
+_numbers = count()  # of tasks
 
 
 @contextmanager

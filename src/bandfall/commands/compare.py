@@ -63,24 +63,14 @@ def compare(
         assert held_out is not None
         results = _scored(rows, held_out, seed, device)
         if json:
-            print_json(
-                {
-                    "target": table.target,
-                    "n_train": len(rows),
-                    "n_test": len(held_out),
-                    **_unseen(rows, held_out),
-                    "models": [one.as_numbers() for one in results],
-                }
-            )
+            result = {"target": table.target, "n_train": len(rows), "n_test": len(held_out)}
+            if rows.has_classes:  # held-out rows of classes without training rows
+                result["n_unseen"] = int(np.sum(~np.isin(held_out.y, rows.y)))
+            print_json({**result, "models": [one.as_numbers() for one in results]})
         else:
             held = f"{len(held_out):,} ({split_words(roles)})"
             title = f"trained on {len(rows):,} rows, scored on {held}"
             _show(results, len(rows), title)
-
-
-def _unseen(rows: Dataset, held_out: Dataset) -> dict[str, int]:
-    """How many held-out rows are of classes without training rows."""
-    return {"n_unseen": int(np.sum(~np.isin(held_out.y, rows.y)))} if rows.has_classes else {}
 
 
 def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[RivalScore]:

@@ -91,7 +91,9 @@ def explore(
     with one_line_errors():
         style = Style(sep, decimal, encoding)
         if source is None:
-            _write(_playground(out, force), PLAYGROUND if out is None else out, show, json)
+            out = PLAYGROUND if out is None else out
+            check_out(out, is_page, force=force)
+            _write(render_playground(), out, show, json)
             return
         if out is not None:
             inputs = (source,) if data is None else (source, data)
@@ -117,11 +119,6 @@ def explore(
             _write(page, out, show, json)
         else:
             _serve(get_model, target or Path(source).name, data, style, seed, show, json)
-
-
-def _playground(out: Path | None, force: bool) -> str:
-    check_out(PLAYGROUND if out is None else out, is_page, force=force)
-    return render_playground()
 
 
 def _write(page: str, out: Path, show: bool, json: bool) -> None:

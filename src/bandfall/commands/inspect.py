@@ -74,7 +74,7 @@ def inspect(model: ModelArgument, json: JsonOption = False) -> None:
     """Show what a model file contains: estimator, path, features, score, size and versions."""
     with one_line_errors():
         summary = describe(model)
-        print_json(summary) if json else _show(summary)
+        print_json(summary) if json else print_pairs(_pairs(summary))
 
 
 def describe(file: str) -> Summary:
@@ -165,10 +165,6 @@ def _importances(estimator: Estimator, last: Estimator) -> dict[str, float]:
     names = feature_names_of(estimator) or range(1, len(shares) + 1)
     order = np.argsort(-shares, kind="stable")
     return {str(names[j]): float(shares[j]) for j in order}
-
-
-def _show(summary: Summary) -> None:
-    print_pairs(_pairs(summary))
 
 
 def _pairs(summary: Summary) -> Iterator[tuple[str, str]]:

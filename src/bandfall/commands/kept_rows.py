@@ -112,16 +112,14 @@ def _pack(column: pd.Series, kind: str) -> JsonDict:
         return {"kind": kind, "values": places(column)}
     codes, levels = pd.factorize(column.astype(object))
     encoded = [str(level).encode("utf-8", "surrogatepass") for level in levels]
+    data = b"".join(encoded)
+    words = np.frombuffer(data + bytes(-len(data) % _WORD), dtype="<i8")
     return {
         "kind": "text",
         "values": codes.astype(np.int64),
         "ends": np.cumsum([len(one) for one in encoded], dtype=np.int64),
-        "text": _as_words(b"".join(encoded)),
+        "text": words.astype(np.int64),
     }
-
-
-def _as_words(data: bytes) -> np.ndarray:
-    return np.frombuffer(data + bytes(-len(data) % _WORD), dtype="<i8").astype(np.int64)
 
 
 def _unpack(column: Unchecked) -> pd.Series:

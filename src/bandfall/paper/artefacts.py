@@ -72,7 +72,7 @@ def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
         claims=list(outcome.claims),
         notes=list(outcome.notes),
     )
-    text = json.dumps(asdict(summary), indent=1, ensure_ascii=False, default=_plain)
+    text = json.dumps(asdict(summary), indent=1, ensure_ascii=False, default=np.generic.item)
     (_made(out / "summaries") / f"{name}.json").write_text(text + "\n", encoding="utf-8")
     return summary
 
@@ -113,8 +113,3 @@ def _read(path: Path) -> Summary:
 def _made(directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     return directory
-
-
-def _plain(value: np.generic) -> object:
-    """NumPy scalars as the Python numbers they stand for."""
-    return value.item()

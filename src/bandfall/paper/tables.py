@@ -20,7 +20,7 @@ from bandfall.paper.layout import Table
 from bandfall.paper.methods import method_key, score_split
 from bandfall.paper.names import DATASETS, KERNELS
 from bandfall.paper.published import PublishedCell, published_cells
-from bandfall.paper.summaries import Quartiles, quartiles, superiority_p_value
+from bandfall.paper.summaries import quartiles, superiority_p_value
 
 N_SPLITS = {"cpu": 100, "power": 200, "superconductors": 200, "uk_temperature": 200}
 _RIVALS = ("KRR-CV", "KRR-MML")
@@ -120,7 +120,7 @@ class ScoreTable:
             method = c.cell["method"]
             label = method if c.cell["min_speed"] is None else f"{method}, {c.cell['min_speed']:g}"
             row = rows.setdefault((c.cell["dataset"], label), [DATASETS[c.cell["dataset"]], label])
-            row.append(_quartile_text(Quartiles(**{k: c.ours[k] for k in Quartiles._fields})))
+            row.append("{median:.2f}, ({lower:.2f}, {upper:.2f})".format(**c.ours))
             if with_p:
                 row.append(p_value_text(c.ours["p_value"]))
         caption = f"{self.title}: median and first and third quartile of R² on test data."
@@ -135,10 +135,6 @@ def _by_cell(results: Results) -> dict[tuple[str, str, str], list[float]]:
         for method, score in result.items():
             scores[dataset, kernel, method].append(score["test_r2"])
     return scores
-
-
-def _quartile_text(q: Quartiles) -> str:
-    return f"{q.median:.2f}, ({q.lower:.2f}, {q.upper:.2f})"
 
 
 _ADDITIONAL = {"KGD-D": 0.02, "KRR-CV": 0.02, "KRR-MML": 0.02, "KGF-CV": 0.02}

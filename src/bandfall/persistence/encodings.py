@@ -92,7 +92,10 @@ def from_state(state: State) -> TableEncoder:
         [_cycles(one) for one in _list("cycles", state["cycles"])],
         groups,
         state["used"],
-        [_pair(one) for one in _list("pairs", state.get("pairs", []))],
+        [
+            make_dataclass(PairMean, check_instance("a pair", one, dict))
+            for one in _list("pairs", state.get("pairs", []))
+        ],
     )
     settings = (state["numbers"], state["categories"], state["n_steps"])
     return TableEncoder(*settings, fitted, state["suspicious"])
@@ -122,11 +125,6 @@ def _cycles(state: State) -> Cycles:
     return make_dataclass(
         Cycles, {**state, "periods": tuple(_list("periods", state.get("periods")))}
     )
-
-
-def _pair(state: State) -> PairMean:
-    check_instance("a pair", state, dict)
-    return make_dataclass(PairMean, state)
 
 
 def _group(state: State) -> CategoryEncoding:

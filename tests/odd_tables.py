@@ -1,8 +1,11 @@
 """Tables for the command line, and fitting to them."""
 
+import io
+
 import numpy as np
 import pandas as pd
 
+from bandfall.commands.csv_files import Style, read_csv
 from shell import call
 
 IDS = [f"{i:08x}-{i * 7919 % 65536:04x}" for i in range(120)]
@@ -24,6 +27,13 @@ def with_column(values, name="c"):
     table = numbers()
     table.insert(0, name, values)
     return table
+
+
+def in_chunks(data, chunk_rows=10, max_cells=10**6):
+    """The table of some bytes, and its style, read a few rows at a time."""
+    stream = data if hasattr(data, "read") else io.BytesIO(data)
+    limits = {"max_cells": max_cells, "chunk_rows": chunk_rows}
+    return read_csv(stream, "d.csv", Style(), text=(), missing=(), **limits)
 
 
 def fit(data, tmp_path, *options, target="y"):

@@ -15,6 +15,7 @@ from bandfall.descent import Path
 from bandfall.encoding import Schema, Table, TableEncoder, encode_all
 from bandfall.metric import scaled, slopes
 from bandfall.novelty import nearest_distances
+from bandfall.partitioned import in_step
 from bandfall.selection.members import Member
 from bandfall.selection.parts import Rows
 from bandfall.targets import Numbers, Target
@@ -132,10 +133,11 @@ class Average(Generic[Kind]):
             for member in self.members
         ]
         n_stages = max(map(len, staged))
-        for stage in range(1, n_stages + 1):
+        steps = [in_step(len(stages), n_stages) for stages in staged]
+        for places in zip(*steps, strict=True):
             outputs = [
-                member.weight * stages[-(-stage * len(stages) // n_stages) - 1].astype(np.float64)
-                for member, stages in zip(self.members, staged, strict=True)
+                member.weight * stages[place].astype(np.float64)
+                for member, stages, place in zip(self.members, staged, places, strict=True)
             ]
             yield np.sum(outputs, axis=0)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bandfall.average import Average, Columns
 from bandfall.backends import HOST, Backend
-from bandfall.checks import ShapeChecker, check_instance, check_real
+from bandfall.checks import ShapeChecker, check_positions, check_real
 from bandfall.selection.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall.selection.parts import Rows
 from bandfall.targets import Numbers
@@ -50,9 +50,7 @@ class Intervals:
     gain: float = 0.0
 
     def __post_init__(self) -> None:
-        check_instance("rows", self.rows, np.ndarray)
-        if self.rows.dtype.kind != "i" or self.rows.ndim != 1:
-            raise ValueError("rows must hold integers")
+        check_positions("rows", self.rows)
         shapes = ShapeChecker(m=len(self.rows))
         shapes("scores", self.scores, "m k")
         wanted = "m" if np.ndim(self.predictions) == 1 else "m k"

@@ -108,7 +108,7 @@ class PartitionedSum:
     def bandwidths(self) -> np.ndarray:
         """The median bandwidth over leaves after each stage, shape (S,)."""
         trained = [leaf.model.bandwidths for leaf in self.leaves if len(leaf.model)]
-        table = [one[_in_step(len(one), len(self))] for one in trained]
+        table = [one[in_step(len(one), len(self))] for one in trained]
         return np.median(table, axis=0) if table else np.zeros(0)
 
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
@@ -124,7 +124,7 @@ class PartitionedSum:
         for leaf, rows, weights in self._shares(X):
             if len(leaf.model):
                 staged = leaf.model.evaluate_staged(leaf.rows(X[rows]), backend=backend)
-                staged = staged[_in_step(len(staged), len(self))]
+                staged = staged[in_step(len(staged), len(self))]
             else:
                 staged = np.broadcast_to(leaf.model.offset, (len(rows), self.n_outputs))
             out[:, rows] += weights[:, None] * staged
@@ -163,6 +163,6 @@ class PartitionedSum:
 AnySum = KernelSum | PartitionedSum
 
 
-def _in_step(n_own: int, n_stages: int) -> np.ndarray:
+def in_step(n_own: int, n_stages: int) -> np.ndarray:
     """For each of all stages the one of `n_own` that keeps step with it."""
     return -(-np.arange(1, n_stages + 1) * n_own // n_stages) - 1

@@ -8,7 +8,7 @@ import reference
 from bandfall.kernels import KERNELS, get_kernel
 
 torch = pytest.importorskip("torch")
-from bandfall.backends.fused_form import form_of  # noqa: E402
+from bandfall.backends.fused_form import triton_form  # noqa: E402
 
 NAMES = [*KERNELS, *reference.OTHER_KERNELS, "cauchy^1", "laplace-1^0.5", "laplace^0.02"]
 UNIT = 8.0  # of the points, which are divided by it
@@ -32,7 +32,7 @@ def profile(form, q):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("bandwidth", [1e-3, 0.7, 40.0, np.inf])
 def test_profiles_of_scaled_sums_are_the_kernels(name, bandwidth):
-    form, p = form_of(get_kernel(name)), reference.norm_of(name)
+    form, p = triton_form(get_kernel(name)), reference.norm_of(name)
     distance = np.array([0.0, 1e-4, 0.3, 2.0, 30.0])
     scale = form.scale(bandwidth, UNIT, torch.float64)
     found = profile(form, argument(form, (distance / UNIT) ** p, scale))
@@ -43,7 +43,7 @@ def test_profiles_of_scaled_sums_are_the_kernels(name, bandwidth):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_nothing_but_equal_rows_is_left_at_bandwidth_zero(name, dtype):
-    form = form_of(get_kernel(name))
+    form = triton_form(get_kernel(name))
     scale = form.scale(0.0, UNIT, dtype)
     assert scale <= torch.finfo(dtype).max
     k = profile(form, argument(form, np.array([0.0, 1e-6, 1.0]), scale))
@@ -53,7 +53,7 @@ def test_nothing_but_equal_rows_is_left_at_bandwidth_zero(name, dtype):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_limits_of_cancellation_are_ordered_and_finite(name):
-    form = form_of(get_kernel(name))
+    form = triton_form(get_kernel(name))
     for bandwidths in ([0.0], [1e-3, 2.0], [np.inf], [0.0, np.inf]):
         scales = [form.scale(b, UNIT, torch.float32) for b in bandwidths]
         harmless, vanished = form.limits(scales)
@@ -64,7 +64,7 @@ def test_limits_of_cancellation_are_ordered_and_finite(name):
 def test_slopes_are_derivatives_over_powers_of_the_distance(name):
     """k′(u) u^(1−p) unit^(p−1) / bandwidth^p, as `triton_kernels._slope` and its factor give it."""
     kernel, bandwidth = get_kernel(name), 0.7
-    form, p = form_of(kernel), kernel.geometry.p
+    form, p = triton_form(kernel), kernel.geometry.p
     u = np.array([0.01, 0.3, 2.0, 9.0])
     total = (u * bandwidth / UNIT) ** p
     q = argument(form, total, form.scale(bandwidth, UNIT, torch.float64))

@@ -2,6 +2,7 @@
 
 import errno
 import gzip
+import io
 import json
 import os
 from pathlib import Path
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 
 from bandfall import KernelDescentRegressor
-from bandfall.commands import csv_files, outputs, tables
+from bandfall.commands import outputs
+from bandfall.commands.columns import feature_numbers
+from bandfall.commands.csv_files import CHUNK_ROWS
+from bandfall.commands.terminal import InputError
 from bandfall.persistence import atomic, checkpoint, model_file
+from odd_tables import in_chunks
 from shell import Y, call, frame, one_line
 
 
@@ -74,12 +79,12 @@ def test_text_in_a_number_column(fit):
     assert "--drop width" in line
 
 
-def test_text_far_down(fit, monkeypatch):
+def test_text_far_down():
     """In a later piece of the file, rows are still counted from its start."""
-    monkeypatch.setattr(csv_files, "CHUNK_ROWS", 10)
     table = frame().astype(object)
     table.loc[44, "höhe"] = "hoch"
-    assert "'hoch' in row 45" in fit(csv_bytes(table))
+    with pytest.raises(InputError, match="'hoch' in row 45"):
+        feature_numbers(in_chunks(csv_bytes(table))[0], "d.csv", remedy="drop it")
 
 
 def test_dates_in_parquet(tmp_path):
@@ -164,17 +169,17 @@ def test_damaged_parquet(tmp_path):
     assert "cannot be read as Parquet" in one_line(done)
 
 
-def test_huge_file(fit, monkeypatch):
+def test_huge_file():
     """Reading stops as soon as the limit is passed, whatever is still to come."""
-    monkeypatch.setattr(tables, "MAX_CELLS", 500)
-    monkeypatch.setattr(csv_files, "CHUNK_ROWS", 50)
-    assert "more than 500 values" in fit(csv_bytes(frame(300)))
+    with pytest.raises(InputError, match="more than 500 values"):
+        in_chunks(csv_bytes(frame(300)), chunk_rows=50, max_cells=500)
 
 
-def test_compressed_bomb_stops_early(fit, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_CELLS", 200_000)
-    bomb = gzip.compress(b"a,y\n" + b"1,2\n" * 2_000_000)
-    assert "more than 200,000 values" in fit(bomb)
+def test_compressed_bomb_stops_early():
+    bomb = gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(b"a,y\n" + b"1,2\n" * 2_000_000)))
+    with pytest.raises(InputError, match="more than 200,000 values"):
+        in_chunks(bomb, chunk_rows=CHUNK_ROWS, max_cells=200_000)
+    assert bomb.tell() < 4_000_000
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from bandfall.commands import rivals, terminal, training
 from bandfall.estimators._progress import FitProgress
 from bandfall.persistence.checkpoint import load_path
 from bandfall.report import LabelledRows
+from odd_tables import in_chunks
 from shell import INTERRUPTED, Y, call, frame, one_line, press_ctrl_c
 
 
@@ -206,9 +207,9 @@ class TestFormats:
         table.to_parquet(tmp_path / "d.parquet")
         self.check(tmp_path / "d.parquet", tmp_path)
 
-    def test_pieces_make_the_whole(self, csv, tmp_path, monkeypatch):
-        monkeypatch.setattr("bandfall.commands.csv_files.CHUNK_ROWS", 7)
-        self.check(csv, tmp_path)
+    def test_pieces_make_the_whole(self, csv):
+        pieces = in_chunks(csv.read_bytes(), chunk_rows=7)[0]
+        pd.testing.assert_frame_equal(pieces, in_chunks(csv.read_bytes(), chunk_rows=100)[0])
 
 
 class TestPredict:
@@ -438,10 +439,8 @@ class TestTerminal:
 
     def test_bar_after_a_second_in_a_terminal(self, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-        monkeypatch.setattr(terminal, "PROGRESS_AFTER", 0.1)
-        monkeypatch.setattr(terminal, "_REFRESH", 0.01)
         monkeypatch.setattr(terminal, "Progress", _Recorded)
-        with terminal.Bar("fit") as bar:
+        with terminal.Bar("fit", after=0.1, refresh=0.01) as bar:
             assert bar._progress is None
             for share in (0.2, 0.1, 7.0):  # what has been done stays done
                 bar.update(share)

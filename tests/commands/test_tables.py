@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall.commands import csv_files, tables
+from bandfall.commands import tables
 from bandfall.commands.csv_files import Style
 from bandfall.commands.tables import read_file
 from bandfall.report.columns import kind_of
-from odd_tables import IDS, csv_of, fit, numbers, with_column
+from odd_tables import IDS, csv_of, fit, in_chunks, numbers, with_column
 from shared_files import suite_files
 from shell import call, one_line, quick_flagship
 
@@ -186,17 +186,13 @@ class TestReading:
     def test_options_out_of_range(self, option, complaint, tmp_path):
         assert complaint in one_line(fit(csv_of(numbers()), tmp_path, *option))
 
-    def test_numbers_far_up_and_text_far_down(self, tmp_path, monkeypatch):
+    def test_numbers_far_up_and_text_far_down(self):
         """A column is of one kind, however far down the first word stands: no digit is lost."""
-        monkeypatch.setattr(csv_files, "CHUNK_ROWS", 10)
-        (tmp_path / "d").write_text("code,y\n" + "007,1\n" * 40 + "x1,2\n")
-        table, _ = read_file(str(tmp_path / "d"))
+        table, _ = in_chunks(b"code,y\n" + b"007,1\n" * 40 + b"x1,2\n")
         assert set(table["code"]) == {"007", "x1"}
 
-    def test_another_encoding_far_down(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(csv_files, "CHUNK_ROWS", 10)
-        (tmp_path / "d").write_bytes(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
-        table, style = read_file(str(tmp_path / "d"))
+    def test_another_encoding_far_down(self):
+        table, style = in_chunks(b"a,y\n" + b"o,1\n" * 5000 + "ö,2\n".encode("cp1252"))
         assert style.encoding == "cp1252"
         assert table["a"].iloc[-1] == "ö"
 

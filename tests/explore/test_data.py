@@ -228,11 +228,9 @@ class TestServer:
         assert ask(explorer, path)[0] == 200
         assert capfd.readouterr() == ("", "")
 
-    def test_half_open_connections_are_few_and_end(self, explorer, monkeypatch):
+    def test_half_open_connections_are_few_and_end(self, explorer):
         before = threading.active_count()
-        monkeypatch.setattr("bandfall.explore.server.MOST_CONNECTIONS", 8)
-        monkeypatch.setattr("bandfall.explore.server.PATIENCE", 300.0)  # busy machines are slow
-        served = Explorer("y")
+        served = Explorer("y", patience=300.0, most_connections=8)  # busy machines are slow
         address = served.host.split(":")
         silent = [socket.create_connection(address, timeout=10) for _ in range(40)]
         try:

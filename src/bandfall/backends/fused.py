@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bandfall.backends.fused_form import Form, form_of
+from bandfall.backends.fused_form import TritonForm, triton_form
 from bandfall.kernels import Kernel
 from bandfall.operators.base import GIBIBYTE
 
@@ -117,7 +117,7 @@ class FusedProduct:
     """K(σ) @ block for one set of rows, every pair evaluated once and nothing n² stored."""
 
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
-        self.form = form_of(kernel)
+        self.form = triton_form(kernel)
         self.n_evaluations = 0
         self.budget = budget
         self.unit = _unit(X)
@@ -202,7 +202,7 @@ class FusedCross:
     """
 
     def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
-        self.form = form_of(kernel)
+        self.form = triton_form(kernel)
         self.budget = budget
         self.unit = max(_unit(X), _unit(X_new))
         wide = _on_tensor_cores(self.form, X)
@@ -305,7 +305,7 @@ def _nearby_order(X: Tensor) -> Tensor:
     return order
 
 
-def _on_tensor_cores(form: Form, X: Tensor) -> bool:
+def _on_tensor_cores(form: TritonForm, X: Tensor) -> bool:
     """Whether distances are worth a matrix product: many features, and a norm that has one."""
     return form.p == 2.0 and X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
 
@@ -331,7 +331,7 @@ def _held(rows: FusedRows, depth: int) -> int:
 
 
 def _constants(
-    form: Form, rows: FusedRows, launch: Launch, n_outputs: int
+    form: TritonForm, rows: FusedRows, launch: Launch, n_outputs: int
 ) -> dict[str, str | float]:
     return {
         **form.constants,

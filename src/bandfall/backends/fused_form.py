@@ -14,7 +14,7 @@ _LOG2E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
-class Form:
+class TritonForm:
     """A built-in kernel as the Triton kernels evaluate it.
 
     k is a profile of q = fold · u^exponent. In units of the points, q = (total · factor)^power
@@ -98,15 +98,15 @@ class Form:
         return steepness * unit ** (self.p - 1.0) / bandwidth**self.p
 
 
-def form_of(kernel: Kernel) -> Form:
+def triton_form(kernel: Kernel) -> TritonForm:
     """How a built-in kernel is evaluated."""
     p = kernel.geometry.p
     if kernel.profile is profiles.gaussian:
-        return Form("exponential", 2.0, 2.0, 0.5 * _LOG2E, 40.0)
+        return TritonForm("exponential", 2.0, 2.0, 0.5 * _LOG2E, 40.0)
     if kernel.profile is profiles.matern32:
-        return Form("matern32", 2.0, 2.0, 3.0, 32.0**2)
+        return TritonForm("matern32", 2.0, 2.0, 3.0, 32.0**2)
     if kernel.profile is profiles.matern52:
-        return Form("matern52", 2.0, 2.0, 5.0, 36.0**2)
+        return TritonForm("matern52", 2.0, 2.0, 5.0, 36.0**2)
     if kernel.profile is profiles.matern12:
-        return Form("exponential", p, float(kernel.power), _LOG2E, 40.0)
-    return Form("rational", p, float(kernel.power), 1.0, math.inf)
+        return TritonForm("exponential", p, float(kernel.power), _LOG2E, 40.0)
+    return TritonForm("rational", p, float(kernel.power), 1.0, math.inf)

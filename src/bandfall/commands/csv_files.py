@@ -74,15 +74,15 @@ def read_csv(
     text: Collection[str],
     missing: Collection[str],
     max_cells: int,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> tuple[pd.DataFrame, Style]:
     """The table of a stream that can be read twice; see `tables.read_file`."""
     style = _checked(style)
+    file = _CsvFile(stream, name, text, missing, max_cells, chunk_rows)
     encodings = [style.encoding] if style.encoding else _encodings(stream)
     for encoding in encodings:
         try:
-            table, found = _read(
-                stream, name, replace(style, encoding=encoding), text, missing, max_cells
-            )
+            table, found = file.table(replace(style, encoding=encoding))
             unusual = found.unusual(style)
             return table, found.remarked(f"read with {unusual}" if unusual else "")
         except UnicodeDecodeError:
@@ -117,40 +117,88 @@ def _encodings(stream: BinaryIO) -> list[str]:
     return [mark] if mark else ["utf-8", "cp1252"]
 
 
-def _read(
-    stream: BinaryIO,
-    name: str,
-    style: Style,
-    text: Collection[str],
-    missing: Collection[str],
-    max_cells: int,
-) -> tuple[pd.DataFrame, Style]:
-    sample = _sample(stream, style)
-    if "\0" in sample:
-        raise _no_table(name)
-    if _OTHER_TEXT.match(sample):
-        raise InputError(f"{name} holds JSON, HTML or XML; save it as CSV or Parquet")
-    try:
-        style, header = _guess(sample, style)
-    except csv.Error as error:
-        raise InputError(f"the header of {name} cannot be read: {error}") from None
-    if not header:
-        raise InputError(f"{name} is empty")
-    # Places hold even where names are repeated.
-    places = {str(j) for j, column in enumerate(header) if column.strip() in text}
+@dataclass(frozen=True)
+class _CsvFile:
+    """A stream, and what is known of it whatever its style."""
 
-    def read(text: set[str]) -> list[pd.DataFrame]:
-        return _pieces(stream, name, style, len(header), text, missing, max_cells)
+    stream: BinaryIO
+    name: str
+    text: Collection[str]
+    missing: Collection[str]
+    max_cells: int
+    chunk_rows: int
 
-    pieces = read(places)
-    torn = _torn(pieces)
-    if torn:
-        pieces = read(places | torn)
-    table = pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
-    for column in table.columns.difference(list(places)):
-        table[column] = settled(table[column], style.decimal)
-    table.columns = header
-    return table, style
+    def table(self, style: Style) -> tuple[pd.DataFrame, Style]:
+        """The table in an encoding, and how it was written."""
+        sample = self._sample(style)
+        if "\0" in sample:
+            raise _no_table(self.name)
+        if _OTHER_TEXT.match(sample):
+            raise InputError(f"{self.name} holds JSON, HTML or XML; save it as CSV or Parquet")
+        try:
+            style, header = _guess(sample, style)
+        except csv.Error as error:
+            raise InputError(f"the header of {self.name} cannot be read: {error}") from None
+        if not header:
+            raise InputError(f"{self.name} is empty")
+        # Places hold even where names are repeated.
+        places = {str(j) for j, column in enumerate(header) if column.strip() in self.text}
+        pieces = self._pieces(style, len(header), places)
+        torn = _torn(pieces)
+        if torn:
+            pieces = self._pieces(style, len(header), places | torn)
+        table = pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
+        for column in table.columns.difference(list(places)):
+            table[column] = settled(table[column], style.decimal)
+        table.columns = header
+        return table, style
+
+    def _sample(self, style: Style) -> str:
+        """The first lines, not all blank."""
+        lines: list[str] = []
+        with _as_text(self.stream, style) as text:
+            while len(lines) < _SAMPLE_LINES:
+                line = text.readline(_MAX_LINE)
+                if not line:
+                    break
+                if line.strip() or lines:
+                    lines.append(line)
+        return "".join(lines)
+
+    def _pieces(self, style: Style, width: int, text: set[str]) -> list[pd.DataFrame]:
+        """The table in pieces, its columns called by their place."""
+        pieces, n_cells = [], 0
+        try:
+            with warnings.catch_warnings(), _as_text(self.stream, style) as source:
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                with pd.read_csv(
+                    source,
+                    sep=style.separator,
+                    decimal=style.decimal or ".",
+                    names=[str(j) for j in range(width)],
+                    header=0,
+                    index_col=False,
+                    chunksize=self.chunk_rows,
+                    skipinitialspace=True,
+                    keep_default_na=False,
+                    na_values=["", *self.missing],
+                    dtype=dict.fromkeys(text, str),
+                    low_memory=False,  # otherwise one piece may hold a column of two kinds
+                    **_EXACT_NUMBERS,
+                ) as reader:
+                    for piece in reader:
+                        pieces.append(piece)
+                        n_cells += piece.size
+                        if n_cells > self.max_cells:
+                            raise InputError(
+                                f"{self.name} holds more than {self.max_cells:,} values; give it "
+                                "fewer rows or columns"
+                            )
+        except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+            raise InputError(f"{self.name} is not a proper table: {_reason(error)}") from None
+        except pd.errors.EmptyDataError:
+            raise InputError(f"{self.name} is empty") from None
+        return pieces
 
 
 def _no_table(name: str) -> InputError:
@@ -167,19 +215,6 @@ def _as_text(stream: BinaryIO, style: Style) -> Iterator[io.TextIOWrapper]:
         yield text
     finally:
         text.detach()
-
-
-def _sample(stream: BinaryIO, style: Style) -> str:
-    """The first lines, not all blank."""
-    lines: list[str] = []
-    with _as_text(stream, style) as text:
-        while len(lines) < _SAMPLE_LINES:
-            line = text.readline(_MAX_LINE)
-            if not line:
-                break
-            if line.strip() or lines:
-                lines.append(line)
-    return "".join(lines)
 
 
 def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
@@ -229,51 +264,6 @@ def _has_decimal_commas(fields: list[str], separator: str) -> bool:
         commas |= comma and not point
         either |= point and comma and "," in field
     return not points and (commas or (either and separator == ";"))
-
-
-def _pieces(
-    stream: BinaryIO,
-    name: str,
-    style: Style,
-    width: int,
-    text: set[str],
-    missing: Collection[str],
-    max_cells: int,
-) -> list[pd.DataFrame]:
-    """The table in pieces, its columns called by their place."""
-    names = [str(j) for j in range(width)]
-    pieces, n_cells = [], 0
-    try:
-        with warnings.catch_warnings(), _as_text(stream, style) as source:
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            with pd.read_csv(
-                source,
-                sep=style.separator,
-                decimal=style.decimal or ".",
-                names=names,
-                header=0,
-                index_col=False,
-                chunksize=CHUNK_ROWS,
-                skipinitialspace=True,
-                keep_default_na=False,
-                na_values=["", *missing],
-                dtype=dict.fromkeys(text, str),
-                low_memory=False,  # otherwise one piece may hold a column of two kinds
-                **_EXACT_NUMBERS,
-            ) as reader:
-                for piece in reader:
-                    pieces.append(piece)
-                    n_cells += piece.size
-                    if n_cells > max_cells:
-                        raise InputError(
-                            f"{name} holds more than {max_cells:,} values; give it fewer rows or "
-                            "columns"
-                        )
-    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise InputError(f"{name} is not a proper table: {_reason(error)}") from None
-    except pd.errors.EmptyDataError:
-        raise InputError(f"{name} is empty") from None
-    return pieces
 
 
 def _torn(pieces: list[pd.DataFrame]) -> set[str]:

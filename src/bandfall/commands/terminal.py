@@ -27,8 +27,6 @@ from bandfall.selection.work import Work
 
 # What exit codes mean; `docs/cli.md` repeats it.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-PROGRESS_AFTER = 1.0  # seconds: shorter work needs no bar
-_REFRESH = 0.2  # seconds
 _REMEMBERED = 40  # estimates of the end: the median of the last eight seconds is shown
 _GRACE = 0.6  # seconds from Ctrl-C to the end of the process
 
@@ -177,11 +175,21 @@ class Bar:
     description : str
     also : callable (float) -> None, optional
         Called with the share that is done, whether there is a terminal or not.
+    after, refresh : float
+        Seconds of work that need no bar, and between two looks at what is done.
     """
 
-    def __init__(self, description: str, also: Callable[[float], None] | None = None):
+    def __init__(
+        self,
+        description: str,
+        also: Callable[[float], None] | None = None,
+        *,
+        after: float = 1.0,
+        refresh: float = 0.2,
+    ):
         self._description = description
         self._also = also
+        self._after, self._refresh = after, refresh
         self._work: Work | None = None
         self._share = 0.0
         self._start = time.monotonic()
@@ -218,7 +226,7 @@ class Bar:
     def _draw(self) -> None:
         begin, terminal = time.monotonic(), sys.stderr.isatty()
         ends: deque[float] = deque(maxlen=_REMEMBERED)
-        while not self._ended.wait(_REFRESH):
+        while not self._ended.wait(self._refresh):
             now = time.monotonic()
             work, elapsed, left = self._work, now - self._start, None
             if work is not None:
@@ -228,7 +236,7 @@ class Bar:
                 left = max(0.0, median(ends) - now)
             if self._also is not None:
                 self._also(self._share)
-            if terminal and time.monotonic() - begin > PROGRESS_AFTER:
+            if terminal and time.monotonic() - begin > self._after:
                 self._show(elapsed, left)
 
     def _show(self, elapsed: float, left: float | None) -> None:

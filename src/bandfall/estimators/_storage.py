@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 import numpy as np
 
 from bandfall.average import Average
-from bandfall.checks import ShapeChecker, check_instance, check_names, check_real
+from bandfall.checks import ShapeChecker, check_instance, check_names, check_positions, check_real
 from bandfall.descent import Path, get_solver
 from bandfall.encoding import TableEncoder
 from bandfall.estimators._bandfall import BandfallRegressor
@@ -210,9 +210,7 @@ def _check_searched(model: SelfTuning) -> None:
 
 def _check_rows(model: SelfTuning) -> None:
     rows, used, n_rows = model.held_out_rows_, model._used_rows, model.average_.n_rows
-    check_instance("held_out_rows_", rows, np.ndarray)
-    if rows.dtype.kind != "i" or rows.ndim != 1:
-        raise ValueError("held_out_rows_ must hold integers")
+    check_positions("held_out_rows_", rows)
     if used is not None:
         check_instance("_used_rows", used, np.ndarray)
         if used.dtype.kind != "i" or used.shape != (n_rows,) or np.any(np.diff(used) <= 0):

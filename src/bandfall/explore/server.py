@@ -27,12 +27,19 @@ Request: TypeAlias = socket.socket | tuple[bytes, socket.socket]
 Address: TypeAlias = tuple[str, int]
 
 HOST = "127.0.0.1"
-PATIENCE = 5.0  # seconds that a connection may be silent
-MOST_CONNECTIONS = 32  # at a time; a browser opens about six
 
 
 class Explorer:
     """A server that shows progress until it is given a page, and answers what-ifs after.
+
+    Parameters
+    ----------
+    target : str
+        What is predicted.
+    patience : float
+        Seconds that a connection may be silent.
+    most_connections : int
+        At a time; a browser opens about six.
 
     Examples
     --------
@@ -42,13 +49,13 @@ class Explorer:
     >>> explorer.close()
     """
 
-    def __init__(self, target: str):
+    def __init__(self, target: str, *, patience: float = 5.0, most_connections: int = 32):
         self.token = secrets.token_urlsafe(18)
         self.share = 0.0
         self._page = _waiting_page(target)
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
-        self._server = _Server((HOST, 0), _handler(self))
+        self._server = _Server((HOST, 0), _handler(self, patience), most_connections)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), daemon=True
         )
@@ -107,9 +114,9 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler]):
+    def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler], most: int):
         super().__init__(address, handler)
-        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._free = threading.BoundedSemaphore(most)
 
     def process_request(self, request: Request, client_address: Address) -> None:
         if self._free.acquire(blocking=False):
@@ -158,11 +165,11 @@ def _json(status: HTTPStatus, value: JsonDict) -> tuple[HTTPStatus, str, str]:
     return status, "application/json", json.dumps(value)
 
 
-def _handler(explorer: Explorer) -> type[BaseHTTPRequestHandler]:
+def _handler(explorer: Explorer, patience: float) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version = f"bandfall/{__version__}"
         sys_version = ""
-        timeout = PATIENCE
+        timeout = patience
 
         def do_GET(self) -> None:
             try:

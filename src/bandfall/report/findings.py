@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bandfall.descent import Path
+from bandfall.partitioned import in_step
 from bandfall.report.columns import (
     LabelledRows,
     Points,
@@ -359,8 +360,7 @@ def _stages(
     if not np.all(np.isfinite(losses)):
         return None
     moved = np.sqrt((np.diff(outputs[-1], axis=0) ** 2).mean(axis=(1, 2)))
-    n = len(moved)
-    shown = -(-np.arange(1, n + 1) * len(path) // n) - 1
+    shown = in_step(len(path), len(moved))
     return Stages(
         bandwidth=path.bandwidths[shown],
         time=path.ends[shown],

@@ -40,7 +40,7 @@ taken for row labels and left out.
 **Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, booleans.
 An empty field is a missing value. In columns of numbers, so are NA, NaN, null, #DIV/0! and the
 like; in columns of text these words are text. Missing features are fine. Rows without a target are
-set aside and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
+left out and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
 
 - `--drop` leaves a column out.
 - `--keep` does too, but copies it into the predictions. Use it for a row's name.
@@ -55,7 +55,7 @@ groups together as well. It does not split by time: there it holds out random ro
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
 JSON object instead. In a terminal, a progress bar with the remaining time appears when something
-takes more than two seconds. Files are written whole or not at all. A file that was not written by
+takes more than a second. Files are written whole or not at all. A file that was not written by
 the same command is replaced only with `--force`, and an input file never is.
 
 **Exit codes.** 0: done. 1: the work failed, for example because there was not enough memory or the

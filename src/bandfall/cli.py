@@ -11,7 +11,7 @@ from bandfall.version import __version__
 if TYPE_CHECKING:
     import typer
 
-_HINT = "bandfall: its commands need typer, rich and pandas: pip install '.[cli]'\n"
+_HINT = "bandfall: the command line needs typer, rich and pandas: pip install '.[cli]'\n"
 
 
 def build_app() -> typer.Typer:
@@ -42,7 +42,12 @@ def build_app() -> typer.Typer:
     @app.callback()
     def main_options(
         version: bool = typer.Option(
-            False, "--version", help="Show the version.", callback=show_version, is_eager=True
+            False,
+            "--version",
+            metavar="",
+            help="Show the version.",
+            callback=show_version,
+            is_eager=True,
         ),
     ) -> None:
         """Regression and classification for tables, without tuning."""

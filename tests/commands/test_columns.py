@@ -359,7 +359,7 @@ class TestWordsForMissingValues:
     def test_a_word_in_a_few_cells_is_missing_and_named(self, word, tmp_path):
         done = fit(csv_of(self.table(word), sep=";", decimal=","), tmp_path)
         assert done.exit_code == 0, done.output
-        assert f"numbers (comma), missing: {word!r} (" in " ".join(done.stderr.split())
+        assert f"numbers (decimal comma), missing: {word!r} (" in " ".join(done.stderr.split())
         assert kinds(tmp_path) == ["number"] * 3
         assert call("predict", tmp_path / "m", tmp_path / "d.csv").exit_code == 0
 

@@ -58,10 +58,12 @@ class TestWhatIsRead:
     def test_text_that_is_numbers(self):
         data = {"price": ["31,7", "1 234", "-"] * 10, "share": ["12 %", "13 %", "7 %"] * 10}
         encoder = TableEncoder()
-        with pytest.warns(UserWarning, match=r"numbers \(comma\), missing: '-' \(10×\)"):
+        with pytest.warns(UserWarning, match=r"numbers \(decimal comma\), missing: '-' \(10×\)"):
             Z = encoder.fit_transform(data)
         assert encoder.names_out == ["price", "share", "price_missing"]
-        assert encoder.describe()[0] == "price: number from text (comma) → 2 columns (missing)"
+        assert (
+            encoder.describe()[0] == "price: number from text (decimal comma) → 2 columns (missing)"
+        )
         assert Z.shape == (30, 3)
         number = encoder.transform({"price": [31.7], "share": [12.0]})
         np.testing.assert_allclose(number, Z[:1], atol=1e-12)

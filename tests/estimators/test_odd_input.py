@@ -104,18 +104,18 @@ class TestNumbersWithWords:
         prices = [f"{i % 40},5" for i in range(N)]
         prices[3:9] = [word] * 6
         (message,) = self.warning(prices)
-        assert message.startswith("Column 'c': text read as numbers (comma)")
+        assert message.startswith("Column 'c': text read as numbers (decimal comma)")
         assert (f"missing: {word!r} (6×)" in message) == (word != "n/a")
         assert np.flatnonzero(np.isnan(self.column.values)).tolist() == [3, 4, 5, 6, 7, 8]
 
     def test_a_single_word_among_different_numbers(self):
         (message,) = self.warning([*map(str, A[1:]), "total"])
-        assert message == "Column 'c': text read as numbers (point), missing: 'total' (1×)"
+        assert message == "Column 'c': text read as numbers (decimal point), missing: 'total' (1×)"
 
     def test_dates_and_times_too(self):
         days = [f"2024-{i % 12 + 1:02d}-{i % 28 + 1:02d}" for i in range(N)]
         (message,) = self.warning([*days[1:], "never"])
-        assert message == "Column 'c': text read as dates (iso), missing: 'never' (1×)"
+        assert message == "Column 'c': text read as dates (year first), missing: 'never' (1×)"
 
     def test_few_numbers_are_levels(self):
         assert self.warning([*map(str, np.arange(N - 1) % 9), "other"]) == []
@@ -140,7 +140,7 @@ class TestNumbersWithWords:
     def test_words_that_are_given_are_missing_everywhere(self):
         ages = [str(20 + i % 30) for i in range(N - 1)]
         (message,) = self.warning([*ages, "4o"], missing=["4o"])
-        assert message == "Column 'c': text read as numbers (point), missing: '4o' (1×)"
+        assert message == "Column 'c': text read as numbers (decimal point), missing: '4o' (1×)"
         words = ["a", "b", "none of these"] * (N // 3)
         assert self.warning(words, missing=["none of these"]) == []
         assert self.column.missing.sum() == N // 3
@@ -217,7 +217,9 @@ def test_words_for_missing_values_can_be_given():
     sizes = [str(i % 4) for i in range(N)]
     sizes[5:9] = ["not measured"] * 4
     model = BandfallRegressor(**QUICK, missing="not measured")
-    with pytest.warns(UserWarning, match=r"numbers \(point\), missing: 'not measured' \(4×\)"):
+    with pytest.warns(
+        UserWarning, match=r"numbers \(decimal point\), missing: 'not measured' \(4×\)"
+    ):
         model.fit(pd.DataFrame({"a": A, "size": sizes}), Y)
     new = pd.DataFrame({"a": A[:2], "size": ["not measured", None]})
     new["a"] = A[0]

@@ -33,7 +33,8 @@ TaskOption = Annotated[
     Task,
     typer.Option(
         "--task",
-        help="Predict numbers or classes; auto: classes if the target is text or booleans.",
+        metavar="TASK",
+        help="regression, classification or auto: classes if the target is text or booleans.",
     ),
 ]
 

@@ -11,9 +11,11 @@ from bandfall.commands.terminal import fail, one_line_errors
 
 
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the pictures.")] = Path("out"),
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")
+    ] = Path("out"),
 ) -> None:
-    """Compare bandfall with other models on data that ship inside: a table and two pictures."""
+    """Compare bandfall with other models on built-in data: a table and two pictures."""
     with one_line_errors():
         from bandfall import demo as demonstration
 

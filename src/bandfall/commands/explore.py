@@ -38,7 +38,7 @@ from bandfall.persistence import ModelFile, read_model_file
 from bandfall.report import LabelledRows, study
 
 OpenOption = Annotated[
-    bool, typer.Option("--open/--no-open", help="Open the page in the default browser.")
+    bool, typer.Option("--open/--no-open", metavar="", help="Open the page in the default browser.")
 ]
 PLAYGROUND = Path("playground.html")
 SHARE_OF_TRAINING = 0.9  # of the wait for a page; the rest is looking at the model
@@ -60,10 +60,15 @@ def explore(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="HTML page to write; without it, the page is served locally."),
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="HTML page to write; without it, the page is served locally.",
+        ),
     ] = None,
     target: Annotated[
-        str | None, typer.Option("--target", help="Column to predict; for a table only.")
+        str | None,
+        typer.Option("--target", metavar="COL", help="Column to predict, if a table is given."),
     ] = None,
     model: options.Model = ModelChoice.AUTO,
     task: TaskOption = Task.AUTO,

@@ -17,6 +17,7 @@ from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or
 from bandfall.commands.rows import Roles
 from bandfall.commands.terminal import (
     INTERRUPTED,
+    Bar,
     InputError,
     JsonOption,
     note,
@@ -45,7 +46,7 @@ from bandfall.targets.scores import Scores
 def fit(
     data: options.Data,
     target: options.Target,
-    out: Annotated[Path, typer.Option("--out", help="Model file to write.")] = Path(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Model file to write.")] = Path(
         "model.bandfall"
     ),
     model: options.Model = ModelChoice.AUTO,
@@ -69,7 +70,10 @@ def fit(
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue from --checkpoint, if that file exists.")
+        bool,
+        typer.Option(
+            "--resume", metavar="", help="Continue from --checkpoint, if that file exists."
+        ),
     ] = False,
     na: options.Missing = None,
     text: options.Text = None,
@@ -83,8 +87,8 @@ def fit(
 
     Every column is a feature unless you say otherwise: numbers, text, dates, booleans, with or
     without missing values (with --model kgdd and krr-cv, only numbers in complete rows). Rows
-    without a target are set aside. If the target is text or true and false, a classifier is
-    trained. Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.
+    without a target are left out. If the target is text or booleans, a classifier is trained.
+    Ctrl-C finishes early with the best model so far; a second Ctrl-C stops without one.
     """
     with one_line_errors():
         check_out(out, is_model, force=force, inputs=(data,))
@@ -184,7 +188,8 @@ def _tested(trained: Trained) -> Tested | None:
     if held_out is None:
         return None
     target, names = story_of(trained.estimator).target, held_out.roles.targets
-    y, answers = target.read(held_out.y), answers_of(trained.estimator, held_out.X)
+    with Bar("fit: scoring the held-out rows"):
+        y, answers = target.read(held_out.y), answers_of(trained.estimator, held_out.X)
     scores = target.scores(y, answers, held_out.weights)
     if len(names) == 1:
         return Tested(len(held_out), scores, {names[0]: scores})

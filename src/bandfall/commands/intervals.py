@@ -20,7 +20,7 @@ IntervalOption = Annotated[
     typer.Option(
         "--interval",
         metavar="SHARE",
-        help="Add two columns between which the target lies for this share of rows, such as 0.9.",
+        help="Add an interval (lower, upper) that holds the target for this share of rows: 0.9.",
     ),
 ]
 
@@ -28,6 +28,7 @@ NoveltyOption = Annotated[
     bool,
     typer.Option(
         "--novelty",
+        metavar="",
         help="Add how far each row is from the training rows; above 1 is farther than usual.",
     ),
 ]
@@ -58,6 +59,10 @@ def check_interval(interval: float | None, estimator: Estimator) -> None:
         return
     if not 0 < interval < 1:
         raise InputError(f"--interval must lie between 0 and 1; got {interval}")
+    if story_of(estimator).target.classes:
+        raise InputError(
+            "--interval: this model predicts classes; their probabilities are in the result"
+        )
     if story_of(estimator).intervals is None:
         name = type(last_step(estimator)).__name__
         raise InputError(f"--interval: {name} has no intervals; train with --model auto")

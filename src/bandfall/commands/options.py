@@ -8,6 +8,13 @@ import typer
 
 from bandfall.commands.training import ModelChoice
 
+
+def _checked_seed(seed: int) -> int:
+    if not 0 <= seed < 2**32:
+        raise typer.BadParameter(f"{seed} must be at least 0 and below 2**32")
+    return seed
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -25,19 +32,19 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="COL",
-        help="Column that is not a feature, but is copied into the predictions; repeatable.",
+        help="Column to copy into the predictions, such as an id; not a feature; repeatable.",
     ),
 ]
 Weights = Annotated[
     str | None,
-    typer.Option("--weights", metavar="COL", help="Column that says how much each row counts."),
+    typer.Option("--weights", metavar="COL", help="Column with the weights of the rows."),
 ]
 Time = Annotated[
     str | None,
     typer.Option(
         "--time-split",
         metavar="COL",
-        help="Hold out the last rows by this column instead of random ones.",
+        help="Hold out the latest rows by this column, not random ones.",
     ),
 ]
 Group = Annotated[
@@ -45,12 +52,12 @@ Group = Annotated[
     typer.Option(
         "--group",
         metavar="COL",
-        help="Hold out whole groups: rows with the same value here. Not a feature then.",
+        help="Hold out whole groups, which are rows with the same value here; not a feature.",
     ),
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option("--na", metavar="WORD", help="Word that stands for a missing value; repeatable."),
+    typer.Option("--na", metavar="WORD", help="Word that means a missing value; repeatable."),
 ]
 Text = Annotated[
     list[str] | None,
@@ -73,16 +80,22 @@ Encoding = Annotated[
     typer.Option("--encoding", metavar="NAME", help="Encoding of a CSV file [default: guessed]."),
 ]
 Fraction = Annotated[
-    float, typer.Option("--test-fraction", help="Share of rows held out to score the model.")
+    float,
+    typer.Option(
+        "--test-fraction", metavar="SHARE", help="Share of rows held out to score the model."
+    ),
 ]
 Seed = Annotated[
     int,
-    typer.Option("--seed", min=0, max=2**32 - 1, help="Seed for choosing rows at random."),
+    typer.Option(
+        "--seed", metavar="N", callback=_checked_seed, help="Seed for choosing rows at random."
+    ),
 ]
 Rows = Annotated[
     int | None,
     typer.Option(
         "--max-rows",
+        metavar="N",
         help="Train on at most this many rows, chosen at random [default: 10000; krr-cv: 2000].",
     ),
 ]
@@ -90,6 +103,7 @@ FitRows = Annotated[
     int | None,
     typer.Option(
         "--max-rows",
+        metavar="N",
         help="Train on at most this many rows, chosen at random [default: all; krr-cv: 2000].",
     ),
 ]
@@ -105,14 +119,15 @@ Model = Annotated[
     ModelChoice,
     typer.Option(
         "--model",
-        help="auto: tunes itself; kgdd: the paper's method; krr-cv: kernel ridge by CV.",
+        metavar="MODEL",
+        help="auto: tunes itself; kgdd: the paper's method; krr-cv: cross-validated kernel ridge.",
     ),
 ]
 Device = Annotated[
     str,
     typer.Option(
         "--device",
-        metavar="auto|cpu|cuda|ADDRESS",
-        help="Where to compute; on a cluster, the address of its Dask scheduler.",
+        metavar="DEVICE",
+        help="Where to compute: auto, cpu, cuda, or the address of a Dask scheduler.",
     ),
 ]

@@ -17,7 +17,8 @@ from bandfall.persistence import ModelFileError, read_model_document
 from bandfall.persistence.atomic import check_writable, write_atomically
 
 ForceOption = Annotated[
-    bool, typer.Option("--force", help="Replace the file that --out names, whatever it is.")
+    bool,
+    typer.Option("--force", metavar="", help="Replace the file that --out names, whatever it is."),
 ]
 
 PREDICTION = "prediction"

@@ -29,7 +29,9 @@ app = typer.Typer(
 
 DEFAULT_OUT = Path("out/paper")
 
-OutOption = Annotated[Path, typer.Option("--out", help="Directory of results, figures, tables.")]
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="Folder for results, figures and tables.")
+]
 
 
 @app.command("list")
@@ -51,15 +53,26 @@ def run(
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Directory of the real data; else BANDFALL_DATA, cache, web."),
+        typer.Option(
+            "--data",
+            metavar="FOLDER",
+            help="Folder with the real data [default: BANDFALL_DATA, the cache, or a download].",
+        ),
     ] = None,
     out: OutOption = DEFAULT_OUT,
     jobs: Annotated[
-        int, typer.Option("--jobs", help="Parallel workers; 0 for one per core. Same numbers.")
+        int,
+        typer.Option(
+            "--jobs",
+            metavar="N",
+            help="Parallel workers; 0 means one per core. Results do not depend on it.",
+        ),
     ] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the seeds.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", metavar="", help="A tenth of the seeds.")
+    ] = False,
 ) -> None:
-    """Run experiments; what a stopped run has finished is not done again."""
+    """Run experiments, or continue a run that was stopped."""
     console = _stdout()
     experiments = _chosen(names or [], console)
     if data is not None and not data.is_dir():
@@ -85,11 +98,16 @@ def run(
 def report(
     out: OutOption = DEFAULT_OUT,
     html: Annotated[
-        Path | None, typer.Option("--html", help="Page to write [default: OUT/report.html].")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Page to write [default: OUT/report.html]."),
     ] = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--markdown", help="Also write Markdown, its images in a folder beside it."),
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help="Also write Markdown, with its images in a folder beside it.",
+        ),
     ] = None,
 ) -> None:
     """Put all results on one page: published numbers beside ours, claims, run times."""

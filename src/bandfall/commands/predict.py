@@ -68,7 +68,9 @@ def predict(
     data: options.Data,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="CSV file to write; - or nothing for standard output."),
+        typer.Option(
+            "--out", metavar="FILE", help="CSV file to write; - or nothing for standard output."
+        ),
     ] = None,
     interval: IntervalOption = None,
     novelty: NoveltyOption = False,
@@ -79,7 +81,7 @@ def predict(
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Predict the rows of a table, in their order.
+    """Predict the target for every row of a table.
 
     Columns are found by name: their order does not matter, and other columns are ignored. Columns
     named with --keep, here or when the model was trained, come first in the result. Numbers are
@@ -114,9 +116,11 @@ def predict(
             note(f"{name_of(data)}: {style.remarks}")
         names = _names(predictions, stored.notes)
         if interval is not None:
-            beside = interval_columns(stored.estimator, rows, interval, names)
+            with Bar("predict: intervals"):
+                beside = interval_columns(stored.estimator, rows, interval, names)
         if novelty:
-            far = novelty_column(stored.estimator, rows, name_of(data))
+            with Bar("predict: novelty"):
+                far = novelty_column(stored.estimator, rows, name_of(data))
             beside = pd.concat([beside.set_index(far.index), far], axis=1)
         beside = beside.set_index(table.index)
         _write(predictions, table[kept], beside, names, out, result, json)

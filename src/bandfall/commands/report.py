@@ -31,12 +31,15 @@ def report(
     source: Annotated[
         str, typer.Argument(metavar="MODEL|DATA", help="Model file made by fit, or a table.")
     ],
-    out: Annotated[Path, typer.Option("--out", help="HTML page to write.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="HTML page to write.")] = Path(
+        "report.html"
+    ),
     target: Annotated[
-        str | None, typer.Option("--target", help="Column to predict; for a table only.")
+        str | None,
+        typer.Option("--target", metavar="COL", help="Column to predict, if a table is given."),
     ] = None,
     with_rivals: Annotated[
-        bool, typer.Option("--rivals/--no-rivals", help="Score other models too.")
+        bool, typer.Option("--rivals/--no-rivals", metavar="", help="Score other models too.")
     ] = True,
     model: options.Model = ModelChoice.AUTO,
     task: TaskOption = Task.AUTO,

@@ -17,7 +17,7 @@ from bandfall.commands.tables import (
     read_file,
     require_columns,
 )
-from bandfall.commands.terminal import InputError, note
+from bandfall.commands.terminal import InputError, counted, note
 from bandfall.targets.scores import unseen_words
 
 MIN_ROWS = 4
@@ -136,7 +136,7 @@ class Dataset:
 def load_table(
     source: str, roles: Roles, style: Style | None = None, task: Task = Task.REGRESSION
 ) -> Dataset:
-    """Features and targets of a file; rows without a target are set aside and counted."""
+    """Features and targets of a file; rows without a target are left out and counted."""
     roles.check()
     table, style = read_file(source, style, text=roles.text, missing=roles.missing)
     name = name_of(source)
@@ -169,7 +169,7 @@ def load_table(
     if style.remarks:
         note(f"{name}: {style.remarks}")
     if n_without:
-        note(f"{n_without:,} of {n_rows:,} rows have no target and were set aside")
+        note(f"{n_without:,} of {n_rows:,} rows have no target and are left out")
     return loaded
 
 
@@ -228,8 +228,8 @@ def split_table(
         n_test = max(n_test, 2)
     if len(table) - n_test < MIN_ROWS:
         raise InputError(
-            f"{table.source} has {len(table)} complete rows, too few to train on "
-            f"{MIN_ROWS} and hold out {n_test}"
+            f"{table.source} has {counted(len(table), 'row')} that can be used, too few to train "
+            f"on {MIN_ROWS} and hold out {n_test}"
         )
     order = np.random.default_rng(seed).permutation(len(table))
     held_out = _held_out(table, order, n_test)

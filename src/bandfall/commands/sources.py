@@ -75,7 +75,7 @@ def model_details(stored: ModelFile) -> dict[str, str]:
     if stored.notes.get("n_dropped"):
         details["rows left out"] = f"{stored.notes['n_dropped']:,}, for missing values"
     if stored.notes.get("n_without_target"):
-        details["rows set aside"] = f"{stored.notes['n_without_target']:,}, without a target"
+        details["rows without a target"] = f"{stored.notes['n_without_target']:,}, left out"
     if stored.notes.get("split"):
         details["rows held out"] = str(stored.notes["split"])
     if stored.notes.get("interrupted"):

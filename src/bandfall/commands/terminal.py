@@ -30,7 +30,9 @@ FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 _REMEMBERED = 40  # estimates of the end: the median of the last eight seconds is shown
 _GRACE = 0.6  # seconds from Ctrl-C to the end of the process
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")
+]
 
 
 class InputError(ValueError):

@@ -15,6 +15,7 @@ from bandfall.encoding.pairs import PairMean
 from bandfall.encoding.schema import Schema
 from bandfall.encoding.table import Table
 from bandfall.encoding.target_mean import plain_targets, row_weights
+from bandfall.encoding.text import style_words
 
 _NUMERIC = ("number", "datetime", "duration")
 
@@ -267,7 +268,7 @@ class FittedEncoding:
         parts = [output.part for output in self.outputs if output.source == position]
         kind = f"{len(levels)} levels" if levels else reading.kind
         if reading.style:
-            kind += f" from text ({reading.style})"
+            kind += f" from text ({style_words(reading.style)})"
         if reading.dropped or not parts:
             return f"{name}: {kind}, dropped: {reading.dropped or 'constant'}"
         extras = [part for part in dict.fromkeys(parts) if part not in ("number", "category")]

@@ -66,7 +66,7 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
     for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
         where = label(table.names, j)
         if reading.style:
-            words = f"text read as {_NOUNS[reading.kind]} ({reading.style})"
+            words = f"text read as {_NOUNS[reading.kind]} ({text.style_words(reading.style)})"
             read.append(f"{where}: {words}{_gaps(column, reading)}")
         if reading.dropped not in ("", CONSTANT):
             dropped.append(f"{where} ({reading.dropped})")

@@ -18,6 +18,7 @@ import numpy as np
 NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
 CLOCK = "clock"
+_STYLE_WORDS = {"point": "decimal point", "comma": "decimal comma", "iso": "year first"}
 # Words for a missing value, and what spreadsheets write if a formula fails.
 _FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
 NOT_AVAILABLE = frozenset(("na", "n/a", "nan", "null", "none", *_FAILED))
@@ -65,6 +66,11 @@ _HOURS = re.compile(
 )
 _DATES["month first"] = _DATES["day first"]
 _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
+
+
+def style_words(style: str) -> str:
+    """A style, for people."""
+    return _STYLE_WORDS.get(style, style)
 
 
 def number_style(levels: Iterable[str]) -> str | None:

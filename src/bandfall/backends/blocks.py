@@ -40,7 +40,7 @@ class Blocks:
     def __init__(self, client: Client, delayed: Sequence[Delayed]):
         check_workers(client, 0)
         self._client = client
-        with _large_arguments():
+        with large_arguments():
             self._blocks = client.compute(list(delayed))
         sizes = self.gathered([self._submit("size", len, block) for block in self._blocks])
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
@@ -99,7 +99,7 @@ class Blocks:
             ) from error
 
     def _submit(self, name: str, function: Callable[..., object], *arguments: object) -> Handle:
-        with _large_arguments():
+        with large_arguments():
             token = dask.base.tokenize(id(self), name, next(_numbers))
             key = f"bandfall-{name}-{token}"
             return self._client.submit(function, *arguments, key=key, pure=False)
@@ -113,7 +113,7 @@ _numbers = count()  # of tasks
 
 
 @contextmanager
-def _large_arguments() -> Iterator[None]:
+def large_arguments() -> Iterator[None]:
     """Tasks inline their arguments, however large, so that retries depend on no other task."""
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
         yield

@@ -20,12 +20,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, cast
 from weakref import finalize
 
-import dask
 import numpy as np
 from distributed import Client, Future, KilledWorker, Scheduler, Worker, get_worker
 from distributed.diagnostics.plugin import SchedulerPlugin, WorkerPlugin
 
 from bandfall.backends.base import Holding
+from bandfall.backends.blocks import large_arguments
 from bandfall.backends.cluster import (
     ANSWER_SECONDS,
     ClusterError,
@@ -186,8 +186,7 @@ class Crew:
             workers = [call.worker]
         elif not_on:
             workers = sorted(ask(self._client, "nthreads").keys() - not_on) or None
-        # Retries inline their arguments, however large, so that they depend on no other task.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        with large_arguments():
             return self._client.submit(
                 call_held,
                 self._plugin,

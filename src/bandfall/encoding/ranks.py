@@ -21,7 +21,7 @@ class Ranks(NumberEncoding):
 
     Equal values share the mean of their ranks. Between knots z is linear in x; beyond the ends it
     is constant. Knots are all distinct training values, or values at 1,000 evenly spaced ranks
-    if there are more.
+    if there are more. The search of the self-tuning estimators does not use this encoding.
 
     Attributes
     ----------

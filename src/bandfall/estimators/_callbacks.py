@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bandfall.descent import Path
-from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.typing import ArrayLike, Estimator, State
 
 try:
@@ -13,7 +11,7 @@ try:
 except ImportError:  # scikit-learn < 1.9
     from bandfall.estimators._own_callbacks import CallbackSupportMixin, with_callbacks
 
-__all__ = ["CallbackSupportMixin", "Reports", "StageReports", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "Reports", "with_callbacks"]
 
 
 class Reports:
@@ -55,37 +53,3 @@ class Reports:
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=state, **self._data
         )
-
-
-class StageReports:
-    """Reports a fit of one path, one task a stage.
-
-    Parameters
-    ----------
-    estimator, X, y
-        As in `Reports`.
-    fitted_state : callable (Path) -> dict
-        Fitted attributes that make a copy of the estimator predict with that path.
-    """
-
-    def __init__(
-        self,
-        estimator: Estimator,
-        X: ArrayLike,
-        y: ArrayLike,
-        fitted_state: Callable[[Path], State],
-    ) -> None:
-        self._reports = Reports(estimator, X, y)
-        self._fitted_state = fitted_state
-
-    @property
-    def watcher(self) -> Watcher | None:
-        """For `fit_path`; None if there are no callbacks."""
-        return self._report if self._reports.watched else None
-
-    def _report(self, progress: Snapshot) -> bool:
-        return self._reports.task("stage", lambda: self._fitted_state(progress.path()))
-
-    def finish(self, path: Path) -> None:
-        """The fit has ended with this path."""
-        self._reports.finish(lambda: self._fitted_state(path))

@@ -59,12 +59,12 @@ class Checkpoint:
         except OSError as error:
             _warn_of(error, self.file, "it holds an earlier stage, and training goes on")
 
-    def before(self, watcher: Watcher | None) -> Watcher:
+    def before(self, watcher: Watcher) -> Watcher:
         """A watcher that saves, then returns what another watcher decides."""
 
         def watch(progress: Snapshot) -> bool:
             self.save(progress.path())
-            return watcher is not None and watcher(progress)
+            return watcher(progress)
 
         return watch
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-import logging
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
 
-from bandfall.backends.cluster import is_cluster
+from bandfall.backends.cluster import is_cluster, log
+from bandfall.operators.base import GIBIBYTE
 from bandfall.typing import Array, Estimator, JsonDict
 
 if TYPE_CHECKING:
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
 
 DaskRows: TypeAlias = Array  # a dask array, dataframe or series
-
-_GIBIBYTE = 2**30
-
-log = logging.getLogger("bandfall.cluster")
 
 
 def is_dask(rows: object) -> TypeGuard[DaskRows]:
@@ -41,7 +37,7 @@ def gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
     if np.isnan(sizes).any():
         log.info("gathering %d blocks of unknown size", len(blocks))
     else:
-        log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / _GIBIBYTE)
+        log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / GIBIBYTE)
     if not hasattr(rows, "chunks"):
         import pandas
 

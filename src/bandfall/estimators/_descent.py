@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import ClassVar, Self
 
@@ -27,7 +28,7 @@ from bandfall.descent import (
 from bandfall.descent.fit import Solver
 from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
-from bandfall.estimators._callbacks import CallbackSupportMixin, StageReports, with_callbacks
+from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._checkpoint import Checkpoint, check_same
 from bandfall.estimators._constraints import (
     COUNT,
@@ -43,7 +44,7 @@ from bandfall.interrupts import Interrupt
 from bandfall.kernels import KernelLike, get_kernel
 from bandfall.model import KernelSum
 from bandfall.schedules import MinimumSpeed
-from bandfall.typing import ArrayLike, RandomLike
+from bandfall.typing import ArrayLike, RandomLike, State
 from bandfall.warning import warn_caller
 
 _MIN_MEAN_WEIGHT = 0.1
@@ -206,18 +207,22 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
-        reports = StageReports(self, X, y, lambda path: {"path_": path, "n_iter_": len(path.log)})
+        reports = Reports(self, X, y)
         kept = None if checkpoint is None else Checkpoint(checkpoint)
         with Interrupt() as interrupt:
-            watcher = _ended_by(interrupt, reports.watcher)
+
+            def ended(progress: Snapshot) -> bool:
+                asked = reports.task("stage", lambda: _fitted_state(progress.path()))
+                return asked or interrupt.pressed
+
             if self.validation_fraction is None:
-                path = self._train(data, watcher, kept)
+                path = self._train(data, ended, kept)
             else:
                 data, held_out = self._hold_out(data, self.validation_fraction)
-                path = self._best_stage(self._train(data, watcher, kept), held_out)
+                path = self._best_stage(self._train(data, ended, kept), held_out)
         self.path_ = path
         self.n_iter_ = max(1, len(path.log))
-        reports.finish(path)
+        reports.finish(partial(_fitted_state, path))
         if path.status is Status.ITERATION_LIMIT:
             solver = get_solver(self.solver)
             warn_caller(
@@ -228,9 +233,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             )
         return self
 
-    def _train(
-        self, data: TrainingData, watcher: Watcher | None, checkpoint: Checkpoint | None
-    ) -> Path:
+    def _train(self, data: TrainingData, watcher: Watcher, checkpoint: Checkpoint | None) -> Path:
         """A path for these rows, from the start or on from one that was begun before."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = MinimumSpeed(
@@ -352,14 +355,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             )
 
 
-def _ended_by(interrupt: Interrupt, watcher: Watcher | None) -> Watcher:
-    """A watcher that also ends training after Ctrl-C."""
-
-    def watch(progress: Snapshot) -> bool:
-        asked = watcher is not None and watcher(progress)
-        return asked or interrupt.pressed
-
-    return watch
+def _fitted_state(path: Path) -> State:
+    """Fitted attributes that make a copy of the estimator predict with a path, for callbacks."""
+    return {"path_": path, "n_iter_": len(path.log)}
 
 
 def _wide_enough(data: TrainingData) -> TrainingData:

@@ -1,12 +1,14 @@
 """Distance to what was seen."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
 from bandfall import novelty
 from bandfall.backends import NumpyBackend
-from bandfall.geometry import geometry_of
+from bandfall.geometry import EUCLIDEAN, geometry_of
 from bandfall.novelty import nearest_distances, novelty_scale
 
 
@@ -80,22 +82,18 @@ def test_near_enough_leaves_oneself_out(rows):
 
 @pytest.mark.parametrize("p", [1.0, 1.25, 2.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_tree_of_many_rows_finds_what_comparing_all_of_them_finds(monkeypatch, p, dtype):
+def test_a_tree_of_many_rows_finds_what_comparing_all_of_them_finds(p, dtype):
+    """Halves of the rows are too few for a tree."""
     random = np.random.default_rng(4)
     rows = np.round(random.normal(size=(6000, 3)), 1).astype(dtype)  # many rows repeat
     new = random.normal(size=(40, 3)).astype(dtype)
-    own = np.arange(0, 6000, 150)
-    found = {}
-    for few in (5000, 10**9):
-        monkeypatch.setattr(novelty, "_TREE_ROWS", few)
-        rows = rows.copy()
-        found[few] = (
-            nearest_distances(new, rows, geometry=geometry_of(p)),
-            nearest_distances(rows[own], rows, own=own, geometry=geometry_of(p)),
-            novelty_scale(rows, geometry=geometry_of(p)),
-        )
-    for one, other in zip(*found.values(), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-9)
+    nearest = partial(nearest_distances, geometry=geometry_of(p))
+    first, second = rows[:3000].copy(), rows[3000:].copy()
+    expected = np.minimum(nearest(new, first), nearest(new, second))
+    np.testing.assert_allclose(nearest(new, rows), expected, rtol=1e-5, atol=1e-9)
+    own = np.arange(0, 3000, 75)
+    expected = np.minimum(nearest(first[own], first, own=own), nearest(first[own], second))
+    np.testing.assert_allclose(nearest(rows[own], rows, own=own), expected, rtol=1e-5, atol=1e-9)
 
 
 def test_trees_do_not_outlive_their_rows():
@@ -113,18 +111,17 @@ def test_rows_that_spread_in_many_directions_are_compared_one_by_one():
     assert novelty._trees[id(rows)] is None
 
 
-def test_many_rows_that_spread_in_many_directions_are_compared_along_the_main_ones(monkeypatch):
+def test_many_rows_that_spread_in_many_directions_are_compared_along_the_main_ones():
     random = np.random.default_rng(7)
     main = random.normal(size=(6200, 12)) @ random.normal(size=(12, 40))
     rows = (main + 0.01 * random.normal(size=main.shape)).astype(np.float32)
     rows, new = rows[:6000].copy(), rows[6000:]
     exact = nearest_distances(new, rows.copy())
-    monkeypatch.setattr(novelty, "_COMPARED_ROWS", 5000)
-    monkeypatch.setattr(novelty, "_TREE_DIRECTIONS", 3.0)
-    found = nearest_distances(new, rows)
-    assert novelty._trees[id(rows)].directions.shape == (40, 8)
+    tree = novelty._Tree.of(rows, most_directions=3.0, compared_rows=5000)
+    found = tree.nearest(new, rows, None, EUCLIDEAN)
+    assert tree.directions.shape == (40, 8)
     assert np.all(found >= exact * (1 - 1e-5))
     assert np.median(found / exact) < 1.1
     own = np.arange(0, 6000, 60)
-    assert np.all(nearest_distances(rows[own], rows, own=own) > 0)
+    assert np.all(tree.nearest(rows[own], rows, own, EUCLIDEAN) > 0)
     assert nearest_distances(rows[own], rows).max() == 0

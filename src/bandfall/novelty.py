@@ -85,7 +85,12 @@ class _Tree:
     directions: np.ndarray | None = None
 
     @classmethod
-    def of(cls, Z: np.ndarray) -> _Tree | None:
+    def of(
+        cls,
+        Z: np.ndarray,
+        most_directions: float = _TREE_DIRECTIONS,
+        compared_rows: int = _COMPARED_ROWS,
+    ) -> _Tree | None:
         """None where comparing all rows is as quick."""
         if not np.isfinite(Z).all():
             return None
@@ -95,9 +100,9 @@ class _Tree:
         covariance = np.cov(sample, rowvar=False).reshape(sample.shape[1], -1)
         squares = float(np.sum(covariance**2))
         n_directions = float(np.trace(covariance) ** 2 / squares) if squares > 0 else 1.0
-        if n_directions <= _TREE_DIRECTIONS:
+        if n_directions <= most_directions:
             return cls(cKDTree(Z, **build))
-        if len(Z) <= _COMPARED_ROWS:
+        if len(Z) <= compared_rows:
             return None
         directions = np.linalg.eigh(covariance)[1][:, -_MAIN_DIRECTIONS:]
         return cls(cKDTree(Z @ directions, **build), directions)

@@ -1,6 +1,7 @@
 """The contract that every operator keeps, given only how to build one and its dense truth."""
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
@@ -199,12 +200,13 @@ def test_strips_are_multiplied_tile_by_tile_and_over_threads(monkeypatch, n_colu
     X = rows(n=150)
     block = np.random.default_rng(0).normal(size=(150, n_columns))
     expected = DenseOperator(X, get_kernel("matern12")).product(0.7, block)
-    operator = SymmetricOperator(X, get_kernel("matern12"), strip_rows=16)
-    assert operator.product(0.7, block) == pytest.approx(expected, rel=1e-12)
-    assert operator.n_evaluations < 0.6 * 150**2
-    monkeypatch.setattr(symmetric, "_SMALL_PRODUCT", 16 * 24 * n_columns)  # tiles of 24 columns
-    assert operator.product(0.7, block) == pytest.approx(expected, rel=1e-12)
-    monkeypatch.setattr(symmetric, "FEW_ROWS", 100)
+    operator = partial(SymmetricOperator, X, get_kernel("matern12"), strip_rows=16)
+    whole = operator()
+    assert whole.product(0.7, block) == pytest.approx(expected, rel=1e-12)
+    assert whole.n_evaluations < 0.6 * 150**2
+    operator = partial(operator, small_product=16 * 24 * n_columns)  # tiles of 24 columns
+    assert operator().product(0.7, block) == pytest.approx(expected, rel=1e-12)
+    operator = operator(few_rows=100)
     shared = operator.product(0.7, block)
     assert shared == pytest.approx(expected, rel=1e-12)
     monkeypatch.setattr(symmetric, "for_each", lambda f, tasks, parallel: [f(t) for t in tasks])

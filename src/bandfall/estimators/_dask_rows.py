@@ -38,7 +38,7 @@ def gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
         log.info("gathering %d blocks of unknown size", len(blocks))
     else:
         log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / GIBIBYTE)
-    if not hasattr(rows, "chunks"):
+    if not _is_array(rows):
         import pandas
 
         return pandas.concat([block.compute() for block in blocks])
@@ -119,7 +119,7 @@ def row_blocks(rows: DaskRows) -> list[Delayed]:
 
 def _blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
     """Blocks of whole rows, delayed, and how many rows each has, NaN where that is not known."""
-    if not hasattr(rows, "chunks"):  # a dataframe or series
+    if not _is_array(rows):
         blocks = rows.to_delayed()
         return list(blocks), np.full(len(blocks), np.nan)
     if rows.ndim > 1:
@@ -130,6 +130,11 @@ def _blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
 
 def _placeholder(rows: DaskRows) -> object:
     """A few rows of the same columns, to see what an answer looks like."""
-    if not hasattr(rows, "chunks"):
+    if not _is_array(rows):
         return rows._meta_nonempty
     return np.zeros((1, *rows.shape[1:]), rows.dtype)
+
+
+def _is_array(rows: DaskRows) -> bool:
+    """Whether rows are an array, not a dataframe or series."""
+    return hasattr(rows, "chunks")

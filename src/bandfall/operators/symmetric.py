@@ -39,7 +39,8 @@ class SymmetricOperator(KeptOperator):
         Of the kernel matrix and its products; distances are computed in float64.
     vector_bytes : int
         For a solver's own arrays.
-    strip_rows : int
+    strip_rows, small_product, few_rows : int
+        Rows of a strip, multiplications in one call, and rows up to which one thread multiplies.
     """
 
     def __init__(
@@ -49,11 +50,14 @@ class SymmetricOperator(KeptOperator):
         dtype: np.dtype | type = np.float64,
         vector_bytes: int = DEFAULT_BUDGET // 8,
         strip_rows: int = _STRIP,
+        small_product: int = _SMALL_PRODUCT,
+        few_rows: int = FEW_ROWS,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self._loops = loops_over(np.asarray(X), kernel, self.dtype, 0.5 * self.n_rows**2)
         self._rows = self._loops.own
-        self._height = strip_rows
+        self._height, self._small_product = strip_rows, small_product
+        self._n_shares = 1 if self.n_rows <= few_rows else _SHARES
         self._starts = range(0, self.n_rows, strip_rows)
         sizes = [(min(a + strip_rows, self.n_rows) - a) * (self.n_rows - a) for a in self._starts]
         self._places = np.cumsum([0, *sizes])  # of strips, in arrays of all entries
@@ -64,7 +68,7 @@ class SymmetricOperator(KeptOperator):
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         block = np.ascontiguousarray(block)
-        n_shares = 1 if self.n_rows <= FEW_ROWS else _SHARES
+        n_shares = self._n_shares
         totals = self.zeros((n_shares, *block.shape))  # no two threads write to one place
 
         def multiply(share: int) -> None:
@@ -78,7 +82,7 @@ class SymmetricOperator(KeptOperator):
         self, entries: np.ndarray, strips: Iterable[int], block: np.ndarray, total: np.ndarray
     ) -> None:
         """Add what some strips give, for both of their sides, a tile at a time."""
-        width = max(self._height, _SMALL_PRODUCT // (self._height * block.shape[1]))
+        width = max(self._height, self._small_product // (self._height * block.shape[1]))
         for number in strips:
             start, K = self._starts[number], self._strip(entries, number)
             end = start + len(K)

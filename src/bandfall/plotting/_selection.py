@@ -13,7 +13,6 @@ from bandfall.plotting._style import (
     GREEN,
     GREY,
     ORANGE,
-    PURPLE,
     AxesLike,
     axes_in_a_row,
     drawn_model,
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 Trials: TypeAlias = dict[str, np.ndarray]  # a column each of what was tried
 
-_COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN, "rank": PURPLE}
+_COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN}
 _LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
 _CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
 _LARGEST_MARK = 250.0  # points²: of a member that is alone

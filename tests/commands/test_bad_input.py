@@ -67,7 +67,7 @@ def test_target_dropped(fit):
 
 
 def test_nothing_but_the_target(fit):
-    assert "no column beside the target" in fit(csv_bytes(frame()[["y"]]))
+    assert "no column besides the target" in fit(csv_bytes(frame()[["y"]]))
 
 
 def test_text_in_a_number_column(fit):

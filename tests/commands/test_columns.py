@@ -158,7 +158,7 @@ class TestRoles:
     @pytest.mark.parametrize(
         ("options", "complaint"),
         [
-            (("--time-split", "a", "--group", "b"), "exclude each other"),
+            (("--time-split", "a", "--group", "b"), "not both"),
             (("--keep", "y"), "--target y is also in --keep"),
             (("--weights", "y"), "--target y is also in --weights"),
             (("--group", "C"), "no column 'C'"),

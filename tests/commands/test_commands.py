@@ -240,7 +240,7 @@ class TestPredict:
         call("fit", csv, *Y, "--out", tmp_path / "m", "--test-fraction", 0)
         done = call("predict", tmp_path / "m", csv)
         assert "the model was trained on the rows in" in done.stderr
-        assert "their score is no test of it" in done.stderr
+        assert "this score is not a test of it" in done.stderr
 
     def test_to_a_file_twice(self, model, csv, tmp_path):
         for _ in range(2):

@@ -217,14 +217,14 @@ class TestWhatIsChecked:
     @pytest.mark.parametrize("name", GOOD)
     def test_a_column_of_missing_values(self, name):
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "levels never seen")
+            warnings.filterwarnings("ignore", "categories never seen")
             Z = fitted(GOOD).transform(good(**{name: [None] * N}))
         assert np.isfinite(Z).all()
 
     def test_levels_never_seen_are_named_once(self):
         encoder = fitted(good(colour=["red", "blue"] * (N // 2)))
         new = good(sex=["q", None, "f", "f"] * 10, colour=[f"c{i}" for i in range(N)])
-        with pytest.warns(UserWarning, match="levels never seen in training") as caught:
+        with pytest.warns(UserWarning, match="categories never seen in training") as caught:
             encoder.transform(new)
         (warning,) = caught
         message = str(warning.message)

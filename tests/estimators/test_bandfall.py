@@ -231,7 +231,7 @@ def test_tables_with_categories_and_gaps():
     assert model.feature_importances_.shape == (4,)
     assert model.feature_importances_[3] == 0.0
     unseen = frame[180:].assign(colour="violet")
-    with pytest.warns(UserWarning, match="levels never seen in training: .*'violet'"):
+    with pytest.warns(UserWarning, match="categories never seen in training: .*'violet'"):
         assert np.all(np.isfinite(model.predict(unseen)))
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame[["colour", "size", "flag", "constant"]])

@@ -226,3 +226,9 @@ def test_words_for_missing_values_can_be_given():
     assert np.ptp(model.predict(new)) == 0
     with pytest.raises(TypeError, match=r"missing=\[-999\] must hold words"):
         BandfallRegressor(**QUICK, missing=[-999]).fit(A[:, None], Y)
+
+
+def test_models_of_complete_rows_name_the_one_that_takes_missing_values():
+    X = np.array([[1.0], [np.nan], [3.0], [4.0]])
+    with pytest.raises(ValueError, match=r"KernelDescentRegressor needs complete rows.*Bandfall"):
+        KernelDescentRegressor().fit(X, [1.0, 2.0, 3.0, 4.0])

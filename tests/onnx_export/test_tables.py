@@ -14,7 +14,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 QUICK = {"kernels": ("gaussian",), "max_rounds": 1}
 pytestmark = pytest.mark.filterwarnings(
     "ignore:values far outside",
-    "ignore:levels never seen",
+    "ignore:categories never seen",
     "ignore:Column .*text read as",
     "ignore:.*rows repeat an earlier row",
 )

@@ -198,7 +198,7 @@ def mixed_table(n=120):
     "encodings",
     [("standard",), ("quantile",), ("rank",), ("steps",), ("steps", "standard", "quantile")],
 )
-@pytest.mark.filterwarnings("ignore:levels never seen:UserWarning")
+@pytest.mark.filterwarnings("ignore:categories never seen:UserWarning")
 def test_bandfall_with_categories_dates_and_missing_values(encodings):
     table, y = mixed_table()
     model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(table, y)
@@ -308,7 +308,7 @@ def test_golden_files_of_a_model_that_is_one_path(encoding):
             "d": [0.1, np.nan, -1.0, 100.0],
         }
     )
-    with pytest.warns(UserWarning, match="levels never seen in training: .*'violet'"):
+    with pytest.warns(UserWarning, match="categories never seen in training: .*'violet'"):
         predictions = model.predict(rows)
     np.testing.assert_allclose(predictions, GOLDEN_BANDFALL[encoding], rtol=1e-10)
     assert_same_state(load_bytes(dump_bytes(model)).estimator, model)

@@ -260,7 +260,7 @@ def _score(
     scores = result["scores"] = target.scores(values, answers[scored])
     words = f"R² {score_words(scores['r2'], n_scored)}" if "r2" in scores else ""
     words = words or f"{scores['accuracy']:.1%} of {n_scored:,} rows are right"
-    note(f"against the target in {source}: {words}")
+    note(f"score against the target in {source}: {words}")
     if isinstance(target, Classes) and scores["n_unseen"]:
         note(unseen_words(y[scored, 0], target.labels))
 
@@ -280,7 +280,7 @@ def _new_rows(
         return scored
     result["n_training_rows"] = n_seen
     if n_scored - n_seen < 2:
-        note(f"the model was trained on the rows in {source}: their score is no test of it")
+        note(f"the model was trained on the rows in {source}, so this score is not a test of it")
         return scored
     note(
         f"the model was trained on {n_seen:,} of the {n_scored:,} rows in {source}; the score "

@@ -80,7 +80,7 @@ class Roles:
         if len(set(self.targets)) < len(self.targets):
             raise InputError("--target names one column twice")
         if self.time is not None and self.group is not None:
-            raise InputError("--time-split and --group exclude each other; choose one")
+            raise InputError("use --time-split or --group, not both")
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def load_table(
     require_columns(table, roles.named, name)
     features = [column for column in table.columns if column not in roles.no_features]
     if not features:
-        raise InputError(f"{name} has no column beside the target {', '.join(roles.targets)!r}")
+        raise InputError(f"{name} has no column besides the target {', '.join(roles.targets)!r}")
     check_plain(table[features], name, features=True)
     check_plain(table[list(dict.fromkeys(roles.decisive))], name)
     columns = [table[one] for one in roles.targets]

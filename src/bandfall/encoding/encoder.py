@@ -135,7 +135,7 @@ class TableEncoder:
         Warns
         -----
         UserWarning
-            Once for levels never seen, once for values far outside, naming the columns.
+            Once for categories never seen, once for values far outside, naming the columns.
         """
         fitted = self._known
         checked = fitted.schema.check(read_table(table), warn=warn)
@@ -144,7 +144,7 @@ class TableEncoder:
             named = ", ".join(
                 f"{fitted.schema.label(j)} ({_some(levels)})" for j, levels in unseen.items()
             )
-            warn_caller(f"levels never seen in training: {named}")
+            warn_caller(f"categories never seen in training: {named}")
         return encoded
 
     def jacobian(self, table: TableLike) -> np.ndarray:

@@ -169,7 +169,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         offsets = self._intervals.offsets(_checked_levels("levels", levels))
         if not np.all(np.isfinite(offsets)):
             warn_caller(
-                f"{self._intervals.n_rows:,} held-out rows are too few for the levels asked for; "
+                f"{self._intervals.n_rows:,} held-out rows are too few for this coverage; "
                 "some ends are infinite",
             )
         backend = self._backend(len(self.average_))

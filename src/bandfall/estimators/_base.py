@@ -170,6 +170,11 @@ class ValidatedRegressor(NumbersRegressor, Storable):
                     f"X must hold numbers only, and these columns do not: {columns}; encode or "
                     "drop them"
                 ) from error
+            if "contains NaN" in str(error) and "X contains" in str(error):
+                raise ValueError(
+                    f"Input X contains NaN: {type(self).__name__} needs complete rows; drop or "
+                    "impute them, or use BandfallRegressor, which takes missing values"
+                ) from error
             raise
 
     def _shaped(self, predictions: np.ndarray) -> np.ndarray:
@@ -239,7 +244,8 @@ def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
     largest = float(np.abs(y, dtype=np.float64).max())
     if largest > float(limits.max) / (4.0 * len(y)):
         raise ValueError(
-            f"y holds {largest:.3g} in size, too large for sums in {X.dtype}; rescale the target"
+            f"y has values as large as {largest:.3g}, too large for sums in {X.dtype}; rescale "
+            "the target"
         )
     check_variation(y, float(limits.tiny) / float(limits.eps), X.dtype)
 
@@ -250,6 +256,6 @@ def check_distances(X: np.ndarray) -> None:
     allowed = (float(np.finfo(X.dtype).max) / (16.0 * X.shape[1])) ** 0.5
     if largest > allowed:
         raise ValueError(
-            f"X holds {largest:.3g} in size, too large for distances in {X.dtype}, where at most "
-            f"{allowed:.3g} is allowed; rescale the features"
+            f"X has values as large as {largest:.3g}, too large for distances in {X.dtype}, where "
+            f"at most {allowed:.3g} is allowed; rescale the features"
         )

@@ -22,11 +22,10 @@ from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_c
 from bandfall.estimators._checkpoint import LeafFolder
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
 from bandfall.estimators._elsewhere import Elsewhere
-from bandfall.estimators._html import members_table
 from bandfall.estimators._progress import FitProgress
 from bandfall.estimators._tables import TrainingTable, new_table, training_table, warn_of_copies
 from bandfall.estimators._views import ENCODINGS, encoded_views
-from bandfall.estimators.reading import Story
+from bandfall.estimators.reading import Story, members_table
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import Kernel, KernelLike
 from bandfall.novelty import novelty_scale

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -16,6 +17,8 @@ from bandfall.model import KernelSum
 from bandfall.selection.members import Member
 from bandfall.targets import Numbers, Target
 from bandfall.typing import Estimator, TableLike
+
+_HEADER = ("weight", "columns", "rounds of the metric", "kernel", "slowest speed", "training R²")
 
 
 @dataclass(frozen=True)
@@ -132,3 +135,24 @@ def steps_before(estimator: Estimator) -> Estimator:
 def last_step_prefix(estimator: Estimator) -> str:
     """What parameters of the last step begin with: ``name__`` in a pipeline, else nothing."""
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+
+
+def members_table(members: Sequence[Member]) -> str:
+    """The models that are averaged, heaviest first, as an HTML table."""
+    lines = [_line(_HEADER, "th")]
+    for member in members:
+        one = member.candidate
+        cells = (
+            f"{member.weight:.2f}",
+            one.encoding,
+            str(one.n_rounds + one.log_rounds),
+            str(one.kernel),
+            "–" if one.width else f"{one.min_speed:g}",
+            "–" if one.width else f"{member.max_r2:.4f}",
+        )
+        lines.append(_line(cells, "td"))
+    return f"<table><caption>Average of {len(members)}</caption>{''.join(lines)}</table>"
+
+
+def _line(cells: Sequence[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

@@ -14,6 +14,7 @@ import numpy as np
 from bandfall.datasets import Split, paper_splits
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import SOURCES
+from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.layout import Table
 from bandfall.paper.store import Entry
 
@@ -207,8 +208,6 @@ class Experiment:
         Sees the results of exactly these tasks, in their order.
     requires : tuple of str
         Modules beyond the package's own dependencies.
-    caption : str
-        What it shows, for the report.
     seeded : bool
         Whether the size of a run changes it; if not, any run of it is complete.
     """
@@ -218,5 +217,9 @@ class Experiment:
     tasks: Callable[[Data, Size], Sequence[Task]]
     summarise: Callable[[Results, Size], Outcome]
     requires: tuple[str, ...] = ()
-    caption: str = ""
     seeded: bool = True
+
+    @property
+    def caption(self) -> str:
+        """What it shows, for the report."""
+        return CAPTIONS.get(self.name, "")

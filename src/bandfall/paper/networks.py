@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bandfall.datasets import make_sine
-from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.drawing import DESCENT_COLOUR, TEXT_WIDTH, draw_fit, new_figure, shared_legend
 from bandfall.paper.experiment import (
     FULL,
@@ -185,5 +184,4 @@ FIGURE3 = Experiment(
     _tasks,
     _summarise,
     requires=("matplotlib", "torch"),
-    caption=CAPTIONS["figure3"],
 )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.curves import collect_curves, curve_claims, sweep_scores
 from bandfall.paper.drawing import TEXT_WIDTH, draw_error_curves, new_figure, shared_legend
 from bandfall.paper.experiment import FULL, Claim, Data, Experiment, Outcome, Results, Size, Task
@@ -100,7 +99,6 @@ REAL_FIGURES = tuple(
         partial(_tasks, name),
         partial(_summarise, name),
         requires=("matplotlib",),
-        caption=CAPTIONS[name],
     )
     for name, kernels in (("figure4", "Gaussian kernel"), ("figure7", "four more kernels"))
 )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.drawing import DESCENT_COLOUR, TEXT_WIDTH, new_figure
 from bandfall.paper.experiment import (
     FULL,
@@ -114,5 +113,4 @@ FIGURE2 = Experiment(
     _tasks,
     _summarise,
     requires=("matplotlib",),
-    caption=CAPTIONS["figure2"],
 )

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall.datasets import make_sine
-from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.curves import collect_curves, curve_claims, paper_sweep, sweep_scores
 from bandfall.paper.drawing import (
     DESCENT_COLOUR,
@@ -173,7 +172,6 @@ SINE_FIGURES = tuple(
         partial(_tasks, name),
         partial(_summarise, name),
         requires=("matplotlib",),
-        caption=CAPTIONS[name],
     )
     for name, kernels in (("figure1", "Gaussian kernel"), ("figure6", "four more kernels"))
 )

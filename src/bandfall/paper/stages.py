@@ -10,7 +10,6 @@ from sklearn.metrics import r2_score
 from bandfall.datasets import make_two_scale
 from bandfall.descent import Path
 from bandfall.estimators import KernelRidgeCV, KernelRidgeRegressor
-from bandfall.paper.captions import CAPTIONS
 from bandfall.paper.drawing import (
     DESCENT_COLOUR,
     RIDGE_COLOUR,
@@ -158,6 +157,5 @@ FIGURE5 = Experiment(
     _tasks,
     _summarise,
     requires=("matplotlib",),
-    caption=CAPTIONS["figure5"],
     seeded=False,
 )

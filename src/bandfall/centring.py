@@ -9,8 +9,6 @@ import math
 
 import numpy as np
 
-__all__ = ["column_means", "column_norms", "column_units"]
-
 
 def column_means(y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """(Weighted) mean of each column of y (n, k), exact where a column is constant.

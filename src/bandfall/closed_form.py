@@ -12,8 +12,6 @@ from scipy import linalg
 
 from bandfall.operators.threads import decomposition_threads_for
 
-__all__ = ["Spectrum", "euler_filter", "flow_filter", "ridge_coefficients", "ridge_filter"]
-
 
 def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:
     """1/(λ + penalty), zero where λ + penalty is rounding: for penalty 0 the pseudo-inverse.

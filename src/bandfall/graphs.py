@@ -9,8 +9,6 @@ import numpy as np
 
 from bandfall.typing import Array, ArrayLike, DTypeLike
 
-__all__ = ["Graph"]
-
 
 class Graph(Protocol):
     """An ONNX graph in the making; values are known by their names."""

@@ -12,20 +12,6 @@ from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Array",
-    "ArrayLike",
-    "DTypeLike",
-    "Estimator",
-    "FloatT",
-    "Frame",
-    "JsonDict",
-    "RandomLike",
-    "State",
-    "TableLike",
-    "Unchecked",
-]
-
 Array: TypeAlias = Any  # a NumPy array or a torch tensor: formulas use what both offer
 Estimator: TypeAlias = Any  # an estimator or pipeline, of this package or another
 FloatT = TypeVar("FloatT", float, np.ndarray)  # a number, or an array of them

@@ -7,8 +7,6 @@ from bandfall.descent.fit import Solver
 from bandfall.descent.flow import Flow
 from bandfall.schedules import MIN_SHRINK
 
-__all__ = ["get_solver"]
-
 _NAMED: dict[str, type[Flow] | type[Euler]] = {"flow": Flow, "euler": Euler}
 
 

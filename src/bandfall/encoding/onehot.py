@@ -22,18 +22,12 @@ class OneHot(CategoryEncoding):
 
     Attributes
     ----------
-    position : int
-        The input column.
-    levels : tuple of str or None
-        Most frequent first; None stands for missing values.
     codes : ndarray of int, shape (n_levels,)
         Column of each level.
     unknown : int
         Column of levels never seen; −1 encodes them as zeros.
     """
 
-    position: int
-    levels: tuple[str | None, ...]
     codes: np.ndarray
     unknown: int
 

@@ -26,18 +26,12 @@ class TargetMean(CategoryEncoding):
 
     Attributes
     ----------
-    position : int
-        The input column.
-    levels : tuple of str or None
-        None stands for missing values.
     means : ndarray of shape (n_levels, n_targets)
     """
 
     uses_target: ClassVar[bool] = True
     fewest_levels: ClassVar[int] = 3  # two levels are one contrast, which one-hot columns say too
 
-    position: int
-    levels: tuple[str | None, ...]
     means: np.ndarray
 
     def __post_init__(self) -> None:

@@ -18,13 +18,10 @@ from bandfall.estimators._names import own_methods
 from bandfall.estimators.reading import Story
 from bandfall.kernels import KernelLike, get_kernel
 from bandfall.model import KernelSum
-from bandfall.parameters import check_flag, check_number
 from bandfall.persistence import save_model
 from bandfall.targets import Numbers
 from bandfall.targets.numbers import check_variation, prediction_dtype
 from bandfall.typing import Array, ArrayLike, TableLike
-
-__all__ = ["KernelRegressor", "TrainingData", "ValidatedRegressor", "check_flag", "check_number"]
 
 FLOATS = (np.float64, np.float32)
 

@@ -15,19 +15,6 @@ from sklearn.utils._param_validation import Interval, Options
 from bandfall.kernels import Kernel, KernelLike, get_kernel
 from bandfall.typing import Unchecked
 
-__all__ = [
-    "COUNT",
-    "DEVICE",
-    "FLAG",
-    "JOBS",
-    "KERNEL",
-    "RANDOM",
-    "chosen_kernels",
-    "count",
-    "number",
-    "validated",
-]
-
 
 class _Number(Interval):
     """An interval of numbers; True and False are none."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["mixed_anchors", "uniform_anchors"]
-
 
 def uniform_anchors(
     X: Tensor,

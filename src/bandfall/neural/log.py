@@ -9,8 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["LogRow", "TangentLog", "TangentStatus"]
-
 
 class TangentStatus(Enum):
     """Where training stands, and what to do about it."""

@@ -9,8 +9,6 @@ from bandfall.blocks import rows_within
 from bandfall.neural.tangent import TangentModel
 from bandfall.operators.base import DEFAULT_BUDGET
 
-__all__ = ["empirical_ntk", "gram"]
-
 
 def empirical_ntk(
     model: nn.Module,

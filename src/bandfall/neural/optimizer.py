@@ -16,8 +16,6 @@ from bandfall.parameters import check_flag, check_number
 from bandfall.typing import ArrayLike, State
 from bandfall.warning import warn_caller
 
-__all__ = ["TangentDescent"]
-
 ENGINES = ("auto", "gram", "products")
 REDUCTIONS = ("mean", "sum")
 _PROBE_ROWS = 16

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["PlainNetwork", "train_plain"]
-
 
 @dataclass(frozen=True)
 class PlainNetwork:

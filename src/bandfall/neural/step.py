@@ -22,8 +22,6 @@ from bandfall.neural.ntk import gram
 from bandfall.neural.tangent import TangentModel
 from bandfall.operators.base import DEFAULT_BUDGET
 
-__all__ = ["FILTERS", "TangentStep", "anchored_part", "next_blend", "tangent_step"]
-
 FILTERS = ("tikhonov", "lifted")
 _TOLERANCE, _MAX_PRODUCTS = 1e-3, 50  # of conjugate gradients
 _POWER_ITERATIONS = 6

@@ -13,8 +13,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, jvp, vjp, vmap
 
-__all__ = ["TangentModel"]
-
 
 class TangentModel:
     """The trainable parameters of `model` as one vector θ, and f(θ, X) with its derivatives.

@@ -14,8 +14,6 @@ from bandfall.neural.anchors import mixed_anchors, uniform_anchors
 from bandfall.neural.log import LogRow, TangentLog, TangentStatus
 from bandfall.neural.optimizer import TangentDescent
 
-__all__ = ["fit_arrays", "fit_network", "make_network", "predict_arrays", "seeded_generator"]
-
 
 def make_network(
     n_features: int,

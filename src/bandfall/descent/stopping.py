@@ -63,7 +63,7 @@ class Stopping:
 
     @property
     def r2_goal(self) -> float:
-        """`max_r2`, or what rounding lets be told from 1; beyond 1 there is no limit."""
+        """`max_r2`, or the largest value that rounding distinguishes from 1; no limit above 1."""
         return self.max_r2 if self.max_r2 > 1.0 else min(self.max_r2, 1.0 - 1e-12)
 
     def or_iterations(self, max_iter: int) -> Stopping:

@@ -83,7 +83,7 @@ class PaperMLPRegressor(ValidatedRegressor):
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train until the validation rows say stop.
+        """Train until the validation error no longer falls.
 
         Parameters
         ----------

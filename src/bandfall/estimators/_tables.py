@@ -154,7 +154,7 @@ def new_table(estimator: Estimator, X: TableLike) -> Table:
 
 
 def _read(estimator: Estimator, X: TableLike, *, reset: bool) -> Table:
-    """The table of a frame or of objects; names are kept, and told where they differ."""
+    """The table of a frame or of objects; its names are stored, or compared with those of `fit`."""
     table = read_table(X)
     if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)

@@ -13,7 +13,7 @@ from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
 
 
 class Settings(TypedDict, total=False):
-    """What a `TableEncoder` is told about columns."""
+    """Settings of a `TableEncoder`."""
 
     numbers: str
     categories: str

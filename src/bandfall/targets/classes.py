@@ -207,7 +207,7 @@ class Classes(Target):
         return graph.op("Add", linked, graph.constant(link.stray * prior, np.float64))
 
     def _onnx_labels(self) -> np.ndarray:
-        """The classes as ONNX knows values: text, whole numbers, booleans or float64."""
+        """The classes in a type that ONNX has: text, whole numbers, booleans or float64."""
         kind = self.labels.dtype.kind
         if kind in "UO":
             return self.labels.astype(str).astype(object)

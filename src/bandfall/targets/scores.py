@@ -22,7 +22,7 @@ Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
 
 
 class ClassScores(NamedTuple):
-    """Of probabilities, over the rows of classes that the model knows; NaN where not defined.
+    """Scores of probabilities, over rows whose class occurs in training; NaN if not defined.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ def score_numbers(
 
 
 def positions(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
-    """Which of the sorted `classes` each label is, −1 where it is none."""
+    """Position of each label among the sorted `classes`, −1 for other labels."""
     y = np.asarray(y)
     places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
     return np.where(classes[places] == y, places, -1)
@@ -170,5 +170,5 @@ def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def decimals(value: float, n: int = 3) -> str:
-    """A score with so many digits, "–" where it is not defined."""
+    """A score with `n` decimals, "–" if it is not defined."""
     return "–" if np.isnan(value) else f"{value:.{n}f}".replace("-", "−")

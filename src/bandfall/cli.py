@@ -11,7 +11,10 @@ from bandfall.version import __version__
 if TYPE_CHECKING:
     import typer
 
-_HINT = "bandfall: the command line needs typer, rich and pandas: pip install '.[cli]'\n"
+_HINT = (
+    "bandfall: the command line needs typer, rich and pandas; in a copy of the repository: "
+    "pip install '.[cli]'\n"
+)
 
 
 def build_app() -> typer.Typer:

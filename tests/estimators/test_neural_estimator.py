@@ -22,7 +22,7 @@ def test_missing_torch_gives_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "bandfall.neural", raising=False)
     monkeypatch.delattr("bandfall.neural", raising=False)
-    with pytest.raises(ImportError, match=r'pip install "\.\[torch\]"'):
+    with pytest.raises(ImportError, match="pip install torch"):
         NeuralDescentRegressor().fit(*rows())
 
 

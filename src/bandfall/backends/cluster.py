@@ -46,7 +46,9 @@ def is_cluster(device: object) -> bool:
 def check_installed(device: str) -> None:
     """Raise unless the package that clusters need is there."""
     if find_spec("distributed") is None:
-        raise ImportError(f"device={device!r} needs Dask: pip install '.[dask]'")
+        raise ImportError(
+            f"device={device!r} needs Dask: pip install 'dask[array,dataframe]' distributed"
+        )
 
 
 def connect(device: str) -> Client:
@@ -156,7 +158,8 @@ def _check_versions(client: Client) -> None:
     without = [name for name, version in versions.items() if version is None]
     if without:
         raise ClusterError(
-            f"bandfall is not installed on {_listed(without)}: pip install '.[dask]' there"
+            f"bandfall is not installed on {_listed(without)}: install it there, with its extra "
+            "dask"
         )
     other = {name: version for name, version in versions.items() if version != here}
     if other:

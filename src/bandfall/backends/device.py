@@ -94,7 +94,7 @@ def check_device(device: str | None) -> str | None:
     if find_spec("torch") is None:
         if device == "auto":
             return None
-        raise ImportError(f"device={device!r} needs PyTorch: pip install '.[torch]'")
+        raise ImportError(f"device={device!r} needs PyTorch: pip install torch")
     if device == "cpu":
         return device
     if device == "auto" and not has_driver():

@@ -22,6 +22,6 @@ def demo(
         try:
             import matplotlib  # noqa: F401
         except ImportError:
-            fail('the pictures need matplotlib: pip install ".[plot]"')
+            fail("the pictures need matplotlib: pip install matplotlib")
         if demonstration.main(["--out", str(out)]):
             fail("the demonstration failed", 1)

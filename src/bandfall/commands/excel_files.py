@@ -45,7 +45,7 @@ def read_excel(stream: BinaryIO, name: str, max_cells: int) -> tuple[pd.DataFram
     try:
         from openpyxl import load_workbook
     except ImportError:
-        raise InputError("Excel files need openpyxl: pip install '.[excel]'") from None
+        raise InputError("Excel files need openpyxl: pip install openpyxl") from None
     with zipfile.ZipFile(stream) as archive:
         if sum(one.file_size for one in archive.infolist()) > _MAX_BYTES:
             raise InputError(f"{name} unpacks to more than {_MAX_BYTES >> 30} GiB; save it as CSV")

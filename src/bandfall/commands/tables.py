@@ -143,7 +143,7 @@ def _read_parquet(stream: BinaryIO, name: str) -> pd.DataFrame:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        raise InputError("Parquet files need pyarrow: pip install '.[cli]'") from None
+        raise InputError("Parquet files need pyarrow: pip install pyarrow") from None
     try:
         file = parquet.ParquetFile(stream)
         if file.metadata.num_rows * file.metadata.num_columns > MAX_CELLS:

@@ -92,6 +92,6 @@ def _pooch() -> ModuleType:
         import pooch
     except ImportError as error:
         raise ImportError(
-            "downloading data needs pooch, which is not installed: pip install '.[data]'"
+            "downloading data needs pooch, which is not installed: pip install 'pooch[progress]'"
         ) from error
     return pooch

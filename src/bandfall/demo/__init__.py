@@ -124,7 +124,7 @@ def main(argv: list[str] | None = None) -> int:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        parser.error('the pictures need matplotlib: pip install ".[plot]"')
+        parser.error("the pictures need matplotlib: pip install matplotlib")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -100,7 +100,7 @@ class Storable(Surface):
         try:  # pages lie above the estimators, and need what the commands need
             pages = import_module("bandfall.report")
         except ModuleNotFoundError as error:
-            raise ImportError("reports need pandas: pip install '.[cli]'") from error
+            raise ImportError("reports need pandas: pip install pandas") from error
         return pages.report_on(self, file, X, y, X_test=X_test, y_test=y_test, target=target)
 
 

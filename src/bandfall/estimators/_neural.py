@@ -25,7 +25,7 @@ class NeuralDescentRegressor(NumbersRegressor):
     Training starts as plain gradient descent; whenever R² on training data rises slower than
     `min_speed`, the step is blended towards the one that fits the residuals while the outputs
     at anchor points stay where they are (Section 4, Appendix D). Needs PyTorch:
-    ``pip install ".[torch]"``.
+    ``pip install torch``.
 
     Features should be on comparable scales (``StandardScaler``); targets are standardised
     inside. Computation is in float64 on the CPU.

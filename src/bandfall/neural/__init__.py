@@ -3,7 +3,7 @@
 try:
     import torch  # noqa: F401
 except ImportError as error:
-    raise ImportError('bandfall.neural needs PyTorch: pip install ".[torch]"') from error
+    raise ImportError("bandfall.neural needs PyTorch: pip install torch") from error
 
 from bandfall.neural.anchors import mixed_anchors, uniform_anchors
 from bandfall.neural.log import TangentLog, TangentStatus

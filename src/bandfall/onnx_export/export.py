@@ -45,7 +45,7 @@ def to_onnx(
     ``lower`` and ``upper``; numbers in and out are of `dtype`. A classifier's ``prediction`` is
     the class, and ``probability`` of shape (rows, classes), of `dtype`, goes with it. Only
     operators of the standard set (opset 17) are used, and LabelEncoder of ai.onnx.ml for
-    categories. Needs the package onnx: ``pip install ".[onnx]"``.
+    categories. Needs the package onnx: ``pip install onnx``.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def to_onnx(
         from bandfall.onnx_export.builder import FLOAT_TYPES, Graph
         from bandfall.onnx_export.preprocessing import add_transformer
     except ImportError as error:
-        raise ImportError("to_onnx needs onnx: pip install '.[onnx]'") from error
+        raise ImportError("to_onnx needs onnx: pip install onnx") from error
 
     last, before = last_step(estimator), steps_before(estimator)
     if coverage is not None and not 0 < coverage < 1:

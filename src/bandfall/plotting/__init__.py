@@ -1,4 +1,4 @@
-"""Displays in scikit-learn's style; they need matplotlib (``pip install ".[plot]"``)."""
+"""Displays in scikit-learn's style; they need matplotlib (``pip install matplotlib``)."""
 
 from bandfall.plotting._bound import BoundDisplay
 from bandfall.plotting._boundary import BoundaryDisplay

@@ -28,7 +28,7 @@ def pyplot() -> ModuleType:
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
-        raise ImportError('displays need matplotlib: pip install ".[plot]"') from error
+        raise ImportError("displays need matplotlib: pip install matplotlib") from error
     return plt
 
 

@@ -61,16 +61,7 @@ def unpack_rows(kept: Unchecked, names: Sequence[str] | None) -> tuple[pd.DataFr
 def trained_on(notes: JsonDict, X: Features, y: np.ndarray) -> np.ndarray:
     """Which rows, features and targets alike, are among the training rows that a file kept.
 
-    Parameters
-    ----------
-    notes : dict
-        Of a model file.
-    X : frame or ndarray of shape (n, d)
-    y : ndarray of shape (n,) or (n, k)
-
-    Returns
-    -------
-    ndarray of bool, shape (n,)
+    `notes` are those of a model file.
     """
     table = pd.DataFrame(X)
     try:

@@ -23,24 +23,10 @@ def cache_directory() -> Path | None:
 
 
 def download_table(source: Source, *, progress: bool) -> np.ndarray:
-    """Download the archive of `source`, check it, keep it in the cache, and return its table.
+    """The table of `source`, as `read_array` returns it, from the archive that its home offers.
 
-    Parameters
-    ----------
-    source : Source
-        A set whose home offers an archive (`archive_url`).
-    progress : bool
-        Whether to show a progress bar on standard error.
-
-    Returns
-    -------
-    table : ndarray of shape (rows, columns)
-        As `bandfall.datasets.files.read_array`.
-
-    Raises
-    ------
-    OSError
-        If the home cannot be reached or sends something else.
+    The archive is checked and kept in the cache; `progress` shows a bar on standard error. Raises
+    OSError if the home cannot be reached or sends something else.
     """
     pooch = _pooch()
     cache = Path(pooch.os_cache("bandfall"))

@@ -51,24 +51,10 @@ def find_file(source: Source, directories: Iterable[Path]) -> Path | None:
 
 
 def read_array(path: Path, source: Source) -> np.ndarray:
-    """Read and check a csv file, plain, gzip-compressed or in the home's zip archive.
+    """Features and target of a csv file, in file order, float64 of shape (rows, columns).
 
-    Parameters
-    ----------
-    path : Path
-        The file; its suffix says how it is packed.
-    source : Source
-        What the file must contain.
-
-    Returns
-    -------
-    table : ndarray of shape (rows, columns), float64
-        Features and target in file order, without the dropped columns.
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or holds other data; the message names the file.
+    The file may be plain, gzip-compressed or in the home's zip archive, as its suffix says. Raises
+    ValueError, naming the file, if it is damaged or does not hold what `source` says.
     """
     try:
         content = _unpack(path, source)

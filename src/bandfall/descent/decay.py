@@ -59,13 +59,8 @@ def first_below(
 ) -> np.ndarray:
     """When each row's Σ weights · e^{−t·rates} falls to its level; ∞ if not before `limit`.
 
-    `Decay.first_below` for many sums at once, to a relative accuracy of about 1e-8.
-
-    Parameters
-    ----------
-    rates, weights : ndarray of shape (p, m)
-    levels : ndarray of shape (p,)
-    limit : float
+    `Decay.first_below` for many sums at once, rates and weights (p, m) and levels (p,), to a
+    relative accuracy of about 1e-8.
     """
     values = weights.sum(axis=1)
     times = np.where(values <= levels, 0.0, math.inf)

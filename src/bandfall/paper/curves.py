@@ -33,20 +33,7 @@ def sweep_scores(
     kernel: str,
     floors: np.ndarray,
 ) -> Result:
-    """R² of KGD-D and KRR on training and test data at every floor.
-
-    Parameters
-    ----------
-    X, X_test : ndarray of shape (n, d) and (m, d)
-    y, y_test : ndarray of shape (n,) and (m,)
-    kernel : str
-    floors : ndarray of shape (F,)
-
-    Returns
-    -------
-    dict
-        A list of F numbers for each of `CURVES`.
-    """
+    """R² of KGD-D and KRR on training and test data: a number a floor for each of `CURVES`."""
     sweep = paper_sweep(X, y, X_test, kernel, floors)
     return {
         "descent_train": _r2(y, sweep.train),
@@ -103,17 +90,9 @@ class SecondDescent(NamedTuple):
 
 
 def second_descent(error: np.ndarray) -> SecondDescent:
-    """Find valley, peak and second descent in an error curve.
+    """Valley, peak and second descent of an error curve, from simple to complex models.
 
-    Parameters
-    ----------
-    error : ndarray of shape (F,)
-        From the simplest model to the most complex.
-
-    Returns
-    -------
-    SecondDescent
-        Of all peaks the one with the largest `height`.
+    Of all peaks the one with the largest `height`.
 
     Examples
     --------

@@ -31,20 +31,11 @@ _ROOT = 5
 
 
 def complexity(bandwidth: ArrayLike) -> np.ndarray:
-    r"""Model complexity of a bandwidth: the figures' horizontal axis.
+    r"""Model complexity of bandwidths ≥ 0, of the same shape: the figures' horizontal axis.
 
     .. math:: c(\sigma) = (\sigma + 0.01)^{-1/5}
 
     It falls as the bandwidth rises, and is finite at zero.
-
-    Parameters
-    ----------
-    bandwidth : array_like
-        Non-negative bandwidths.
-
-    Returns
-    -------
-    complexity : ndarray of the same shape
 
     Examples
     --------
@@ -58,19 +49,9 @@ def complexity(bandwidth: ArrayLike) -> np.ndarray:
 
 
 def floor_grid(lowest: float, highest: float, n_floors: int = 100) -> np.ndarray:
-    r"""Floors from `highest` to `lowest`, evenly spaced in `complexity`.
+    """Floors from `highest` down to `lowest`, evenly spaced in `complexity`, shape (n_floors,).
 
-    Parameters
-    ----------
-    lowest, highest : float
-        Range of the floors, ``0 <= lowest < highest``; see `KERNEL_FLOORS` and `DATASET_FLOORS`.
-    n_floors : int, default=100
-        Number of floors, at least 2.
-
-    Returns
-    -------
-    floors : ndarray of shape (n_floors,)
-        Decreasing: from the simplest model to the most complex.
+    From the simplest model to the most complex; `KERNEL_FLOORS` and `DATASET_FLOORS` have the ends.
 
     Examples
     --------

@@ -68,20 +68,9 @@ def descend(
 
 
 def score_split(split: Split, seed: int, kernel: str, methods: Sequence[str]) -> Result:
-    """Test R² of several methods on one split.
+    """``test_r2`` on one split, and what was chosen, of several methods by `method_key`.
 
-    Parameters
-    ----------
-    split : Split
-    seed : int
-        The split's number: it draws the folds and the start points.
-    kernel : str
-    methods : sequence of {"KGD-D", "KRR-CV", "KRR-MML", "KGF-CV", "MLP"}
-
-    Returns
-    -------
-    dict
-        By `method_key`: ``test_r2`` and what the method chose.
+    The seed is the split's number: it draws the folds and the start points.
     """
     scores: Result = {}
     for method in methods:

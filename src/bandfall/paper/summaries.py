@@ -24,17 +24,9 @@ class ErrorCurve(NamedTuple):
 
 
 def quartiles(r2: ArrayLike) -> Quartiles:
-    """Median and quartiles over the splits, as Tables 2, 4, 5 and 6 print them.
+    """Median and quartiles of test R² over the splits, as Tables 2, 4, 5 and 6 print them.
 
-    Parameters
-    ----------
-    r2 : array_like of shape (n_splits,)
-        Test R² per split.
-
-    Returns
-    -------
-    quartiles : Quartiles
-        Linear interpolation between order statistics.
+    Linear interpolation between order statistics.
 
     Examples
     --------
@@ -48,20 +40,10 @@ def quartiles(r2: ArrayLike) -> Quartiles:
 def superiority_p_value(r2: ArrayLike, *rivals: ArrayLike) -> float:
     """The tables' p-value: does a method beat each of its rivals?
 
-    One-sided Wilcoxon signed-rank tests of the paired differences, method minus rival; the
-    largest p-value is returned, so a small one speaks against all rivals at once.
-
-    Parameters
-    ----------
-    r2 : array_like of shape (n_splits,)
-        The method's test R² per split.
-    *rivals : array_like of shape (n_splits,)
-        The same for each rival; the paper takes KRR-CV and KRR-MML.
-
-    Returns
-    -------
-    p_value : float
-        1 for a rival that agrees on every split: there is no evidence then.
+    One-sided Wilcoxon signed-rank tests of the differences in test R² per split, method minus
+    rival; the largest p-value is returned, so a small one speaks against all rivals at once. It is
+    1 for a rival that agrees on every split: there is no evidence then. The paper's rivals are
+    KRR-CV and KRR-MML.
 
     Examples
     --------
@@ -77,18 +59,9 @@ def superiority_p_value(r2: ArrayLike, *rivals: ArrayLike) -> float:
 def error_curve(r2: ArrayLike) -> ErrorCurve:
     """The curves of Figures 1, 4, 6 and 7: trimmed mean and 90 % interval of 1 − R² per floor.
 
-    At each floor the smallest and the largest 5 % of the R² are dropped; of the rest, the mean
-    and the 5 % and 95 % quantiles are kept.
-
-    Parameters
-    ----------
-    r2 : array_like of shape (n_runs, n_floors)
-        R² of every run (a seed or a split) at every floor.
-
-    Returns
-    -------
-    curve : ErrorCurve
-        Arrays of shape (n_floors,).
+    `r2` (n_runs, n_floors) is that of every run, a seed or a split. At each floor the smallest and
+    the largest 5 % of the R² are dropped; of the rest, the mean and the 5 % and 95 % quantiles are
+    kept.
 
     Examples
     --------

@@ -72,7 +72,20 @@ def test_headings_go_down_one_level_at_a_time(page):
     assert all(b <= a + 1 for a, b in pairwise(levels))
 
 
-@pytest.mark.parametrize("word", ["SHAP", "partial dependence", "reproducib", "importance"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "SHAP",
+        "partial dependence",
+        "reproducib",
+        "importance",
+        "hyperparameter",
+        "confidence interval",
+        "missing values",
+        "license",
+        "GPU",
+    ],
+)
 def test_what_people_search_for_is_in_a_heading(word):
     """The search of the site ranks titles first."""
     assert any(word.lower() in title.lower() for page in PAGES for _, title in headings(page))

@@ -73,5 +73,5 @@ for name, schedule in schedules.items():
     )
     axes[1].plot(X_new[:, 0], path.evaluate(X_new)[:, 0])
 axes[0].set(xscale="log", xlabel="training time", ylabel="bandwidth")
-axes[0].legend()
+axes[0].legend(loc="upper right", fontsize=8)
 axes[1].set(title="the models at the end", ylim=(-2, 2))

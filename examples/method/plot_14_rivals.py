@@ -44,9 +44,10 @@ scores.round(3)
 
 # %%
 
-fig, ax = plt.subplots(figsize=(6.5, 3.4), layout="constrained")
+fig, ax = plt.subplots(figsize=(7.5, 3.4), layout="constrained")
 scores.loc[list(models)[::-1]].plot.barh(ax=ax, width=0.75)
 ax.set(xlabel="test R²", ylabel="")
+ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 # %%
 # On noisy data such as diabetes, interpolating is the wrong thing to do, and the searches win.

@@ -41,6 +41,8 @@ for size in sizes:
 fig, ax = plt.subplots(figsize=(5, 3.2), layout="constrained")
 ax.loglog(sizes, seconds, "o-")
 ax.set(xlabel="training rows", ylabel="seconds to fit")
+ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
+ax.xaxis.set_minor_locator(plt.NullLocator())
 
 # %%
 # On a machine with a CUDA device, just name the device::

@@ -39,7 +39,7 @@ lower, upper = model.predict_interval(grid, coverage=0.9).T
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 ax.plot(X_train, y_train, ".", color="gray", markersize=3, label="training rows")
 ax.plot(grid, model.predict(grid), label="prediction")
-ax.fill_between(grid[:, 0], lower, upper, alpha=0.25, label="nine in ten")
+ax.fill_between(grid[:, 0], lower, upper, alpha=0.25, label="90% interval")
 ax.set(xlabel="x", ylabel="y", ylim=(-4, 4))
 ax.legend(loc="lower left")
 

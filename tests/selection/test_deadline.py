@@ -74,6 +74,22 @@ def test_the_search_leaves_room_for_what_is_reserved(clock):
     assert deadline.search_over
 
 
+def test_the_first_trial_has_a_second_however_late_it_is(clock):
+    """Cut off at once, it would be the mean."""
+    deadline = Deadline(9.0)
+    clock.now = 20.0
+    assert deadline.over
+    assert not deadline.search_ended
+    clock.now = 20.9
+    assert not deadline.search_ended
+    clock.now = 21.1
+    assert deadline.search_ended
+    begun = Deadline(9.0)
+    begun.begun = True
+    clock.now += 10.0
+    assert begun.search_ended
+
+
 def test_the_search_has_a_third_of_the_time_however_long_the_rest_takes(clock):
     deadline = Deadline(9.0)
     deadline.reserve(10**6, 4.0)
@@ -139,6 +155,7 @@ def test_an_interrupt_cuts_ladders_off_after_the_first_trial(clock):
 def test_before_the_pace_is_known_a_third_of_the_time_is_the_searchs(clock):
     deadline = Deadline(9.0)
     deadline.reserve(100, 1.0)
+    assert not deadline.search_ended  # the first trial begins
     clock.now = 2.9
     assert not deadline.search_ended
     clock.now = 3.1

@@ -14,6 +14,7 @@ clock = time.monotonic
 PATH = 0.5  # of what a ladder of speeds takes: what one path takes at most
 AFTERWARDS = 0.25  # ladders: importances and intervals, after the final fits
 _LARGEST_SHARE = 2 / 3  # of all time, that is kept for the final fits
+_FIRST_TRIAL = 1.0  # seconds that it has at least
 _FEW_ROWS = 200  # rows: a final fit of this size is always made
 
 
@@ -53,6 +54,7 @@ class Deadline:
         self.work = begin_work()
         self._seconds = math.inf if seconds is None else seconds
         self._start = clock()
+        self._first: float | None = None  # when the first trial began
         self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
         self._reserved = 0.0  # entries
 
@@ -75,9 +77,15 @@ class Deadline:
     def search_ended(self) -> bool:
         """Whether training for the search stops where it is.
 
-        After Ctrl-C the first trial is still trained to its end: without it there is no model.
+        Without the first trial there is no model: it has a second however late it is, and is
+        trained to its end after Ctrl-C.
         """
-        return self.search_over and (self.begun or not self.interrupted)
+        if self.begun:
+            return self.search_over
+        if self._first is None:
+            self._first = clock()
+        late = self.search_over and clock() - self._first > _FIRST_TRIAL
+        return late and not self.interrupted
 
     @property
     def over(self) -> bool:

@@ -18,10 +18,10 @@ from joblib import parallel_config
 
 from bandfall import __version__
 from bandfall.paper.artefacts import read_summaries, write_outcome
-from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
+from bandfall.paper.engine import RunWatcher, TaskError, missing_modules, read_runs, run_experiments
 from bandfall.paper.experiment import FULL, Claim, Data, Experiment, Outcome, Size, Task
 from bandfall.paper.fingerprint import source_digest
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 from bandfall.paper.lock import BusyError, exclusive
 from bandfall.paper.store import Record, append_json_line, read_json_lines, read_records
 
@@ -43,7 +43,7 @@ def toy(function=square, n_tasks=6, name="toy", requires=(), offset=0):
     def summarise(results, size):
         total = sum(result["square"] for result in results.values())
         return Outcome(
-            tables=[Table(name, "Squares.", ["key"], [[key] for key in results])],
+            tables=[TextTable(name, "Squares.", ["key"], [[key] for key in results])],
             claims=[Claim("sum", f"{total}", total == 55)],
         )
 
@@ -132,7 +132,7 @@ def test_several_experiments_share_the_pool_and_finish_on_their_own(tmp_path):
 
 
 def test_the_watcher_hears_all_work(tmp_path):
-    class Counter(Watcher):
+    class Counter(RunWatcher):
         def start(self, total, done):
             self.total, self.done = total, done
 
@@ -298,7 +298,7 @@ def test_a_line_torn_at_any_byte_is_replaced(tmp_path):
         assert path.read_bytes() == whole
 
 
-class Listener(Watcher):
+class Listener(RunWatcher):
     def __init__(self, notes):
         self.note = notes.append
 
@@ -355,7 +355,7 @@ def test_a_killed_run_leaves_no_lock(tmp_path):
 
 
 def test_markup_is_translated():
-    table = Table("t", "50 % & R²", ["a_b", "$v_{R^2}$"], [["**0.5**", "1 × 2"]])
+    table = TextTable("t", "50 % & R²", ["a_b", "$v_{R^2}$"], [["**0.5**", "1 × 2"]])
     latex = table.latex()
     assert r"50 \% \& R$^2$" in latex
     assert r"a\_b & $v_{R^2}$" in latex
@@ -365,4 +365,4 @@ def test_markup_is_translated():
 
 
 def test_html_is_escaped():
-    assert "<script>" not in Table("t", "", ["<script>"], [["a < b"]]).html()
+    assert "<script>" not in TextTable("t", "", ["<script>"], [["a < b"]]).html()

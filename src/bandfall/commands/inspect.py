@@ -45,7 +45,7 @@ class PathSummary(TypedDict):
     explanation: str
 
 
-class Summary(TypedDict):
+class ModelSummary(TypedDict):
     """Everything that `inspect` shows, as JSON values."""
 
     file: str
@@ -77,12 +77,12 @@ def inspect(model: ModelArgument, json: JsonOption = False) -> None:
         print_json(summary) if json else print_pairs(_pairs(summary))
 
 
-def describe(file: str) -> Summary:
+def describe(file: str) -> ModelSummary:
     """What a model file holds."""
     stored, document = read_model_file(file), read_model_document(file)
     estimator, notes = stored.estimator, stored.notes
     last, story = last_step(estimator), story_of(estimator)
-    summary: Summary = {
+    summary: ModelSummary = {
         "file": file,
         "bytes": Path(file).stat().st_size,
         "format_version": document["format_version"],
@@ -167,7 +167,7 @@ def _importances(estimator: Estimator, last: Estimator) -> dict[str, float]:
     return {str(names[j]): float(shares[j]) for j in order}
 
 
-def _pairs(summary: Summary) -> Iterator[tuple[str, str]]:
+def _pairs(summary: ModelSummary) -> Iterator[tuple[str, str]]:
     yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
     yield "estimator", " → ".join(summary["steps"])
     if summary["target"] is not None:
@@ -210,7 +210,7 @@ def _pairs(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "written by", f"{versions} (format {summary['format_version']})"
 
 
-def _listed(summary: Summary) -> str:
+def _listed(summary: ModelSummary) -> str:
     """Names of the features, with their kind where it is not a number."""
     if summary["features"] is None:
         return "without names"

@@ -17,7 +17,7 @@ from rich.table import Table as RichTable
 
 from bandfall.commands.terminal import FAILURE, INTERRUPTED, fail, note
 from bandfall.paper.artefacts import Summary, SummaryError, read_summaries, write_outcome
-from bandfall.paper.engine import TaskError, Watcher, missing_modules, read_runs, run_experiments
+from bandfall.paper.engine import RunWatcher, TaskError, missing_modules, read_runs, run_experiments
 from bandfall.paper.experiment import FULL, QUICK, Data, DataError, Experiment
 from bandfall.paper.lock import BusyError
 from bandfall.paper.registry import EXPERIMENTS, select
@@ -125,7 +125,7 @@ def report(
             console.print(f"Wrote {escape(str(markdown))}")
 
 
-class _Notes(Watcher):
+class _Notes(RunWatcher):
     """Notes on standard error, and nothing else."""
 
     def note(self, message: str) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bandfall.drawing.axes import Axis
 
-Numbers = Sequence[float] | np.ndarray
+Values = Sequence[float] | np.ndarray
 
 MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks as a phone shows them, where they are drawn larger.
@@ -58,15 +58,15 @@ class Chart:
         inner = self.height - MARGIN_TOP - MARGIN_BOTTOM
         return self.height - MARGIN_BOTTOM - inner * min(max(self.y.fraction(value), -0.01), 1.01)
 
-    def trace(self, xs: Numbers, ys: Numbers) -> str:
+    def trace(self, xs: Values, ys: Values) -> str:
         """The path data of a line."""
         places = (f"{self.px(x):.1f} {self.py(y):.1f}" for x, y in zip(xs, ys, strict=True))
         return "M" + "L".join(places)
 
     def line(
         self,
-        xs: Numbers,
-        ys: Numbers,
+        xs: Values,
+        ys: Values,
         style: str,
         *,
         tip: Callable[[float, float], str] | None = None,
@@ -77,7 +77,7 @@ class Chart:
         return self if tip is None else self.hits(xs, ys, tip)
 
     def steps(
-        self, xs: Numbers, ys: Numbers, style: str, *, tip: Callable[[float, float], str]
+        self, xs: Values, ys: Values, style: str, *, tip: Callable[[float, float], str]
     ) -> Chart:
         """A line that stays at ys[i] from xs[i] to xs[i + 1]; one more x than y."""
         corners_x = np.repeat(np.asarray(xs, dtype=float), 2)[1:-1]
@@ -86,8 +86,8 @@ class Chart:
 
     def dots(
         self,
-        xs: Numbers,
-        ys: Numbers,
+        xs: Values,
+        ys: Values,
         style: str,
         *,
         tips: Sequence[str] | None = None,
@@ -100,7 +100,7 @@ class Chart:
         return self
 
     def bars(
-        self, edges: Numbers, heights: Numbers, styles: Sequence[str], tips: Sequence[str]
+        self, edges: Values, heights: Values, styles: Sequence[str], tips: Sequence[str]
     ) -> Chart:
         """Vertical bars from zero between neighbouring edges."""
         base = self.py(min(max(0.0, self.y.low), self.y.high))
@@ -122,20 +122,20 @@ class Chart:
         y1, y2 = (MARGIN_TOP, self.height - MARGIN_BOTTOM) if y is None else (self.py(y),) * 2
         return self._path("rule", f"M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}")
 
-    def band(self, xs: Numbers, lows: Numbers, highs: Numbers, *, frames: str = "") -> Chart:
+    def band(self, xs: Values, lows: Values, highs: Values, *, frames: str = "") -> Chart:
         """The area between two lines."""
         return self._path("band", self.area(xs, lows, highs), frames)
 
-    def area(self, xs: Numbers, lows: Numbers, highs: Numbers) -> str:
+    def area(self, xs: Values, lows: Values, highs: Values) -> str:
         """The path data of a band."""
         back = self.trace(np.asarray(xs)[::-1], np.asarray(lows)[::-1])
         return f"{self.trace(xs, highs)}L{back[1:]}Z"
 
-    def columns(self, xs: Numbers, heights: Numbers, *, frames: str = "") -> Chart:
+    def columns(self, xs: Values, heights: Values, *, frames: str = "") -> Chart:
         """One bar for each of the axis's names, from zero."""
         return self._path("bar a", self.column_trace(xs, heights), frames)
 
-    def column_trace(self, xs: Numbers, heights: Numbers) -> str:
+    def column_trace(self, xs: Values, heights: Values) -> str:
         """The path data of such bars."""
         foot = f"{self.py(0.0):.1f}"
         return "".join(
@@ -143,24 +143,24 @@ class Chart:
             for x, h in zip(xs, heights, strict=True)
         )
 
-    def ledges(self, xs: Numbers, ys: Numbers, style: str, *, frames: str = "") -> Chart:
+    def ledges(self, xs: Values, ys: Values, style: str, *, frames: str = "") -> Chart:
         """A short level line above each of the axis's names."""
         return self._path(f"line {style}", self.ledge_trace(xs, ys), frames)
 
-    def ledge_trace(self, xs: Numbers, ys: Numbers) -> str:
+    def ledge_trace(self, xs: Values, ys: Values) -> str:
         """The path data of such lines."""
         return "".join(
             f"M{self.px(x - 0.36):.1f} {self.py(y):.1f}H{self.px(x + 0.36):.1f}"
             for x, y in zip(xs, ys, strict=True)
         )
 
-    def hits(self, xs: Numbers, ys: Numbers, tip: Callable[[float, float], str]) -> Chart:
+    def hits(self, xs: Values, ys: Values, tip: Callable[[float, float], str]) -> Chart:
         """Places that answer to the pointer."""
         for x, y in zip(xs, ys, strict=True):
             self._marks.append(self._dot(x, y, "hit", 7, tip(x, y)))
         return self
 
-    def rug(self, xs: Numbers) -> Chart:
+    def rug(self, xs: Values) -> Chart:
         """Short strokes where the data lie."""
         bottom = self.height - MARGIN_BOTTOM
         inside = [x for x in xs if 0.0 <= self.x.fraction(x) <= 1.0]

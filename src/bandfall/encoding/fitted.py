@@ -21,7 +21,7 @@ _NUMERIC = ("number", "datetime", "duration")
 
 
 @dataclass(frozen=True)
-class Output:
+class EncodedColumn:
     """One encoded column: the input column, which part of its code, the name of its own."""
 
     source: int
@@ -223,12 +223,12 @@ class FittedEncoding:
         return [(places[one.position], one) for one in self.cycles]
 
     @cached_property
-    def outputs(self) -> list[Output]:
+    def outputs(self) -> list[EncodedColumn]:
         """What each kept column is."""
         return [one for one, used in zip(self.all_outputs, self.used, strict=True) if used]
 
     @cached_property
-    def all_outputs(self) -> list[Output]:
+    def all_outputs(self) -> list[EncodedColumn]:
         """What each encoded column is, kept or not."""
         names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
         positions = [*self.numeric, *self.boolean]
@@ -239,23 +239,27 @@ class FittedEncoding:
             step = f"{self.scaling.suffix}{counts[i] + 1}" if self.scaling.suffix else ""
             counts[i] += 1
             if i < len(self.numeric):
-                outputs.append(Output(positions[i], "number", names[positions[i]] + step))
+                outputs.append(EncodedColumn(positions[i], "number", names[positions[i]] + step))
             else:
                 source = marked[i - len(self.numeric)]
                 step = step if n_ramps[i] > 1 else ""
-                outputs.append(Output(source, "missing", f"{names[source]}_missing{step}"))
-        outputs += [Output(j, "boolean", names[j]) for j in self.boolean]
+                outputs.append(EncodedColumn(source, "missing", f"{names[source]}_missing{step}"))
+        outputs += [EncodedColumn(j, "boolean", names[j]) for j in self.boolean]
         for cycles in self.cycles:
             for period in cycles.periods:
                 name = f"{names[cycles.position]}_{period}"
-                outputs += [Output(cycles.position, period, f"{name}_{f}") for f in ("sin", "cos")]
+                outputs += [
+                    EncodedColumn(cycles.position, period, f"{name}_{f}") for f in ("sin", "cos")
+                ]
         for one in self.categories:
             name = names[one.position]
-            outputs += [Output(one.position, "category", f"{name}_{s}") for s in one.suffixes]
+            outputs += [
+                EncodedColumn(one.position, "category", f"{name}_{s}") for s in one.suffixes
+            ]
         for pair in self.pairs:
             name = f"{names[pair.first]}_{names[pair.second]}_mean"
             suffixes = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
-            outputs += [Output(pair.first, self._part(pair), name + s) for s in suffixes]
+            outputs += [EncodedColumn(pair.first, self._part(pair), name + s) for s in suffixes]
         return outputs
 
     def describe(self) -> list[str]:

@@ -23,7 +23,7 @@ from bandfall.explore.what_if import WhatIf
 from bandfall.typing import JsonDict
 from bandfall.version import __version__
 
-Request: TypeAlias = socket.socket | tuple[bytes, socket.socket]
+Connection: TypeAlias = socket.socket | tuple[bytes, socket.socket]
 Address: TypeAlias = tuple[str, int]
 
 HOST = "127.0.0.1"
@@ -118,19 +118,19 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
         self._free = threading.BoundedSemaphore(most)
 
-    def process_request(self, request: Request, client_address: Address) -> None:
+    def process_request(self, request: Connection, client_address: Address) -> None:
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Request, client_address: Address) -> None:
+    def process_request_thread(self, request: Connection, client_address: Address) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._free.release()
 
-    def handle_error(self, request: Request, client_address: Address) -> None:
+    def handle_error(self, request: Connection, client_address: Address) -> None:
         """Print bugs only: clients may close connections early."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)

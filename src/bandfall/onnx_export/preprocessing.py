@@ -38,17 +38,17 @@ def _elementwise(graph: Graph, rows: str, operator: str, values: ArrayLike, dtyp
     return graph.cast(wide, dtype)
 
 
-Steps = list[tuple[str, np.ndarray]]
+Operations = list[tuple[str, np.ndarray]]
 
 
-def _standard(scaler: StandardScaler, dtype: np.dtype) -> Steps:
+def _standard(scaler: StandardScaler, dtype: np.dtype) -> Operations:
     # From scikit-learn 1.8 this is the one scaler that rounds its own values first.
     values = dtype if _SCIKIT_LEARN >= (1, 8) else np.dtype(np.float64)
     steps = [("Sub", scaler.mean_.astype(values))] if scaler.with_mean else []
     return steps + ([("Div", scaler.scale_.astype(values))] if scaler.with_std else [])
 
 
-def _min_max(scaler: MinMaxScaler, dtype: np.dtype) -> Steps:
+def _min_max(scaler: MinMaxScaler, dtype: np.dtype) -> Operations:
     steps = [("Mul", scaler.scale_), ("Add", scaler.min_)]
     if scaler.clip:
         low, high = (np.float64(end) for end in scaler.feature_range)
@@ -56,12 +56,12 @@ def _min_max(scaler: MinMaxScaler, dtype: np.dtype) -> Steps:
     return steps
 
 
-def _robust(scaler: RobustScaler, dtype: np.dtype) -> Steps:
+def _robust(scaler: RobustScaler, dtype: np.dtype) -> Operations:
     steps = [("Sub", scaler.center_)] if scaler.with_centering else []
     return steps + ([("Div", scaler.scale_)] if scaler.with_scaling else [])
 
 
-def _max_abs(scaler: MaxAbsScaler, dtype: np.dtype) -> Steps:
+def _max_abs(scaler: MaxAbsScaler, dtype: np.dtype) -> Operations:
     steps = [("Div", scaler.scale_)]
     if getattr(scaler, "clip", False):
         steps += [("Max", np.float64(-1.0)), ("Min", np.float64(1.0))]

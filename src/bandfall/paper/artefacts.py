@@ -12,7 +12,7 @@ import numpy as np
 from bandfall.paper.engine import Finished
 from bandfall.paper.experiment import FULL, Claim, Comparison, Size
 from bandfall.paper.fingerprint import code_digest
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 
 _DPI = 200
 
@@ -37,7 +37,7 @@ class Summary:
     complete: bool
     seeds: float
     has_figure: bool
-    tables: list[Table]
+    tables: list[TextTable]
     comparisons: list[Comparison]
     claims: list[Claim]
     notes: list[str]
@@ -77,7 +77,7 @@ def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
     return summary
 
 
-def write_table(table: Table, directory: Path) -> None:
+def write_table(table: TextTable, directory: Path) -> None:
     """Markdown, LaTeX and CSV, each to a file of the table's name."""
     texts = {
         "md": f"{table.caption}\n\n{table.markdown()}\n",
@@ -98,7 +98,7 @@ def _read(path: Path) -> Summary:
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
         parts = {
-            "tables": [Table(**part) for part in entry["tables"]],
+            "tables": [TextTable(**part) for part in entry["tables"]],
             "comparisons": [Comparison(**part) for part in entry["comparisons"]],
             "claims": [Claim(**part) for part in entry["claims"]],
         }

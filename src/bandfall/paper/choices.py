@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 
 _ROWS = [
     [
@@ -87,7 +87,7 @@ _ROWS = [
     ],
 ]
 
-CHOICES = Table(
+CHOICES = TextTable(
     "choices",
     "Where the paper's text and the author's scripts differ, and what is done here.",
     ["What", "Text", "Scripts", "Here"],

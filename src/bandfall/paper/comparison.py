@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bandfall.paper.experiment import AGREES, DIFFERS, NOT_JUDGED, Claim, Comparison
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 from bandfall.paper.names import DATASETS, KERNELS
 from bandfall.paper.published import PublishedCell
 from bandfall.paper.summaries import Quartiles
@@ -68,7 +68,7 @@ def compare_cell(
     )
 
 
-def comparison_table(name: str, comparisons: Sequence[Comparison]) -> Table:
+def comparison_table(name: str, comparisons: Sequence[Comparison]) -> TextTable:
     """Every cell: published, ours, difference, p-values, verdict."""
     header = [
         "Data",
@@ -98,7 +98,7 @@ def comparison_table(name: str, comparisons: Sequence[Comparison]) -> Table:
         ]
         rows.append(row if with_p else row[:6] + row[8:])
     header = header if with_p else header[:6] + header[8:]
-    return Table(name, "Every cell beside the published one.", header, rows)
+    return TextTable(name, "Every cell beside the published one.", header, rows)
 
 
 def p_value_text(p_value: float | None) -> str:

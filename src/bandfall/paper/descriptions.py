@@ -20,7 +20,7 @@ from bandfall.paper.experiment import (
     Size,
     Task,
 )
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 from bandfall.paper.names import DATASETS, KERNELS
 
 # Table 1: rows and features.
@@ -75,7 +75,7 @@ def _summarise_datasets(results: Results, size: Size) -> Outcome:
         [DATASETS[d], f"{results[d]['rows']} × {results[d]['features']}"] for d in DATASETS
     ]
     return Outcome(
-        tables=[Table("table1", "Real data sets.", ["Data set", "Size, n × d"], rows_of_text)],
+        tables=[TextTable("table1", "Real data sets.", ["Data set", "Size, n × d"], rows_of_text)],
         comparisons=comparisons,
         claims=[
             Claim(
@@ -106,7 +106,7 @@ def _summarise_kernels(results: Results, size: Size) -> Outcome:
     )
     header = ["Name", "Equation, $u = \\lVert x - x' \\rVert_2/\\sigma$", "k at u = 1"]
     return Outcome(
-        tables=[Table("table3", "Additional kernels used.", header, rows)],
+        tables=[TextTable("table3", "Additional kernels used.", header, rows)],
         claims=[
             Claim(
                 "The kernels are those of Table 3, with k(0) = 1 and k(∞) = 0",

@@ -51,7 +51,7 @@ class TaskError(RuntimeError):
     """A task failed; names experiment and task."""
 
 
-class Watcher:
+class RunWatcher:
     """Receives the progress of a run; this one does nothing."""
 
     def note(self, message: str) -> None:
@@ -130,7 +130,7 @@ def run_experiments(
     size: Size,
     out: Path,
     n_jobs: int = 1,
-    watcher: Watcher | None = None,
+    watcher: RunWatcher | None = None,
 ) -> Generator[Finished, None, None]:
     """Run what is not done yet and yield each experiment when its last task is done.
 
@@ -152,7 +152,7 @@ def run_experiments(
     OSError
         If `out` cannot be written to.
     """
-    watcher = watcher or Watcher()
+    watcher = watcher or RunWatcher()
     jobs = {e.name: _job(e, data, size, out) for e in experiments}
     with exclusive(out):
         # Read under the lock: a run that has just ended may have done all of it.
@@ -162,7 +162,7 @@ def run_experiments(
 
 
 def _run_jobs(
-    jobs: dict[str, _Job], *, size: Size, out: Path, n_jobs: int, watcher: Watcher
+    jobs: dict[str, _Job], *, size: Size, out: Path, n_jobs: int, watcher: RunWatcher
 ) -> Generator[Finished, None, None]:
     pending = [(name, task) for name, job in jobs.items() for task in job.pending]
     pending.sort(key=lambda pair: -pair[1].cost if pair[1].cost >= _LONG else 0.0)

@@ -15,7 +15,7 @@ from bandfall.datasets import Split, paper_splits
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import SOURCES
 from bandfall.paper.captions import CAPTIONS
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 from bandfall.paper.store import Entry
 
 if TYPE_CHECKING:
@@ -179,14 +179,14 @@ class Outcome:
 
     Parameters
     ----------
-    tables : sequence of Table
+    tables : sequence of TextTable
         The first in the paper's arrangement.
     figure : matplotlib figure, optional
     comparisons, claims, notes
         Published numbers, the paper's sentences, and remarks for the reader.
     """
 
-    tables: Sequence[Table] = ()
+    tables: Sequence[TextTable] = ()
     figure: Figure | None = None
     comparisons: Sequence[Comparison] = ()
     claims: Sequence[Claim] = ()

@@ -32,7 +32,7 @@ _LATEX = str.maketrans(
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Rows of text under a header.
 
     Parameters
@@ -46,7 +46,7 @@ class Table:
 
     Examples
     --------
-    >>> table = Table("t", "A table.", ["method", "R²"], [["KGD-D", "**0.80**"]])
+    >>> table = TextTable("t", "A table.", ["method", "R²"], [["KGD-D", "**0.80**"]])
     >>> print(table.markdown())
     | method | R² |
     | --- | --- |

@@ -13,7 +13,7 @@ from bandfall.paper.artefacts import Summary
 from bandfall.paper.choices import CHOICES
 from bandfall.paper.experiment import AGREES, DIFFERS, NOT_JUDGED
 from bandfall.paper.fingerprint import code_digest
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 from bandfall.paper.registry import EXPERIMENTS
 from bandfall.paper.store import Entry
 
@@ -148,7 +148,7 @@ def _run_line(run: Entry) -> str:
     )
 
 
-def _overview(summaries: Sequence[Summary]) -> Table:
+def _overview(summaries: Sequence[Summary]) -> TextTable:
     rows = []
     for s in summaries:
         verdicts = [c.verdict for c in s.comparisons]
@@ -163,13 +163,13 @@ def _overview(summaries: Sequence[Summary]) -> Table:
             ]
         )
     header = ["", "What", "Cells that agree", "Claims that hold", "Computing time"]
-    return Table("overview", "Overview", header, rows)
+    return TextTable("overview", "Overview", header, rows)
 
 
-def _claims(summary: Summary) -> Table:
+def _claims(summary: Summary) -> TextTable:
     words = {True: "holds", False: "**fails**", None: "not judged"}
     rows = [[claim.text, claim.evidence, words[claim.holds]] for claim in summary.claims]
-    return Table("claims", "Claims", ["Claim", "Numbers", "Verdict"], rows)
+    return TextTable("claims", "Claims", ["Claim", "Numbers", "Verdict"], rows)
 
 
 def _html_section(summary: Summary, figures: Path) -> Iterator[str]:

@@ -16,7 +16,7 @@ from bandfall.paper.experiment import (
     Size,
     Task,
 )
-from bandfall.paper.layout import Table
+from bandfall.paper.layout import TextTable
 from bandfall.paper.methods import method_key, score_split
 from bandfall.paper.names import DATASETS, KERNELS
 from bandfall.paper.published import PublishedCell, published_cells
@@ -108,7 +108,7 @@ class ScoreTable:
             complete=len(r2) == N_SPLITS[cell.dataset],
         )
 
-    def _arranged(self, comparisons: Sequence[Comparison]) -> Table:
+    def _arranged(self, comparisons: Sequence[Comparison]) -> TextTable:
         """Our numbers in the paper's arrangement: kernels side by side."""
         with_p = any(c.cell["min_speed"] is not None for c in comparisons)
         header = ["Data", "Method, $v_{R^2}$" if with_p else "Method"]
@@ -124,7 +124,7 @@ class ScoreTable:
             if with_p:
                 row.append(p_value_text(c.ours["p_value"]))
         caption = f"{self.title}: median and first and third quartile of R² on test data."
-        return Table(f"table{self.number}", caption, header, list(rows.values()))
+        return TextTable(f"table{self.number}", caption, header, list(rows.values()))
 
 
 def _by_cell(results: Results) -> dict[tuple[str, str, str], list[float]]:

@@ -121,10 +121,10 @@ def read_document(stream: BinaryIO, size: int) -> Document:
     return _read_header(stream, size)[0]
 
 
-Entry = tuple[np.dtype, tuple[int, ...], int, int]
+ArrayPlace = tuple[np.dtype, tuple[int, ...], int, int]
 
 
-def _read_header(stream: BinaryIO, size: int) -> tuple[Document, dict[str, Entry], int]:
+def _read_header(stream: BinaryIO, size: int) -> tuple[Document, dict[str, ArrayPlace], int]:
     """Document, array entries and where the data start; every length is checked."""
     length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
     start = _LENGTH_BYTES + length
@@ -173,7 +173,7 @@ def _check_version(document: Document) -> None:
         )
 
 
-def _entry(name: str, value: Unchecked, size: int) -> Entry:
+def _entry(name: str, value: Unchecked, size: int) -> ArrayPlace:
     """One array's place, with its length equal to what dtype and shape say."""
     wrong = ModelFileError(f"the entry of array {name!r} is malformed")
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
@@ -196,7 +196,7 @@ def _are_sizes(values: ArrayLike, size: int) -> bool:
     return isinstance(values, list) and all(type(v) is int and 0 <= v <= size for v in values)
 
 
-def _check_coverage(entries: dict[str, Entry], length: int) -> None:
+def _check_coverage(entries: dict[str, ArrayPlace], length: int) -> None:
     """The arrays must lie one after the other and fill the data exactly."""
     end = 0
     for begin, stop in sorted((begin, stop) for _, _, begin, stop in entries.values()):

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.environment import package_versions
-from bandfall.persistence.atomic import write_atomically
+from bandfall.persistence.atomic import PathLike, write_atomically
 from bandfall.persistence.codec import decode, encode
 from bandfall.persistence.container import (
     Arrays,
@@ -27,7 +27,6 @@ from bandfall.persistence.container import (
 from bandfall.typing import Estimator, JsonDict
 from bandfall.version import __version__
 
-PathLike = str | os.PathLike[str]
 T = TypeVar("T")
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from bandfall.backends.cluster import is_cluster, log
-from bandfall.encoding import TableEncoder
 from bandfall.estimators._arrays import as_numpy
-from bandfall.estimators._checkpoint import LeafFolder
 from bandfall.estimators._dask_rows import is_dask, row_blocks
-from bandfall.estimators._tables import TrainingTable
+from bandfall.estimators._progress import FitProgress
+from bandfall.estimators._tables import Encoders, Store, TrainingTable
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.leaves_there import fit_members_there, sample_numbers
 from bandfall.selection.members import Member
@@ -99,21 +97,15 @@ class SampledTable(TrainingTable):
         return target, codes[self.elsewhere.numbers]
 
     def fit_chosen(
-        self,
-        rows: Rows,
-        encoders: dict[str, TableEncoder],
-        tuned: Tuned,
-        deadline: Deadline,
-        interrupted: Callable[[], bool],
-        store: LeafFolder | None,
+        self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
     ) -> tuple[Rows, list[Member], Tuned]:
         """Fit what the search chose to all rows, where they are; see `TrainingTable`."""
         target, codes = self._coded_everywhere()
         strata = target.strata(self.elsewhere.values)
         # All rows but their columns, which views hold of the sample alone.
         everything = replace(rows, y=codes, groups=np.arange(len(codes)), strata=strata)
-        blocks = self.elsewhere.blocks
-        return everything, *fit_members_there(blocks, everything, rows, encoders, tuned, deadline)
+        there = (self.elsewhere.blocks, everything, rows, encoders, tuned, progress.deadline)
+        return everything, *fit_members_there(*there)
 
     def _coded_everywhere(self) -> tuple[Target, np.ndarray]:
         return self.elsewhere.target.coded(self.elsewhere.values, None, self.dtype)

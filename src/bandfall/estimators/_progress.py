@@ -45,7 +45,7 @@ class FitProgress:
         self._reports = reports
         self._verbose = int(verbose)
         self._target = target
-        self._deadline = deadline or Deadline()
+        self.deadline = deadline or Deadline()
         self._start = self._last = time.monotonic()
         self._least = math.inf
         self._over = False
@@ -69,7 +69,7 @@ class FitProgress:
             return
         seconds = expected()
         if seconds > 0.0:
-            self._deadline.work.measured(FINAL_FITS, seconds)
+            self.deadline.work.measured(FINAL_FITS, seconds)
         if seconds < _LONG:
             return
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
@@ -107,12 +107,12 @@ class FitProgress:
     def _asked(self, task: str) -> bool:
         """Report a task; True if a callback or Ctrl-C has asked the fit to end."""
         self._over = self._reports.task(task) or self._over
-        return self._over or self._deadline.interrupted
+        return self._over or self.deadline.interrupted
 
     def _break_silence(self) -> None:
         while not self._ended.wait(0.25):
             if time.monotonic() - self._last >= _SILENCE and not self._ended.is_set():
-                work = self._deadline.work
+                work = self.deadline.work
                 share, left = work.share(), work.left()
                 rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
                 self._say(f"{share:.0%} done{rest}" if share else "working")

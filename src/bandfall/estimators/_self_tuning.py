@@ -184,9 +184,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
                 n_jobs=self.n_jobs,
             )
         progress.chosen(tuned, len(rows))
-        rows, members, tuned = given.fit_chosen(
-            rows, encoders, tuned, deadline, progress.interrupted, store
-        )
+        rows, members, tuned = given.fit_chosen(rows, encoders, tuned, progress, store)
         self.given_up_ = deadline.given_up
         with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
             target, self.best_score_ = target.settled(tuned, rows)

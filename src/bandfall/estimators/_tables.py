@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
@@ -17,6 +16,7 @@ from bandfall.encoding.objects import is_missing
 from bandfall.estimators._arrays import as_numpy
 from bandfall.estimators._base import FLOATS
 from bandfall.estimators._checkpoint import LeafFolder
+from bandfall.estimators._progress import FitProgress
 from bandfall.estimators._views import affordable_rows
 from bandfall.operators.base import distinct_rows
 from bandfall.selection.deadline import Deadline
@@ -27,6 +27,9 @@ from bandfall.selection.weights import training_weights
 from bandfall.targets import Target
 from bandfall.typing import ArrayLike, Estimator, TableLike
 from bandfall.warning import warn_caller
+
+Encoders: TypeAlias = dict[str, TableEncoder]
+Store: TypeAlias = LeafFolder | None  # of trained leaves
 
 _MANY_COPIES = 0.5  # of all rows
 
@@ -84,16 +87,10 @@ class TrainingTable:
         return self.target.coded(self.values, weights, self.dtype)
 
     def fit_chosen(
-        self,
-        rows: Rows,
-        encoders: dict[str, TableEncoder],
-        tuned: Tuned,
-        deadline: Deadline,
-        interrupted: Callable[[], bool],
-        store: LeafFolder | None,
+        self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
     ) -> tuple[Rows, list[Member], Tuned]:
         """Fit what the search chose to all rows; these, the members, and what was chosen."""
-        return rows, *fit_members(rows, tuned, deadline, interrupted, store)
+        return rows, *fit_members(rows, tuned, progress.deadline, progress.interrupted, store)
 
 
 def training_table(

@@ -17,7 +17,7 @@ from bandfall.typing import ArrayLike, TableLike
 
 
 @runtime_checkable
-class HasPath(Protocol):
+class PathOwner(Protocol):
     """A fitted estimator with the path of its training, or a Path, whose ``path_`` it is."""
 
     @property
@@ -36,7 +36,7 @@ class Searched(Protocol):
         ...
 
 
-PathSource: TypeAlias = HasPath | Searched
+PathSource: TypeAlias = PathOwner | Searched
 
 
 @runtime_checkable
@@ -54,7 +54,7 @@ def best_model(model: object) -> object:
 def as_path(model: object) -> Path:
     """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
     model = best_model(model)
-    if isinstance(model, HasPath):
+    if isinstance(model, PathOwner):
         return model.path_
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):

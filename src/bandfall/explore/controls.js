@@ -252,29 +252,29 @@ const Story = (() => {
   const text = document.getElementById("story-text");
   const STEPS = [
     {
-      say: "Training starts with a bandwidth as wide as the data. So wide a kernel can only draw broad, "
-        + "gentle shapes: whatever it learns now is simple. Noise has no chance yet.",
+      say: "Training starts with a bandwidth as wide as the data. Such a wide kernel can only draw broad, "
+        + "gentle shapes: what it learns now is simple, and no noise.",
       state: () => ({ ...State.fresh("sine"), ridge: false }),
       time: (film) => firstFrame(film, 0.35),
     },
     {
-      say: "What a wide kernel can learn is soon learned, and training R² rises too slowly. That is the sign to "
-        + "shrink the bandwidth, again and again. Watch the curve gain detail only as the bandwidth falls.",
+      say: "A wide kernel soon has nothing more to learn, and training R² rises too slowly. Then the bandwidth "
+        + "shrinks, again and again. Watch the curve gain detail only as the bandwidth falls.",
       state: () => ({ ...State.fresh("sine"), ridge: false }),
       time: () => 0,
       play: true,
     },
     {
-      say: "Orange is ridge regression with one bandwidth for everything, fitted exactly as closely to the points. "
-        + "Move the ridge bandwidth: wide misses the fast wave, narrow shakes where the data are a straight line. "
+      say: "Orange is ridge regression with one bandwidth for everything, fitted as closely to the points. "
+        + "Move the ridge bandwidth: wide misses the fast wave, narrow wiggles where the data are a straight line. "
         + "The falling bandwidth needs no such choice.",
       state: () => ({ ...State.fresh("twoscale"), constant: 0.06 }),
       time: (film) => firstFrame(film, 0.97),
     },
     {
-      say: "All the way to zero the model passes through every point, noise included, and is still good in between. "
-        + "Stop the fall half-way and it is not. Error falls, rises, and falls again with ever smaller bandwidths: "
-        + "double descent, drawn in the last plot, where every floor can be clicked.",
+      say: "At bandwidth zero the model passes through every point, noise included, and is still good in between. "
+        + "If the fall stops half-way, it is not. With ever smaller bandwidths the error falls, rises, and falls again: "
+        + "double descent. The last plot shows it; click any floor there.",
       state: () => ({ ...State.fresh("sine"), ridge: false }),
       time: (film) => film.frames - 1,
       more: {

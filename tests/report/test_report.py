@@ -428,6 +428,10 @@ class TestCharts:
         chart = Chart(Axis("x", -0.5, 1.5, names=("a", "b")), axis, "t").columns([0, 1], values)
         assert f" {chart.py(0.0):.1f}V" in chart.svg()
 
+    def test_ticks_of_an_axis_have_one_notation(self):
+        axis = Axis("x", 0.0, 1.3e7)
+        assert [axis.tick_name(tick) for tick in axis.ticks()] == ["0", "5 × 10⁶", "1 × 10⁷"]
+
     def test_reversed_axis(self):
         chart = Chart(Axis("x", 10.0, 1.0, log=True), Axis("y", 0.0, 1.0), "t")
         assert chart.px(10.0) < chart.px(1.0)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from bandfall.drawing.numbers import number
+from bandfall.drawing.numbers import LARGEST, SMALLEST, number
 
 MIN_LOG_TICKS = 3
 MAX_DATE_TICKS = 5
@@ -79,7 +79,11 @@ class Axis:
         """What stands beside a tick."""
         if self.dates:
             return _date_name(tick, abs(self.high - self.low))
-        return self.names[int(tick)] if self.names else number(tick)
+        if self.names:
+            return self.names[int(tick)]
+        # A linear axis has one notation for all ticks.
+        largest = 0.0 if self.log else max(map(abs, self.ticks()), default=0.0)
+        return number(tick, powers=largest >= LARGEST or 0.0 < largest < SMALLEST)
 
 
 def _moment(seconds: float) -> datetime:

@@ -17,7 +17,7 @@ Values = Sequence[float] | np.ndarray
 
 MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks as a phone shows them, where they are drawn larger.
-LETTER = 7.6
+LETTER = 8.4
 DIGIT = 8.9  # in wide fonts
 LABEL_ROOM = 24
 LONGEST_NAME = 14  # letters of a tick

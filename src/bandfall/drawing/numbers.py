@@ -9,10 +9,10 @@ _APART = 10_000
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def number(value: float) -> str:
+def number(value: float, *, powers: bool = False) -> str:
     """A number for people: few digits, thousands apart, powers of ten only where they help.
 
-    Four digits stay together: they may be a year.
+    Four digits stay together: they may be a year. With `powers`, powers of ten are used anyway.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     exponent = math.floor(math.log10(abs(value)))
-    if SMALLEST <= abs(value) < LARGEST:
+    if SMALLEST <= abs(value) < LARGEST and not powers:
         digits = min(max(0, 3 - exponent), 7)
         apart = "," if abs(round(value)) >= _APART else ""
         return _without_zeros(f"{value:{apart}.{digits}f}").replace("-", "−")

@@ -12,6 +12,7 @@ from bandfall.report.findings import Findings
 from bandfall.report.layout import figure, grid, section
 
 MAX_SCALES = 24
+_LEAST_FALL = 1.2  # of the bandwidth, to distinguish scales
 
 
 def path_section(findings: Findings) -> str:
@@ -93,6 +94,8 @@ def scale_section(findings: Findings) -> str:
     """What each stage added, against its bandwidth."""
     stages = findings.stages
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
+        return ""
+    if stages.bandwidth[0] < _LEAST_FALL * stages.bandwidth[-1]:
         return ""
     name = findings.target.measure
     gain = stages.gain

@@ -171,4 +171,4 @@ def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 def decimals(value: float, n: int = 3) -> str:
     """A score with `n` decimals, "–" if it is not defined."""
-    return "–" if np.isnan(value) else f"{value:.{n}f}".replace("-", "−")
+    return "–" if np.isnan(value) else f"{value:z.{n}f}".replace("-", "−")

@@ -37,8 +37,8 @@ def _residuals(findings: Findings, target: str) -> str:
     y, residuals = findings.scored.y, findings.residuals
     quantiles = [float(q) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
     text = (
-        f"On {findings.rows_name}, half of all errors are below {number(quantiles[0])}, 90 % "
-        f"below {number(quantiles[1])} and 99 % below {number(quantiles[2])} (in the units of "
+        f"On {findings.rows_name}, half of all errors are below {number(quantiles[0])}, 90% "
+        f"below {number(quantiles[1])} and 99% below {number(quantiles[2])} (in the units of "
         f"{escape(target)})."
     )
     body = (
@@ -155,7 +155,7 @@ def _coverage(residuals: np.ndarray) -> str:
         chart.svg(),
         "Do error intervals hold?",
         "Intervals prediction ± e, with e from one half of the rows, checked on the other half. "
-        f"For 90 %, e is {width}.",
+        f"For 90%, e is {width}.",
     )
 
 

@@ -160,7 +160,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
     if not findings.target.classes:
         text += " Thin lines start from other rows."
         if findings.held_out:
-            text += " The band contains 90 % of held-out errors."
+            text += " The band contains 90% of held-out errors."
     film = ""
     if findings.film is not None:
         last = len(findings.film.train_loss) - 1

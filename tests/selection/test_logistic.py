@@ -242,7 +242,7 @@ def test_searches_with_many_classes_train_on_fewer_rows():
     for n_columns in (10, 30, 100):
         most = class_loss.for_columns(Budget(), n_columns).stage_rows[-1]
         assert most < Budget().stage_rows[-1]
-        assert most**2 * n_columns == pytest.approx(15000**2 * 3, rel=0.05)
+        assert most**2 * n_columns == pytest.approx(10000**2 * 3, rel=0.05)
 
 
 def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch):

@@ -332,10 +332,10 @@ def test_finalists_that_come_too_late_are_not_looked_at():
     rows = rows_of()
     first, _ = search_stages(rows, FEW, np.random.RandomState(0))
     search = Search(first, PowerLoss(), lambda trial: True)
-    (decided,) = search.decide([FINALIST], {}, FEW, grown=False)
+    (decided,) = search.decide([FINALIST], {}, FEW, anew=False)
     assert len(decided.trials) == 2
     assert search.over
-    assert list(search.decide([FINALIST], {}, FEW, grown=False)) == []
+    assert list(search.decide([FINALIST], {}, FEW, anew=False)) == []
 
 
 def test_finalists_are_the_best_of_every_kind():

@@ -42,7 +42,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         Maximum number of rounds of learning the metric; with 0 all columns count alike.
     n_members : int >= 1, default=4
         Maximum number of models to average; 1 keeps a single one.
-    search_rows : int, default=15000
+    search_rows : int, default=10000
         Maximum number of rows that candidates are trained on. The chosen ones get all rows.
     leaf_rows : int, default=10000
         Maximum number of rows to train on at a time. A larger table is divided into leaves, each

@@ -83,7 +83,7 @@ memory_budget, device, n_jobs, verbose
         kernels: str | Kernel | Sequence[KernelLike] | None = None,
         max_rounds: int = 10,
         n_members: int = 4,
-        search_rows: int = 15000,
+        search_rows: int = 10000,
         leaf_rows: int = 10_000,
         max_seconds: float | None = None,
         missing: str | Sequence[str] | None = None,

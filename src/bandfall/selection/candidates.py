@@ -205,7 +205,7 @@ class Budget:
         average of this stage contains it.
     """
 
-    stage_rows: tuple[int, ...] = (2000, 5000, 15000)
+    stage_rows: tuple[int, ...] = (2000, 5000, 10000)
     fold_rows: int = 1500
     n_folds: int = 5
     few_rows: int = 300

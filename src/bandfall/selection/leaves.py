@@ -21,11 +21,12 @@ from bandfall.selection.parts import AGAIN_ROWS, Part, Rows
 from bandfall.selection.views import Encoded
 
 _FEWEST = 50  # rows to choose by
-# Half of the rows train to this R² at least, or until so little is left of what the search left.
+# They train to this R² at least, or until so little is left of what the search left.
 _FARTHEST, _BEYOND = 0.9, 0.1
 # Rows that are kept apart, of all leaves together: one in fifty, if that is neither few (but never
 # more than a sixth of all rows) nor many.
 _EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
+_JUDGING = 3  # one in three of the others chooses: half as many rows to train on stop too early
 
 
 class Fit(Protocol):
@@ -51,8 +52,8 @@ class Divided:
     evidence : ndarray of bool, shape (n,)
         Rows that are kept apart: scores and intervals rest on what is predicted for them.
     judging : ndarray of bool, shape (n,)
-        About half of the other rows: what a leaf chooses is judged by these, by paths over those
-        that are left.
+        About a third of the other rows: what a leaf chooses is judged by these, by paths over
+        those that are left.
     again : bool
         Whether leaves are trained on these rows, too, once they are predicted.
     variance : float
@@ -150,7 +151,7 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     order = rows.shuffled_groups(np.random.RandomState(0))
     evidence, judging = np.zeros((2, len(order)), dtype=bool)
     evidence[order[:: -(-len(rows) // n_evidence)]] = True
-    judging[order[~evidence[order]][::2]] = True
+    judging[order[~evidence[order]][::_JUDGING]] = True
     return evidence[rows.groups], judging[rows.groups]
 
 
@@ -192,8 +193,8 @@ class LeafStore(Protocol):
 
 
 @dataclass(frozen=True)
-class _Half:
-    """A path over half of the rows of a leaf, at the stop that is best for the other half."""
+class _Judged:
+    """A path over most rows of a leaf, at the stop that is best for the others."""
 
     model: KernelSum
     scale: np.ndarray
@@ -203,7 +204,7 @@ class _Half:
 
 
 def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
-    """Choose stop and metric by halves of the rows, train on both, and predict the evidence.
+    """Choose stop and metric by some of the rows, train on all, and predict the evidence.
 
     The noise of a leaf is that of all rows, but not its variance: a training R² that is right for
     all rows is not for a leaf. One more round of the metric is kept if it lowers the loss.
@@ -236,7 +237,7 @@ def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
     few = min(np.count_nonzero(judging), np.count_nonzero(~judging)) < _FEWEST
     if few or not np.ptp(y, axis=0).any():
         return trial, None
-    best, root = _half(leaf, leaf.X, trial), None
+    best, root = _judged(leaf, leaf.X, trial), None
     with leaf.backend.threads(len(leaf)):
         learned = learned_root(
             best.model,
@@ -245,7 +246,7 @@ def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
             diagonal=not leaf.mixes,
             backend=leaf.backend,
         )
-    other = _half(leaf, scaled(leaf.X, learned), trial)
+    other = _judged(leaf, scaled(leaf.X, learned), trial)
     if other.loss < best.loss:
         best, root = other, learned
     errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
@@ -264,8 +265,8 @@ def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
     )
 
 
-def _half(leaf: Divided, X: np.ndarray, trial: Trial) -> _Half:
-    """Train on half of the rows of a leaf, as long as predictions for the others get better."""
+def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
+    """Train on most rows of a leaf, as long as predictions for the others get better."""
     judging = leaf.judging
     part = Part(leaf.rows(X), np.flatnonzero(~judging), np.flatnonzero(judging))
     candidate = trial.candidate
@@ -276,7 +277,7 @@ def _half(leaf: Divided, X: np.ndarray, trial: Trial) -> _Half:
     losses = np.average(outcome.losses[:, :, 0], axis=1, weights=weights)
     best = int(np.argmin(losses))
     bandwidths, coefficients = outcome.ladder.until(0, best)
-    return _Half(
+    return _Judged(
         KernelSum(X[part.train], candidate.kernel, bandwidths, coefficients, part.offset),
         part.scale,
         float(np.clip(outcome.ladder.r2[best, 0], 1e-3, MAX_R2)),

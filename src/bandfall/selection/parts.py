@@ -27,7 +27,7 @@ TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the differenc
 MAX_DIMENSION = 32
 _GROWTH = 1.5  # of training rows, from stage to stage
 _OVERLAPPING = 1.3  # rows of all leaves together, relative to those that are divided
-_LEAF_PATHS = 1.6  # over all rows of a leaf: its own, and two over half of them
+_LEAF_PATHS = 1.9  # over all rows of a leaf: its own, and two over two thirds of them
 # Below this number of rows, leaves are trained again with the rows kept apart as evidence: tables
 # whose rows repeat miss even few of them.
 AGAIN_ROWS = 20_000

@@ -17,7 +17,7 @@ _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
 _ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
 # Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
 _LEFT = 0.03
-_TOLERATED = 0.01
+_TOLERATED = 0.03
 
 
 def stop_of(trial: Trial) -> float:

@@ -183,9 +183,9 @@ def tune(
             if search is None:
                 climbs = [now.explore(*one, budget) for one in _by_metric(families)]
             else:
-                grown = len(parts[0]) > len(search.parts[0])
+                anew = len(parts[0]) > len(search.parts[0]) and not parts[0].roots
                 climbs = [
-                    now.decide(several, found.scouts, budget, grown)
+                    now.decide(several, found.scouts, budget, anew)
                     for several in _of_one_metric(finalists)
                 ]
             results = race(
@@ -209,6 +209,8 @@ def tune(
         if number + 1 < len(stages):
             grows = len(stages[number + 1][0]) > len(parts[0])
             finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
+            if number > 0 and len(rows) > rows.leaf_rows:  # leaves go on with the metric themselves
+                stages[number + 1][0].roots.update(search.parts[0].roots)
             _expect_finalists(deadline, finalists, stages[number + 1])
             _expect_later(deadline, stages[number + 2 :], len(finalists), budget)
     assert search is not None
@@ -293,10 +295,17 @@ def _expect_later(
 def _expect_finalists(deadline: Deadline, finalists: Sequence[Trial], parts: list[Part]) -> None:
     """Announce the next stage, now that its finalists are known."""
     for several in _of_one_metric(finalists):
-        n_rounds = max(trial.candidate.n_rounds for trial in several)
-        n_ladders = (len(several) + PATH * n_rounds) * len(parts)
+        n_ladders = (len(several) + PATH * _rounds_to_learn(parts, several)) * len(parts)
         part = str(several[0].candidate.metric.after(0))
         deadline.work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=part)
+
+
+def _rounds_to_learn(parts: Sequence[Part], trials: Sequence[Trial]) -> int:
+    """Rounds of the metric that some part has to learn for trials of one metric."""
+    keys = [trial.candidate.metric for trial in trials]
+    return max(
+        (key.n_rounds for key in keys if any(key not in part.roots for part in parts)), default=0
+    )
 
 
 class Search:
@@ -342,17 +351,16 @@ class Search:
         finalists: Sequence[Trial],
         scouts: Mapping[MetricKey, Trial],
         budget: Budget,
-        grown: bool,
+        anew: bool,
     ) -> Climb:
         """Finalists of one metric, and the speeds beside them.
 
-        On more rows than before (`grown`) the metric is learned anew and judged round by round:
-        other rows want other stops and other numbers of rounds. On more folds of as many rows,
-        the metric is learned as its scouts did, for as many rounds as before.
+        If asked to learn the metric `anew`, on more rows than before, judge it round by round:
+        other rows want other stops and other numbers of rounds. Otherwise parts that lack it learn
+        it as its scouts did, for as many rounds as before.
         """
         n_rows, n_parts = len(self.parts[0]), len(self.parts)
-        n_rounds = max(trial.candidate.n_rounds for trial in finalists)
-        n_ladders = len(finalists) + PATH * n_rounds
+        n_ladders = len(finalists) + PATH * _rounds_to_learn(self.parts, finalists)
         if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
             return
         starts = [
@@ -361,7 +369,7 @@ class Search:
         ]
         key = finalists[0].candidate.metric.after(0)
         stage = (FINALISTS, str(key))
-        if grown:
+        if anew:
             yield from self._rounds(key, starts, scouts, budget, 1, stage)
         else:
             found = Found()

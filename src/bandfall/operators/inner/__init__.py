@@ -34,9 +34,9 @@ __all__ = [
     "loops_over",
 ]
 
-# Kernel entries from which on compiled loops serve: of a matrix that training evaluates again and
-# again, and of sums and gradients, which a process may have come for alone: importing numba takes
-# longer than a small one. Where NumPy has no matrix product for distances, features count.
+# Kernel entries from which on compiled loops serve: of gradients and of a matrix that training
+# evaluates again and again, and of sums, which a process may have come for alone: importing numba
+# takes longer than a small one. Where NumPy has no matrix product for distances, features count.
 _WORTH_COMPILING = 500 * 500
 _WORTH_IMPORTING = 1 << 26
 # Euclidean distances of more features than this are quicker as a matrix product.
@@ -221,8 +221,8 @@ def loops_over(
     slopes : bool
         Whether gradients are wanted.
     """
-    worth = 0 if once and _plain_work(kernel, X, n_entries) < _WORTH_IMPORTING else n_entries
-    form = compiled_form(kernel, X, dtype, worth)
+    brief = once and not slopes and _plain_work(kernel, X, n_entries) < _WORTH_IMPORTING
+    form = compiled_form(kernel, X, dtype, 0 if brief else n_entries)
     if form is None or (slopes and math.isnan(form.constant)):
         return PlainLoops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
     return CompiledLoops(kernel, X)

@@ -360,6 +360,11 @@ def _signed_powers(a, b, p, out):
             z = a - b[j]
             root = math.sqrt(abs(z))
             out[j] = root if z > 0 else -root
+    elif p == 1.25:
+        for j in range(b.size):
+            z = a - b[j]
+            root = math.sqrt(math.sqrt(abs(z)))
+            out[j] = root if z > 0 else -root
     else:
         high, low = _split(p - 1.0)
         for j in range(b.size):

@@ -37,7 +37,6 @@ ENCODINGS = {
     "standard": {},
     "steps": {"numbers": "steps"},
     "quantile": {"numbers": "quantile"},
-    "rank": {"numbers": "rank"},
     "target": {"categories": "target"},
 }
 KERNELS = (

@@ -41,8 +41,8 @@ class Graph(Protocol):
         """Φ⁻¹ of a share; far out, but finite, at 0 and 1."""
         ...
 
-    def each_column(self, body: Callable[..., str], rows: str, *arrays: np.ndarray) -> str:
-        """Run ``body(graph, x, *columns, n)`` on each column x (m,) of float64 rows (m, p)."""
+    def each_column(self, body: Callable[..., str], rows: str, knots: np.ndarray) -> str:
+        """Run ``body(graph, x, column, n)`` on each column x (m,) of float64 rows (m, p)."""
         ...
 
     def interval(self, comparison: str, x: str, knots: str, n: int) -> tuple[str, str]:

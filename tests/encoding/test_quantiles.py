@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, rankdata
 from sklearn.preprocessing import QuantileTransformer
 
+from bandfall.encoding import TableEncoder
 from bandfall.encoding.quantiles import FARTHEST, Quantiles
 
 
@@ -50,3 +51,20 @@ def test_one_value():
     encoding = Quantiles.learn(np.array([[5.0]]))
     assert np.isfinite(encoding.transform(np.array([[5.0], [4.0], [6.0]]))).all()
     assert encoding.jacobian(np.array([[5.0], [4.0], [6.0]])).tolist() == [[0.0]] * 3
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_thirty_thousand_coordinates_stay_apart(dtype):
+    """Knots are no bins: values between them differ."""
+    random = np.random.default_rng(0)
+    places = random.choice([48.1, 52.5, 53.6], 30_000) + 0.3 * random.normal(size=30_000)
+    encoder = TableEncoder("quantile")
+    encoded = encoder.fit_transform(places[:, None], dtype=dtype)
+    assert len(np.unique(encoded)) > 29_900
+    np.testing.assert_array_equal(np.argsort(places[:500]), np.argsort(encoded[:500, 0]))
+
+
+def test_the_rank_of_thirty_thousand_values_is_known_to_a_thousandth():
+    values = np.random.default_rng(0).normal(size=(30_000, 1)) ** 3
+    found = Quantiles.learn(values).transform(values)[:, 0]
+    assert np.abs(norm.cdf(found) - (rankdata(values) - 1) / 29_999).max() < 1e-3

@@ -184,7 +184,6 @@ def skewed_table(n, missing=False, seed=0):
     [
         ("standard",),
         ("quantile",),
-        ("rank",),
         ("steps",),
         ("steps", "standard", "quantile"),
     ],

@@ -196,7 +196,7 @@ def mixed_table(n=120):
 
 @pytest.mark.parametrize(
     "encodings",
-    [("standard",), ("quantile",), ("rank",), ("steps",), ("steps", "standard", "quantile")],
+    [("standard",), ("quantile",), ("steps",), ("steps", "standard", "quantile")],
 )
 @pytest.mark.filterwarnings("ignore:categories never seen:UserWarning")
 def test_bandfall_with_categories_dates_and_missing_values(encodings):

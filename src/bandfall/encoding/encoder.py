@@ -35,9 +35,8 @@ class TableEncoder:
 
     Parameters
     ----------
-    numbers : {"standard", "quantile", "rank", "steps"}
-        Zero mean and unit variance; normal quantiles; uniform ranks; or ramps between
-        quantiles, a unary code.
+    numbers : {"standard", "quantile", "steps"}
+        Zero mean and unit variance; normal quantiles; or ramps between quantiles, a unary code.
     categories : {"onehot", "target", "pairs"}
         One column a level, the rarest sharing one; the smoothed mean target of a level, for
         categories of three levels and more; or one column a level, and the smoothed mean target
@@ -123,8 +122,8 @@ class TableEncoder:
         """Encode rows, shape (m, width).
 
         Values far outside the range of the training rows are taken as they are up to a million
-        standard deviations ("standard"), end at the last quantile or rank ("quantile", "rank") or
-        level off after one more step ("steps"). Unknown levels are encoded like rare ones if the
+        standard deviations ("standard"), end at the last quantile ("quantile") or level off
+        after one more step ("steps"). Unknown levels are encoded like rare ones if the
         category has such, else as zeros.
 
         Raises

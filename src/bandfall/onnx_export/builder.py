@@ -104,14 +104,14 @@ class Graph:
 
         return add_normal_quantile(self, share)
 
-    def each_column(self, body: Callable[..., str], rows: str, *arrays: np.ndarray) -> str:
-        """Run ``body(graph, x, *columns, n)`` on each column x (m,) of float64 rows (m, p).
+    def each_column(self, body: Callable[..., str], rows: str, knots: np.ndarray) -> str:
+        """Run ``body(graph, x, column, n)`` on each column x (m,) of float64 rows (m, p).
 
-        `columns` are those of `arrays`, each of shape (n, p). Returns the results, (m, p).
+        `column` is that of `knots`, of shape (n, p). Returns the results, (m, p).
         """
-        n = len(arrays[0])
-        scanned: list[tuple[str, tuple]] = [(self.op("Transpose", rows, perm=[1, 0]), (None,))]
-        scanned += [(self.constant(array.T, np.float64), (n,)) for array in arrays]
+        n = len(knots)
+        columns, each = self.op("Transpose", rows, perm=[1, 0]), self.constant(knots.T, np.float64)
+        scanned: list[tuple[str, tuple]] = [(columns, (None,)), (each, (n,))]
         found = self.scan(
             "column", lambda inner, *names: body(inner, *names, n), [], scanned, (None,)
         )

@@ -20,34 +20,18 @@ METHODS = ("constant", "prediction", "metric")
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """What held-out rows say about errors, and how their sizes depend on the place.
+    """What held-out rows say about errors, and how their sizes depend on the place."""
 
-    Attributes
-    ----------
-    rows : ndarray of int, shape (m,)
-        Numbers of the held-out rows among the rows that count; a row may occur twice.
-    predictions, residuals : ndarray of shape (m,) or (m, k)
-        By models that had not seen these rows, in the units and the shape of y.
-    weights : ndarray of shape (m,)
-        How much each row counts.
-    scores : ndarray of shape (m, k)
-        Errors divided by their expected sizes.
-    method : {"constant", "prediction", "metric"}
-        What sizes depend on.
-    bandwidth : float
-        Of the smoother; 0 for constant sizes.
-    gain : float
-        Share by which the interval score is below that of constant sizes.
-    """
-
+    # (m,): numbers of the held-out rows among the rows that count; a row may occur twice.
     rows: np.ndarray
+    # (m,) or (m, k): by models that had not seen these rows, in the units and the shape of y.
     predictions: np.ndarray
     residuals: np.ndarray
-    weights: np.ndarray
-    scores: np.ndarray
-    method: str = "constant"
-    bandwidth: float = 0.0
-    gain: float = 0.0
+    weights: np.ndarray  # (m,): how much each row counts
+    scores: np.ndarray  # (m, k): errors divided by their expected sizes
+    method: str = "constant"  # "constant", "prediction", "metric": what sizes depend on
+    bandwidth: float = 0.0  # of the smoother; 0 for constant sizes
+    gain: float = 0.0  # share by which the interval score is below that of constant sizes
 
     def __post_init__(self) -> None:
         check_positions("rows", self.rows)

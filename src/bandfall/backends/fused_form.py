@@ -19,20 +19,13 @@ class TritonForm:
 
     k is a profile of q = fold · u^exponent. In units of the points, q = (total · factor)^power
     with total = Σ_k |z_k|^p and power = exponent / p.
-
-    Attributes
-    ----------
-    profile : {"exponential", "rational", "matern32", "matern52"}
-        2^−q, 1/(1 + q), and the Matérn profiles of √q.
-    p, exponent, fold : float
-    vanished : float
-        Beyond this q the profile is below 1e-12, and the rounding of q without effect.
     """
 
-    profile: str
+    profile: str  # "exponential": 2^−q, "rational": 1/(1 + q), "matern32" and "matern52" of √q
     p: float
     exponent: float
     fold: float
+    # Beyond this q the profile is below 1e-12, and the rounding of q without effect.
     vanished: float
 
     @property

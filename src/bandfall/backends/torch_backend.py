@@ -20,18 +20,10 @@ from bandfall.operators.threads import FEW_ROWS, blas_threads_for
 
 @dataclass(eq=False)
 class TorchBackend(Backend):
-    """torch on one device.
+    """torch on one device."""
 
-    Parameters
-    ----------
-    device : str
-        What torch calls it.
-    budget : int
-        Bytes there, for temporaries, kept matrices and a solver's vectors.
-    """
-
-    device: str = "cpu"
-    budget: int = DEFAULT_BUDGET
+    device: str = "cpu"  # what torch calls it
+    budget: int = DEFAULT_BUDGET  # bytes on the device, a solver's vectors included
     _uploads: WeakKeyDictionary[Sum, tuple[Tensor, Tensor]] = field(
         default_factory=WeakKeyDictionary, init=False, repr=False
     )

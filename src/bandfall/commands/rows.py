@@ -25,29 +25,16 @@ MIN_ROWS = 4
 
 @dataclass(frozen=True)
 class Roles:
-    """What the user said about columns; all others are features.
-
-    Attributes
-    ----------
-    targets : list of str
-    drop, keep : list of str
-        No features; the latter are carried into predictions.
-    weights, time, group : str or None
-        Column of weights, column to split by time, column whose values stay together.
-    text : list of str
-        Features that are text even if they look like numbers or dates.
-    missing : list of str
-        Words that stand for a missing value.
-    """
+    """What the user said about columns; all others are features."""
 
     targets: list[str]
     drop: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)  # no features, but copied into predictions
     weights: str | None = None
-    time: str | None = None
-    group: str | None = None
-    text: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    time: str | None = None  # the latest rows by this column are held out
+    group: str | None = None  # rows with the same value are held out together
+    text: list[str] = field(default_factory=list)  # text even if it looks like numbers or dates
+    missing: list[str] = field(default_factory=list)  # words that stand for a missing value
 
     @property
     def named(self) -> list[str]:
@@ -85,27 +72,17 @@ class Roles:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows ready for training.
+    """Rows ready for training."""
 
-    Attributes
-    ----------
-    X : DataFrame of shape (n, d)
-        Features as read.
-    y : ndarray of shape (n,) or (n, k)
-    weights, time, group : ndarray of shape (n,) or None
-    n_dropped : int
-        Rows left out because a feature is missing, for models that need complete rows.
-    """
-
-    X: pd.DataFrame
-    y: np.ndarray
+    X: pd.DataFrame  # (n, d): features as read
+    y: np.ndarray  # (n,) or (n, k)
     source: str
     roles: Roles
     style: Style = field(default_factory=Style)
-    weights: np.ndarray | None = None
-    time: np.ndarray | None = None
-    group: np.ndarray | None = None
-    n_dropped: int = 0
+    weights: np.ndarray | None = None  # (n,)
+    time: np.ndarray | None = None  # (n,)
+    group: np.ndarray | None = None  # (n,)
+    n_dropped: int = 0  # rows with missing features, which some models cannot use
     n_without_target: int = 0
 
     def take(self, rows: np.ndarray) -> Dataset:

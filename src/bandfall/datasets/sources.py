@@ -5,56 +5,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """One real data set: its shape, its checksums and its public home.
+    """One real data set: its shape, its checksums and its public home."""
 
-    Parameters
-    ----------
-    key : str
-        Short name, as in ``paper_splits(key)``.
-    title : str
-        Name in running text, before the word "data".
-    stem : str
-        Name of the file without ``.csv`` or ``.csv.gz``.
-    columns : tuple of str
-        The header, in file order.
-    target : str
-        The column to predict.
-    rows : int
-        Number of data rows.
-    csv_sha256 : str
-        Checksum of the uncompressed csv file.
-    values_sha256 : str
-        Checksum of the numbers alone (rows × columns without `dropped`, little-endian float64),
-        so that the same numbers printed another way are still the same data.
-    home : str
-        The page the set is published on.
-    origin : str
-        How the file is got from there.
-    licence : str
-        Terms of the data.
-    dropped : tuple of str
-        Columns of the file that are neither features nor target.
-    archive_url, archive_member : str or None
-        Zip file that the home offers for direct download, and the csv inside.
-    fingerprint : tuple of float or None
-        Column means weighted by ``1 + row/rows``; where given, a file whose means agree to
-        `FINGERPRINT_RTOL` is accepted although its checksums differ.
-    """
-
-    key: str
-    title: str
-    stem: str
-    columns: tuple[str, ...]
-    target: str
-    rows: int
-    csv_sha256: str
+    key: str  # short name, as in ``paper_splits(key)``
+    title: str  # name in running text, before the word "data"
+    stem: str  # name of the file without ``.csv`` or ``.csv.gz``
+    columns: tuple[str, ...]  # the header, in file order
+    target: str  # the column to predict
+    rows: int  # number of data rows
+    csv_sha256: str  # checksum of the uncompressed csv file
+    # Checksum of the numbers alone (rows × columns without `dropped`, little-endian float64), so
+    # that the same numbers printed another way are still the same data.
     values_sha256: str
-    home: str
-    origin: str
-    licence: str
-    dropped: tuple[str, ...] = ()
+    home: str  # the page the set is published on
+    origin: str  # how the file is got from there
+    licence: str  # terms of the data
+    dropped: tuple[str, ...] = ()  # columns of the file that are neither features nor target
+    # Zip file that the home offers for direct download, and the csv inside.
     archive_url: str | None = None
     archive_member: str | None = None
+    # Column means weighted by ``1 + row/rows``; where given, a file whose means agree to
+    # `FINGERPRINT_RTOL` is accepted although its checksums differ.
     fingerprint: tuple[float, ...] | None = None
 
     @property

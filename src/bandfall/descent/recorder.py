@@ -15,22 +15,13 @@ from bandfall.typing import Array
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How far a run is, as a watcher sees it after every stage.
-
-    Attributes
-    ----------
-    time, bandwidth, r2 : float
-    n_products : int
-        Kernel products so far.
-    path : callable () -> Path
-        The model as it is now, built on access.
-    """
+    """How far a run is, as a watcher sees it after every stage."""
 
     time: float
     bandwidth: float
     r2: float
-    n_products: int
-    path: Callable[[], Path]
+    n_products: int  # kernel products so far
+    path: Callable[[], Path]  # the model as it is now, built on access
 
 
 # Called after every stage; True ends training.

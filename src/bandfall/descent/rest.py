@@ -19,17 +19,9 @@ HORIZON = 1e12
 
 @dataclass(frozen=True)
 class Rest:
-    """What training at one constant bandwidth adds: coefficients U g(λ) Uᵀr.
+    """What training at one constant bandwidth adds: coefficients U g(λ) Uᵀr."""
 
-    Attributes
-    ----------
-    filters : ndarray of shape (n,)
-        g(λ); the residual that is left is U (1 − λ g(λ)) Uᵀr.
-    duration : float
-    status : Status
-    """
-
-    filters: np.ndarray
+    filters: np.ndarray  # (n,): g(λ); the residual that is left is U (1 − λ g(λ)) Uᵀr
     duration: float
     status: Status
 

@@ -19,18 +19,10 @@ _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """Sine and cosine of the phase in each period; together as heavy as a standardised number.
+    """Sine and cosine of the phase in each period; together as heavy as a standardised number."""
 
-    Attributes
-    ----------
-    position : int
-        The input column.
-    periods : tuple of str
-        Of "day", "week" and "year".
-    """
-
-    position: int
-    periods: tuple[str, ...]
+    position: int  # the input column
+    periods: tuple[str, ...]  # of "day", "week" and "year"
 
     def __post_init__(self) -> None:
         check_instance("position", self.position, int)

@@ -11,18 +11,10 @@ from bandfall.checks import ShapeChecker, check_positions
 
 @dataclass(frozen=True, eq=False)
 class MissingValues:
-    """What stands for missing values of p columns, and which of them have a mark.
+    """What stands for missing values of p columns, and which of them have a mark."""
 
-    Attributes
-    ----------
-    fill : ndarray of shape (p,)
-        Medians.
-    marked : ndarray of int, shape (q,)
-        Columns that missed values in training.
-    """
-
-    fill: np.ndarray
-    marked: np.ndarray
+    fill: np.ndarray  # (p,): medians
+    marked: np.ndarray  # (q,): columns that missed values in training
 
     def __post_init__(self) -> None:
         ShapeChecker()("fill", self.fill, "p")

@@ -18,18 +18,10 @@ _MOST_COLUMNS = 1000  # in files: their tables of levels must fit in memory
 @register("onehot")
 @dataclass(frozen=True, eq=False)
 class OneHot(CategoryEncoding):
-    """One column a level; the rarest share one, which unknown ones join.
+    """One column a level; the rarest share one, which unknown ones join."""
 
-    Attributes
-    ----------
-    codes : ndarray of int, shape (n_levels,)
-        Column of each level.
-    unknown : int
-        Column of levels never seen; −1 encodes them as zeros.
-    """
-
-    codes: np.ndarray
-    unknown: int
+    codes: np.ndarray  # (n_levels,): column of each level
+    unknown: int  # column of levels never seen; −1 encodes them as zeros
 
     def __post_init__(self) -> None:
         super().__post_init__()

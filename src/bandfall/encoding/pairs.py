@@ -32,18 +32,12 @@ class OneHotWithPairs(OneHot):
 
 @dataclass(frozen=True, eq=False)
 class PairMean:
-    """One number a target: the smoothed mean of two levels that meet, as in `TargetMean`.
+    """One number a target: the smoothed mean of two levels that meet, as in `TargetMean`."""
 
-    Attributes
-    ----------
-    first, second : int
-        The input columns.
-    means : ndarray of shape (n_first + 1, n_second + 1, n_targets)
-        By positions of levels; the last of each for unknown ones. Zero where none was seen.
-    """
-
-    first: int
+    first: int  # the input columns
     second: int
+    # (n_first + 1, n_second + 1, n_targets): by positions of levels; the last of each for unknown
+    # ones. Zero where none was seen.
     means: np.ndarray
 
     def __post_init__(self) -> None:

@@ -24,14 +24,9 @@ class Quantiles(NumberEncoding):
     """z = Φ⁻¹(share of training values below x); ties in the middle of their range.
 
     The smallest and the largest value go to the ends, tied or not.
-
-    Attributes
-    ----------
-    knots : ndarray of shape (q, p)
-        Training values at evenly spaced ranks, rising.
     """
 
-    knots: np.ndarray
+    knots: np.ndarray  # (q, p): training values at evenly spaced ranks, rising
 
     def __post_init__(self) -> None:
         ShapeChecker()("knots", self.knots, "q p")

@@ -19,15 +19,10 @@ TINIEST = 1e-305  # what varies by less is constant: its reciprocal would overfl
 @register("standard")
 @dataclass(frozen=True, eq=False)
 class Standard(NumberEncoding):
-    """z = (x − centre) / scale.
+    """z = (x − centre) / scale."""
 
-    Attributes
-    ----------
-    centre, scale : ndarray of shape (p,)
-    """
-
-    centre: np.ndarray
-    scale: np.ndarray
+    centre: np.ndarray  # (p,)
+    scale: np.ndarray  # (p,)
 
     def __post_init__(self) -> None:
         shapes = ShapeChecker()

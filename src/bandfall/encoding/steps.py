@@ -35,18 +35,13 @@ class Steps(NumberEncoding):
     Beyond its ends a feature does not stand still: the first and the last ramp go on and level
     off after one more step, t / (1 + |t|). The order of values out of range is kept, they are
     seen to be far, and never farther than a step.
-
-    Attributes
-    ----------
-    columns : ndarray of int, shape (width,)
-        Input column of each ramp; ramps of a column stand together, from low to high.
-    low, gap, weight : ndarray of shape (width,)
-        q_i, q_{i+1} − q_i, and the height of the ramp.
     """
 
     suffix: ClassVar[str] = "_step"
 
+    # (width,): input column of each ramp; ramps of a column stand together, from low to high.
     columns: np.ndarray
+    # (width,): q_i, q_{i+1} − q_i, and the height of the ramp.
     low: np.ndarray
     gap: np.ndarray
     weight: np.ndarray

@@ -23,16 +23,12 @@ class TargetMean(CategoryEncoding):
     In standard deviations of the target. A level of n rows keeps n / (n + m) of its deviation,
     where m is the variance within levels over that between them: what n rows are worth.
     Unknown levels are 0, the mean of all rows.
-
-    Attributes
-    ----------
-    means : ndarray of shape (n_levels, n_targets)
     """
 
     uses_target: ClassVar[bool] = True
     fewest_levels: ClassVar[int] = 3  # two levels are one contrast, which one-hot columns say too
 
-    means: np.ndarray
+    means: np.ndarray  # (n_levels, n_targets)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,24 +26,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """All rows of a fit, of which a sample was brought here.
+    """All rows of a fit, of which a sample was brought here."""
 
-    Attributes
-    ----------
-    blocks : Blocks
-        The features.
-    target : Target
-        As it was learned from all rows.
-    values : ndarray of shape (n,) or (n, k)
-        Of the target, for all rows: a model holds them anyway.
-    numbers : ndarray of int
-        Of the rows in the sample.
-    """
-
-    blocks: Blocks
-    target: Target
-    values: np.ndarray
-    numbers: np.ndarray
+    blocks: Blocks  # the features
+    target: Target  # as it was learned from all rows
+    values: np.ndarray  # (n,) or (n, k): the target of all rows, which a model holds anyway
+    numbers: np.ndarray  # rows in the sample
 
     @classmethod
     def of(

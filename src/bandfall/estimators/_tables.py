@@ -36,32 +36,17 @@ _MANY_COPIES = 0.5  # of all rows
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """Validated rows to train on.
-
-    Attributes
-    ----------
-    table : Table
-    target : Target
-        As it was learned from y, not yet coded.
-    values : ndarray of shape (n,) or (n, k)
-        Of the target.
-    weights : ndarray of shape (n,) or None
-    groups : ndarray of int, shape (n,), or None
-    dtype : dtype
-        Of the features.
-    numbers : ndarray of int or None
-        Of these rows among those given, in order; None for all.
-    """
+    """Validated rows to train on."""
 
     takes_mean_targets: ClassVar[bool] = True  # as columns, where an encoding has them
 
     table: Table
-    target: Target
-    values: np.ndarray
-    weights: np.ndarray | None
-    groups: np.ndarray | None
-    dtype: np.dtype
-    numbers: np.ndarray | None = None
+    target: Target  # as it was learned from y, not yet coded
+    values: np.ndarray  # (n,) or (n, k): the target
+    weights: np.ndarray | None  # (n,)
+    groups: np.ndarray | None  # (n,)
+    dtype: np.dtype  # of the features
+    numbers: np.ndarray | None = None  # which of the rows given, in order; None for all
 
     def __len__(self) -> int:
         return len(self.values)

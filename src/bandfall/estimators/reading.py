@@ -23,44 +23,22 @@ _HEADER = ("weight", "columns", "rounds of the metric", "kernel", "slowest speed
 
 @dataclass(frozen=True)
 class Story:
-    """The model of a fitted estimator, and how it came about.
+    """The model of a fitted estimator, and how it came about."""
 
-    Attributes
-    ----------
-    kernel_sum : KernelSum or None
-        The model of an estimator that predicts by one.
-    average : Average or None
-        The model of an estimator that predicts by several.
-    intervals : Intervals or None
-        How sure the average is.
-    target : Target
-        What is predicted.
-    dtype : dtype
-        Of the features.
-    path : Path or None
-        How the kernel sum, or the heaviest member of the average, was trained.
-    cuttable : bool
-        Whether predictions are the path's own, so that it may be cut between stages.
-    selection : dict of ndarray, or None
-        Trials of a search, one entry each.
-    given_up : sequence of str
-        What there was no time for.
-    held_out_rows : ndarray of int, shape (m,)
-        Numbers of the training rows that the search held out; a row may occur twice.
-    held_out_answers : ndarray of shape (m,) or (m, k)
-        What models that had not seen these rows predicted: numbers, or probabilities.
-    """
-
-    kernel_sum: KernelSum | None = None
-    average: Average[Target] | None = None
-    intervals: Intervals | None = None
-    target: Target = field(default_factory=Numbers.plain)
-    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
+    kernel_sum: KernelSum | None = None  # the model of an estimator that predicts by one
+    average: Average[Target] | None = None  # the model of an estimator that predicts by several
+    intervals: Intervals | None = None  # how sure the average is
+    target: Target = field(default_factory=Numbers.plain)  # what is predicted
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009  (of the features)
+    # How the kernel sum, or the heaviest member of the average, was trained.
     path: Path | None = None
+    # Whether predictions are the path's own, so that it may be cut between stages.
     cuttable: bool = False
-    selection: dict[str, np.ndarray] | None = None
-    given_up: Sequence[str] = ()
+    selection: dict[str, np.ndarray] | None = None  # trials of a search, one entry each
+    given_up: Sequence[str] = ()  # what was skipped for lack of time
+    # (m,): numbers of the training rows that the search held out; a row may occur twice.
     held_out_rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
+    # (m,) or (m, k): predictions, or probabilities, by models that had not seen these rows.
     held_out_answers: np.ndarray | None = None
 
     @property

@@ -30,29 +30,14 @@ _DAY = 86400.0
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature that can be changed.
-
-    Attributes
-    ----------
-    name : str
-    column : int
-        Its place among the columns of the table.
-    points : Points
-        What it may become.
-    whole_days : bool
-        Of dates: whether none has a time of day.
-    starts : list of int
-        For each row, the point nearest to its own value; −1 for a level without one.
-    given : list of str
-        For each row, its own value.
-    """
+    """A feature that can be changed."""
 
     name: str
-    column: int
-    points: Points
-    whole_days: bool
-    starts: list[int]
-    given: list[str]
+    column: int  # its place among the columns of the table
+    points: Points  # what it may become
+    whole_days: bool  # dates without a time of day
+    starts: list[int]  # the point nearest to the value of each row; −1 for a level without one
+    given: list[str]  # the value of each row
 
 
 class WhatIf:

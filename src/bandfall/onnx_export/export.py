@@ -127,25 +127,13 @@ def _properties(estimator: Estimator) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Writer:
-    """Writes a model into a graph.
-
-    Parameters
-    ----------
-    graph : Graph
-    rows : str
-        Name of the rows in it.
-    dtype : dtype
-        Of the outputs.
-    name : str
-        Of the estimator, for errors.
-    inputs : list
-        One for each column, if a table is more than numbers; else empty.
-    """
+    """Writes a model into a graph."""
 
     graph: Graph
-    rows: str
-    dtype: np.dtype
-    name: str
+    rows: str  # name of the rows in it
+    dtype: np.dtype  # of the outputs
+    name: str  # of the estimator, for errors
+    # One for each column, if a table is more than numbers; else empty.
     inputs: list[ValueInfoProto] = field(default_factory=list)
 
     def model(

@@ -68,17 +68,11 @@ def collect_curves(results: Iterable[Result]) -> dict[str, ErrorCurve]:
 
 
 class SecondDescent(NamedTuple):
-    """The highest rise and fall of an error curve, from simple to complex models.
+    """The highest rise and fall of an error curve, from simple to complex models."""
 
-    Parameters
-    ----------
-    valley, peak, end : float
-        Error at the best model before the peak, at the peak, and of the best model after it.
-    """
-
-    valley: float
+    valley: float  # error of the best model before the peak
     peak: float
-    end: float
+    end: float  # error of the best model after the peak
 
     @property
     def height(self) -> float:

@@ -69,17 +69,11 @@ class RunWatcher:
 
 @dataclass(frozen=True)
 class Finished:
-    """An experiment and what came of it.
-
-    Parameters
-    ----------
-    seconds : float
-        Computing time of its tasks.
-    """
+    """An experiment and what came of it."""
 
     experiment: Experiment
     outcome: Outcome
-    seconds: float
+    seconds: float  # computing time of its tasks
     n_tasks: int
 
 

@@ -37,43 +37,22 @@ def plotted(X: np.ndarray, y: np.ndarray, grid: np.ndarray, truth: np.ndarray) -
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of work, independent of all others.
+    """One piece of work, independent of all others."""
 
-    Parameters
-    ----------
-    key : str
-        Unique within its experiment; a resumed run finds finished tasks by it.
-    function : callable
-        Defined at the top of a module, so that any joblib backend can send it to a worker.
-    arguments : mapping
-        Its keyword arguments.
-    cost : float
-        Rough seconds on one core: the unit of the progress bar.
-    """
-
-    key: str
+    key: str  # unique within its experiment; a resumed run finds finished tasks by it
+    # Defined at the top of a module, so that any joblib backend can send it to a worker.
     function: Callable[..., Result]
-    arguments: Mapping[str, object] = field(repr=False)
-    cost: float = 1.0
+    arguments: Mapping[str, object] = field(repr=False)  # its keyword arguments
+    cost: float = 1.0  # rough seconds on one core: the unit of the progress bar
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of the paper to run.
+    """How much of the paper to run."""
 
-    Parameters
-    ----------
-    seeds : float
-        Share of the paper's seeds and splits, in (0, 1].
-    n_floors : int
-        Bandwidth floors σ_m per curve.
-    max_epochs : int
-        Limit on the epochs of Figure 3's networks.
-    """
-
-    seeds: float = 1.0
-    n_floors: int = 100
-    max_epochs: int = 10_000_000
+    seeds: float = 1.0  # share of the paper's seeds and splits, in (0, 1]
+    n_floors: int = 100  # bandwidth floors σ_m per curve
+    max_epochs: int = 10_000_000  # limit on the epochs of Figure 3's networks
 
     def count(self, published: int) -> int:
         """How many of the paper's `published` seeds to run; at least two.
@@ -134,90 +113,47 @@ def _data_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One published number beside ours.
+    """One published number beside ours."""
 
-    Parameters
-    ----------
-    cell : dict
-        What names the cell: data set, method, speed, kernel.
-    ours, published : dict
-        Numbers of the same names, such as median, lower, upper, p_value.
-    verdict : {"agrees", "differs", "not judged"}
-    reason : str
-        What decided it.
-    """
-
-    cell: Entry
+    cell: Entry  # what names the cell: data set, method, speed, kernel
+    # Numbers of the same names, such as median, lower, upper, p_value.
     ours: Entry
     published: Entry
-    verdict: str
-    reason: str = ""
+    verdict: str  # "agrees", "differs", "not judged"
+    reason: str = ""  # what decided it
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper as a check with numbers.
-
-    Parameters
-    ----------
-    text : str
-        The claim.
-    evidence : str
-        The numbers.
-    holds : bool or None
-        None where the run was too small to judge.
-    """
+    """A sentence of the paper as a check with numbers."""
 
     text: str
-    evidence: str
-    holds: bool | None
+    evidence: str  # with numbers
+    holds: bool | None  # None where the run was too small to judge
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment comes to.
+    """What an experiment comes to."""
 
-    Parameters
-    ----------
-    tables : sequence of TextTable
-        The first in the paper's arrangement.
-    figure : matplotlib figure, optional
-    comparisons, claims, notes
-        Published numbers, the paper's sentences, and remarks for the reader.
-    """
-
-    tables: Sequence[TextTable] = ()
+    tables: Sequence[TextTable] = ()  # the first in the paper's arrangement
     figure: Figure | None = None
     comparisons: Sequence[Comparison] = ()
     claims: Sequence[Claim] = ()
-    notes: Sequence[str] = ()
+    notes: Sequence[str] = ()  # remarks for the reader
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or a table of the paper, declared.
+    """A figure or a table of the paper, declared."""
 
-    Parameters
-    ----------
-    name : str
-        As on the command line.
-    title : str
-        One line.
-    tasks : callable (Data, Size) -> sequence of Task
-    summarise : callable (Results, Size) -> Outcome
-        Sees the results of exactly these tasks, in their order.
-    requires : tuple of str
-        Modules beyond the package's own dependencies.
-    seeded : bool
-        Whether the size of a run changes it; if not, any run of it is complete.
-    """
-
-    name: str
-    title: str
+    name: str  # as on the command line
+    title: str  # one line
     tasks: Callable[[Data, Size], Sequence[Task]]
+    # Sees the results of exactly these tasks, in their order.
     summarise: Callable[[Results, Size], Outcome]
-    requires: tuple[str, ...] = ()
-    seeded: bool = True
+    requires: tuple[str, ...] = ()  # modules beyond the package's own dependencies
+    seeded: bool = True  # whether the size of a run changes it; if not, any run of it is complete
 
     @property
     def caption(self) -> str:

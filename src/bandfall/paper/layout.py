@@ -35,15 +35,6 @@ _LATEX = str.maketrans(
 class TextTable:
     """Rows of text under a header.
 
-    Parameters
-    ----------
-    name : str
-        Of the file it is written to.
-    caption : str
-    header : sequence of str
-    rows : sequence of sequences of str
-        ``**text**`` is bold; ``$…$`` is mathematics, left as it is.
-
     Examples
     --------
     >>> table = TextTable("t", "A table.", ["method", "R²"], [["KGD-D", "**0.80**"]])
@@ -53,10 +44,10 @@ class TextTable:
     | KGD-D | **0.80** |
     """
 
-    name: str
+    name: str  # the file is called after it
     caption: str
     header: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[str]]  # ``**text**`` is bold; ``$…$`` is mathematics, left as it is
 
     def markdown(self) -> str:
         """A Markdown table without its caption."""

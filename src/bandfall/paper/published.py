@@ -10,38 +10,19 @@ TABLES = (2, 4, 5, 6)
 
 @dataclass(frozen=True)
 class PublishedCell:
-    """One cell: a method with one kernel on one data set.
+    """One cell: a method with one kernel on one data set."""
 
-    Parameters
-    ----------
-    table : int
-        Number of the table in the paper.
-    dataset : str
-        Key of the data set, as in `bandfall.datasets.paper_splits`.
-    method : {"KGD-D", "KRR-CV", "KRR-MML", "KGF-CV", "MLP"}
-        Name in the paper.
-    min_speed : float or None
-        The speed v_R² of KGD-D.
-    kernel : str or None
-        Key of the kernel; None for the MLP.
-    median, lower, upper : float
-        Median, first and third quartile of test R².
-    p_value : float or None
-        None where the paper prints none.
-    significant : bool
-        Whether the p-value is printed in bold (p < 0.05).
-    """
-
-    table: int
-    dataset: str
-    method: str
-    min_speed: float | None
-    kernel: str | None
+    table: int  # number of the table in the paper
+    dataset: str  # key of the data set, as in `bandfall.datasets.paper_splits`
+    method: str  # "KGD-D", "KRR-CV", "KRR-MML", "KGF-CV", "MLP": name in the paper
+    min_speed: float | None  # the speed v_R² of KGD-D
+    kernel: str | None  # key of the kernel; None for the MLP
+    # Median, first and third quartile of test R².
     median: float
     lower: float
     upper: float
-    p_value: float | None
-    significant: bool
+    p_value: float | None  # None where the paper prints none
+    significant: bool  # whether the p-value is printed in bold (p < 0.05)
 
 
 def published_cells(table: int | None = None) -> tuple[PublishedCell, ...]:

@@ -24,21 +24,10 @@ _RECORD: Fields = {"key": str, "digest": str, "seconds": (int, float), "result":
 
 @dataclass(frozen=True)
 class Record:
-    """A finished task.
-
-    Parameters
-    ----------
-    key : str
-        Of the task.
-    digest : str
-        Of code and arguments, see `bandfall.paper.fingerprint.task_digest`.
-    seconds : float
-        Time it took.
-    result : dict
-    """
+    """A finished task."""
 
     key: str
-    digest: str
+    digest: str  # see `bandfall.paper.fingerprint.task_digest`
     seconds: float
     result: Entry
 

@@ -30,26 +30,14 @@ _COST = {"KGD-D": 0.13, "KRR-CV": 0.03, "KRR-MML": 0.08, "KGF-CV": 0.12, "MLP": 
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """A table of test R², declared.
+    """A table of test R², declared."""
 
-    Parameters
-    ----------
-    number : int
-        In the paper.
-    title : str
-    kernels : tuple of str
-        Its columns.
-    methods : tuple of str
-        Computed for every kernel; the MLP has no kernel and is shown in the first column.
-    median_tolerance : dict
-        By method: how far a median may be from the published one, which is rounded to 0.01.
-    quartile_tolerance : float
-    """
-
-    number: int
+    number: int  # in the paper
     title: str
-    kernels: tuple[str, ...]
+    kernels: tuple[str, ...]  # its columns
+    # Computed for every kernel; the MLP has no kernel and is shown in the first column.
     methods: tuple[str, ...]
+    # By method: how far a median may be from the published one, which is rounded to 0.01.
     median_tolerance: dict[str, float]
     quartile_tolerance: float = 0.03
 

@@ -33,19 +33,11 @@ _DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 
 @dataclass(frozen=True)
 class Component(Generic[T]):
-    """How objects of one class are taken apart and put together.
-
-    Attributes
-    ----------
-    cls : type
-    to_state : callable (object) -> dict of str to storable values
-    from_state : callable (dict) -> object
-        Must raise ValueError or TypeError unless the state makes a working object: it may
-        come from anyone.
-    """
+    """How objects of one class are taken apart and put together."""
 
     cls: type[T]
     to_state: Callable[[T], State]
+    # Raises ValueError or TypeError unless the state, which may come from anyone, is usable.
     from_state: Callable[[State], T]
 
 

@@ -32,20 +32,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model file holds.
-
-    Attributes
-    ----------
-    estimator : estimator
-    notes : dict
-        What the one who saved it had to say: numbers, text, lists, dicts and arrays.
-    versions : dict of str to str
-        Of the packages that wrote the file.
-    """
+    """What a model file holds."""
 
     estimator: Estimator
-    notes: JsonDict = field(default_factory=dict)
-    versions: dict[str, str] = field(default_factory=dict)
+    notes: JsonDict = field(default_factory=dict)  # as given to `save_model`
+    versions: dict[str, str] = field(default_factory=dict)  # of the packages that wrote the file
 
 
 def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | None = None) -> None:

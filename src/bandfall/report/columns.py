@@ -142,22 +142,11 @@ def in_one_format(column: pd.Series) -> pd.Series:
 
 @dataclass(frozen=True)
 class Points:
-    """Where to ask a model along a column.
+    """Values of one column at which a model is evaluated."""
 
-    Attributes
-    ----------
-    kind : {"number", "time", "duration", "level"}
-    grid : ndarray of shape (n_points,)
-        Places on an axis: numbers, seconds; 0, 1, 2, … for levels.
-    values : Series
-        The same for the model.
-    labels : list of str
-        The same for people.
-    """
-
-    kind: str
-    grid: np.ndarray
-    values: pd.Series
+    kind: str  # "number", "time", "duration", "level"
+    grid: np.ndarray  # (n_points,): numbers or seconds; 0, 1, 2, … for levels
+    values: pd.Series  # as the model takes them
     labels: list[str]
 
     @property

@@ -23,18 +23,10 @@ USUAL_ENTRIES = 100_000  # kernel entries of one prediction where they cannot be
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment of training that a film shows.
+    """A moment of training that a film shows."""
 
-    Attributes
-    ----------
-    stage : int
-        The last stage that is complete; −1 is the start.
-    part : Path or None
-        What a further stage had added by then.
-    """
-
-    stage: int
-    part: Path | None = None
+    stage: int  # the last stage that is complete; −1 is the start
+    part: Path | None = None  # what a further stage had added by then
 
 
 class Model:

@@ -129,35 +129,17 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Trial:
-    """What a candidate achieved on held-out rows.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    loss : float
-        The judge's mean loss over held-out rows at the best stop: what decides.
-    standard_error : float
-        Of `loss`, over held-out rows.
-    score : float
-        R² on the same rows.
-    max_r2 : float
-        Training R² at that stop.
-    n_rows : int
-        Training rows.
-    train_r2 : float
-        Training R² there, mean over parts: stops lie apart, and each part goes to its next one.
-    temperature : float
-        For classes, by squared error: what outputs are divided by to be log-odds. 0: they stay
-        codes of classes.
-    """
+    """What a candidate achieved on held-out rows."""
 
     candidate: Candidate
-    loss: float
-    standard_error: float
-    score: float
-    max_r2: float
-    n_rows: int
+    loss: float  # the judge's mean loss over held-out rows at the best stop: what decides
+    standard_error: float  # of `loss`, over held-out rows
+    score: float  # R² on the same rows
+    max_r2: float  # training R² at that stop
+    n_rows: int  # training rows
+    # Training R² there, mean over parts: stops lie apart, and each part goes to its next one.
     train_r2: float = math.nan
+    # Outputs of classes by squared error are divided by it to be log-odds; 0: they stay codes.
     temperature: float = 0.0
 
     @property
@@ -168,55 +150,29 @@ class Trial:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much evidence a search gathers. Nothing here looks at the machine.
+    """How much evidence a search gathers. Nothing here looks at the machine."""
 
-    Attributes
-    ----------
-    stage_rows : tuple of int
-        Training rows, from stage to stage: of the whole search first, then of fewer and fewer
-        finalists.
-    fold_rows : int
-        Below this number of rows each row is held out in turn; from it on, one part is held out.
-    n_folds : int
-        Parts held out in turn.
-    few_rows : int
-        Below this number of rows, finalists see two partitions into folds.
-    race_folds : int
-        Folds that all candidates see, from `few_rows` on; the finalists see all.
-    held_out_rows : int
-        Most rows held out in one part.
-    fewest_held_out : int
-        Least number of rows held out there, unless that is more than a third of all: with fewer,
-        the coverage of intervals is a matter of luck.
-    n_members : int
-        Most models to average.
-    max_rounds : int
-        Of the learned metric.
-    worth : float
-        Share by which the loss must fall for a round to have helped.
-    patience : int
-        Rounds that may follow each other without having helped.
-    race : float
-        A family is trained for another round if it comes within `race` times the least loss,
-        should it go on to fall for two rounds as it did in its last one.
-    hopeless, close : float
-        A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
-        to more rows, which take longer, if its loss is at most `close` times the least, or if the
-        average of this stage contains it.
-    """
-
+    # Training rows of each stage: first of the whole search, then of fewer and fewer finalists.
     stage_rows: tuple[int, ...] = (2000, 5000, 10000)
+    # Below this number of rows each row is held out in turn; from it on, one part is held out.
     fold_rows: int = 1500
-    n_folds: int = 5
-    few_rows: int = 300
-    race_folds: int = 2
-    held_out_rows: int = 2500
+    n_folds: int = 5  # parts held out in turn
+    few_rows: int = 300  # below this number of rows, finalists see two partitions into folds
+    race_folds: int = 2  # folds that all candidates see, from `few_rows` on; the finalists see all
+    held_out_rows: int = 2500  # most rows held out in one part
+    # Least number of rows held out there, unless that is more than a third of all: with fewer, the
+    # coverage of intervals is a matter of luck.
     fewest_held_out: int = 500
-    n_members: int = 4
-    max_rounds: int = 10
-    worth: float = 0.01
-    patience: int = 2
+    n_members: int = 4  # most models to average
+    max_rounds: int = 10  # of the learned metric
+    worth: float = 0.01  # share by which the loss must fall for a round to have helped
+    patience: int = 2  # rounds that may follow each other without having helped
+    # A family is trained for another round if it comes within `race` times the least loss, should
+    # it go on to fall for two rounds as it did in its last one.
     race: float = 1.4
+    # A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
+    # to more rows, which take longer, if its loss is at most `close` times the least, or if the
+    # average of this stage contains it.
     hopeless: float = 1.4
     close: float = 1.1
 

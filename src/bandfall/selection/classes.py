@@ -96,16 +96,10 @@ PLAIN = Link(SOFTMAX, 1.0)  # for outputs that are log-odds
 
 @dataclass(frozen=True)
 class LogLoss:
-    """−log of the probability given to the true class, with the link that suits best.
+    """−log of the probability given to the true class, with the link that suits best."""
 
-    Attributes
-    ----------
-    prior : ndarray of shape (c,)
-    log_odds : bool
-        Whether outputs are log-odds, of models that minimise the log-loss; codes of classes else.
-    """
-
-    prior: np.ndarray
+    prior: np.ndarray  # (c,)
+    # Whether outputs are log-odds, of models that minimise the log-loss; codes of classes else.
     log_odds: bool = False
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -104,21 +104,12 @@ class Sizes:
         s(x) = (Σ_i w_i k(‖x − x_i‖ / h) |e_i| + c ē) / (Σ_i w_i k(‖x − x_i‖ / h) + c),
 
     with ē their overall mean, which comes out far from all rows, and c the few rows it counts.
-
-    Parameters
-    ----------
-    coordinates : ndarray of shape (m, d)
-        Of the held-out rows.
-    errors : ndarray of shape (m, k)
-        In standard deviations of the target.
-    weights : ndarray of shape (m,)
-    rows : ndarray of int, shape (m,)
-        Their numbers, or those of their groups: rows with one number do not judge each other.
     """
 
-    coordinates: np.ndarray
-    errors: np.ndarray
-    weights: np.ndarray
+    coordinates: np.ndarray  # (m, d): of the held-out rows
+    errors: np.ndarray  # (m, k): in standard deviations of the target
+    weights: np.ndarray  # (m,)
+    # (m,): their numbers, or those of their groups: rows with one number do not judge each other.
     rows: np.ndarray
 
     @property
@@ -182,24 +173,12 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Calibration:
-    """How errors are scaled before their quantiles are taken.
+    """How errors are scaled before their quantiles are taken."""
 
-    Attributes
-    ----------
-    method : str
-        Name of the coordinates that sizes depend on; "constant" where they do not.
-    bandwidth : float
-        Of the smoother; 0 for constant sizes.
-    sizes : ndarray of shape (m, k)
-        Of the held-out rows, each judged by the others.
-    gain : float
-        Share by which the interval score is below that of constant sizes.
-    """
-
-    method: str
-    bandwidth: float
-    sizes: np.ndarray
-    gain: float
+    method: str  # name of the coordinates that sizes depend on; "constant" where they do not
+    bandwidth: float  # of the smoother; 0 for constant sizes
+    sizes: np.ndarray  # (m, k): of the held-out rows, each judged by the others
+    gain: float  # share by which the interval score is below that of constant sizes
 
 
 def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:

@@ -102,19 +102,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class EvidenceOptimum:
-    """Where L is smallest over all starts.
-
-    Attributes
-    ----------
-    bandwidth, penalty, value : float
-    optima : ndarray of shape (n_starts, 3)
-        Bandwidth, penalty and value at which each start ended.
-    """
+    """Where L is smallest over all starts."""
 
     bandwidth: float
     penalty: float
     value: float
-    optima: np.ndarray
+    optima: np.ndarray  # (n_starts, 3): bandwidth, penalty and value at which each start ended
 
 
 def maximise_evidence(

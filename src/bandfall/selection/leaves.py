@@ -39,44 +39,20 @@ class Fit(Protocol):
 
 @dataclass(frozen=True)
 class Divided:
-    """Rows to divide into leaves, or those of one leaf: all that training it needs.
+    """Rows to divide into leaves, or those of one leaf: all that training it needs."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n, d)
-        In the coordinates in which distances are measured.
-    y : ndarray of shape (n, k)
-    weights : ndarray of shape (n,) or None
-    numbers : ndarray of int, shape (n,)
-        Of the rows, among all that are divided.
-    evidence : ndarray of bool, shape (n,)
-        Rows that are kept apart: scores and intervals rest on what is predicted for them.
-    judging : ndarray of bool, shape (n,)
-        About a third of the other rows: what a leaf chooses is judged by these, by paths over
-        those that are left.
-    again : bool
-        Whether leaves are trained on these rows, too, once they are predicted.
-    variance : float
-        Of y over all rows that are divided, summed over targets.
-    mixes : bool
-        Whether directions other than those of the columns make sense.
-    judge : Judge
-    classes : ClassTarget or None
-        Where the log-loss is to be lowered.
-    backend : Backend
-    """
-
-    X: np.ndarray
-    y: np.ndarray
-    weights: np.ndarray | None
-    numbers: np.ndarray
-    evidence: np.ndarray
+    X: np.ndarray  # (n, d): in the coordinates in which distances are measured
+    y: np.ndarray  # (n, k)
+    weights: np.ndarray | None  # (n,)
+    numbers: np.ndarray  # (n,): which of all the rows that are divided
+    evidence: np.ndarray  # (n,) of bool: rows for scores and intervals, not trained on at first
+    # (n,) of bool: about a third of the other rows, on which paths over the rest are judged.
     judging: np.ndarray
-    again: bool
-    variance: float
-    mixes: bool
+    again: bool  # whether leaves are trained again with these rows
+    variance: float  # of y over all rows, summed over targets
+    mixes: bool  # whether directions other than those of the columns make sense
     judge: Judge
-    classes: ClassTarget | None = None
+    classes: ClassTarget | None = None  # if the log-loss is minimised
     backend: Backend = HOST
 
     @classmethod
@@ -157,27 +133,14 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class FittedLeaf:
-    """What was trained on the rows of one leaf.
+    """What was trained on the rows of one leaf."""
 
-    Attributes
-    ----------
-    numbers : ndarray of int
-        Of the rows that it was trained on, among those that were divided.
-    root : ndarray of shape (d, d) or (d,), or None
-        The metric of the leaf, beyond the one that all leaves share.
-    path : Path
-        Over rows scaled by both.
-    held_out : ndarray of int
-        Numbers of its rows that are evidence.
-    predictions : ndarray of shape (len(held_out), k)
-        For these, by a path over the other rows.
-    """
-
-    numbers: np.ndarray
+    numbers: np.ndarray  # the rows it was trained on, among those that were divided
+    # (d, d) or (d,): the metric of the leaf, beyond the one that all leaves share.
     root: np.ndarray | None
-    path: Path
-    held_out: np.ndarray
-    predictions: np.ndarray
+    path: Path  # over rows scaled by both
+    held_out: np.ndarray  # numbers of its rows that are evidence
+    predictions: np.ndarray  # (len(held_out), k): for these, by a path over the other rows
 
 
 class LeafStore(Protocol):

@@ -52,23 +52,12 @@ def sample_numbers(n_rows: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Division:
-    """How the rows of a block become pieces of leaves.
-
-    Attributes
-    ----------
-    encoder : TableEncoder
-    order : ndarray of int, shape (width,)
-        Where among encoded columns each column of the metric is.
-    root : ndarray of shape (width, width) or (width,)
-        The metric, for columns in that order.
-    partition : Partition
-        In that metric.
-    """
+    """How the rows of a block become pieces of leaves."""
 
     encoder: TableEncoder
-    order: np.ndarray
-    root: np.ndarray
-    partition: Partition
+    order: np.ndarray  # (width,): where among encoded columns each column of the metric is
+    root: np.ndarray  # (width, width) or (width,): the metric, for columns in that order
+    partition: Partition  # in that metric
 
     def pieces(self, block: TableLike, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
         """For each leaf its rows of a block, and the same rows as the model holds them.

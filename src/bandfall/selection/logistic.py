@@ -37,18 +37,11 @@ _MAX_HALVINGS = 30
 
 @dataclass(frozen=True)
 class ClassTarget:
-    """What rows are to be predicted as.
+    """What rows are to be predicted as."""
 
-    Attributes
-    ----------
-    labels : ndarray of int, shape (n,)
-    prior : ndarray of shape (c,)
-    weights : ndarray of shape (n,) or None
-    """
-
-    labels: np.ndarray
-    prior: np.ndarray
-    weights: np.ndarray | None = None
+    labels: np.ndarray  # (n,)
+    prior: np.ndarray  # (c,)
+    weights: np.ndarray | None = None  # (n,)
 
     @property
     def n_outputs(self) -> int:

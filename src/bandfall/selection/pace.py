@@ -28,20 +28,11 @@ class PathSeconds:
     """What a path over some rows takes.
 
     A search is no measure of it: its paths end where they get worse, and its matrices are kept.
-
-    Attributes
-    ----------
-    kept : float
-        Seconds if the kernel matrix is kept from product to product.
-    anew : float
-        Seconds if it is evaluated anew for every product.
-    most_kept : int
-        Number of rows up to which it is kept.
     """
 
-    kept: float
-    anew: float
-    most_kept: int
+    kept: float  # seconds if the kernel matrix is kept from product to product
+    anew: float  # seconds if it is evaluated anew for every product
+    most_kept: int  # number of rows up to which it is kept
 
     @classmethod
     def measured(cls, rows: Rows, candidate: Candidate, n_rows: int) -> PathSeconds:

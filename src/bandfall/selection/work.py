@@ -22,38 +22,23 @@ _observer: ContextVar[Callable[[Work], None] | None] = ContextVar("_observer", d
 
 @dataclass
 class _Part:
-    """A part of a stage.
+    """A part of a stage."""
 
-    Attributes
-    ----------
-    to_come, done, spent : float
-        Entries that have not begun, entries of finished tasks, and the seconds of these.
-    most : int
-        Most tasks at a time so far.
-    """
-
+    # Entries that have not begun, entries of finished tasks, and the seconds of these.
     to_come: float = 0.0
     done: float = 0.0
     spent: float = 0.0
-    most: int = 1
+    most: int = 1  # most tasks at a time so far
 
 
 @dataclass
 class _Stage:
-    """One stage of a fit.
-
-    Attributes
-    ----------
-    parts : dict of str to _Part
-    start, end : float or None
-    measured : float or None
-        Seconds for the whole stage, as measured beforehand.
-    """
+    """One stage of a fit."""
 
     parts: dict[str, _Part] = field(default_factory=dict)
     start: float | None = None
     end: float | None = None
-    measured: float | None = None
+    measured: float | None = None  # seconds for the whole stage, as measured beforehand
 
     @property
     def done(self) -> float:

@@ -22,23 +22,14 @@ Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
 
 
 class ClassScores(NamedTuple):
-    """Scores of probabilities, over rows whose class occurs in training; NaN if not defined.
+    """Scores of probabilities, over rows whose class occurs in training; NaN if not defined."""
 
-    Attributes
-    ----------
-    log_loss : float
-        Mean of −log of the probability given to the true class.
-    auc : float
-        Area under the ROC curve; of more than two classes each against the rest, their mean.
-    accuracy : float
-        Share of rows whose class is the most probable one; unknown classes count as wrong.
-    calibration_error : float
-        Mean distance of confidence and share of right rows, over ten bins of confidence.
-    """
-
-    log_loss: float
+    log_loss: float  # mean of −log of the probability given to the true class
+    # Area under the ROC curve; of more than two classes each against the rest, their mean.
     auc: float
+    # Share of rows whose class is the most probable one; unknown classes count as wrong.
     accuracy: float
+    # Mean distance of confidence and share of right rows, over ten bins of confidence.
     calibration_error: float
 
 

@@ -24,30 +24,16 @@ KRYLOV_DIMENSION = 128
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The M steps of a path over training time.
+    """The M steps of a path over training time."""
 
-    Attributes
-    ----------
-    time : ndarray of shape (M + 1,)
-        Start of every step, and the end.
-    duration : ndarray of shape (M,)
-    residual : ndarray of shape (M + 1,)
-        ‖r(t)‖ / ‖y‖ = √(1 − R²) at those times.
-    residual_integral : ndarray of shape (M,)
-        ∫ ‖r‖ dτ / ‖y‖ over each step: as Euler sums it; for exact flow the logarithmic mean
-        of both ends, just above the integral because ‖r‖ is log-convex.
-    bandwidths : ndarray of shape (B,)
-        The distinct bandwidths, rising.
-    bandwidth_index : ndarray of shape (M,)
-        Which of them each step used.
-    """
-
-    time: np.ndarray
-    duration: np.ndarray
-    residual: np.ndarray
+    time: np.ndarray  # (M + 1,): start of every step, and the end
+    duration: np.ndarray  # (M,)
+    residual: np.ndarray  # (M + 1,): ‖r(t)‖ / ‖y‖ = √(1 − R²) at those times
+    # (M,): ∫ ‖r‖ dτ / ‖y‖ over each step: as Euler sums it; for exact flow the logarithmic mean of
+    # both ends, just above the integral because ‖r‖ is log-convex.
     residual_integral: np.ndarray
-    bandwidths: np.ndarray
-    bandwidth_index: np.ndarray
+    bandwidths: np.ndarray  # (B,): the distinct bandwidths, rising
+    bandwidth_index: np.ndarray  # (M,): which of them each step used
 
     @classmethod
     def from_path(cls, path: Path, backend: Backend = HOST) -> Trajectory:

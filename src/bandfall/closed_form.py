@@ -80,11 +80,7 @@ def euler_filter(eigenvalues: np.ndarray, step_size: float, n_steps: int) -> np.
 class Spectrum:
     """K = U diag(λ) Uᵀ for a symmetric positive semi-definite K, tiny negative λ set to zero.
 
-    One decomposition serves every penalty and every time.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), or (..., n, n) for a stack
+    K has shape (n, n), or (..., n, n) for a stack. One decomposition serves every penalty and time.
 
     Examples
     --------

@@ -40,14 +40,8 @@ def merge_stages(
     functions of the distance d and weighted by the size of c_s, picks the bandwidths whose
     combinations k_{σ_s} ≈ Σ_j T_js k_{σ_j} give the others best, hence c_j ← Σ_s T_js c_s.
 
-    Parameters
-    ----------
-    spread : (float, float)
-        Smallest and largest distance that matter.
-
-    Returns
-    -------
-    callable (n_nodes) -> bandwidths of shape (J,), coefficients of shape (J, n, k)
+    `spread` has the smallest and the largest distance that matter. The function returned takes the
+    number J of bandwidths and gives these, shape (J,), and their coefficients, shape (J, n, k).
     """
     positive = np.flatnonzero(bandwidths > 0)
     zero = coefficients[bandwidths == 0].sum(axis=0, keepdims=True)

@@ -18,16 +18,8 @@ _last_press = -SOON
 class Interrupt:
     """Takes the first Ctrl-C while it is active; the second one raises KeyboardInterrupt.
 
-    Does nothing outside the main thread, or if the program handles Ctrl-C itself.
-
-    Parameters
-    ----------
-    end : callable () -> None
-        Called at the first press, from a signal handler: set a flag, and return.
-
-    Attributes
-    ----------
-    pressed : bool
+    Does nothing outside the main thread, or if the program handles Ctrl-C itself. `end` is called
+    at the first press, from a signal handler: it should set a flag and return.
 
     Examples
     --------

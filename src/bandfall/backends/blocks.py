@@ -28,13 +28,9 @@ Handle: TypeAlias = Future  # what a task returned, on the worker where it ran
 class Blocks:
     """Blocks of whole rows, each on some worker, one after the other.
 
-    Tasks are functions of a block, or of what such a function returned. Their own arguments travel
-    with them, so that the scheduler can repeat those that a lost worker held, and no others.
-
-    Attributes
-    ----------
-    starts : ndarray of int, shape (n_blocks + 1,)
-        Number of the first row of each block; the last is the number of all rows.
+    Tasks are functions of a block, or of what such a function returned. Each task carries its own
+    arguments, so that the scheduler can repeat what a lost worker held, and nothing else. Block i
+    has the rows ``starts[i]`` to ``starts[i + 1]``.
     """
 
     def __init__(self, client: Client, delayed: Sequence[Delayed]):

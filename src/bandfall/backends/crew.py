@@ -112,16 +112,10 @@ def call_held(name: str, method: str, arguments: tuple[object, ...], shared: obj
 
 
 class Crew:
-    """The workers of a cluster, each with the same thing in hand.
+    """The workers of a cluster, each with a copy of `holding`.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    holding : Holding
-    name : str
-        Of its tasks, as a dashboard shows them.
-    patience : float
-        Seconds that a call may take at least before it is run elsewhere as well.
+    A dashboard shows its tasks under `name`. A call that takes longer than `patience` seconds, and
+    much longer than the others, runs on another worker as well.
     """
 
     def __init__(

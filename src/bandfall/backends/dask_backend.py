@@ -33,7 +33,7 @@ _SHARES_PER_THREAD = 2
 _LONG_PRODUCT = 1 << 30  # kernel entries
 _FEWEST_LEAVES = 32
 _SMALLEST_LEAF = 16  # rows
-_WORTH_SENDING = 1 << 30  # kernel entries of a prediction: below, it is done before it is sent
+_WORTH_SENDING = 1 << 30  # below, a prediction is done before it is sent
 _SHARES = 64  # of the rows of a prediction
 _SEARCH_PATIENCE = 60.0  # seconds: what a search calls for is not equally long
 
@@ -42,23 +42,14 @@ _SEARCH_PATIENCE = 60.0  # seconds: what a search calls for is not equally long
 class DaskBackend(NumpyBackend):
     """The workers of a Dask cluster.
 
-    Training rows are held by every worker; a product is computed in shares of their leaves, whose
-    borders depend on the number of rows alone, so that results are the same to the bit whatever
-    number of workers there are, and whichever of them die or join. Solver, schedule and stopping
-    stay here.
-
-    Parameters
-    ----------
-    device : str
-        "dask" for the current client, or the address of a scheduler.
-    budget : int
-        Bytes for a solver's vectors here, and for kernel matrices on each worker.
-    worth_sending : int
-        Kernel entries from which on predictions are computed on the cluster.
+    Every worker holds the training rows and computes a share of their leaves in each product. The
+    borders of leaves depend on the number of rows alone, so that results are the same to the bit
+    however many workers there are, and whichever of them die or join. Solver, schedule and stopping
+    stay here. `budget` is for a solver's vectors here, and for kernel matrices on each worker.
     """
 
-    device: str = "dask"
-    worth_sending: int = field(default=_WORTH_SENDING, repr=False)
+    device: str = "dask"  # the current client, or the address of a scheduler
+    worth_sending: int = field(default=_WORTH_SENDING, repr=False)  # kernel entries of a prediction
     trusted: ClassVar[bool] = False
 
     @cached_property
@@ -123,17 +114,8 @@ class DaskBackend(NumpyBackend):
 class DaskOperator(HostArraysMixin):
     """Products with K(σ) on a cluster, for rows that are all different.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    dtype : dtype
-        Of K(σ) and its products.
-    budget : int
-        Bytes for kernel matrices on each worker.
-    vector_bytes : int
-        For a solver's own arrays here.
+    `budget` bytes are for kernel matrices on each worker, `vector_bytes` for a solver's arrays
+    here.
     """
 
     def __init__(

@@ -57,21 +57,12 @@ class Launch:
 
 
 class FusedRows:
-    """Rows on a device as the kernels of `triton_kernels` want them.
+    """Rows on a device in the layout of `triton_kernels`.
 
     Coordinates are divided by `unit`, a power of two that brings them into [−1, 1]: exact, and
-    float32 neither overflows nor underflows at any scale of the data.
-
-    Parameters
-    ----------
-    X : tensor of shape (n, d)
-    unit : float
-    centre : tensor of shape (d,)
-        Only moves the origin of norms and half-precision parts.
-    split : bool
-        Whether to prepare those for tensor cores.
-    odd : bool
-        Whether to pad to an odd number of blocks, as the circle of the square product needs.
+    float32 neither overflows nor underflows at any scale of the data. With `split`, half-precision
+    parts for tensor cores are prepared; `centre` only moves their origin, and that of norms. With
+    `odd`, rows are padded to an odd number of blocks, as the circle of the square product needs.
     """
 
     def __init__(self, X: Tensor, unit: float, centre: Tensor, split: bool, odd: bool):

@@ -33,17 +33,8 @@ class TorchOperator:
     own profile, both are kept while they fit the budget, and rows are taken in chunks beyond.
     K is evaluated over distinct rows only.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    dtype : float32 or float64
-    device : str
-        What torch calls it.
-    budget : int
-        Bytes for temporaries and kept matrices on the device.
-    vector_bytes : int
-        For a solver's own arrays there.
+    `budget` bytes on the device are for temporaries and kept matrices, `vector_bytes` for a
+    solver's arrays.
     """
 
     def __init__(

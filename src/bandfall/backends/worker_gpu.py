@@ -16,16 +16,7 @@ _FUSED_ROWS = 8192  # beyond, a fused product is the quicker, even if it is to b
 class DeviceProducts:
     """Rows on the worker's first GPU (dask-cuda gives every worker one of its own).
 
-    Parameters
-    ----------
-    held : WorkerRows
-    device : str
-        What torch calls it.
-
-    Raises
-    ------
-    ValueError
-        If the kernel cannot be evaluated there.
+    Raises ValueError if the kernel cannot be evaluated there.
     """
 
     def __init__(self, held: WorkerRows, device: str = "cuda"):

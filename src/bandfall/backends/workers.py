@@ -28,18 +28,9 @@ class _Engine(Protocol):
 class WorkerRows:
     """The rows of one fit: products with K(σ) for some of their leaves.
 
-    What comes out depends on the rows and the leaf alone, to the bit: not on the worker (of one
-    kind), its threads or its memory, nor on which leaves are requested together.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    leaves : Leaves
-    kernel : Kernel
-    dtype : dtype
-        Of K(σ).
-    budget : int
-        Bytes for tiles of K(σ) that are kept for the next product at the same bandwidth.
+    Results depend on the rows and the leaf alone, to the bit: not on the worker (of one kind), its
+    threads or its memory, nor on which leaves are requested together. `budget` bytes are for tiles
+    of K(σ) that are kept for the next product at the same bandwidth.
     """
 
     def __init__(self, X: np.ndarray, leaves: Leaves, kernel: Kernel, dtype: np.dtype, budget: int):
@@ -183,14 +174,7 @@ def own_backend(budget: int, n_rows: int) -> Backend:
 
 
 class WorkerSum:
-    """A fitted model: sums and gradients at new rows.
-
-    Parameters
-    ----------
-    model : Sum
-    budget : int
-        Bytes for kernel matrices.
-    """
+    """A fitted model: sums and gradients at new rows, within `budget` bytes."""
 
     def __init__(self, model: Sum, budget: int):
         self.model, self.budget = model, budget

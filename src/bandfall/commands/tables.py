@@ -43,24 +43,10 @@ def read_file(
     text: Collection[str] = (),
     missing: Collection[str] = (),
 ) -> tuple[pd.DataFrame, Style]:
-    """The table of a file, and how it was written.
+    """The table of a file, or of standard input ("-"), and how it was written.
 
-    Parameters
-    ----------
-    source : str
-        A path, or "-" for standard input.
-    style : Style, optional
-        What is known about a CSV file; the rest is guessed, and said where it is unusual.
-    text : collection of str
-        Columns whose fields are text even where they look like numbers.
-    missing : collection of str
-        Words that stand for a missing value.
-
-    Returns
-    -------
-    table : DataFrame
-        Rows are numbered from 0.
-    style : Style
+    `style` has the known settings of a CSV file; the others are guessed, and remarked if unusual.
+    `text` columns stay text even if they look like numbers, `missing` words are missing values.
     """
     name = name_of(source)
     style = style or Style()

@@ -170,15 +170,9 @@ def _warnings_as_notes() -> Iterator[None]:
 class Bar:
     """A bar with the time left on standard error: only in a terminal, only for slow work.
 
-    It is drawn by a thread of its own, so that it moves however long a single step takes.
-
-    Parameters
-    ----------
-    description : str
-    also : callable (float) -> None, optional
-        Called with the share that is done, whether there is a terminal or not.
-    after, refresh : float
-        Seconds of work that need no bar, and between two looks at what is done.
+    A thread of its own draws it every `refresh` seconds, so that it moves however long a single
+    step takes, and not before `after` seconds. `also` is called with the share that is done, with
+    or without a terminal.
     """
 
     def __init__(

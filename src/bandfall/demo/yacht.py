@@ -52,15 +52,9 @@ def split_hulls(seed: int) -> Split:
 
 
 def draw(model: BandfallRegressor, split: Split, errors: dict[str, float]) -> Figure:
-    """Errors beside other models, predictions of hulls never seen, and one of these hulls.
+    """Errors beside other models, predictions for hulls never seen, and one of these hulls.
 
-    Parameters
-    ----------
-    model : BandfallRegressor
-        Fitted to the training rows of the split.
-    split : Split
-    errors : dict of str to float
-        Root mean squared error on held-out hulls by model, this one first.
+    `errors` has the root mean squared error on held-out hulls by model, this one first.
     """
     from matplotlib.figure import Figure
 

@@ -29,15 +29,10 @@ class Plan:
 
 
 class TrainingFront:
-    """State r(t) = y − f̂(t) under r′ = −K(σ) r, with targets scaled to yᵀy = 1.
+    """State r(t) = y − f̂(t) under r′ = −K(σ) r, scaled so that ‖y‖² = 1, hence R² = 1 − ‖r‖².
 
     Remembers the speed and the product K(σ) r of the last requested bandwidth, so that the
     step after a search costs no further product.
-
-    Parameters
-    ----------
-    residual : operator's array of shape (n, k)
-        Scaled so that ‖y‖² = 1, hence R² = 1 − ‖r‖².
     """
 
     def __init__(

@@ -31,14 +31,8 @@ Watcher = Callable[[Snapshot], bool]
 class Recorder:
     """Grows a list of stages and a log, step by step.
 
-    Steps of equal bandwidth and step size that follow each other form one stage.
-
-    Parameters
-    ----------
-    operator : KernelOperator
-    watcher : callable (Snapshot) -> bool, optional
-    assemble : callable (Recorder) -> Path, optional
-        Makes a Path of what is recorded, for the watcher.
+    Steps of equal bandwidth and step size that follow each other form one stage. `assemble` makes a
+    Path of the record, for the watcher.
     """
 
     def __init__(

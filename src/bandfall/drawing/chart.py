@@ -31,13 +31,7 @@ def tip_attribute(text: str) -> str:
 class Chart:
     """A frame with two axes, onto which marks are put one after the other.
 
-    Parameters
-    ----------
-    x, y : Axis
-    title : str
-        What the chart shows, for readers who cannot see it.
-    width, height : int
-        In the units of the drawing; the page scales it.
+    `title` says what the chart shows, for readers who cannot see it. The page scales the drawing.
     """
 
     def __init__(self, x: Axis, y: Axis, title: str, *, width: int = 520, height: int = 300):

@@ -170,21 +170,10 @@ def looks_like_id(values: np.ndarray) -> bool:
 def read_column(
     column: Column, reading: Reading, where: str, known: Callable[[str], bool] | None = None
 ) -> Column:
-    """A column as the kind that the training rows had.
+    """A column as the kind that the training rows had; raises ValueError if it is of another kind.
 
-    Parameters
-    ----------
-    column : Column
-    reading : Reading
-    where : str
-        What messages call the column.
-    known : callable (str) -> bool or None
-        Of a category: whether a level was seen in training.
-
-    Raises
-    ------
-    ValueError
-        Naming the column, where it is of another kind.
+    Messages call the column `where`. `known` tells whether a level of a category was seen in
+    training.
     """
     if column.kind == "category" and reading.missing:
         column = _without(column, reading.missing)

@@ -99,12 +99,7 @@ def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:
     """Words in a column of numbers or times that stand for missing values, as they are written.
 
     Those that people use for a gap ("?", "unknown"), and other words without a digit if there
-    are few, in few cells, among many numbers or dates.
-
-    Parameters
-    ----------
-    counts : mapping of str to int
-        Levels of a column and their numbers of cells.
+    are few, in few cells, among many numbers or dates. `counts` has the cells of each level.
 
     Examples
     --------
@@ -149,13 +144,7 @@ def slips(levels: Iterable[str]) -> list[str]:
 
 
 def numbers(levels: Sequence[str], style: str) -> np.ndarray:
-    """The numbers of levels, NaN where one stands for a missing value.
-
-    Raises
-    ------
-    ValueError
-        With the first level that is no number in this style.
-    """
+    """The numbers of levels, NaN for gaps; ValueError names the first level that is no number."""
     found = np.full(len(levels), np.nan)
     for i, text in enumerate(levels):
         value = _number(text.strip(), style)
@@ -243,13 +232,7 @@ def _all_dates(levels: list[str], style: str) -> bool:
 
 
 def dates(levels: Sequence[str], style: str) -> np.ndarray:
-    """Seconds since 1970 of levels, NaN where one stands for a missing value.
-
-    Raises
-    ------
-    ValueError
-        With the first level that is no date in this style.
-    """
+    """Seconds since 1970, NaN for gaps; ValueError names the first level that is no date."""
     found = _seconds(levels, style)
     for i in np.flatnonzero(np.isnan(found)).tolist():
         if not is_gap(levels[i]):
@@ -280,13 +263,7 @@ def are_clocks(levels: Sequence[str]) -> bool:
 
 
 def clocks(levels: Sequence[str]) -> np.ndarray:
-    """Seconds of days, hours, minutes and seconds, NaN where one stands for a missing value.
-
-    Raises
-    ------
-    ValueError
-        With the first level that is not a time.
-    """
+    """Seconds of clock times, NaN for gaps; ValueError names the first level that is not one."""
     found = np.full(len(levels), np.nan)
     for i, text in enumerate(levels):
         match = _HOURS.fullmatch(text.strip())

@@ -15,14 +15,7 @@ __all__ = ["CallbackSupportMixin", "Reports", "with_callbacks"]
 
 
 class Reports:
-    """Reports a fit to the estimator's callbacks, task by task.
-
-    Parameters
-    ----------
-    estimator : CallbackSupportMixin
-    X, y : array-like
-        Training data, passed on to callbacks that ask for them.
-    """
+    """Reports a fit to the estimator's callbacks, task by task; X and y are passed on to them."""
 
     def __init__(self, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> None:
         self._estimator = estimator

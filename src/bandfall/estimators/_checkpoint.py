@@ -70,13 +70,7 @@ class Checkpoint:
 
 
 class LeafFolder:
-    """The folder in which a fit keeps its trained leaves, one a file, named after what they are.
-
-    Parameters
-    ----------
-    folder : path
-        Made where it is not there.
-    """
+    """The folder, made if missing, of the trained leaves of a fit, one file each."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = pathlib.Path(folder)

@@ -23,16 +23,8 @@ _SILENCE = 1.75  # seconds without a message before one says how far the fit is
 class FitProgress:
     """Reports a search to callbacks, and prints lines to standard error.
 
-    Parameters
-    ----------
-    reports : Reports
-    verbose : int or bool
-        0 for nothing, 1 for every improvement, 2 for every trial. From 1 on, a line also says how
-        far the fit is whenever nothing else was printed for two seconds.
-    target : type of Target
-        Whose score the messages show.
-    deadline : Deadline
-        Of the fit.
+    With `verbose` 1 it prints every improvement, with 2 every trial; from 1 on, it also prints how
+    far the fit is when nothing else was printed for two seconds.
     """
 
     def __init__(

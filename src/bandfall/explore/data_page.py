@@ -39,14 +39,7 @@ def render_explorer(
 ) -> str:
     """The page as HTML.
 
-    Parameters
-    ----------
-    findings : Findings
-    what_if : WhatIf
-    target, source : str
-        Name of the target and of the file it came from.
-    live : bool
-        Whether a server answers what-ifs that change several features.
+    `live` says whether a server answers what-ifs that change several features.
     """
     slices, film = slice_section(findings, target)
     sections = [

@@ -32,14 +32,7 @@ HOST = "127.0.0.1"
 class Explorer:
     """A server that shows progress until it is given a page, and answers what-ifs after.
 
-    Parameters
-    ----------
-    target : str
-        What is predicted.
-    patience : float
-        Seconds that a connection may be silent.
-    most_connections : int
-        At a time; a browser opens about six.
+    It closes connections that are silent for `patience` seconds.
 
     Examples
     --------

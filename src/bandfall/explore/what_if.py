@@ -41,13 +41,7 @@ class Feature:
 
 
 class WhatIf:
-    """Some rows, each of which may change in some features.
-
-    Parameters
-    ----------
-    findings : Findings
-        About a model of numbers or classes.
-    """
+    """Some rows, each of which may change in some features."""
 
     def __init__(self, findings: Findings):
         self._model = findings.model

@@ -17,11 +17,8 @@ from torch.func import functional_call, jacrev, jvp, vjp, vmap
 class TangentModel:
     """The trainable parameters of `model` as one vector θ, and f(θ, X) with its derivatives.
 
-    Parameters
-    ----------
-    model : torch.nn.Module
-        Maps X (n, ...) to outputs (n,), (n, 1) or (n, k), each sample on its own (put batch
-        normalisation and dropout into ``eval()``). At least one parameter requires a gradient.
+    The model maps X (n, ...) to outputs (n,), (n, 1) or (n, k), each sample on its own (put batch
+    normalisation and dropout into ``eval()``). At least one parameter requires a gradient.
     """
 
     def __init__(self, model: nn.Module) -> None:

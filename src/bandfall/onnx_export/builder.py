@@ -50,13 +50,7 @@ FLOAT_TYPES = {
 
 
 class Graph:
-    """Nodes and constants in the making; inner graphs see the names of outer ones.
-
-    Parameters
-    ----------
-    outer : Graph, optional
-        Of which this is the body of a Scan.
-    """
+    """Nodes and constants in the making; the body of a Scan sees the names of its `outer` graph."""
 
     def __init__(self, outer: Graph | None = None):
         self.nodes: list[NodeProto] = []
@@ -151,21 +145,10 @@ class Graph:
     ) -> str:
         """Run ``body(graph, *states, *slices)`` over the first axis of `scanned`.
 
-        Parameters
-        ----------
-        body : callable (Graph, *names) -> name
-            Adds to the inner graph; returns the next state or, without states, one slice of
-            the result.
-        states, scanned : list of (name, shape)
-            Start of the states with their shapes; scanned arrays with the shapes of a slice.
-            None in a shape is a size that is known only when the model runs.
-        stacked : shape, optional
-            Of one slice of the result, for scans without states.
-
-        Returns
-        -------
-        str
-            Name of the last state, or of the stacked slices.
+        `body` adds to the inner graph and returns the next state or, without states, one slice of
+        the result, whose shape is `stacked`. States and scanned arrays come with the shapes of a
+        state and of a slice; None in a shape is a size known only when the model runs. Returns the
+        name of the last state, or of the stacked slices.
         """
         inner = Graph(self)
         names = [inner.name("inner") for _ in (*states, *scanned)]

@@ -23,14 +23,7 @@ def compare_cell(
     quartile_tolerance: float,
     complete: bool,
 ) -> Comparison:
-    """One cell with its verdict.
-
-    Parameters
-    ----------
-    median_tolerance, quartile_tolerance : float
-        How far ours may be from the published numbers.
-    complete : bool
-        Whether all of the paper's splits were run; if not, nothing is judged.
+    """One cell with its verdict, which is open unless the run was `complete`.
 
     Examples
     --------

@@ -128,23 +128,10 @@ def run_experiments(
 ) -> Generator[Finished, None, None]:
     """Run what is not done yet and yield each experiment when its last task is done.
 
-    Parameters
-    ----------
-    out : Path
-        Results go to ``out/results``, a line per run to ``out/runs.jsonl``. One run at a time
-        works there; it is locked from the first result to the last.
-    n_jobs : int
-        joblib workers; the backend is joblib's choice or that of `joblib.parallel_config`. The
-        numbers do not depend on it: every task runs on one thread.
-
-    Raises
-    ------
-    TaskError
-        If a task fails.
-    bandfall.paper.lock.BusyError
-        If another run works in `out`.
-    OSError
-        If `out` cannot be written to.
+    Results go to ``out/results``, a line per run to ``out/runs.jsonl``; `out` is locked from the
+    first result to the last. The numbers do not depend on the `n_jobs` joblib workers: every task
+    runs on one thread. Raises TaskError if a task fails, BusyError if another run works in `out`,
+    and OSError if `out` cannot be written to.
     """
     watcher = watcher or RunWatcher()
     jobs = {e.name: _job(e, data, size, out) for e in experiments}

@@ -74,13 +74,7 @@ class DataError(Exception):
 
 
 class Data:
-    """The real data sets, read on first use.
-
-    Parameters
-    ----------
-    data_home : str or path, optional
-        See `bandfall.datasets.load_cpu`.
-    """
+    """The real data sets, read on first use; see `bandfall.datasets.load_cpu` for `data_home`."""
 
     def __init__(self, data_home: str | os.PathLike[str] | None = None):
         self.data_home = data_home

@@ -24,11 +24,6 @@ def code_digest(function: Callable[..., object]) -> str:
     It covers the source of the function's module and of every module of the package that this one
     imports, directly or through others, at the top or inside a function; not libraries.
 
-    Parameters
-    ----------
-    function : callable
-        Defined in a file, not in an interactive session.
-
     Examples
     --------
     >>> from bandfall.paper.descriptions import describe_kernel
@@ -45,14 +40,9 @@ def code_digest(function: Callable[..., object]) -> str:
 
 
 def source_digest(file: Path, package: Path, leave_out: frozenset[str] = frozenset()) -> str:
-    """A digest of a source file and of all that it imports from a package.
+    """A digest of a source file and of all that it imports from the package in this directory.
 
-    Parameters
-    ----------
-    package : Path
-        The package's directory.
-    leave_out : frozenset of str
-        Modules that do not count, nor what only they import.
+    Modules to `leave_out` do not count, nor does what only they import.
     """
     sources = {"": file.read_bytes()}
     waiting = [""]
@@ -69,15 +59,7 @@ def source_digest(file: Path, package: Path, leave_out: frozenset[str] = frozens
 
 
 def task_digest(code: str, task: Task) -> str:
-    """A digest of everything that decides a task's result.
-
-    Parameters
-    ----------
-    code : str
-        See `code_digest`.
-    task : Task
-        Its arguments count by value, arrays bit by bit.
-    """
+    """A digest of the code and the arguments of a task: by value, arrays bit by bit."""
     digest: str = joblib.hash((code, dict(task.arguments)), hash_name="sha1")
     return digest
 

@@ -22,18 +22,11 @@ class BusyError(Exception):
 
 @contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Keep other runs off a directory, which is made where it does not exist.
+    """Keep other runs off a directory; BusyError if another is there. It is made if missing.
 
     The operating system holds the lock for the open file ``out/lock`` and drops it with the
     process, however that ends: a lock cannot outlive its run. The file stays, since removing it
     would let two later runs lock two files of one name.
-
-    Raises
-    ------
-    BusyError
-        If another run holds the lock.
-    OSError
-        If the directory cannot be made or written to.
     """
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("a+", encoding="utf-8") as file:

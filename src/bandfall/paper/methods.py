@@ -49,12 +49,7 @@ def descend(
 ) -> Path:
     """Algorithm 1 with the paper's settings: step 0.01, R² limit 0.999, time limit 1000.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    y : ndarray of shape (n,)
-    operator : DenseOperator, optional
-        For these rows and this kernel: several fits share their distances by it.
+    An `operator` for these rows and this kernel lets several fits share their distances.
     """
     return fit_path(
         X,

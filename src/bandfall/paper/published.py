@@ -28,11 +28,6 @@ class PublishedCell:
 def published_cells(table: int | None = None) -> tuple[PublishedCell, ...]:
     """All published cells, or those of one table, in the paper's order.
 
-    Parameters
-    ----------
-    table : {2, 4, 5, 6} or None, default=None
-        Number of the table; None for all.
-
     Examples
     --------
     >>> cell = published_cells(2)[0]

@@ -34,12 +34,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, each once, in the paper's order.
-
-    Parameters
-    ----------
-    names : sequence of str
-        ``"all"`` or none stands for every one.
+    """The experiments of these names, each once, in the paper's order; no name means all.
 
     Examples
     --------

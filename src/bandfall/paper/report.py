@@ -44,18 +44,7 @@ summary { cursor: pointer; margin: .5rem 0; }
 def write_html(
     summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
-    """A self-contained page: figures inside, no network, no scripts.
-
-    Parameters
-    ----------
-    summaries : sequence of Summary
-    runs : sequence of dict
-        See `bandfall.paper.engine.read_runs`.
-    figures : Path
-        Directory of the PNG files.
-    path : Path
-        File to write.
-    """
+    """A self-contained page: the PNG files of `figures` inside, no network, no scripts."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',

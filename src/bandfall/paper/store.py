@@ -60,16 +60,9 @@ def read_records(path: Path, note: Note = ignore) -> dict[tuple[str, str], Recor
 
 
 def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[Entry]:
-    """The whole lines of a file, oldest first.
+    """The whole lines of a file, oldest first; none if there is no file.
 
-    Parameters
-    ----------
-    path : Path
-        A file that does not exist has no lines.
-    fields : mapping of str to type
-        A line that lacks one of them is damaged.
-    note : callable
-        Called with a message about damaged lines.
+    A line that lacks one of the `fields` is damaged; `note` is called with a message about those.
     """
     if not path.exists():
         return []

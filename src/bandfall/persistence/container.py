@@ -48,10 +48,7 @@ class ModelFileError(ValueError):
 def pack(document: Document, arrays: Arrays) -> bytes:
     """The file of a document and its arrays; equal content gives equal bytes.
 
-    Parameters
-    ----------
-    document : dict
-        JSON values; "format_version", "arrays" (checksums) and "sha256" are added.
+    "format_version", "arrays" (checksums) and "sha256" are added to the document's JSON values.
 
     Examples
     --------
@@ -89,16 +86,7 @@ def pack(document: Document, arrays: Arrays) -> bytes:
 def unpack(stream: BinaryIO, size: int) -> tuple[Document, Arrays]:
     """Read what `pack` wrote, or raise; memory stays within a small multiple of `size`.
 
-    Parameters
-    ----------
-    stream : binary file, at its start
-    size : int
-        Bytes in it: what every declared length is checked against.
-
-    Returns
-    -------
-    document : dict
-    arrays : dict of str to ndarray
+    Every declared length is checked against `size`, the bytes of the stream.
     """
     document, entries, start = _read_header(stream, size)
     data = stream.read(size - start)

@@ -27,20 +27,10 @@ def estimator_component(
 ) -> Component:
     """Component of an estimator: its parameters and the fitted attributes named here.
 
-    Parameters
-    ----------
-    cls : type
-    fitted : dict of str to bool
-        Names of the fitted attributes, and whether they are always there;
-        `n_features_in_` and `feature_names_in_` need no mention.
-    check : callable (estimator)
-        Raises ValueError or TypeError unless the fitted attributes fit together.
-    unstored : set of str
-        Attributes that a reader can do without.
-    todays_parameters : callable (dict) -> dict
-        Parameters as they are called now, from those of files of any age.
-    upgrade : callable (parameters, fitted) -> fitted, optional
-        Converts fitted attributes of older files to current ones.
+    `fitted` tells of each fitted attribute whether it is always there; `n_features_in_` and
+    `feature_names_in_` need no mention, `unstored` ones are left out. `check` raises ValueError or
+    TypeError unless they fit together. For files of older versions, `todays_parameters` gives
+    parameters their current names, and `upgrade(parameters, fitted)` converts fitted attributes.
     """
     fitted = {**_SHARED, **fitted}
     required = {name for name, always in fitted.items() if always}

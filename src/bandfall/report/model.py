@@ -32,13 +32,8 @@ class Moment:
 class Model:
     """A fitted estimator or pipeline with one target, used through its public methods.
 
-    Outputs have shape (m, k): a prediction, or the probabilities of k classes.
-
-    Parameters
-    ----------
-    estimator : fitted estimator or pipeline
-    y : array-like of shape (n,)
-        The training target, whose mean is predicted before training.
+    Outputs have shape (m, k): a prediction, or the probabilities of k classes. Before training, the
+    mean of the training target y is predicted.
     """
 
     def __init__(self, estimator: Estimator, y: ArrayLike):

@@ -20,26 +20,12 @@ def greedy_weights(
     n_members: int,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Weights of an average of few models, chosen on held-out predictions.
+    """Weights of an average of few models, not negative and of sum one, by held-out predictions.
 
-    Greedy selection with replacement (Caruana, Niculescu-Mizil, Crew and Ksikes, 2004): in each
-    step the model is added that helps the average most; a weight is how often a model was added.
-    Counts rather than free weights keep what is fitted to the held-out rows small.
-
-    Parameters
-    ----------
-    predictions : sequence of ndarrays of shape (m, k)
-    y : ndarray of shape (m, k)
-    judge : Judge
-    n_members : int
-        Most models of non-zero weight.
-    weights : ndarray of shape (m,), optional
-        Of the held-out rows.
-
-    Returns
-    -------
-    ndarray of shape (len(predictions),)
-        Not negative, of sum one.
+    Greedy selection with replacement (Caruana, Niculescu-Mizil, Crew and Ksikes, 2004): each step
+    adds the model that helps the average most; a weight is how often a model was added. Counts
+    rather than free weights keep what is fitted to the held-out rows small. Predictions and y have
+    shape (m, k), the `weights` of held-out rows (m,); at most `n_members` models get a weight.
     """
     counts = np.zeros(len(predictions), dtype=int)
     total = np.zeros_like(y)

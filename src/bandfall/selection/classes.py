@@ -129,15 +129,7 @@ class LogLoss:
 
         Half a row that was labelled by the prior at random counts with them: few rows that are
         all right do not make a model certain. A hundredth of a row is the stray share of the link.
-
-        Parameters
-        ----------
-        outputs, codes : ndarray of shape (m, k)
-        weights : ndarray of shape (m,)
-        n_rows : int
-            How many different rows these are.
-        links : sequence of Link, optional
-            To choose from, in place of all that suit.
+        `n_rows` of the held-out rows are different; `links` are tried in place of all that suit.
         """
         columns, true = self._outputs_and_true(outputs, codes)
         best, least = LINKS[0], math.inf

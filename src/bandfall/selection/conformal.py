@@ -30,22 +30,11 @@ _WORTH = 0.01  # share by which the score must fall for sizes to depend on the p
 def conformal_quantile(
     scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """What a new score does not exceed with probability `level` or more.
+    """The score that a new one does not exceed with probability `level` or more, shape (c, k).
 
-    The smallest score q with Σ_{scores ≤ q} w ≥ level · (Σ w + 1): the new row has weight one.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (m, k)
-    levels : ndarray of shape (c,)
-        In [0, 1].
-    weights : ndarray of shape (m,), optional
-        In units of the new row's; one each by default.
-
-    Returns
-    -------
-    ndarray of shape (c, k)
-        ∞ where there are too few rows for the level.
+    The smallest score q with Σ_{scores ≤ q} w ≥ level · (Σ w + 1): the new row has weight one. It
+    is ∞ if there are too few rows for the level. Scores have shape (m, k), weights (m,), one each
+    by default, and levels, in [0, 1], (c,).
 
     Examples
     --------
@@ -194,12 +183,8 @@ def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
 def calibrate(candidates: dict[str, Sizes], novelty: np.ndarray) -> Calibration:
     """The sizes whose intervals score best on the held-out rows, constant ones in case of doubt.
 
-    Parameters
-    ----------
-    candidates : dict of str to Sizes
-        By name of their coordinates; errors and weights are the same.
-    novelty : ndarray of shape (m,)
-        Of the held-out rows.
+    Candidates differ in their coordinates, by whose names they go, not in errors and weights.
+    `novelty` (m,) is that of the held-out rows.
     """
     first = next(iter(candidates.values()))
     errors, weights = first.errors, first.weights

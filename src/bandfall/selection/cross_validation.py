@@ -242,15 +242,8 @@ def _held_out_mse(
 ) -> np.ndarray:
     """Mean square of (A_FF)⁻¹ (A (y − offset))_F for every penalty, shape (P,).
 
-    Parameters
-    ----------
-    U : ndarray of shape (m, n)
-        Rows of the eigenvectors that are held out.
-    filters : ndarray of shape (P, n)
-        1/(λ + penalty).
-    images : ndarray of shape (m, P, k + 1)
-        Held-out rows of A [y, 1].
-    offset : ndarray of shape (k,)
+    U (m, n) has the held-out rows of the eigenvectors, `filters` (P, n) 1/(λ + penalty), `images`
+    (m, P, k + 1) the held-out rows of A [y, 1], `offset` shape (k,).
     """
     right = (images[..., :-1] - images[..., -1:] * offset).transpose(1, 0, 2)
     mse = np.empty(len(filters))

@@ -19,27 +19,12 @@ _FEW_ROWS = 200  # rows: a final fit of this size is always made
 
 
 class Deadline:
-    """Seconds that a fit may take, from now on, and the pace at which it works.
+    """Seconds that a fit may take (no limit by default), and the pace at which it works.
 
-    Work is counted in ladders of speeds, which is what a search trains: the number of products
-    hardly depends on the number n of rows, and each takes n² multiplications. What counts is the
-    pace of the work over the most rows so far, which is the most like that to come.
-
-    Parameters
-    ----------
-    seconds : float, optional
-        As long as it takes, if not given.
-
-    Attributes
-    ----------
-    given_up : list of str
-        What was left out to be in time, for people.
-    interrupted : bool
-        Whether `end` was called: training in progress may stop where it is.
-    begun : bool
-        Whether the search has a first trial.
-    work : Work
-        How much is done, for progress bars and messages.
+    Work is counted in ladders of speeds, which a search trains: the number of products hardly
+    depends on the number n of rows, and each takes n² multiplications. The pace is that of the
+    work over the most rows so far, which is most like the work to come. `given_up` lists what was
+    left out to be in time, `work` counts what is done, for progress bars and messages.
 
     Examples
     --------
@@ -50,7 +35,8 @@ class Deadline:
 
     def __init__(self, seconds: float | None = None):
         self.given_up: list[str] = []
-        self.interrupted = self.begun = False
+        self.interrupted = False  # `end` was called: training may stop where it is
+        self.begun = False  # the search has a first trial
         self.work = begin_work()
         self._seconds = math.inf if seconds is None else seconds
         self._start = clock()

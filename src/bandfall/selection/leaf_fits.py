@@ -111,13 +111,7 @@ def train_leaf(
 
 
 class LeafTrainer:
-    """What a worker holds to train leaves, whose rows come with each call: nothing.
-
-    Parameters
-    ----------
-    budget : int
-        Bytes for kernel matrices.
-    """
+    """Trains leaves on a worker; it holds no rows, because these come with each call."""
 
     nbytes = 0
 
@@ -159,14 +153,7 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
     """The same with held-out rows of all leaves as evidence, if all members have leaves.
 
     Paths of the search are trained on some of the rows; those of leaves, on all but the evidence.
-
-    Parameters
-    ----------
-    tuned : Tuned
-    part : Part
-        What members were trained on.
-    held_out : sequence of ndarray of shape (n, k), or None
-        For each member, its `held_out_predictions`.
+    `held_out` has the `held_out_predictions` (n, k) of each member.
     """
     predictions = np.zeros((len(part), part.rows.y.shape[1]))
     for (_, weight), own in zip(tuned.members, held_out, strict=True):
@@ -190,16 +177,8 @@ def path_of_leaves(
 ) -> Path:
     """One path of all leaves, for columns that stand at `places` of those that were trained on.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Scaled rows that were divided, their columns in the new order already: stages of bandwidth
-        zero find rows by their bits.
-    y : ndarray of shape (n, k)
-    weights : ndarray of shape (n,) or None
-    partition : Partition
-    leaves : sequence of FittedLeaf
-    places : ndarray of int, shape (d,)
+    X (n, d) are the scaled rows that were divided, with columns in the new order already: stages of
+    bandwidth zero find rows by their bits.
     """
     partition = partition.for_columns(places)
     residual = np.zeros(y.shape)

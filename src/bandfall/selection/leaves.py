@@ -170,15 +170,8 @@ def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
     """Choose stop and metric by some of the rows, train on all, and predict the evidence.
 
     The noise of a leaf is that of all rows, but not its variance: a training R² that is right for
-    all rows is not for a leaf. One more round of the metric is kept if it lowers the loss.
-
-    Parameters
-    ----------
-    leaf : Divided
-        The rows of the leaf.
-    trial : Trial
-        Where the search stopped.
-    fit : Fit
+    all rows, such as that of the `trial`, is not for a leaf. One more round of the metric is kept
+    if it lowers the loss.
     """
     aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
     train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))

@@ -102,17 +102,8 @@ def fit_members_there(
 ) -> tuple[list[Member], Tuned]:
     """Fit what was chosen to the rows of blocks, leaf by leaf; see `fit_members`.
 
-    Parameters
-    ----------
-    blocks : Blocks
-    everything : Rows
-        Targets, groups and classes of all rows; of no view more than the sample.
-    sample : Rows
-        What the search saw.
-    encoders : dict of str to TableEncoder
-    tuned : Tuned
-    deadline : Deadline
-        Once it is over, leaves that have not begun are trained on few of their rows.
+    `everything` has targets, groups and classes of all rows, but views of the `sample` alone. Once
+    the deadline is over, leaves that have not begun are trained on few of their rows.
     """
     part = Part(everything, np.arange(len(everything)), np.arange(0))
     seen = Part(sample, np.arange(len(sample)), np.arange(0))

@@ -101,20 +101,11 @@ def path_kernel(path: Path, X_new: np.ndarray | None = None) -> np.ndarray:
 def fit_logistic(
     K: np.ndarray, target: ClassTarget, penalty: float, start: np.ndarray | None = None
 ) -> np.ndarray:
-    """The α that minimises J, shape (n, k).
+    """The α that minimises J for a positive semidefinite K in float64, shape (n, k).
 
     L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, where the gradient of J is −(y − p) + penalty · α
     and the Hessian is W K + penalty, W being the curvature of the loss in the outputs. The
     estimate of the curvature starts from the inverse with one weight a row for all classes.
-
-    Parameters
-    ----------
-    K : ndarray of shape (n, n), float64
-        Positive semidefinite.
-    target : ClassTarget
-    penalty : float
-        Above 0.
-    start : ndarray of shape (n, k), optional
     """
     alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
     outputs = K @ alpha

@@ -32,12 +32,7 @@ class View(Protocol):
 class Encoded:
     """Columns that do not depend on the target: the same whichever rows are held out.
 
-    Parameters
-    ----------
-    Z : ndarray of shape (n, width)
-        As the encoder gives them.
-    order : ndarray of int, shape (width,), optional
-        Where in Z each column of the view is; the same place by default.
+    Z (n, width) is as the encoder gives it; `order` tells where in Z each column of the view is.
     """
 
     def __init__(self, Z: np.ndarray, order: np.ndarray | None = None):
@@ -62,17 +57,7 @@ class Encoded:
 class TargetEncoded(Encoded):
     """Columns some of which are mean targets: those are learned anew for every part.
 
-    Parameters
-    ----------
-    encoder : TableEncoder
-        Fitted to all rows.
-    table : Table
-    y : ndarray of shape (n, k)
-    weights : ndarray of shape (n,) or None
-    Z : ndarray of shape (n, width)
-        All rows as the encoder gave them when it learned.
-    order : ndarray of int, shape (width,), optional
-        Where in Z each column of the view is; the same place by default.
+    The encoder was fitted to all rows, and gave Z when it learned.
     """
 
     def __init__(

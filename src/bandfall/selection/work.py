@@ -91,14 +91,8 @@ class Work:
     def expect(self, stage: str, entries: float, *, part: str = "") -> None:
         """Set how much work of a stage has not begun yet; call it again to correct it.
 
-        Parameters
-        ----------
-        stage : str
-            One of `STAGES`, which follow each other.
-        entries : float
-        part : str
-            Parts of a stage are corrected one by one, and add up. Tasks of a part with a name are
-            expected to follow each other, until some run side by side.
+        Parts of a stage are corrected one by one, and add up. Tasks of a part with a name are
+        expected to follow each other, until some run side by side.
         """
         with self._lock:
             self._part(stage, part).to_come = entries

@@ -66,12 +66,7 @@ class Trajectory:
         return np.unique(np.linspace(0, last, n_times).round().astype(int))
 
     def integral_by_bandwidth(self, values: np.ndarray, at: np.ndarray) -> np.ndarray:
-        """Σ of one value per step up to each time in `at`, kept apart by bandwidth.
-
-        Returns
-        -------
-        ndarray of shape (len(at), B)
-        """
+        """Σ of one value per step up to each time in `at`, by bandwidth, shape (len(at), B)."""
         table = np.zeros((len(at), len(self.bandwidths)))
         # A step counts from the first reported time at or after its end.
         first = np.searchsorted(at, np.arange(1, len(self.time)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -203,15 +204,9 @@ def _serve(
             explorer.progress(SHARE_OF_TRAINING + (1.0 - SHARE_OF_TRAINING) * share)
 
         explorer.show(*_explorer_page(stored, data, style, seed, progress, live=True))
-        _until_interrupted()
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600)
     finally:
         explorer.close()
     note("stopped")
-
-
-def _until_interrupted() -> None:
-    try:
-        while True:
-            time.sleep(3600)
-    except KeyboardInterrupt:
-        return

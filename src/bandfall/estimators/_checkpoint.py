@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +21,41 @@ from bandfall.schedules import Schedule
 from bandfall.selection.leaves import FittedLeaf
 
 
+@dataclass(frozen=True)
+class Problem:
+    """What a path is trained on, and by which means."""
+
+    data: TrainingData
+    kernel: Kernel
+    solver: Solver
+    bandwidth: float | None
+    backend: Backend
+
+    def differences(self, path: Path) -> list[str]:
+        """Names of what a path was not trained on or with."""
+        data = self.data
+        same = {
+            "X": np.array_equal(path.X, data.X),
+            "dtype of X": path.X.dtype == data.X.dtype,
+            "kernel": path.kernel == self.kernel,
+            "solver": type(path.solver) is type(self.solver),
+            "bandwidth": path.start_bandwidth == self.bandwidth,
+            "sample_weight": _same_weights(path.weights, data.weights),
+        }
+        same["y"] = all(same.values()) and _same_targets(path, data.y, self.backend)
+        return [name for name in same if not same[name]]
+
+    def check_same(self, path: Path) -> None:
+        """Refuse to continue a path with other rows, targets or weights, or by other means."""
+        changed = self.differences(path)
+        if changed:
+            raise ValueError(
+                "warm_start=True continues the fitted path, which needs the same X, y, "
+                "sample_weight, kernel, solver and start bandwidth as before (changed: "
+                f"{', '.join(changed)}); use warm_start=False to start anew"
+            )
+
+
 class Checkpoint:
     """The file in which a fit keeps its path."""
 
@@ -27,21 +63,13 @@ class Checkpoint:
         check_writable(file)  # now, not after the first stage
         self.file = file
 
-    def load(
-        self,
-        data: TrainingData,
-        kernel: Kernel,
-        solver: Solver,
-        schedule: Schedule,
-        bandwidth: float | None,
-        backend: Backend,
-    ) -> Path | None:
+    def load(self, problem: Problem, schedule: Schedule) -> Path | None:
         """The path so far, None if there is no file; raises if it belongs to another fit."""
         if not os.path.exists(self.file):
             return None
         path = load_path(self.file)
-        changed = differences(path, data, kernel, solver, bandwidth, backend)
-        if not changed and path.solver != solver:
+        changed = problem.differences(path)
+        if not changed and path.solver != problem.solver:
             changed = ["settings of the solver"]
         if not changed and path.schedule != schedule:
             changed = ["min_speed or min_bandwidth"]
@@ -105,45 +133,6 @@ def _warn_of(error: OSError, file: str | os.PathLike[str], consequence: str) -> 
         UserWarning,
         stacklevel=3,
     )
-
-
-def check_same(
-    path: Path,
-    data: TrainingData,
-    kernel: Kernel,
-    solver: Solver,
-    bandwidth: float | None,
-    backend: Backend,
-) -> None:
-    """Refuse to continue a path with other rows, targets or weights, or by other means."""
-    changed = differences(path, data, kernel, solver, bandwidth, backend)
-    if changed:
-        raise ValueError(
-            "warm_start=True continues the fitted path, which needs the same X, y, "
-            "sample_weight, kernel, solver and start bandwidth as before (changed: "
-            f"{', '.join(changed)}); use warm_start=False to start anew"
-        )
-
-
-def differences(
-    path: Path,
-    data: TrainingData,
-    kernel: Kernel,
-    solver: Solver,
-    bandwidth: float | None,
-    backend: Backend,
-) -> list[str]:
-    """Names of what a path was not trained on or with."""
-    same = {
-        "X": np.array_equal(path.X, data.X),
-        "dtype of X": path.X.dtype == data.X.dtype,
-        "kernel": path.kernel == kernel,
-        "solver": type(path.solver) is type(solver),
-        "bandwidth": path.start_bandwidth == bandwidth,
-        "sample_weight": _same_weights(path.weights, data.weights),
-    }
-    same["y"] = all(same.values()) and _same_targets(path, data.y, backend)
-    return [name for name in same if not same[name]]
 
 
 def _same_weights(before: np.ndarray | None, now: np.ndarray | None) -> bool:

@@ -29,7 +29,7 @@ from bandfall.descent.fit import Solver
 from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
-from bandfall.estimators._checkpoint import Checkpoint, check_same
+from bandfall.estimators._checkpoint import Checkpoint, Problem
 from bandfall.estimators._constraints import (
     COUNT,
     DEVICE,
@@ -243,13 +243,14 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         stopping = Stopping(float(self.max_r2), max_time)
         bandwidth = None if self.bandwidth is None else float(self.bandwidth)
         backend = self._backend(len(data.X))
+        problem = Problem(data, kernel, solver, bandwidth, backend)
         previous = None
         if self.warm_start and hasattr(self, "path_"):
             previous = self.path_
-            check_same(previous, data, kernel, solver, bandwidth, backend)
+            problem.check_same(previous)
         if checkpoint is not None:
             watcher = checkpoint.before(watcher)
-            begun = checkpoint.load(data, kernel, solver, schedule, bandwidth, backend)
+            begun = checkpoint.load(problem, schedule)
             previous = previous if begun is None else begun
         if previous is None:
             path = fit_path(

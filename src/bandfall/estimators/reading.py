@@ -60,9 +60,8 @@ class Story:
 
 
 def story_of(estimator: Estimator) -> Story:
-    """That of an estimator, or of the last step of a pipeline; of other packages' an empty one."""
-    last = last_step(estimator)
-    return last._story() if hasattr(last, "_story") else Story()
+    """Of an estimator, or of the last step of a pipeline; an empty one for other packages."""
+    return getattr(last_step(estimator), "_story", Story)()
 
 
 def answers_of(estimator: Estimator, X: TableLike) -> np.ndarray:

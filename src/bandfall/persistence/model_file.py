@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO, TypeVar
 
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall.environment import package_versions
@@ -151,7 +152,7 @@ def _open_at_once(file: str, flags: int) -> int:
 def _read(stream: BinaryIO, size: int) -> ModelFile:
     document, arrays = unpack(stream, size)
     estimator = decode(document.get("model"), arrays)
-    if not hasattr(estimator, "predict"):
+    if not isinstance(estimator, RegressorMixin | ClassifierMixin | Pipeline):
         raise ModelFileError("it holds no estimator")
     notes, versions = decode(document.get("notes", {}), arrays), document.get("versions", {})
     if not isinstance(notes, dict) or not isinstance(versions, dict):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
@@ -141,7 +141,7 @@ def _pipeline_from_state(state: State) -> Pipeline:
     *transformers, last = [component for _, component in steps]
     for transformer in transformers:
         check_instance("a step before the last", transformer, *TRANSFORMERS)
-    if not hasattr(last, "predict") or isinstance(last, Pipeline):
+    if not isinstance(last, RegressorMixin | ClassifierMixin):
         raise ValueError("its last step cannot predict")
     if len({step.n_features_in_ for step in (*transformers, last)}) > 1:
         raise ValueError("its steps have different numbers of features")

@@ -58,9 +58,7 @@ class Model:
     @property
     def staged_path(self) -> Path | None:
         """The path, if the model can predict as of its stages; a compressed path cannot."""
-        if self.path is None or np.isnan(self.path.starts[0]):
-            return None
-        return self.path if hasattr(self.last, f"staged_{self._method}") else None
+        return None if self.path is None or np.isnan(self.path.starts[0]) else self.path
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
         """Outputs, shape (m, k)."""

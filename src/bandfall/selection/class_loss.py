@@ -97,8 +97,9 @@ def with_log_odds(
     fits += search.wide(wide, min(_MAX_ROUNDS, budget.max_rounds))
     outputs = {one.trial: one.outputs for one in fits}
     tuned = replace(tuned, trials=[*tuned.trials, *outputs])
-    evidence = _HeldOutRows(rows, parts, search.judge, outputs | search.as_log_odds(tuned))
-    return evidence.tuned(tuned, budget.n_members, list(evidence.outputs))
+    outputs |= search.as_log_odds(tuned)
+    average = partial(_average, tuned, rows, parts, search.judge, outputs, budget.n_members)
+    return average(list(outputs))
 
 
 @dataclass(frozen=True)
@@ -235,39 +236,34 @@ class _Problem:
         )
 
 
-@dataclass(frozen=True)
-class _HeldOutRows:
-    """Held-out rows of some parts, and what trials with the log-loss predict for them."""
-
-    rows: Rows
-    parts: Sequence[Part]
-    judge: LogLoss
-    outputs: dict[Trial, np.ndarray]
-
-    @property
-    def held_out(self) -> np.ndarray:
-        """Row numbers."""
-        return np.concatenate([part.held_out for part in self.parts])
-
-    def tuned(self, before: Tuned, n_members: int, trials: Sequence[Trial]) -> Tuned:
-        """The average of at most `n_members` of these trials."""
-        members, average = averaged(
-            trials,
-            [self.outputs[trial] for trial in trials],
-            self.rows.y[self.held_out],
-            self.judge,
-            n_members=n_members,
-            weights=joined_weights(self.parts),
-        )
-        keys = {trial.candidate.metric for trial, _ in members}
-        return replace(
-            before,
-            members=members,
-            held_out=self.held_out,
-            predictions=average,
-            roots={key: common_root(self.parts, key) for key in keys if key.learned},
-            among=partial(self.tuned, before, n_members),
-        )
+def _average(
+    tuned: Tuned,
+    rows: Rows,
+    parts: Sequence[Part],
+    judge: LogLoss,
+    outputs: dict[Trial, np.ndarray],
+    n_members: int,
+    trials: Sequence[Trial],
+) -> Tuned:
+    """The average of at most `n_members` of these trials, by their outputs for held-out rows."""
+    held_out = np.concatenate([part.held_out for part in parts])
+    members, average = averaged(
+        trials,
+        [outputs[trial] for trial in trials],
+        rows.y[held_out],
+        judge,
+        n_members=n_members,
+        weights=joined_weights(parts),
+    )
+    keys = {trial.candidate.metric for trial, _ in members}
+    return replace(
+        tuned,
+        members=members,
+        held_out=held_out,
+        predictions=average,
+        roots={key: common_root(parts, key) for key in keys if key.learned},
+        among=partial(_average, tuned, rows, parts, judge, outputs, n_members),
+    )
 
 
 def _partition(parts: Sequence[Part]) -> list[Part]:

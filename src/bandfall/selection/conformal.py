@@ -17,9 +17,7 @@ import numpy as np
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 
-SIDED_ROWS = (
-    400  # from this number of rows on, each tail has its own quantile: 99 % needs 199 a tail
-)
+SIDED_ROWS = 400  # from here on, each tail has its own quantile: 99 % needs 199 rows a tail
 _ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
 _N_BANDWIDTHS = 7
 PRIOR_ROWS = 3.0  # what the overall size counts where a place is judged

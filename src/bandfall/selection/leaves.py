@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,14 +28,6 @@ _FARTHEST, _BEYOND = 0.9, 0.1
 # more than a sixth of all rows) nor many.
 _EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
 _JUDGING = 3  # one in three of the others chooses: half as many rows to train on stop too early
-
-
-class Fit(Protocol):
-    """Trains a path on the rows of a leaf, in any coordinates."""
-
-    def __call__(self, leaf: Divided, X: np.ndarray, trial: Trial) -> Path:
-        """As far as the trial says."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -118,6 +111,10 @@ class Divided:
         """For paths over X: these rows in any coordinates."""
         groups = np.arange(len(X))
         return Rows({"leaf": Encoded(X)}, self.y, groups, self.weights, self.backend)
+
+
+# Trains a path on the rows of a leaf, in any coordinates X, as far as a trial says.
+Fit: TypeAlias = Callable[[Divided, np.ndarray, Trial], Path]
 
 
 def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:

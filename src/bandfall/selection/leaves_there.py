@@ -59,25 +59,21 @@ class Division:
     root: np.ndarray  # (width, width) or (width,): the metric, for columns in that order
     partition: Partition  # in that metric
 
-    def pieces(self, block: TableLike, rows: Divided) -> list[tuple[Divided, np.ndarray]]:
-        """For each leaf its rows of a block, and the same rows as the model holds them.
-
-        `rows` is the block without its columns X.
-        """
-        Z = self.encoder.transform(read_table(_readable(block)), warn=False)
-        dtype = rows.X.dtype
-        Z = np.take(Z, self.order, axis=1).astype(dtype)
-        rows = replace(rows, X=scaled(Z, self.root).astype(dtype))
-        _, X = as_encoded(self.root, Z, np.argsort(self.order))
-        numbers = self.partition.rows_of_leaves(rows.X)
-        return [(rows.take(own), X[own].astype(dtype)) for own in numbers]
-
 
 def divide_block(
     block: TableLike, division: Division, rows: Divided
 ) -> list[tuple[Divided, np.ndarray]]:
-    """See `Division.pieces`: a task."""
-    return division.pieces(block, rows)
+    """For each leaf its rows of a block, and the same rows as the model holds them: a task.
+
+    `rows` is the block without its columns X.
+    """
+    Z = division.encoder.transform(read_table(_readable(block)), warn=False)
+    dtype = rows.X.dtype
+    Z = np.take(Z, division.order, axis=1).astype(dtype)
+    rows = replace(rows, X=scaled(Z, division.root).astype(dtype))
+    _, X = as_encoded(division.root, Z, np.argsort(division.order))
+    numbers = division.partition.rows_of_leaves(rows.X)
+    return [(rows.take(own), X[own].astype(dtype)) for own in numbers]
 
 
 def train_pieces(

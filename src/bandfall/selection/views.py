@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
 from bandfall.encoding import Table, TableEncoder
 
 _COMPARED_ROWS = 2000
-
-
-class View(Protocol):
-    """A table under one encoding."""
-
-    def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Encoded training rows and new rows, learned from the training rows where it matters."""
-        ...
-
-    @property
-    def places(self) -> np.ndarray:
-        """Where in the view each column of the encoder is, shape (width,)."""
-        ...
-
-    @property
-    def variances(self) -> np.ndarray:
-        """Of each column of the encoder, over all rows, shape (width,)."""
-        ...
 
 
 class Encoded:
@@ -46,12 +28,15 @@ class Encoded:
 
     @property
     def variances(self) -> np.ndarray:
-        """See `View.variances`."""
+        """Of each column of the encoder, over all rows, shape (width,)."""
         return self.Z.var(axis=0, dtype=np.float64)[self.places]
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of Z."""
+        """Encoded training rows and new rows."""
         return self.Z[train], self.Z[new]
+
+
+View: TypeAlias = Encoded  # a table under one encoding
 
 
 class TargetEncoded(Encoded):

@@ -77,7 +77,7 @@ def trained_path(model: object) -> Path:
     return path
 
 
-def path_rows(model: object, X: TableLike, name: str = "X_new") -> np.ndarray:
+def path_rows(model: object, X: TableLike) -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
     The method ``_model_rows`` of paths and estimators converts rows of features to rows of the
@@ -88,9 +88,9 @@ def path_rows(model: object, X: TableLike, name: str = "X_new") -> np.ndarray:
     if not isinstance(model, ReadsRows):
         raise TypeError(
             f"{type(model).__name__} does not say how rows of features become rows of its path_; "
-            f"pass the path_, and {name} in the columns that it was trained on"
+            "pass the path_, and X_new in the columns that it was trained on"
         )
-    return rows(model._model_rows(X), name, n_columns)
+    return rows(model._model_rows(X), "X_new", n_columns)
 
 
 def rows(X: TableLike, name: str, n_features: int | None = None) -> np.ndarray:

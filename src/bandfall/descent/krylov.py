@@ -9,6 +9,7 @@ import numpy as np
 from bandfall.closed_form import flow_filter
 from bandfall.descent.decay import Decay
 from bandfall.operators import KernelOperator
+from bandfall.operators.inner import orthogonalised
 from bandfall.typing import Array
 
 _MIN_DIMENSION = 4  # below, restarts would cost more than the space saves
@@ -72,14 +73,10 @@ class KrylovSpace:
 
     def _absorb(self, image: Array) -> None:
         """Orthogonalise K q_m against the basis, twice; record T's new row."""
-        Q = self._stacked()
-        vector, overlaps = image, []
-        for _ in range(2):  # twice is enough
-            overlap = Q @ vector[:, :, None]  # (k, m, 1)
-            vector = vector - (overlap.swapaxes(1, 2) @ Q)[:, 0, :]
-            overlaps.append(overlap[:, -1, 0])
-        alpha = self._operator.numpy(overlaps[0]).astype(np.float64)
-        beta = self._operator.numpy((vector * vector).sum(1) ** 0.5).astype(np.float64)
+        self._stacked()
+        vector, overlaps, squares = orthogonalised(self._matrix, self.dimension + 1, image)
+        alpha = self._operator.numpy(overlaps).astype(np.float64)
+        beta = self._operator.numpy(squares**0.5).astype(np.float64)
         scale = np.abs(alpha) + (self._beta[-1] if self._beta else 0.0)
         beta = np.where(beta > 10.0 * self._eps * scale, beta, 0.0)  # else: rounding only
         self._alpha.append(alpha)

@@ -22,7 +22,7 @@ from bandfall.operators.threads import (
 from bandfall.typing import Array
 
 # Work below this many kernel entries is not worth starting threads for.
-_SERIAL_ENTRIES = 1 << 20
+_SERIAL_ENTRIES = 1 << 22
 
 
 def cross_product(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET
-from bandfall.operators.inner import loops_over
+from bandfall.operators.inner import CompiledLoops, loops_over, symmetric_product
 from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import FEW_ROWS, for_each
 
@@ -67,23 +67,27 @@ class SymmetricOperator(KeptOperator):
         for_each(self._measure, range(len(sizes)), parallel)
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
-        block = np.ascontiguousarray(block)
         n_shares = self._n_shares
-        totals = self.zeros((n_shares, *block.shape))  # no two threads write to one place
+        if isinstance(self._loops, CompiledLoops):
+            multiply = partial(symmetric_product, entries, self._height)
+        else:
+            multiply = partial(self._multiply, entries)
+            block = np.ascontiguousarray(block)
+        parts: list[np.ndarray] = [block] * n_shares  # no two threads write to one place
 
-        def multiply(share: int) -> None:
-            strips = range(share, len(self._starts), n_shares)
-            self._multiply(entries, strips, block, totals[share])
+        def compute(share: int) -> None:
+            parts[share] = multiply(share, n_shares, block)
 
-        for_each(multiply, range(n_shares), parallel=n_shares > 1)
-        return totals.sum(axis=0) if n_shares > 1 else totals[0]
+        for_each(compute, range(n_shares), parallel=n_shares > 1)
+        return sum(parts[1:], parts[0])
 
     def _multiply(
-        self, entries: np.ndarray, strips: Iterable[int], block: np.ndarray, total: np.ndarray
-    ) -> None:
-        """Add what some strips give, for both of their sides, a tile at a time."""
+        self, entries: np.ndarray, share: int, n_shares: int, block: np.ndarray
+    ) -> np.ndarray:
+        """What some strips give, for both of their sides, a tile at a time."""
+        total = self.zeros(block.shape)
         width = max(self._height, self._small_product // (self._height * block.shape[1]))
-        for number in strips:
+        for number in range(share, len(self._starts), n_shares):
             start, K = self._starts[number], self._strip(entries, number)
             end = start + len(K)
             for first in range(start, self.n_rows, width):
@@ -93,6 +97,7 @@ class SymmetricOperator(KeptOperator):
                 if below < last:
                     tile = K[:, below - start : last - start]
                     total[below:last] += tile.T @ block[start:end]
+        return total
 
     def _strip(self, values: np.ndarray, number: int) -> np.ndarray:
         """Entries of a strip, from the diagonal on."""

@@ -191,7 +191,7 @@ class _Together:
         """K(bandwidth) @ block, every column with its own K."""
         if len(self.operators) == 1:
             return self.operators[0].product(bandwidth, block)
-        result = self.zeros(block.shape)
+        result = self.zeros(block.shape[::-1]).T  # columns in one piece, as solvers keep them
         for operator, columns in zip(self.operators, self.columns, strict=True):
             if len(columns):
                 n, where = operator.n_rows, slice(columns[0], columns[-1] + 1)

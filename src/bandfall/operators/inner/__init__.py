@@ -1,4 +1,4 @@
-"""The inner loops: distances to a set of rows, profiles and gradients, a block at a time.
+"""The inner loops: distances, profiles and gradients a block at a time; products of vectors.
 
 Two forms with the same members: `PlainLoops` with NumPy, for any kernel and dtype, and
 `CompiledLoops` with numba, for the kernels of this package in float32. `loops_over` chooses the
@@ -21,6 +21,7 @@ from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
 from bandfall.operators.threads import scratch
+from bandfall.typing import Array
 
 __all__ = [
     "CompiledLoops",
@@ -32,6 +33,8 @@ __all__ = [
     "even_features",
     "fill_tile",
     "loops_over",
+    "orthogonalised",
+    "symmetric_product",
 ]
 
 # Kernel entries from which on compiled loops serve: of gradients and of a matrix that training
@@ -278,6 +281,60 @@ def add_products(
     """
     scale = compiled_scale(form, bandwidth)
     _code().product(rows, columns, form.p, form.power, scale, form.kind, right, left, total, other)
+
+
+def symmetric_product(
+    entries: np.ndarray, height: int, share: int, n_shares: int, block: np.ndarray
+) -> np.ndarray:
+    """What every `n_shares`-th strip of K gives to K @ block, shape (n, k), float32.
+
+    Parameters
+    ----------
+    entries : ndarray
+        Strips of `height` rows of K, each from its diagonal to the right, one after the other.
+    height, share, n_shares : int
+    block : ndarray of shape (n, k)
+    """
+    vectors = np.ascontiguousarray(block.T)
+    total = np.zeros_like(vectors)
+    _code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
+    return total.T
+
+
+def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:
+    """Vectors (k, n) without their parts along a basis (k, m, n) of which `n_vectors` are there.
+
+    Returns
+    -------
+    vectors : array of shape (k, n)
+        Made orthogonal twice, which is enough.
+    overlaps : array of shape (k,)
+        With the last of the basis.
+    squares : array of shape (k,)
+        Squared norms of what is left.
+    """
+    n_outputs, n_rows = image.shape
+    if _worth_compiling(basis, n_rows):
+        vectors = np.array(image, order="C")
+        overlaps, squares = np.empty(n_outputs), np.empty(n_outputs)
+        _code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+        return vectors, overlaps, squares
+    Q = basis[:, :n_vectors]
+    first = Q @ image[:, :, None]  # (k, m, 1)
+    vectors = image - (first.swapaxes(1, 2) @ Q)[:, 0, :]
+    again = Q @ vectors[:, :, None]
+    vectors = vectors - (again.swapaxes(1, 2) @ Q)[:, 0, :]
+    return vectors, first[:, -1, 0], (vectors * vectors).sum(1)
+
+
+def _worth_compiling(array: Array, n_rows: int) -> bool:
+    """Whether compiled loops serve for vectors of this kind and length."""
+    return (
+        isinstance(array, np.ndarray)
+        and array.dtype == np.float32
+        and n_rows**2 >= _WORTH_COMPILING
+        and _code_or_none() is not None
+    )
 
 
 def even_features(X: np.ndarray) -> np.ndarray:

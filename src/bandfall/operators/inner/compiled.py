@@ -1,4 +1,4 @@
-"""Compiled loops over rows, with numba: distances, profiles, and the weights of gradients.
+"""Compiled loops over rows, with numba: distances, profiles, gradients and products.
 
 Importing this module imports numba, which takes most of a second: `bandfall.operators.inner` does
 so, and only for work that is worth it. Compiled code is kept on disk for later processes.
@@ -258,9 +258,13 @@ def fill(A, columns, start, stop, p, power, scale, kind, out):
             _profile(row, scale, kind, out[i, first - start : last - start])
 
 
-@njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})
+def _summing(function):
+    """Sums may be taken in any order: the compiler's."""
+    return njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})(function)
+
+
+@_summing
 def _dot(x, y):
-    """The sum may be taken in any order: the compiler's."""
     total = float32(0.0)
     for j in range(x.size):
         total += x[j] * y[j]
@@ -400,3 +404,93 @@ def gradient(A, columns, start, stop, p, power, scales, kind, order, coefficient
                 _signed_powers(A[i, k], columns[k, first:last], p, work[:n])
                 for o in range(n_outputs):
                     out[i, k, o] += _dot(W[o, :n], work[:n])
+
+
+@_summing
+def _four_rows(a, b, c, d, x, total, xa, xb, xc, xd):
+    """Products of four rows of K with x; adds their multiples, by x at these rows, to total."""
+    sa = sb = sc = sd = float32(0.0)
+    for j in range(x.size):
+        sa += a[j] * x[j]
+        sb += b[j] * x[j]
+        sc += c[j] * x[j]
+        sd += d[j] * x[j]
+        total[j] += a[j] * xa + b[j] * xb + c[j] * xc + d[j] * xd
+    return sa, sb, sc, sd
+
+
+@_inner
+def _strip_product(K, start, block, total):
+    """Add the products of a strip of rows, K (h, n − start) from its diagonal on, both ways."""
+    height, width = K.shape
+    n_fours = height - height % 4
+    for first in range(0, width, _CHUNK):
+        last = min(first + _CHUNK, width)
+        for i in range(0, n_fours, 4):
+            low, row = max(first, i + 4), start + i
+            for o in range(block.shape[0]):
+                if low < last:
+                    sa, sb, sc, sd = _four_rows(
+                        K[i, low:last],
+                        K[i + 1, low:last],
+                        K[i + 2, low:last],
+                        K[i + 3, low:last],
+                        block[o, start + low : start + last],
+                        total[o, start + low : start + last],
+                        block[o, row],
+                        block[o, row + 1],
+                        block[o, row + 2],
+                        block[o, row + 3],
+                    )
+                    total[o, row] += sa
+                    total[o, row + 1] += sb
+                    total[o, row + 2] += sc
+                    total[o, row + 3] += sd
+                if first <= i < last:  # the square on the diagonal has no other side
+                    for j in range(i, i + 4):
+                        for k in range(i, i + 4):
+                            total[o, start + j] += K[j, k] * block[o, start + k]
+        for i in range(n_fours, height):
+            low = max(first, i + 1)
+            for o in range(block.shape[0]):
+                if low < last:
+                    row, x = K[i, low:last], block[o, start + low : start + last]
+                    total[o, start + i] += _dot(row, x)
+                    _add_multiple(total[o, start + low : start + last], block[o, start + i], row)
+                if first <= i < last:
+                    total[o, start + i] += K[i, i] * block[o, start + i]
+
+
+@_compiled
+def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
+    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
+
+    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
+    """
+    place = 0
+    for number in range((n_rows + height - 1) // height):
+        start = number * height
+        shape = (min(height, n_rows - start), n_rows - start)
+        size = shape[0] * shape[1]
+        if number % n_shares == share:
+            _strip_product(entries[place : place + size].reshape(shape), start, block, total)
+        place += size
+
+
+@_compiled
+def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
+    """Take the parts along basis[i, :n_vectors] out of vectors[i], twice; basis is (k, m, n).
+
+    What vectors[i] had along the last of them goes to overlaps[i], what is left of its squared
+    norm to squares[i].
+    """
+    products = np.empty(n_vectors, np.float32)
+    for i in range(vectors.shape[0]):
+        for again in range(2):
+            for j in range(n_vectors):
+                products[j] = _dot(basis[i, j], vectors[i])
+            for j in range(n_vectors):
+                _add_multiple(vectors[i], -products[j], basis[i, j])
+            if not again:
+                overlaps[i] = products[n_vectors - 1]
+        squares[i] = _dot(vectors[i], vectors[i])

@@ -171,6 +171,18 @@ class TestReading:
         assert table.columns.tolist() == ["a;b", "y"]
         assert table["a;b"].tolist() == ["ä;1"]
 
+    def test_points_group_thousands_in_a_file_with_decimal_commas(self, tmp_path):
+        """Also in new files that show no decimal comma."""
+        lines = [f"{i // 20 + 1}.{i % 20:03d};{i},5;{i + 1}.000" for i in range(120)]
+        lines[:3] = ["950;0,5;900", "k.A.;1,5;2.000", "952;2,5;3.000"]
+        done = fit("\n".join(["km;b;y", *lines, ""]).encode(), tmp_path, "--json")
+        assert "'km': text read as numbers (decimal comma: 1.003 is 1003)" in done.stderr
+        assert json.loads(done.stdout)["test"]["r2"] > 0.9
+        (tmp_path / "new.csv").write_text("km;b\n4.017;77\n4017;77\n")
+        first, second = call("predict", tmp_path / "m", tmp_path / "new.csv").stdout.split()[1:]
+        assert first == second
+        assert float(first) == pytest.approx(78_000.0, rel=0.1)
+
     def test_tab_by_name(self, tmp_path):
         done = fit(csv_of(numbers(), sep="\t"), tmp_path, "--sep", "tab")
         assert done.exit_code == 0, done.output

@@ -117,6 +117,19 @@ class TestNumbersWithWords:
         (message,) = self.warning([*days[1:], "never"])
         assert message == "Column 'c': text read as dates (year first), missing: 'never' (1×)"
 
+    def test_points_group_thousands_if_another_column_has_decimal_commas(self):
+        distances = [f"{i // 20 + 1}.{i % 20:03d}" if i % 4 else "950" for i in range(N)]
+        (message,) = self.warning(distances)
+        assert message.endswith("numbers (decimal point: 1.001 is 1.001)")
+        table = pd.DataFrame({"a": [f"{i},5" for i in range(N)], "c": distances})
+        with pytest.warns(UserWarning, match=r"'c': .* \(decimal comma: 1\.001 is 1001\)"):
+            prepared = prepare_table(read_table(table))
+        np.testing.assert_array_equal(prepared.columns[1].values[:3], [950.0, 1001.0, 1002.0])
+        table["d"] = "1.5"  # which is no thousand
+        table.loc[0, "d"] = "2.5"
+        with pytest.warns(UserWarning, match=r"'c': .* \(decimal point: 1\.001 is 1\.001\)"):
+            prepare_table(read_table(table))
+
     def test_few_numbers_are_levels(self):
         assert self.warning([*map(str, np.arange(N - 1) % 9), "other"]) == []
         assert self.column.kind == "category"

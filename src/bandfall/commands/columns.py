@@ -76,9 +76,9 @@ def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
         return values
     check_plain(column.to_frame(), name)
     levels = [str(level) for level in column.dropna().unique()]
-    values = text.plain_numbers(levels, "point")
+    style = text.number_style(levels) or "point"
+    values = text.plain_numbers(levels, style)
     if values is None:
-        style = text.number_style(levels) or "point"
         odd = {one for one in levels if not text.is_number(one, style) and not text.is_gap(one)}
         if odd or kind != "text":
             wrong = column.map(lambda value: kind != "text" or str(value) in odd).to_numpy(bool)

@@ -82,7 +82,8 @@ def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[Ri
         models = {**class_rivals(rows.y, seed), **ours}
     else:
         models = {**rivals(seed), **_ours(device)}
-    scored = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
+    with rows.style.as_usual():
+        scored = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
     return sorted(scored, key=lambda one: one.rank)
 
 

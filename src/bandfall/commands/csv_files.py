@@ -12,7 +12,7 @@ import io
 import re
 import warnings
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from bandfall.commands.terminal import InputError
-from bandfall.encoding.text import is_number, plain_numbers
+from bandfall.encoding.text import is_number, plain_numbers, usual_style
 
 CHUNK_ROWS = 50_000
 SEPARATORS = (",", ";", "\t", "|")
@@ -53,6 +53,10 @@ class Style:
     def remarked(self, remark: str) -> Style:
         """The same with a further remark."""
         return replace(self, remarks="; ".join(filter(None, (self.remarks, remark))))
+
+    def as_usual(self) -> AbstractContextManager[None]:
+        """Read text as numbers with the decimal sign of this file, if both signs make sense."""
+        return usual_style("comma" if self.decimal == "," else "point")
 
     def unusual(self, given: Style) -> str:
         """The guessed settings that are unusual, in words."""

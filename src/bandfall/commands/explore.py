@@ -168,15 +168,17 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Features, np.n
     """Features and target of a table, under the column names of the model."""
     kinds = strings_of(stored.notes.get("kinds"))
     text = [name for name, kind in kinds.items() if kind == "text"]
-    table, _ = read_file(data, style, text=text, missing=missing_words(stored.notes))
+    table, style = read_file(data, style, text=text, missing=missing_words(stored.notes))
     target = str(stored.notes.get("target", "target"))
     require_columns(table, [target], name_of(data))
     classes = bool(story_of(stored.estimator).target.classes)
-    y = targets_of([table[target]], name_of(data), classes=classes)[:, 0]
+    with style.as_usual():
+        y = targets_of([table[target]], name_of(data), classes=classes)[:, 0]
     known = ~pd.isna(y)
     if not known.any():
         raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")
-    rows = features_of(table[known], stored, kinds, name_of(data))
+    with style.as_usual():
+        rows = features_of(table[known], stored, kinds, name_of(data))
     return rows, y[known].astype(str) if y.dtype == object else y[known]
 
 

@@ -102,11 +102,13 @@ def predict(
             data, Style(sep, decimal, encoding), text=text, missing=missing_words(stored.notes)
         )
         kept = _kept_columns(table, stored, keep or [], name_of(data))
-        rows = features_of(table, stored, kinds, name_of(data))
+        with style.as_usual():
+            rows = features_of(table, stored, kinds, name_of(data))
         result: JsonDict = {"n_rows": len(table)}
         with Bar("predict") as bar:
             answers = _answers(stored.estimator, rows, name_of(data), bar)
-        _score(table, rows, answers, stored, name_of(data), result)
+        with style.as_usual():
+            _score(table, rows, answers, stored, name_of(data), result)
         predictions, beside = answers, pd.DataFrame(index=table.index)
         target = story_of(stored.estimator).target
         if isinstance(target, Classes):

@@ -109,4 +109,6 @@ def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, li
         seconds=seconds if isinstance(seconds, int | float) else np.nan,
         n_rows=len(train_rows.y),
     )
-    return findings, [*score_rivals(models, train_rows, test_rows, seed=seed), ours]
+    decimal = "," if stored.notes.get("decimal") == "," else "."
+    with Style(decimal=decimal).as_usual():
+        return findings, [*score_rivals(models, train_rows, test_rows, seed=seed), ours]

@@ -99,14 +99,14 @@ def score_rivals(
             y = train.y[rows]
             fitted = _for_targets(model, y)
             start = time.monotonic()
+            target: Target = Numbers.plain()
             with threads_for(plain[0]):
                 fit_rival(fitted, X.iloc[rows], y, *told)
-            seconds = time.monotonic() - start
-            target: Target = Numbers.plain()
-            if is_classifier(last):
-                target, answers = Classes.plain(fitted.classes_), fitted.predict_proba(X_test)
-            else:
-                answers = fitted.predict(X_test)
+                seconds = time.monotonic() - start
+                if is_classifier(last):
+                    target, answers = Classes.plain(fitted.classes_), fitted.predict_proba(X_test)
+                else:
+                    answers = fitted.predict(X_test)
             answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
             results.append(
                 RivalScore.of(

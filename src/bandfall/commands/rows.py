@@ -124,13 +124,16 @@ def load_table(
     check_plain(table[features], name, features=True)
     check_plain(table[list(dict.fromkeys(roles.decisive))], name)
     columns = [table[one] for one in roles.targets]
-    targets = targets_of(columns, name, classes=are_classes(task, columns))
+    with style.as_usual():
+        targets = targets_of(columns, name, classes=are_classes(task, columns))
     known = ~pd.isna(targets).any(axis=1)
     n_without = int(np.sum(~known))
     if not known.any():
         raise InputError(f"no row of {name} has a value in the target {', '.join(roles.targets)!r}")
     n_rows, table = len(table), table[known]
     check_finite(table[features], name)
+    with style.as_usual():
+        weights = None if roles.weights is None else weight_numbers(table[roles.weights], name)
     as_text = {column: "category" for column in roles.text if column in features}
     loaded = Dataset(
         X=table[features].astype(as_text),
@@ -138,7 +141,7 @@ def load_table(
         source=name,
         roles=roles,
         style=style,
-        weights=None if roles.weights is None else weight_numbers(table[roles.weights], name),
+        weights=weights,
         time=None if roles.time is None else times(table[roles.time], name),
         group=None if roles.group is None else _groups(table[roles.group]),
         n_without_target=n_without,
@@ -170,7 +173,8 @@ def only_numbers(table: Dataset, choice: str) -> Dataset:
     remedy = (
         f"--model {choice} takes numbers only: use --model auto, or leave it out with --drop {{}}"
     )
-    numbers = feature_numbers(table.X, table.source, remedy=remedy)
+    with table.style.as_usual():
+        numbers = feature_numbers(table.X, table.source, remedy=remedy)
     complete = ~np.isnan(numbers).any(axis=1)
     if not complete.any():
         worst = table.X.columns[int(np.argmax(np.isnan(numbers).sum(axis=0)))]

@@ -160,7 +160,7 @@ def _train(
     single_path = isinstance(model, KernelDescentRegressor)
     if table.roles.missing and "missing" in model.get_params():
         model.set_params(missing=table.roles.missing)
-    with Bar("fit", progress) as bar, observed_by(bar.follow):
+    with Bar("fit", progress) as bar, observed_by(bar.follow), table.style.as_usual():
         if single_path:
             model.set_callbacks(_PathWatch(bar))
         try:
@@ -260,6 +260,7 @@ def model_notes(trained: Trained) -> JsonDict:
         "target": rows.target,
         "targets": list(roles.targets),
         "source": Path(rows.source).name,
+        "decimal": rows.style.decimal,
         "keep": list(roles.keep),
         "missing": list(roles.missing),
         "kinds": {name: kind_of(rows.X[name]) for name in rows.X.columns},

@@ -49,7 +49,7 @@ def prepare_table(
     words = [missing] if isinstance(missing, str) else list(missing or ())
     if not all(isinstance(word, str) for word in words):
         raise TypeError(f"missing={missing!r} must hold words: text, not numbers")
-    readings = [learn_reading(column, words) for column in table.columns]
+    readings = _learn_readings(table, words)
     if warn:
         _warn_of(readings, table)
     if table.matrix is not None:
@@ -61,12 +61,24 @@ def prepare_table(
     return Table(table.names, None, parts, readings)
 
 
+def _learn_readings(table: Table, missing: Sequence[str]) -> list[Reading]:
+    """What each column is; 1.234 is a thousand where other columns have decimal commas."""
+    readings = [learn_reading(column, missing) for column in table.columns]
+    if any(reading.style == "comma" for reading in readings):
+        with text.usual_style("comma"):
+            others = [learn_reading(column, missing) for column in table.columns]
+        if not any(reading.style == "point" for reading in others):
+            return others
+    return readings
+
+
 def _warn_of(readings: list[Reading], table: Table) -> None:
     read, dropped, categories = [], [], []
     for j, (reading, column) in enumerate(zip(readings, table.columns, strict=True)):
         where = label(table.names, j)
         if reading.style:
-            words = f"text read as {_NOUNS[reading.kind]} ({text.style_words(reading.style)})"
+            how = text.style_words(reading.style) + _example(column, reading)
+            words = f"text read as {_NOUNS[reading.kind]} ({how})"
             read.append(f"{where}: {words}{_gaps(column, reading)}")
         if reading.dropped not in ("", CONSTANT):
             dropped.append(f"{where} ({reading.dropped})")
@@ -80,6 +92,15 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
     if categories:
         message = f"columns are taken as categories: {', '.join(categories)}"
         warn_caller(message)
+
+
+def _example(column: Column, reading: Reading) -> str:
+    """A number that would be another one with another decimal sign, and what it is taken for."""
+    if reading.kind != "number":
+        return ""
+    levels = [one for one in _known_levels(column) if one not in reading.missing]
+    doubtful = text.doubtful(levels)
+    return f": {doubtful} is {text.numbers([doubtful], reading.style)[0]:.10g}" if doubtful else ""
 
 
 def _gaps(column: Column, reading: Reading) -> str:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -30,6 +32,7 @@ _FEW = 0.1  # share of levels that may be typing errors
 # if there are at most this many such words, in at most this share of the cells.
 _VALUES, _WORDS, _CELLS = 20, 5, 0.25
 _EPOCH = datetime.datetime(1970, 1, 1)
+_usual: ContextVar[str] = ContextVar("_usual", default="point")
 
 _SPACES = " '’\u00a0\u2009\u202f"
 _NUMBERS = {
@@ -73,11 +76,29 @@ def style_words(style: str) -> str:
     return _STYLE_WORDS.get(style, style)
 
 
+@contextmanager
+def usual_style(style: str) -> Iterator[None]:
+    """Take numbers that fit both styles, such as 1.234, in this one.
+
+    Examples
+    --------
+    >>> with usual_style("comma"):
+    ...     number_style(["41.435", "950"]), number_style(["1.5"])
+    ('comma', 'point')
+    """
+    token = _usual.set(style)
+    try:
+        yield
+    finally:
+        _usual.reset(token)
+
+
 def number_style(levels: Iterable[str]) -> str | None:
     """The style in which all of these are numbers; None if there is no such style.
 
-    Digits with leading zeros are codes. Per cent stand with all values or with none, and so does
-    the sign of a currency.
+    The usual style comes first, which is "point" unless `usual_style` says otherwise. Digits with
+    leading zeros are codes. Per cent stand with all values or with none, and so does the sign of a
+    currency.
 
     Examples
     --------
@@ -89,10 +110,26 @@ def number_style(levels: Iterable[str]) -> str | None:
     known = _present(levels)
     if not known or any(_CODE.fullmatch(text) for text in known):
         return None
-    for style in NUMBER_STYLES:
+    for style in sorted(NUMBER_STYLES, key=lambda style: style != _usual.get()):
         if all(is_number(text, style) for text in known):
             return style if len({_unit(text) for text in known}) == 1 else None
     return None
+
+
+def doubtful(levels: Iterable[str]) -> str:
+    """The first of these that is another number in another style; empty if there is none.
+
+    Empty, too, if only one style fits all of them.
+
+    Examples
+    --------
+    >>> doubtful(["950", "41.435"]), doubtful(["1.5", "41.435"]), doubtful(["950"])
+    ('41.435', '', '')
+    """
+    known = _present(levels)
+    if not all(is_number(text, style) for text in known for style in NUMBER_STYLES):
+        return ""
+    return next((text for text in known if _number(text, "point") != _number(text, "comma")), "")
 
 
 def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:

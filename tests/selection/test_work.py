@@ -47,12 +47,13 @@ def test_equal_tasks_take_equal_time(work, now):
         assert work.share() == pytest.approx(done / 4)
 
 
-def test_final_fits_are_expected_at_a_fifth_of_the_pace_of_the_search(work, now):
-    work.expect(SEARCH, 1.0)
+def test_final_fits_are_expected_at_half_the_seconds_of_the_search(work, now):
+    """One after the other, where the search trained two models at a time."""
+    work.expect(SEARCH, 2.0)
     work.expect(FINAL_FITS, 10.0)
-    with work.task(SEARCH, 1.0):
+    with work.task(SEARCH, 1.0), work.task(SEARCH, 1.0):
         now.seconds += 2.0
-    assert work.left() == pytest.approx(4.0)
+    assert work.left() == pytest.approx(10.0)
     with work.task(FINAL_FITS, 5.0):
         now.seconds += 5.0
     assert work.left() == pytest.approx(5.0)  # their own pace, once it is known
@@ -117,6 +118,29 @@ def test_each_part_keeps_its_pace_in_later_stages(work, now):
     with work.task(FINALISTS, 3.0, part="few columns"):  # twice as fast as foreseen
         now.seconds += 1.5
     assert work.left() == pytest.approx(15.0)
+
+
+def test_rounds_without_a_known_end_last(work, now):
+    """A climb that announced more rounds again and again goes on, until it says that it is over."""
+    for _ in range(6):
+        work.expect(SEARCH, 1.0, part="a")
+        with work.task(SEARCH, 1.0, part="a"):
+            now.seconds += 1.0
+    assert work.left() == pytest.approx(3.0)
+    work.expect(SEARCH, 5.0, part="a")
+    assert work.left() == pytest.approx(5.0)
+    work.expect(SEARCH, 0.0, part="a")
+    assert work.left() == 0.0
+
+
+def test_the_next_stage_ends_rounds_without_a_known_end(work, now):
+    for _ in range(4):
+        work.expect(SEARCH, 1.0, part="a")
+        with work.task(SEARCH, 1.0, part="a"):
+            now.seconds += 1.0
+    with work.task(FINAL_FITS, 1.0):
+        now.seconds += 1.0
+    assert work.left() == 0.0
 
 
 def test_what_is_counted_with_other_tasks_slows_down_the_part_while_it_runs(work, now):

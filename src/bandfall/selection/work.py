@@ -14,7 +14,8 @@ clock = time.monotonic
 
 SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
 _LATE = 0.1  # share that a task has left when it has taken as long as expected
-_FINAL_PACE = 0.2  # of a search's seconds per entry: a final path stops at its stop
+_FINAL_PACE = 0.5  # of a search's seconds per entry: a final path stops at its stop
+_LASTING = 0.5  # a part corrected again and again goes on for this share of what it has done
 _COLD = 10.0  # seconds: tasks that took less in all may have compiled loops most of the time
 
 _observer: ContextVar[Callable[[Work], None] | None] = ContextVar("_observer", default=None)
@@ -28,7 +29,14 @@ class _Part:
     to_come: float = 0.0
     done: float = 0.0
     spent: float = 0.0
+    total: float = 0.0  # entries of finished tasks, those that showed no pace included
     most: int = 1  # most tasks at a time so far
+    n_expected: int = 0  # times it was announced, if it has a name; 0 once it is over
+
+    @property
+    def left(self) -> float:
+        """Entries to expect beyond those of running tasks."""
+        return max(self.to_come, _LASTING * self.total if self.n_expected > 1 else 0.0)
 
 
 @dataclass
@@ -92,10 +100,12 @@ class Work:
         """Set how much work of a stage has not begun yet; call it again to correct it.
 
         Parts of a stage are corrected one by one, and add up. Tasks of a part with a name are
-        expected to follow each other, until some run side by side.
+        expected to follow each other, until some run side by side. A part with a name that was
+        corrected is expected to go on for half as long as so far, until it has 0 entries left.
         """
         with self._lock:
-            self._part(stage, part).to_come = entries
+            own = self._part(stage, part)
+            own.to_come, own.n_expected = entries, own.n_expected + 1 if entries and part else 0
 
     def measured(self, stage: str, seconds: float) -> None:
         """Set how long a whole stage will take, until its own tasks show better."""
@@ -124,6 +134,7 @@ class Work:
                         each.done, each.spent = 0.0, 0.0
                     one.start, self._cold = task.start, False
                 self._first_end = min(self._first_end, clock())
+                own.total += entries
                 if warm or self._cold:
                     own.done += entries
                     own.spent += clock() - task.start
@@ -155,7 +166,7 @@ class Work:
         for name in STAGES[: STAGES.index(stage)]:
             earlier = self._stages[name]
             for part in earlier.parts.values():
-                part.to_come = 0.0
+                part.to_come, part.n_expected = 0.0, 0
             earlier.end = now if earlier.end is None else earlier.end
         one = self._stages[stage]
         one.start = now if one.start is None else one.start
@@ -171,19 +182,19 @@ class Work:
                 busy = one.spent + sum(now - task.start for task in running)
                 threads = max(1.0, _ratio(busy, (one.end or now) - one.start))
             elif one.measured is not None:
-                entries = sum(part.to_come for part in one.parts.values())
+                entries = sum(part.left for part in one.parts.values())
                 entries += sum(task.entries for task in running)
                 mean, known = _ratio(one.measured * threads, entries), {}
             elif stage == FINAL_FITS and mean is not None:
-                mean, known = _FINAL_PACE * mean, {}
+                mean, known, threads = _FINAL_PACE * mean, {}, 1.0  # one after the other
             seconds = {}
             for name, pace in _paces(one, known, mean, running, now).items():
                 known[name] = pace
                 tasks = [task for task in running if task.part == name]
                 seconds[name] = pace * (
-                    one.parts[name].to_come + sum(_unfinished(task, pace, now) for task in tasks)
+                    one.parts[name].left + sum(_unfinished(task, pace, now) for task in tasks)
                 )
-            if mean is None and (running or any(part.to_come for part in one.parts.values())):
+            if mean is None and (running or any(part.left for part in one.parts.values())):
                 return None
             alone = [seconds[name] / one.parts[name].most for name in seconds if name]
             longest = max(alone, default=0.0)

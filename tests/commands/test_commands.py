@@ -17,6 +17,7 @@ from numpy.testing import assert_allclose
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall.commands import rivals, terminal, training
+from bandfall.commands.predict import MIN_BATCH
 from bandfall.estimators._progress import FitProgress
 from bandfall.persistence.checkpoint import load_path
 from bandfall.report import LabelledRows
@@ -267,13 +268,12 @@ class TestPredict:
         assert result["predictions"][2] is None
         assert result["predictions"][3] is not None
 
-    def test_in_pieces(self, model, csv, monkeypatch):
-        whole = call("predict", model, csv).stdout
-        monkeypatch.setattr("bandfall.commands.predict.MIN_BATCH", 7)
-        monkeypatch.setattr("bandfall.commands.predict.MAX_BATCH", 7)
-        pieces = call("predict", model, csv).stdout
-        a, b = (np.array(text.splitlines()[1:], float) for text in (whole, pieces))
-        np.testing.assert_allclose(a, b, rtol=2e-6)
+    def test_in_pieces(self, model, csv, tmp_path):
+        whole = np.array(call("predict", model, csv).stdout.splitlines()[1:], float)
+        n_copies = 2 * MIN_BATCH // len(whole) + 2
+        pd.concat([frame()] * n_copies).to_csv(tmp_path / "long.csv", index=False)
+        pieces = np.array(call("predict", model, tmp_path / "long.csv").stdout.splitlines()[1:])
+        np.testing.assert_allclose(pieces.astype(float), np.tile(whole, n_copies), rtol=2e-6)
 
     def test_pieces_warn_once_and_move_the_bar(self, tmp_path, monkeypatch):
         table = frame()
@@ -281,16 +281,15 @@ class TestPredict:
         table.to_csv(tmp_path / "d.csv", index=False)
         fast = ("--model", "auto", "--max-seconds", 1e-9, "--out", tmp_path / "m")
         assert call("fit", tmp_path / "d.csv", *Y, *fast).exit_code == 0
+        table = pd.concat([table] * 70)
         table["kind"] = [f"new {i}" for i in range(len(table))]
         table.to_csv(tmp_path / "d.csv", index=False)
         shares = []
         monkeypatch.setattr(terminal.Bar, "update", lambda bar, share: shares.append(share))
-        monkeypatch.setattr("bandfall.commands.predict.MIN_BATCH", 7)
-        monkeypatch.setattr("bandfall.commands.predict.MAX_BATCH", 7)
         done = call("predict", tmp_path / "m", tmp_path / "d.csv")
         assert done.stderr.count("never seen") == 1
         assert shares == sorted(set(shares))
-        assert len(shares) == -(-len(table) // 7)
+        assert len(shares) == -(-len(table) // MIN_BATCH) > 2
 
     def test_model_without_names_and_two_targets(self, tmp_path):
         table = frame()
@@ -357,14 +356,12 @@ def test_every_rival_runs():
     assert max(one.score for one in results) > 0.9
 
 
-def test_kernel_ridge_takes_a_sample(monkeypatch):
-    monkeypatch.setattr(rivals, "MAX_KERNEL_RIDGE_ROWS", 30)
+def test_kernel_ridge_takes_a_sample():
     table = frame(40)
     X, y = table[["width", "höhe"]].to_numpy(), table["y"].to_numpy()
     name = "kernel ridge (CV)"
-    results = rivals.score_rivals(
-        {name: rivals.rivals()[name]}, LabelledRows(X, y), LabelledRows(X, y)
-    )
+    rows, models = LabelledRows(X, y), {name: rivals.rivals()[name]}
+    results = rivals.score_rivals(models, rows, rows, kernel_ridge_rows=30)
     assert results[0].n_rows == 30
 
 

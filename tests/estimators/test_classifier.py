@@ -12,7 +12,6 @@ from sklearn.model_selection import train_test_split
 
 from bandfall import BandfallClassifier, load_model
 from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
-from bandfall.selection import class_loss
 from bandfall.targets import Numbers
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
@@ -131,14 +130,14 @@ def test_class_weights_move_the_prior(moons):
     assert_allclose(by_name.predict_proba(X), balanced.predict_proba(X))
 
 
-@pytest.mark.parametrize("max_rows", [5000, 0], ids=["log-loss", "squared error"])
+@pytest.mark.parametrize("memory", [2**30, 2**17], ids=["log-loss", "squared error"])
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
-def test_a_class_of_two_rows_has_probabilities_between_0_and_1(monkeypatch, max_rows, class_weight):
-    monkeypatch.setattr(class_loss, "MAX_ROWS", max_rows)
+def test_a_class_of_two_rows_has_probabilities_between_0_and_1(memory, class_weight):
     X, y = load_iris(return_X_y=True)
     X, y = np.concatenate([X[::2], [[9, 9, 9, 9], [9, 9, 9, 8.9]]]), np.append(y[::2], [3, 3])
-    model = BandfallClassifier(class_weight=class_weight, **FAST).fit(X, y)
-    assert any(one.candidate.penalty > 0 for one in model.members_) == (max_rows > 0)
+    model = BandfallClassifier(class_weight=class_weight, memory_budget=memory, **FAST).fit(X, y)
+    # The matrices of the log-loss do not fit into a small memory.
+    assert any(one.candidate.penalty > 0 for one in model.members_) == (memory > 2**20)
     far = np.array([[4.0, 2, 1, 0], [9.0, 9, 9, 9], [10.0, 1, 10, 0]])
     for rows in (X, far):
         probabilities = model.predict_proba(rows)

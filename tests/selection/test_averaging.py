@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall.selection import averaging
 from bandfall.selection.averaging import averaged, greedy_weights
 from bandfall.selection.candidates import PowerLoss
 from problems import seeds
@@ -113,11 +112,10 @@ def test_equal_models_are_not_averaged():
     assert_array_equal(weights, [1.0, 0.0, 0.0])
 
 
-def test_members_beyond_the_limit_are_not_taken_in(monkeypatch):
-    monkeypatch.setattr(averaging, "_STEPS", 50)
+def test_members_beyond_the_limit_are_not_taken_in():
     predictions, y, _ = made_predictions(3, 8)
     for n_members in (2, 3, 4):
-        weights = greedy_weights(predictions, y, JUDGE, n_members=n_members)
+        weights = greedy_weights(predictions, y, JUDGE, n_members=n_members, n_steps=50)
         assert np.count_nonzero(weights) <= n_members
 
 

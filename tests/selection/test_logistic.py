@@ -215,20 +215,31 @@ def test_trials_with_the_log_loss_are_judged_like_others():
     assert np.all(selection["score"][log_loss_trials] <= 1.0)
 
 
-def test_many_rows_keep_squared_error(monkeypatch):
-    monkeypatch.setattr(class_loss, "MAX_ROWS", 50)
+def with_budget(**changes):
+    """A classifier whose search has another budget."""
+
+    class Classifier(BandfallClassifier):
+        @property
+        def _budget(self):
+            return replace(super()._budget, **changes)
+
+    return Classifier
+
+
+def test_many_rows_keep_squared_error():
     X, y = make_moons(80, noise=0.2, random_state=0)
-    assert BandfallClassifier(**FAST).fit(X, y).best_params_["penalty"] == 0
+    model = with_budget(log_loss_rows=50)(**FAST).fit(X, y)
+    assert model.best_params_["penalty"] == 0
 
 
-def test_few_rows_choose_among_few_kernels(monkeypatch):
+def test_few_rows_choose_among_few_kernels():
     X, y = make_moons(40, noise=0.2, random_state=0)
     few = {"gaussian", "matern12"}
     assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) == few
     chosen = BandfallClassifier(kernels=("cauchy",), max_rounds=0).fit(X, y)
     assert set(chosen.selection_["kernel"]) == {"cauchy"}
-    monkeypatch.setattr(class_loss, "_FEW_ROWS", 40)
-    assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) - few
+    many = with_budget(few_kernel_rows=40)(max_rounds=0).fit(X, y)
+    assert set(many.selection_["kernel"]) - few
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])

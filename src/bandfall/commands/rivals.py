@@ -80,6 +80,7 @@ def score_rivals(
     *,
     seed: int = 0,
     groups: np.ndarray | None = None,
+    kernel_ridge_rows: int = MAX_KERNEL_RIDGE_ROWS,
 ) -> list[RivalScore]:
     """Fit every model on the same rows and score it on the same held-out rows.
 
@@ -94,7 +95,9 @@ def score_rivals(
             last = last_step(model)
             as_they_are = isinstance(last, BandfallRegressor | BandfallClassifier)
             X, X_test = tables if as_they_are else plain
-            rows = _sample(len(train.y), model, seed)
+            rows = np.arange(len(train.y))
+            if isinstance(last, KernelRidgeCV) and len(rows) > kernel_ridge_rows:
+                rows = np.random.default_rng(seed).permutation(len(rows))[:kernel_ridge_rows]
             told = [None if one is None else one[rows] for one in (train.weights, groups)]
             y = train.y[rows]
             fitted = _for_targets(model, y)
@@ -148,10 +151,3 @@ def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *told: np.ndarra
 def threads_for(X: pd.DataFrame) -> AbstractContextManager[object]:
     """One OpenMP thread for small tables, where threads would wait for each other most."""
     return threadpool_limits(1, "openmp") if X.size < _WORTH_THREADS else nullcontext()
-
-
-def _sample(n_rows: int, model: Estimator, seed: int) -> np.ndarray:
-    """All rows, or a sample that kernel ridge regression can take."""
-    if not isinstance(last_step(model), KernelRidgeCV) or n_rows <= MAX_KERNEL_RIDGE_ROWS:
-        return np.arange(n_rows)
-    return np.random.default_rng(seed).permutation(n_rows)[:MAX_KERNEL_RIDGE_ROWS]

@@ -8,7 +8,6 @@ import numpy as np
 
 from bandfall.selection.candidates import Judge, Trial
 
-_STEPS = 20
 _LIGHT = 0.1  # below such a weight a model costs as much as the heaviest and changes nothing
 
 
@@ -19,6 +18,7 @@ def greedy_weights(
     *,
     n_members: int,
     weights: np.ndarray | None = None,
+    n_steps: int = 20,
 ) -> np.ndarray:
     """Weights of an average of few models, not negative and of sum one, by held-out predictions.
 
@@ -30,7 +30,7 @@ def greedy_weights(
     counts = np.zeros(len(predictions), dtype=int)
     total = np.zeros_like(y)
     best_loss, best_counts = np.inf, counts
-    for step in range(1, (_STEPS if n_members > 1 else 1) + 1):
+    for step in range(1, (n_steps if n_members > 1 else 1) + 1):
         members = np.flatnonzero(counts).tolist()
         allowed = members if len(members) >= n_members else list(range(len(predictions)))
         losses = {

@@ -175,6 +175,9 @@ class Budget:
     # average of this stage contains it.
     hopeless: float = 1.4
     close: float = 1.1
+    few_kernel_rows: int = 700  # below this number of rows, classes choose among two kernels
+    # Most rows for the log-loss of classes: a Cholesky factor of more takes longer than a search.
+    log_loss_rows: int = 5000
 
     def up_to(self, n_rows: int) -> Budget:
         """The same, with stages of at most `n_rows` rows."""

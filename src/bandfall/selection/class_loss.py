@@ -23,9 +23,7 @@ from bandfall.selection.paths import fit_member_path
 from bandfall.selection.tuning import Tuned, mean_and_error, mean_r2, tune
 from bandfall.selection.work import FINALISTS
 
-_FEW_ROWS = 700
 _FEW_KERNELS = ("gaussian", "matern12")
-MAX_ROWS = 5000  # beyond, a Cholesky factor takes longer than the whole search
 PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
 _STAGE_ENTRIES = 3e8  # rows² × columns of a search: as many as three classes of 10,000 rows have
 _FIRST = 0.3  # penalty that suits most members
@@ -58,11 +56,11 @@ def tune_classes(
     """
     budget = for_columns(budget or Budget(), rows.y.shape[1])
     deadline = deadline or Deadline()
-    chosen = _FEW_KERNELS if kernels is None and len(rows) < _FEW_ROWS else kernels
+    chosen = _FEW_KERNELS if kernels is None and len(rows) < budget.few_kernel_rows else kernels
     settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
     n_parts = budget.n_folds if len(rows) < budget.fold_rows else 1
-    _expect(deadline, len(rows), n_parts, budget.n_members)
+    _expect(deadline, budget, len(rows), n_parts, budget.n_members)
     return with_log_odds(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
 
 
@@ -86,8 +84,8 @@ def with_log_odds(
     divided by a temperature. Held-out rows choose penalties and temperatures.
     """
     budget, parts = budget or Budget(), _partition(tuned.parts)
-    _expect(deadline, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
-    if not parts or not _affordable(rows, parts, len(tuned.members), deadline):
+    _expect(deadline, budget, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
+    if not parts or not _affordable(rows, parts, len(tuned.members), deadline, budget):
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
     search = _LossSearch(rows, parts, LogLoss(prior, log_odds=True), deadline, n_jobs)
@@ -279,17 +277,19 @@ def _partition(parts: Sequence[Part]) -> list[Part]:
     return chosen
 
 
-def _affordable(rows: Rows, parts: Sequence[Part], n_members: int, deadline: Deadline) -> bool:
+def _affordable(
+    rows: Rows, parts: Sequence[Part], n_members: int, deadline: Deadline, budget: Budget
+) -> bool:
     """Whether rows are few enough for matrices of their own, and there is time."""
-    n = max(map(len, parts))
-    if len(rows) > MAX_ROWS or 8 * _MATRICES * len(rows) ** 2 > rows.backend.budget:
+    n, n_bytes = max(map(len, parts)), 8 * _MATRICES * len(rows) ** 2
+    if len(rows) > budget.log_loss_rows or n_bytes > rows.backend.budget:
         return False
     return deadline.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
 
 
-def _expect(deadline: Deadline, n_rows: int, n_parts: int, n_members: int) -> None:
-    """Announce the usual number of fits, with at most `MAX_ROWS` rows."""
-    n_fits = n_members + _USUAL_FITS if n_rows <= MAX_ROWS else 0
+def _expect(deadline: Deadline, budget: Budget, n_rows: int, n_parts: int, n_members: int) -> None:
+    """Announce the usual number of fits; none of more than `log_loss_rows` rows."""
+    n_fits = n_members + _USUAL_FITS if n_rows <= budget.log_loss_rows else 0
     entries = _PACE * n_fits * _n_ladders(n_rows, n_parts) * n_rows**2
     deadline.work.expect(FINALISTS, entries, part=_WORK)
 

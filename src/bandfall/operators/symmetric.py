@@ -54,7 +54,7 @@ class SymmetricOperator(KeptOperator):
         few_rows: int = FEW_ROWS,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
-        self._loops = loops_over(np.asarray(X), kernel, self.dtype, 0.5 * self.n_rows**2)
+        self._loops = loops_over(np.asarray(X), kernel, self.dtype, self.n_rows**2)
         self._rows = self._loops.own
         self._height, self._small_product = strip_rows, small_product
         self._n_shares = 1 if self.n_rows <= few_rows else _SHARES

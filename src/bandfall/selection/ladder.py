@@ -27,7 +27,7 @@ _MAX_HALVINGS = 100  # of a pass that its space does not cover
 _LOG_FALL = math.log(2 / 3)
 _MAX_STOPS = 6  # a pass
 _TOLERATED = 0.1  # of the residual, as the error of a pass
-_CHECKED = frozenset((3, 5, 8, 12, 17, 24))  # dimensions at which a space's error is computed
+_CHECKED = (3, 5, 8, 12, 17, 24)  # dimensions at which a space's error is computed
 
 
 @dataclass(frozen=True)
@@ -224,6 +224,7 @@ class _Climb:
         self._blocks: list[np.ndarray] = []
         self._r2 = [1.0 - self._squares]
         self._turned = np.zeros(len(speeds), dtype=bool)
+        self._first_check = 0  # neighbouring passes need spaces of about the same dimension
         self.finished = self._squares <= 1.01 * (1.0 - max_r2)
 
     def train(
@@ -282,7 +283,7 @@ class _Climb:
         """How long each path trains now, and whether that is all this bandwidth gives it."""
         while True:
             full = space.exhausted or space.dimension >= space.max_dimension or self._ended()
-            if full or space.dimension in _CHECKED:
+            if full or (space.dimension in _CHECKED and space.dimension >= self._first_check):
                 space.diagonalise()
                 rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
                 weights = space.weights.reshape(len(paths), -1)
@@ -302,6 +303,7 @@ class _Climb:
                 if full or done.all():
                     break
             space.expand()
+        self._first_check = max((one for one in _CHECKED if one < space.dimension), default=0)
         times = wanted
         for _ in range(_MAX_HALVINGS):  # errors go to zero with the time
             accurate = self._errors(space, times) <= allowed

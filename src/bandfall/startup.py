@@ -29,11 +29,10 @@ def is_command() -> bool:
 def _one_line(
     kind: type[BaseException], error: BaseException, traceback: TracebackType | None
 ) -> None:
+    ready()
     if not issubclass(kind, KeyboardInterrupt):
-        ready()
         sys.__excepthook__(kind, error, traceback)
         return
-    ready()
     sys.stderr.write("bandfall: interrupted; nothing was written\n")
     sys.stderr.flush()
     os._exit(INTERRUPTED)  # otherwise Python ends itself by the signal

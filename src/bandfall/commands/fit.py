@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple, NotRequired, TypedDict
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -38,9 +37,10 @@ from bandfall.commands.training import (
 )
 from bandfall.descent import Status
 from bandfall.drawing import number
-from bandfall.estimators.reading import answers_of, last_step, story_of
+from bandfall.estimators.reading import Story, answers_of, last_step, story_of
 from bandfall.persistence import save_model
 from bandfall.targets.scores import Scores
+from bandfall.typing import JsonDict
 
 
 def fit(
@@ -99,11 +99,10 @@ def fit(
         most = max_rows or (MAX_ROWS[model] if model is ModelChoice.KRR_CV else None)
         choices = Choices(model, device, test_fraction, most, seed, task, max_seconds, checkpoint)
         trained = train_on(data, roles, Style(sep, decimal, encoding), choices)
-        tested = _tested(trained)
-        result = _result(out, trained, tested)
+        results = (out, trained, _tested(trained), story_of(trained.estimator))
         notes = {**model_notes(trained), "seed": seed}
         write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
-        print_json(result) if json else _show(result, tested, roles)
+        print_json(_result(*results)) if json else _show(*results)
         if trained.interrupted:
             note(f"interrupted: {out} holds the model found so far")
             raise typer.Exit(INTERRUPTED)
@@ -129,30 +128,10 @@ class Tested(NamedTuple):
     by_target: dict[str, Scores]
 
 
-class FitResult(TypedDict):
-    """The result of a fit as JSON values."""
-
-    model: str
-    estimator: str
-    targets: list[str]
-    n_train: int
-    n_test: int
-    n_dropped: int
-    n_without_target: int
-    n_features: int
-    reading: dict[str, str | None]
-    seconds: float
-    interrupted: bool
-    status: NotRequired[str]
-    train_r2: NotRequired[float]
-    given_up: NotRequired[list[str]]
-    classes: NotRequired[list[str]]
-    test: NotRequired[Mapping[str, object]]
-
-
-def _result(out: Path, trained: Trained, tested: Tested | None) -> FitResult:
+def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) -> JsonDict:
+    """The result as JSON values."""
     rows = trained.rows
-    result: FitResult = {
+    result: JsonDict = {
         "model": str(out),
         "estimator": type(last_step(trained.estimator)).__name__,
         "targets": rows.roles.targets,
@@ -169,7 +148,6 @@ def _result(out: Path, trained: Trained, tested: Tested | None) -> FitResult:
         "seconds": trained.seconds,
         "interrupted": trained.interrupted,
     }
-    story = story_of(trained.estimator)
     if story.path is not None:
         result["status"], result["train_r2"] = story.path.status.value, story.path.r2
     if story.given_up:
@@ -177,9 +155,8 @@ def _result(out: Path, trained: Trained, tested: Tested | None) -> FitResult:
     if rows.has_classes:
         result["classes"] = story.target.classes
     if tested is not None:
-        result["test"] = tested.scores
-        if len(tested.by_target) > 1:
-            result["test"] = {**tested.scores, "targets": tested.by_target}
+        several = {"targets": tested.by_target} if len(tested.by_target) > 1 else {}
+        result["test"] = {**tested.scores, **several}
     return result
 
 
@@ -200,27 +177,28 @@ def _tested(trained: Trained) -> Tested | None:
     return Tested(len(held_out), scores, by_target)
 
 
-def _show(result: FitResult, tested: Tested | None, roles: Roles) -> None:
+def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> None:
+    """The result as text."""
+    rows, path = trained.rows, story.path
     pairs: list[tuple[str, str | Text]] = [
-        ("target", ", ".join(roles.targets)),
-        ("trained on", f"{result['n_train']:,} rows × {result['n_features']} features"),
-        ("estimator", result["estimator"]),
+        ("target", rows.target),
+        ("trained on", f"{len(rows):,} rows × {rows.X.shape[1]} features"),
+        ("estimator", type(last_step(trained.estimator)).__name__),
     ]
-    if result.get("status") == "constant_target":
+    if path is not None and path.status is Status.CONSTANT_TARGET:
         pairs.append(("training", "the target is constant: every prediction is its value"))
-    elif "train_r2" in result and "classes" not in result:
-        why = Status(result["status"]).explanation
-        pairs.append(("training R²", f"{result['train_r2']:.4f} ({why})"))
-    if "classes" in result and tested is not None:
+    elif path is not None and not rows.has_classes:
+        pairs.append(("training R²", f"{path.r2:.4f} ({path.status.explanation})"))
+    if rows.has_classes and tested is not None:
         share, _, rest = accuracy_words(tested.scores, tested.n_rows).partition(" ")
         pairs.append(("held-out accuracy", Text.assemble((share, "bold"), f" {rest}")))
     elif tested is not None:
         for name, one in tested.by_target.items():
-            score, rest = _score_cells(one, tested.n_rows, roles)
+            score, rest = _score_cells(one, tested.n_rows, rows.roles)
             head = f"held-out R² {name}" if len(tested.by_target) > 1 else "held-out R²"
             pairs.append((head, Text.assemble((score, "bold"), rest)))
-    pairs += [("cut short", what) for what in result.get("given_up", [])]
-    pairs += [("time", f"{result['seconds']:.1f} s"), ("model", result["model"])]
+    pairs += [("cut short", what) for what in story.given_up]
+    pairs += [("time", f"{trained.seconds:.1f} s"), ("model", str(out))]
     print_pairs(pairs)
 
 

@@ -4,12 +4,13 @@ from bandfall.drawing.axes import Axis
 from bandfall.drawing.bars import ranking, sparkline
 from bandfall.drawing.chart import Chart
 from bandfall.drawing.numbers import number
-from bandfall.drawing.resources import POLICY, read_resource, style_sheet
+from bandfall.drawing.resources import POLICY, filled_page, read_resource, style_sheet
 
 __all__ = [
     "POLICY",
     "Axis",
     "Chart",
+    "filled_page",
     "number",
     "ranking",
     "read_resource",

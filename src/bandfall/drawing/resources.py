@@ -13,6 +13,14 @@ def read_resource(package: str, name: str) -> str:
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
+def filled_page(package: str, name: str, parts: dict[str, str]) -> str:
+    """A page of a package, with its parts in place of their names in double braces."""
+    page = read_resource(package, name)
+    for part, text in parts.items():
+        page = page.replace("{{" + part + "}}", text)
+    return page
+
+
 def style_sheet(package: str, name: str) -> str:
     """A page's own style sheet after the one that all pages share."""
     return read_resource("bandfall.drawing", "style.css") + read_resource(package, name)

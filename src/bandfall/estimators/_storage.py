@@ -30,12 +30,19 @@ from bandfall.selection.members import Member
 from bandfall.targets import Classes, Numbers
 from bandfall.typing import Estimator, State
 
-# Fitted attributes of every kernel estimator.
-COMMON = {"_dtype": True, "_y_ndim": True, "_prediction_dtype": False}
+# Fitted attributes, of every kernel estimator and of some; "?" marks those that may be missing.
+_COMMON = "_dtype _y_ndim _prediction_dtype?"
+_CHOSEN = "best_estimator_ bandwidth_"
+_CV = "cv_results_ best_index_ best_score_ best_params_"
+_FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
+_SEARCHED = f"{_FOUND} _dtype given_up_? _used_rows?"
+# What files hold that were written when a model was one path.
+_FITTED_ALONE = (
+    *("path_", "_front", "metric_", "_max_r2", "feature_importances_", "best_score_"),
+    *("best_params_", "selection_", "_dtype", "_y_ndim", "n_features_in_"),
+)
 UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})  # who watched the fit, and its rows
 _OLD_SETTINGS = ("resolution", "step_size", "max_iter")
-_CV = {"cv_results_": True, "best_index_": True, "best_score_": True, "best_params_": True}
-_MML = {"criterion_": True, "optima_": True, "amplitude_": True}
 
 
 def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
@@ -103,61 +110,24 @@ def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> Non
     check_common(model, best.n_features_in_, best.coefficients_.shape[1])
 
 
-_FITTED = [
-    (
-        KernelDescentRegressor,
-        {"path_": True, "n_iter_": True, "validation_errors_": False},
-        _check_descent,
-    ),
-    (
-        PaperMLPRegressor,
-        {"weights_": True, "biases_": True, "n_iter_": True, "validation_errors_": True},
-        _check_mlp,
-    ),
-    *(
-        (
-            cls,
-            {"kernel_sum_": True, "weights_": False},
-            _check_constant,
-        )
-        for cls in (KernelRidgeRegressor, KernelFlowRegressor)
-    ),
-    *(
-        (cls, {"best_estimator_": True, "bandwidth_": True, **more}, _check_selected)
-        for cls, more in (
-            (KernelRidgeCV, {"penalty_": True, **_CV}),
-            (KernelFlowCV, {"time_": True, **_CV}),
-            (KernelRidgeMML, {"penalty_": True, **_MML}),
-        )
-    ),
-]
-for _cls, _fitted, _check in _FITTED:
+for _cls, _fitted, _check in (
+    (KernelDescentRegressor, "path_ n_iter_ validation_errors_?", _check_descent),
+    (PaperMLPRegressor, "weights_ biases_ n_iter_ validation_errors_", _check_mlp),
+    (KernelRidgeRegressor, "kernel_sum_ weights_?", _check_constant),
+    (KernelFlowRegressor, "kernel_sum_ weights_?", _check_constant),
+    (KernelRidgeCV, f"{_CHOSEN} penalty_ {_CV}", _check_selected),
+    (KernelFlowCV, f"{_CHOSEN} time_ {_CV}", _check_selected),
+    (KernelRidgeMML, f"{_CHOSEN} penalty_ criterion_ optima_ amplitude_", _check_selected),
+):
     register(
         estimator_component(
             _cls,
-            {**COMMON, **_fitted},
+            f"{_COMMON} {_fitted}",
             _check,
             unstored=UNSTORED,
             todays_parameters=_one_solver if _cls is KernelDescentRegressor else dict,
         )
     )
-
-
-# Of both estimators, of the regressor and of the classifier.
-_SEARCHED = {
-    **dict.fromkeys(("average_", "feature_importances_", "best_score_"), True),
-    **dict.fromkeys(("held_out_rows_", "selection_", "_dtype"), True),
-    **dict.fromkeys(("given_up_", "_used_rows"), False),
-}
-_REGRESSED = {**_SEARCHED, "_intervals": True}
-_CLASSIFIED = {**_SEARCHED, "held_out_probabilities_": True}
-# What files hold that were written when a model was one path.
-_FITTED_ALONE = {
-    **dict.fromkeys(("path_", "_front", "metric_", "_max_r2", "feature_importances_"), True),
-    **dict.fromkeys(("best_score_", "best_params_", "selection_"), True),
-    **dict.fromkeys(("_dtype", "_y_ndim", "n_features_in_"), True),
-    "feature_names_in_": False,
-}
 
 
 def _check_regressor(model: BandfallRegressor) -> None:
@@ -224,8 +194,8 @@ def _one_member(_: State, fitted: State) -> State:
     """Fitted attributes as they are now, from those of a model that was one path."""
     if "_front" not in fitted:
         return fitted
-    required = {name for name, always in _FITTED_ALONE.items() if always}
-    check_names("BandfallRegressor", fitted, set(_FITTED_ALONE), required)
+    known = {*_FITTED_ALONE, "feature_names_in_"}
+    check_names("BandfallRegressor", fitted, known, set(_FITTED_ALONE))
     path, encoder, chosen = fitted["path_"], fitted["_front"], fitted["best_params_"]
     check_instance("path_", path, Path)
     check_instance("_front", encoder, TableEncoder)
@@ -256,7 +226,7 @@ def _one_member(_: State, fitted: State) -> State:
 def _classifier_component() -> Component:
     now = estimator_component(
         BandfallClassifier,
-        _CLASSIFIED,
+        f"{_SEARCHED} held_out_probabilities_",
         _check_classifier,
         unstored=UNSTORED,
         todays_parameters=_with_class_weight,
@@ -281,11 +251,15 @@ def _with_class_weight(parameters: State) -> State:
 
 
 register(Component(TableEncoder, to_state, from_front_state), "FeatureFront")
-for _cls in (Candidate, Member, Link, Numbers, Classes, Average, Intervals):
-    register(dataclass_component(_cls))
+for _part in (Candidate, Member, Link, Numbers, Classes, Average, Intervals):
+    register(dataclass_component(_part))
 register(
     estimator_component(
-        BandfallRegressor, _REGRESSED, _check_regressor, unstored=UNSTORED, upgrade=_one_member
+        BandfallRegressor,
+        f"{_SEARCHED} _intervals",
+        _check_regressor,
+        unstored=UNSTORED,
+        upgrade=_one_member,
     )
 )
 register(_classifier_component())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bandfall.drawing import POLICY, read_resource, style_sheet
+from bandfall.drawing import POLICY, filled_page, read_resource, style_sheet
 from bandfall.version import __version__
 
 _PACKAGE = "bandfall.explore"
@@ -28,10 +28,7 @@ def render_playground() -> str:
         "engine": _joined(ENGINE),
         "script": _joined(SCRIPTS),
     }
-    page = read_resource(_PACKAGE, "playground.html")
-    for name, text in parts.items():
-        page = page.replace("{{" + name + "}}", text)
-    return page
+    return filled_page(_PACKAGE, "playground.html", parts)
 
 
 def _joined(names: tuple[str, ...]) -> str:

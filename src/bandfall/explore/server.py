@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
-from bandfall.drawing import read_resource, style_sheet
+from bandfall.drawing import filled_page, style_sheet
 from bandfall.explore.data_page import LIVE_POLICY
 from bandfall.explore.what_if import WhatIf
 from bandfall.typing import JsonDict
@@ -198,12 +198,9 @@ def _handler(explorer: Explorer, patience: float) -> type[BaseHTTPRequestHandler
 
 
 def _waiting_page(target: str) -> str:
-    page = read_resource("bandfall.explore", "waiting.html")
     parts = {
         "style": style_sheet("bandfall.report", "page.css"),
         "policy": LIVE_POLICY,
         "target": escape(target),
     }
-    for name, text in parts.items():
-        page = page.replace("{{" + name + "}}", text)
-    return page
+    return filled_page("bandfall.explore", "waiting.html", parts)

@@ -14,12 +14,12 @@ from bandfall.checks import ShapeChecker, check_instance, check_names
 from bandfall.persistence.codec import Component, register
 from bandfall.typing import Estimator, State
 
-_SHARED = {"n_features_in_": True, "feature_names_in_": False}
+_SHARED = "n_features_in_ feature_names_in_?"  # fitted attributes of all estimators
 
 
 def estimator_component(
     cls: type[BaseEstimator],
-    fitted: dict[str, bool],
+    fitted: str,
     check: Callable[[Estimator], None],
     unstored: frozenset[str] = frozenset(),
     todays_parameters: Callable[[State], State] = dict,
@@ -27,13 +27,14 @@ def estimator_component(
 ) -> Component:
     """Component of an estimator: its parameters and the fitted attributes named here.
 
-    `fitted` tells of each fitted attribute whether it is always there; `n_features_in_` and
-    `feature_names_in_` need no mention, `unstored` ones are left out. `check` raises ValueError or
-    TypeError unless they fit together. For files of older versions, `todays_parameters` gives
-    parameters their current names, and `upgrade(parameters, fitted)` converts fitted attributes.
+    `fitted` has the names of fitted attributes beside those of `_SHARED`; "?" marks those that may
+    be missing, `unstored` ones are left out. `check` raises ValueError or TypeError unless they fit
+    together. For files of older versions, `todays_parameters` gives parameters their current
+    names, and `upgrade(parameters, fitted)` converts fitted attributes.
     """
-    fitted = {**_SHARED, **fitted}
-    required = {name for name, always in fitted.items() if always}
+    names = f"{_SHARED} {fitted}".split()
+    known = {name.removesuffix("?") for name in names}
+    required = known & set(names)
 
     def to_state(estimator: BaseEstimator) -> State:
         parameters = for_any_machine(estimator.get_params(deep=False))
@@ -42,7 +43,7 @@ def estimator_component(
             for name, value in vars(estimator).items()
             if name not in parameters and name not in unstored
         }
-        check_names(cls.__name__, attributes, set(fitted), required)
+        check_names(cls.__name__, attributes, known, required)
         return {"parameters": parameters, "fitted": attributes}
 
     def from_state(state: State) -> BaseEstimator:
@@ -54,7 +55,7 @@ def estimator_component(
         found = state["fitted"]
         if upgrade is not None:
             found = upgrade(parameters, found)
-        check_names(cls.__name__, found, set(fitted), required)
+        check_names(cls.__name__, found, known, required)
         estimator = cls(**for_any_machine(parameters))
         if getattr(estimator, "_parameter_constraints", None):
             estimator._validate_params()
@@ -114,7 +115,7 @@ for _cls, _names in _FITTED.items():
     register(
         estimator_component(
             _cls,
-            dict.fromkeys(_names, False),
+            " ".join(f"{name}?" for name in _names),
             _check_scaler(*_names),
             # Only `partial_fit` reads it.
             unstored=frozenset({"n_samples_seen_"}),

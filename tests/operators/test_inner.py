@@ -20,6 +20,7 @@ numba = pytest.importorskip("numba")
 compiled = pytest.importorskip("bandfall.operators.inner.compiled")
 
 SOURCE = Path(inner.__file__).parents[3]
+EPS = float(np.finfo(np.float32).eps)
 NAMES = [*KERNELS, *reference.OTHER_KERNELS, "laplace-1.25", "laplace-1.4^1.4", "cauchy-1^0.6"]
 
 
@@ -248,3 +249,41 @@ def test_a_package_in_a_directory_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     nowhere = {"HOME": str(tmp_path / "file"), "XDG_CACHE_HOME": str(tmp_path / "file")}
     assert hits(started(nowhere, source)) == 0
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 4, 6, 257, 1300])
+@pytest.mark.parametrize("n_columns", [1, 2, 7])
+def test_symmetric_products_of_strips(n_rows, n_columns):
+    """Strips that end anywhere, rows beyond one chunk of columns, and shares that add up."""
+    random = np.random.default_rng(n_rows)
+    K = random.uniform(size=(n_rows, n_rows))
+    K = ((K + K.T) / 2).astype(np.float32)
+    block = random.normal(size=(n_rows, n_columns)).astype(np.float32)
+    height = 102
+    strips = [K[a : a + height, a:].reshape(-1) for a in range(0, n_rows, height)]
+    parts = [
+        inner.symmetric_product(np.concatenate(strips), height, share, 3, block)
+        for share in range(3)
+    ]
+    expected = K.astype(np.float64) @ block
+    scale = np.abs(K).astype(np.float64) @ np.abs(block)
+    assert np.all(np.abs(sum(parts) - expected) <= 4 * EPS * np.sqrt(n_rows) * scale + EPS)
+    assert parts[0].shape == block.shape
+
+
+def test_vectors_are_made_orthogonal_as_by_numpy():
+    random = np.random.default_rng(0)
+    n_rows, n_columns, dimension = 700, 3, 5
+    basis = np.zeros((n_columns, 9, n_rows), np.float32)
+    for one in basis:
+        one[:dimension] = np.linalg.qr(random.normal(size=(n_rows, dimension)))[0].T
+    image = random.normal(size=(n_columns, n_rows)).astype(np.float32)
+    assert inner.compiled_vectors(basis, n_rows)
+    left, overlaps, squares = inner.orthogonalised(basis, dimension, image)
+    plain = inner.orthogonalised(basis.astype(np.float64), dimension, image.astype(np.float64))
+    norm = np.linalg.norm(image, axis=1).max()
+    assert_allclose(left, plain[0], atol=20 * EPS * norm)
+    assert_allclose(overlaps, plain[1], atol=20 * EPS * norm)
+    assert_allclose(squares, plain[2], rtol=20 * EPS)
+    assert np.abs(basis[:, :dimension] @ left[:, :, None]).max() < 10 * EPS * norm
+    assert image is not left  # the image stays as it is

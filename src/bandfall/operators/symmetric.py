@@ -8,7 +8,7 @@ import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET
-from bandfall.operators.inner import CompiledLoops, loops_over, symmetric_product
+from bandfall.operators.inner import compiled_vectors, loops_over, symmetric_product
 from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import FEW_ROWS, for_each
 
@@ -16,6 +16,9 @@ _STRIP = 256  # rows
 # Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
 # and entries read for one side of the diagonal are still in the cache for the other.
 _SMALL_PRODUCT = 1_000_000
+# Columns up to which one pass of compiled loops over K is as fast as BLAS, which has to be called
+# once a tile: each call releases the interpreter's lock, and threads wait for each other.
+_FEW_COLUMNS = 8
 _PARALLEL_ROWS = 2000  # beyond, evaluating is worth several threads
 _SHARES = 16  # of a large product, whatever the number of threads: sums have one order
 
@@ -68,7 +71,7 @@ class SymmetricOperator(KeptOperator):
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         n_shares = self._n_shares
-        if isinstance(self._loops, CompiledLoops):
+        if block.shape[1] <= _FEW_COLUMNS and compiled_vectors(entries, self.n_rows):
             multiply = partial(symmetric_product, entries, self._height)
         else:
             multiply = partial(self._multiply, entries)

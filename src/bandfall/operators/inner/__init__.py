@@ -30,6 +30,7 @@ __all__ = [
     "add_products",
     "compiled_form",
     "compiled_scale",
+    "compiled_vectors",
     "even_features",
     "fill_tile",
     "loops_over",
@@ -314,7 +315,7 @@ def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, A
         Squared norms of what is left.
     """
     n_outputs, n_rows = image.shape
-    if _worth_compiling(basis, n_rows):
+    if compiled_vectors(basis, n_rows):
         vectors = np.array(image, order="C")
         overlaps, squares = np.empty(n_outputs), np.empty(n_outputs)
         _code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
@@ -327,7 +328,7 @@ def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, A
     return vectors, first[:, -1, 0], (vectors * vectors).sum(1)
 
 
-def _worth_compiling(array: Array, n_rows: int) -> bool:
+def compiled_vectors(array: Array, n_rows: int) -> bool:
     """Whether compiled loops serve for vectors of this kind and length."""
     return (
         isinstance(array, np.ndarray)

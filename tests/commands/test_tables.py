@@ -137,6 +137,32 @@ def test_what_cannot_be_used_is_one_line(name, tmp_path):
     assert pd.Series([line]).str.contains(complaint).all(), line
 
 
+class TestIds:
+    """Columns that look like ids are named, with what to do about them."""
+
+    def test_text_is_left_out_and_may_be_kept_beside_predictions(self, tmp_path):
+        done = fit(csv_of(numbers().assign(no=IDS)), tmp_path)
+        assert "(1 left out)" in done.stdout
+        assert "to copy 'no' into the predictions, use predict --keep no" in done.stderr
+        kept = call("predict", tmp_path / "m", tmp_path / "d.csv", "--keep", "no").stdout
+        assert kept.startswith("no,prediction\n")
+
+    def test_numbers_are_kept(self, tmp_path):
+        done = fit(csv_of(numbers().assign(no=range(1, 121))), tmp_path)
+        assert "left out" not in done.stdout
+        assert "'no' looks like an id and is used as a feature; if it is an id" in one_line(done, 0)
+        done = fit(csv_of(numbers().assign(no=range(1, 121))), tmp_path, "--keep", "no", "--force")
+        assert done.stderr == ""
+        kept = call("predict", tmp_path / "m", tmp_path / "d.csv").stdout
+        assert kept.startswith("no,prediction\n")
+
+
+def test_a_self_tuning_model_says_why_it_stopped(tmp_path):
+    done = fit(csv_of(numbers()), tmp_path)
+    assert "(held-out rows were predicted best there)" in done.stdout
+    assert "held-out rows were predicted best there" in call("inspect", tmp_path / "m").stdout
+
+
 class TestReading:
     """What is guessed is said, and what is said is obeyed."""
 

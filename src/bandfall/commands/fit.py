@@ -13,7 +13,8 @@ from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption, accuracy_words
 from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or_keep
-from bandfall.commands.rows import Roles
+from bandfall.commands.rows import Dataset, Roles
+from bandfall.commands.tables import quoted
 from bandfall.commands.terminal import (
     INTERRUPTED,
     Bar,
@@ -34,13 +35,17 @@ from bandfall.commands.training import (
     score_words,
     split_words,
     train_on,
+    why_ended,
 )
 from bandfall.descent import Status
 from bandfall.drawing import number
+from bandfall.encoding.reading import ID
 from bandfall.estimators.reading import Story, answers_of, last_step, story_of
 from bandfall.persistence import save_model
 from bandfall.targets.scores import Scores
 from bandfall.typing import JsonDict
+
+_NAMED_IDS = 3  # columns that look like ids, each in a message of its own
 
 
 def fit(
@@ -102,6 +107,7 @@ def fit(
         results = (out, trained, _tested(trained), story_of(trained.estimator))
         notes = {**model_notes(trained), "seed": seed}
         write_or_keep(out, partial(save_model, trained.estimator, notes=notes))
+        _note_ids(trained.rows, story_of(trained.estimator))
         print_json(_result(*results)) if json else _show(*results)
         if trained.interrupted:
             note(f"interrupted: {out} holds the model found so far")
@@ -177,18 +183,37 @@ def _tested(trained: Trained) -> Tested | None:
     return Tested(len(held_out), scores, by_target)
 
 
+def _note_ids(rows: Dataset, story: Story) -> None:
+    """Say what can be done with columns that look like ids."""
+    encoder = next(iter(story.encoders.values()), None)
+    if encoder is None:
+        return
+    names = [str(name) for name in rows.X.columns]
+    dropped = [j for j, one in enumerate(encoder.schema.readings) if one.dropped == ID]
+    for name in [names[j] for j in dropped[:_NAMED_IDS]]:
+        note(f"to copy {name!r} into the predictions, use predict --keep {quoted(name)}")
+    for name in [names[j] for j in (encoder.suspicious or [])[:_NAMED_IDS]]:
+        note(
+            f"{name!r} looks like an id and is used as a feature; if it is an id, train with "
+            f"--keep {quoted(name)}, which copies it into the predictions"
+        )
+
+
 def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> None:
     """The result as text."""
     rows, path = trained.rows, story.path
+    readings = [one.schema.readings for one in story.encoders.values()]
+    n_unused = sum(bool(one.dropped) for one in readings[0]) if readings else 0
+    unused = f" ({n_unused} left out)" if n_unused else ""
     pairs: list[tuple[str, str | Text]] = [
         ("target", rows.target),
-        ("trained on", f"{len(rows):,} rows × {rows.X.shape[1]} features"),
+        ("trained on", f"{len(rows):,} rows × {rows.X.shape[1]} features{unused}"),
         ("estimator", type(last_step(trained.estimator)).__name__),
     ]
     if path is not None and path.status is Status.CONSTANT_TARGET:
         pairs.append(("training", "the target is constant: every prediction is its value"))
     elif path is not None and not rows.has_classes:
-        pairs.append(("training R²", f"{path.r2:.4f} ({path.status.explanation})"))
+        pairs.append(("training R²", f"{path.r2:.4f} ({why_ended(story, path.status)})"))
     if rows.has_classes and tested is not None:
         share, _, rest = accuracy_words(tested.scores, tested.n_rows).partition(" ")
         pairs.append(("held-out accuracy", Text.assemble((share, "bold"), f" {rest}")))

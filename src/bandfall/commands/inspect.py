@@ -13,7 +13,7 @@ from bandfall.commands.classes import accuracy_words
 from bandfall.commands.kept_rows import unpack_rows
 from bandfall.commands.predict import ModelArgument
 from bandfall.commands.terminal import JsonOption, counted, one_line_errors, print_json, print_pairs
-from bandfall.commands.training import score_words
+from bandfall.commands.training import score_words, why_ended
 from bandfall.descent import Path as TrainedPath
 from bandfall.estimators.reading import (
     Story,
@@ -107,6 +107,7 @@ def describe(file: str) -> ModelSummary:
     }
     if story.path is not None:
         summary["path"] = describe_path(story.path)
+        summary["path"]["explanation"] = why_ended(story, story.path.status)
     if story.target.classes:
         summary["classes"] = story.target.classes
     test = notes.get("test")
@@ -201,7 +202,10 @@ def _pairs(summary: ModelSummary) -> Iterator[tuple[str, str]]:
         yield f"encoding {name}", "; ".join(lines)
     if summary["suspicious"]:
         named = ", ".join(summary["suspicious"])
-        yield "ids?", f"{named}: numbers that look like ids; if they are, train with --drop"
+        yield (
+            "ids?",
+            f"{named}: numbers that look like ids; if they are, train with --keep or --drop",
+        )
     if summary["importances"]:
         yield "importances", _most_important(summary["importances"])
     parameters = ", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items())

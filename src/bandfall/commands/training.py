@@ -20,13 +20,14 @@ from bandfall.commands.csv_files import Style
 from bandfall.commands.kept_rows import pack_rows
 from bandfall.commands.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall.commands.terminal import Bar, InputError, note
+from bandfall.descent import Status
 from bandfall.estimators import (
     BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeCV,
 )
-from bandfall.estimators.reading import last_step, last_step_prefix, story_of
+from bandfall.estimators.reading import Story, last_step, last_step_prefix, story_of
 from bandfall.interrupts import Interrupt
 from bandfall.report.columns import kind_of
 from bandfall.selection.work import observed_by
@@ -251,6 +252,15 @@ def score_words(r2: float, n_rows: int) -> str:
         return f"not defined on {n_rows:,} rows: their targets are all equal"
     few = ", too few to be sure" if n_rows < FEW_ROWS else ""
     return f"{r2:.4f} on {n_rows:,} rows{few}"
+
+
+def why_ended(story: Story, status: Status) -> str:
+    """Why training ended, for people: self-tuning models chose their limit on held-out rows."""
+    tuned = {
+        Status.R2_REACHED: "held-out rows were predicted best there",
+        Status.INTERRUPTED: "cut short",
+    }
+    return tuned.get(status, status.explanation) if story.members else status.explanation
 
 
 def model_notes(trained: Trained) -> JsonDict:

@@ -18,7 +18,7 @@ _ID_SHARE = 0.9  # of values that differ
 _NAMED, _LONGEST = 3, 30  # levels in a message, and their characters
 CONSTANT = "constant"
 _ROUNDED = "its values differ by rounding alone"
-_ID = "nearly all values differ, as in an id"
+ID = "nearly all values differ, as in an id"
 _NOUNS = {"number": "numbers", "datetime": "dates", "duration": "durations"}
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
@@ -141,7 +141,7 @@ def _learn_reading(column: Column) -> Reading:
     if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
         ambiguous = not column.declared and text.is_ambiguous_date(levels)
         doubt = "dates with day and month in doubt; write 2024-03-31" if ambiguous else ""
-        return Reading("category", dropped=doubt or _nearly_numbers(column, levels) or _ID)
+        return Reading("category", dropped=doubt or _nearly_numbers(column, levels) or ID)
     return Reading("category")
 
 

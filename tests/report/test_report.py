@@ -271,7 +271,7 @@ class TestIntervals:
     def test_the_page_shows_them_in_place_of_error_intervals(self, sure):
         text = page_of(sure[1])
         assert '<section id="intervals">' in text
-        assert "90% intervals hold" in text
+        assert "90% intervals contain" in text
         assert "Do error intervals hold?" not in text
 
     def test_models_without_intervals_and_rows_that_were_seen_have_none(self, findings):
@@ -291,7 +291,7 @@ class TestIntervals:
         found = study(model, few, rows(1), ["a", "b"])
         assert np.all(np.isinf(found.intervals.upper))
         text = page_of(found)
-        assert "Do intervals hold what they promise?" in text
+        assert "Do intervals contain as many rows as promised?" in text
         assert "intervals and what was true" not in text
 
 
@@ -431,6 +431,16 @@ class TestCharts:
     def test_ticks_of_an_axis_have_one_notation(self):
         axis = Axis("x", 0.0, 1.3e7)
         assert [axis.tick_name(tick) for tick in axis.ticks()] == ["0", "5 × 10⁶", "1 × 10⁷"]
+        axis = Axis("y", 0.0, 15_000.0)
+        assert [axis.tick_name(tick) for tick in axis.ticks()] == ["0", "5,000", "10,000", "15,000"]
+        axis = Axis("y", 0.0, 5000.0)
+        assert axis.tick_name(axis.ticks()[-1]) == "5000"
+
+    def test_years_need_no_month(self):
+        start, end = (pd.Timestamp(day).timestamp() for day in ("2020-01-01", "2023-10-24"))
+        axis = Axis("joined", start, end, dates=True)
+        names = [axis.tick_name(tick) for tick in axis.ticks()]
+        assert names == ["2020", "2021", "2022", "2023"]
 
     def test_reversed_axis(self):
         chart = Chart(Axis("x", 10.0, 1.0, log=True), Axis("y", 0.0, 1.0), "t")

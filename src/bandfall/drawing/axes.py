@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from bandfall.drawing.numbers import LARGEST, SMALLEST, number
+from bandfall.drawing.numbers import APART, LARGEST, SMALLEST, number
 
 MIN_LOG_TICKS = 3
 MAX_DATE_TICKS = 5
@@ -78,16 +78,23 @@ class Axis:
     def tick_name(self, tick: float) -> str:
         """What stands beside a tick."""
         if self.dates:
-            return _date_name(tick, abs(self.high - self.low))
+            years = all(_begins_a_year(one) for one in self.ticks())
+            return _date_name(tick, math.inf if years else abs(self.high - self.low))
         if self.names:
             return self.names[int(tick)]
         # A linear axis has one notation for all ticks.
         largest = 0.0 if self.log else max(map(abs, self.ticks()), default=0.0)
-        return number(tick, powers=largest >= LARGEST or 0.0 < largest < SMALLEST)
+        powers = largest >= LARGEST or 0.0 < largest < SMALLEST
+        return number(tick, powers=powers, apart=largest >= APART)
 
 
 def _moment(seconds: float) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(seconds))
+
+
+def _begins_a_year(seconds: float) -> bool:
+    moment = _moment(seconds)
+    return moment == datetime(moment.year, 1, 1, tzinfo=UTC)
 
 
 def _date_ticks(low: float, high: float) -> list[float]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 
 SMALLEST, LARGEST = 1e-4, 1e7  # beyond, powers of ten are easier to read than zeros
-_APART = 10_000
+APART = 10_000  # from here on, commas separate thousands
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def number(value: float, *, powers: bool = False) -> str:
+def number(value: float, *, powers: bool = False, apart: bool = False) -> str:
     """A number for people: few digits, thousands apart, powers of ten only where they help.
 
-    Four digits stay together: they may be a year. With `powers`, powers of ten are used anyway.
+    Four digits stay together, for they may be a year, except with `apart`. With `powers`, powers of
+    ten are used anyway.
 
     Examples
     --------
+    >>> number(5000.0, apart=True)
+    '5,000'
     >>> [number(v) for v in (0.0257512, -3.0, 1984.0, 1.5e6, 2e-7, -4.5e12, float("nan"))]
     ['0.02575', '−3', '1984', '1,500,000', '2 × 10⁻⁷', '−4.5 × 10¹²', '–']
     """
@@ -26,8 +29,8 @@ def number(value: float, *, powers: bool = False) -> str:
     exponent = math.floor(math.log10(abs(value)))
     if SMALLEST <= abs(value) < LARGEST and not powers:
         digits = min(max(0, 3 - exponent), 7)
-        apart = "," if abs(round(value)) >= _APART else ""
-        return _without_zeros(f"{value:{apart}.{digits}f}").replace("-", "−")
+        comma = "," if apart or abs(round(value)) >= APART else ""
+        return _without_zeros(f"{value:{comma}.{digits}f}").replace("-", "−")
     mantissa = _without_zeros(f"{value / 10.0**exponent:.2f}").replace("-", "−")
     return f"{mantissa} × 10{str(exponent).translate(_RAISED)}"
 

@@ -13,15 +13,15 @@ const Plots = (() => {
     return made;
   }
 
-  /** A number for people: few digits, no exponent where it can be avoided. */
-  function number(value, digits = 3) {
+  /** A number for people: few digits, no exponent where it can be avoided; 5000 is 5,000 if `apart`. */
+  function number(value, digits = 3, apart = false) {
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "–";
     if (value === 0) return "0";
     const size = Math.abs(value);
     let text;
     if (size >= 1e-4 && size < 1e7) {
       const places = Math.min(Math.max(0, digits - 1 - Math.floor(Math.log10(size))), 8);
-      text = value.toLocaleString("en", { maximumFractionDigits: places, useGrouping: "min2" });
+      text = value.toLocaleString("en", { maximumFractionDigits: places, useGrouping: apart ? true : "min2" });
     } else {
       const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
       const raised = String(+exponent).replace(/[-0-9]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
@@ -94,7 +94,8 @@ const Plots = (() => {
       const place = (value) => this.place(axis, value, 0, 1);
       const clear = (v) => names.every(([name]) => Math.abs(place(v) - place(name)) > 0.5 / wanted);
       const round = (axis.log ? logTicks : linearTicks)(axis.low, axis.high, wanted).filter(clear);
-      return [...round.map((v) => [v, number(v)]), ...names];
+      const apart = !axis.log && round.some((v) => Math.abs(v) >= 10000); // one notation for all ticks
+      return [...round.map((v) => [v, number(v, 3, apart)]), ...names];
     }
 
     drawFrame(across, up) {

@@ -38,8 +38,8 @@ def _residuals(findings: Findings, target: str) -> str:
     quantiles = [float(q) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
     text = (
         f"On {findings.rows_name}, half of all errors are below {number(quantiles[0])}, 90% "
-        f"below {number(quantiles[1])} and 99% below {number(quantiles[2])} (in the units of "
-        f"{escape(target)})."
+        f"below {number(quantiles[1])} and 99% below {number(quantiles[2])}, in the units of "
+        f"{escape(target)}."
     )
     body = (
         _agreement(findings, target)
@@ -164,10 +164,10 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
     names = findings.target.classes
     if len(names) == 2:
         asked, happened = given[:, 1], labels == 1
-        what = f"probability of {names[1]}"
+        what, sure = f"probability of {names[1]}", "near 0 or 1"
     else:
         asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
-        what = "probability of the predicted class"
+        what, sure = "probability of the predicted class", "near 1"
     bins = reliability(asked, happened)
     xs, ys = [one.probability for one in bins], [one.share for one in bins]
     tips = [
@@ -184,7 +184,7 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
     ) + figure(
         _bins(asked, (0.0, 1.0), 20, what).svg(),
         "How sure is it?",
-        "The model is sure where probabilities are near 0 or 1.",
+        f"The model is sure where the probability is {sure}.",
     )
     text = f"On {len(labels):,} {findings.rows_name}."
     return section("calibration", "Calibration", text, grid(body))

@@ -54,7 +54,7 @@ def data_section(findings: Findings, target: str) -> str:
         if is_number(column) and values is not None and known.any() and not unused:
             cells = _statistics(values[known])
             if not kind.classes:
-                cells.append(("", round(_correlation(values[known], y[known]), 2)))
+                cells.append(("correlation", _correlation(values[known], y[known])))
             rows.append(_row(name, n_missing, cells, _counts(values[known]), len(heads)))
         else:
             words, counts = _words(column, values)
@@ -78,8 +78,15 @@ def _row(
     if cells[0][0] == "words":
         told = f'<td colspan="{n_columns - 2}" class="dim words">{escape(str(cells[0][1]))}</td>'
     else:
-        told = "".join(cell(value, kind) for kind, value in cells)
+        told = "".join(_cell(kind, value) for kind, value in cells)
     return f"<tr{mark}>{cell(name)}{cell(n_missing)}{told}<td>{bars}</td></tr>"
+
+
+def _cell(kind: str, value: str | float) -> str:
+    """A cell of numbers; correlations have two decimals."""
+    if kind == "correlation" and isinstance(value, float):
+        return cell(value, text=f"{value:.2f}".replace("-", "−"))
+    return cell(value, kind)
 
 
 def _statistics(values: np.ndarray) -> list[tuple[str, str | float]]:
@@ -107,7 +114,8 @@ def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarra
         return words, _counts(values[~np.isnan(values)])
     found = column.value_counts()
     words = f"{len(found):,} different values"
-    words += f", most often {shown(found.index[0])} ({found.iloc[0]:,} rows)"
+    if found.iloc[0] > 1:
+        words += f", most often {shown(found.index[0])} ({found.iloc[0]:,} rows)"
     return words, found.to_numpy()[:HISTOGRAM_BINS]
 
 

@@ -29,8 +29,9 @@ def interval_section(findings: Findings, target: str) -> str:
     inside = float(np.mean((found.lower <= y) & (y <= found.upper)))
     widths = found.upper - found.lower
     text = (
-        f"{LEVEL:.0%} intervals hold {inside:.1%} of {len(y):,} held-out rows. Half of them are "
-        f"narrower than {number(float(np.median(widths)))} (in the units of {escape(target)}). "
+        f"{LEVEL:.0%} intervals contain {inside:.1%} of {len(y):,} held-out rows. Half of the "
+        f"intervals are narrower than {number(float(np.median(widths)))}, in the units of "
+        f"{escape(target)}. "
         f"{_WIDTHS[found.method]} They were learned from the errors at {found.n_rows:,} other rows "
         "that the search had held out from the training rows."
     )
@@ -53,7 +54,7 @@ def _coverage(findings: Findings, found: Coverage) -> str:
     )
     return figure(
         chart.svg(),
-        "Do intervals hold what they promise?",
+        "Do intervals contain as many rows as promised?",
         "On the dashed line they do; the band is what chance allows with this number of rows.",
     )
 

@@ -7,6 +7,7 @@ from html import escape
 
 import numpy as np
 
+from bandfall.descent import Status
 from bandfall.drawing import Axis, Chart, number
 from bandfall.report.findings import Findings
 from bandfall.report.layout import figure, grid, section
@@ -58,7 +59,9 @@ def path_section(findings: Findings) -> str:
     )
     if findings.target.classes and len(path) == 1:
         text = "The heaviest model has one wide bandwidth; held-out rows chose its penalty."
-    elif findings.target.classes:
+    elif findings.target.classes or (
+        findings.model.story.members and path.status is Status.R2_REACHED
+    ):
         text += "Rows held out from the training rows decided where to stop."
     else:
         text += f"It ended because {escape(path.status.explanation)}."

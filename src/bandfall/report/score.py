@@ -150,7 +150,7 @@ def _meaning(findings: Findings) -> str:
     """What the scores are."""
     target = findings.target
     if not isinstance(target, Classes):
-        return "R² 1 is perfect, 0 is predicting the mean."
+        return "An R² of 1 is perfect, 0 is no better than predicting the mean."
     labels = findings.scored.y[findings.scored.y >= 0]
     shares = ""
     if len(labels):

@@ -1,5 +1,7 @@
 """The demonstration: a table on stdout, progress on stderr, a picture in the folder."""
 
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,7 @@ def test_writes_table_and_picture(small_demo, tmp_path, capsys):
     assert "CC BY 4.0" in captured.out
     assert str(folder / "playground.html") in captured.out
     assert "See it learn" in (folder / "playground.html").read_text(encoding="utf-8")
+    assert ("bandfall explore" in captured.out) == (find_spec("typer") is not None)
     for name in ("demo.png", "falling.png"):
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
 

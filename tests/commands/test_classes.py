@@ -67,7 +67,7 @@ def test_truth_values_are_classes(tmp_path):
     table.to_csv(tmp_path / "d.csv", index=False)
     options = ("--target", "y", "--out", tmp_path / "m", "--json")
     done = call("fit", tmp_path / "d.csv", *options)
-    assert "holds true and false: training a classifier" in done.stderr
+    assert "has the values true and false: training a classifier" in done.stderr
     assert json.loads(done.stdout)["classes"] == ["False", "True"]
     done = call("fit", tmp_path / "d.csv", *options, "--force", "--task", "regression")
     assert "classes" not in json.loads(done.stdout)

@@ -69,7 +69,7 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
             note(f"{target.name!r} has {n_levels} text values: training a classifier")
         return few
     if kind_of(target) == "boolean":
-        note(f"{target.name!r} holds true and false: training a classifier")
+        note(f"{target.name!r} has the values true and false: training a classifier")
         return n_levels == 2
     if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_A_CLASS:
         note(

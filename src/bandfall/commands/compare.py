@@ -68,7 +68,7 @@ def compare(
                 result["n_unseen"] = int(np.sum(~np.isin(held_out.y, rows.y)))
             print_json({**result, "models": [one.as_numbers() for one in results]})
         else:
-            held = f"{len(held_out):,} ({split_words(roles)})"
+            held = f"{len(held_out):,} held-out rows ({split_words(roles)})"
             title = f"trained on {len(rows):,} rows, scored on {held}"
             _show(results, len(rows), title)
 

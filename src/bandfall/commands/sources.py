@@ -79,7 +79,7 @@ def model_details(stored: ModelFile) -> dict[str, str]:
     if stored.notes.get("split"):
         details["rows held out"] = str(stored.notes["split"])
     if stored.notes.get("interrupted"):
-        details["interrupted"] = "training was ended by Ctrl-C: the best model found until then"
+        details["interrupted"] = "Ctrl-C ended training; this is the best model found until then"
     if "seconds" in stored.notes:
         details["training time"] = f"{stored.notes['seconds']:.2f} s"
     if stored.versions:

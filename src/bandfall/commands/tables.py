@@ -164,7 +164,7 @@ def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
             )
     remark = ""
     if 0 in unnamed and table.iloc[:, 0].notna().any():
-        remark = "column 1 has no name, is taken for labels of the rows and left out"
+        remark = "column 1 has no name and is left out: it is taken for row labels"
     kept = [j for j in range(len(names)) if j not in unnamed]
     if not kept:
         raise InputError(f"{name} has no column with a name; name them in the first line")

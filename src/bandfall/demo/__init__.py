@@ -12,6 +12,7 @@ import argparse
 import pathlib
 import sys
 import time
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
@@ -148,5 +149,6 @@ def main(argv: list[str] | None = None) -> int:
     playground = folder / "playground.html"
     playground.write_text(render_playground(), encoding="utf-8")
     print(f"\nPictures: {folder / 'demo.png'} (what you get), {folder / 'falling.png'} (why)")
-    print(f"To watch it learn, open {playground} in a browser (or type `bandfall explore`).")
+    command = " (or type `bandfall explore`)" if find_spec("typer") else ""
+    print(f"To watch it learn, open {playground} in a browser{command}.")
     return 0

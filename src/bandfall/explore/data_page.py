@@ -117,7 +117,7 @@ def _gain_section(findings: Findings) -> str:
         [(class_style(i), name) for i, name in enumerate(rises)],
     )
     return section(
-        "gains", "Which features it learned when", "", f'<div class="narrow">{body}</div>'
+        "gains", "When it learned which features", "", f'<div class="narrow">{body}</div>'
     )
 
 

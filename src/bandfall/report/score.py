@@ -160,7 +160,7 @@ def _meaning(findings: Findings) -> str:
         "Log-loss is the mean of −log of the probability of the true class: 0 is certain and "
         f"right{shares}. AUC is the probability that a row of a class gets a higher "
         "probability of this class than a row of another class. The calibration error is the mean "
-        "distance between probabilities and shares of right rows."
+        "distance between predicted probabilities and the shares that came true."
     )
 
 
@@ -278,8 +278,8 @@ def trial_section(findings: Findings) -> str:
         f"the training rows, and the prediction is a weighted average of a few. Best first"
         f"{', by the mean of |error|^1.5' if not findings.target.classes else ''}"
         f"{f'; {more:,} more are not shown' if more else ''}. The bandwidth shrinks whenever "
-        "training is slower than the speed; in each metric round, the weights of the features are "
-        "learned anew; columns is the encoding of the features."
+        "training is slower than the given speed; each metric round learns the weights of the "
+        "features anew; “columns” says how the features are encoded."
     )
     return section("trials", "What was tried", text, table)
 

@@ -7,10 +7,15 @@ a *filter*: 1/(λ + penalty) for ridge (Equation 4), (1 − e^{−tλ})/λ for f
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 from scipy import linalg
 
 from bandfall.operators.threads import decomposition_threads_for
+
+SpectralFilter: TypeAlias = Callable[[np.ndarray], np.ndarray]  # g(λ)
 
 
 def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:

@@ -82,9 +82,9 @@ def connect(device: str) -> Client:
 
 
 def within(seconds: float, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """What a function returns; TimeoutError where it takes longer, and goes on by itself.
+    """What a function returns; TimeoutError if it takes longer, while it goes on by itself.
 
-    A stopped worker answers nothing, and what waits for all workers then waits for ever.
+    A stopped worker answers nothing, and a request to all workers would then wait for ever.
     """
     outcome: list[R] = []
     errors: list[BaseException] = []

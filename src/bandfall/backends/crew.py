@@ -348,7 +348,7 @@ def _register(client: Client, name: str, holding: Holding) -> None:
 def _unregister(client: Client, name: str) -> None:
     """Take it back; a worker that is stopped gives it back when it goes on.
 
-    Whatever goes wrong with that is no error of the fit, which may be about to raise its own.
+    Errors are logged only: the fit may be about to raise its own.
     """
     for unregister in (client.unregister_scheduler_plugin, client.unregister_worker_plugin):
         if client.status == "running":

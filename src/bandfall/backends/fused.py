@@ -234,7 +234,7 @@ class FusedCross:
     def _grid(self, launch: Launch, values: Tensor, width: int) -> tuple[tuple[int, int], int]:
         """Strips of new rows times parts of the training rows; blocks in a part.
 
-        `width` numbers per new row are summed in each part.
+        Each part sums `width` numbers per new row.
         """
         n_strips, n_blocks = self.new.stride // launch.rows, self.rows.n_blocks
         wanted = 8 * launch.programs_per_core * _n_cores(values.device)

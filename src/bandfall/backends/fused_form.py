@@ -44,9 +44,9 @@ class TritonForm:
         return {"PROFILE": self.profile, "POWER": self.power, "P": self.p}
 
     def scale(self, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
-        """What `triton_kernels._scaled` needs of a bandwidth, for points in units.
+        """The factor of `triton_kernels._scaled` at a bandwidth, for points in units.
 
-        At bandwidth 0, so much that only coinciding rows are left.
+        At bandwidth 0 it is so large that only coinciding rows count.
         """
         limit = float(torch.finfo(dtype).max) ** 0.8
         if bandwidth <= unit * vanishing_bandwidth(torch.finfo(dtype)):
@@ -58,7 +58,7 @@ class TritonForm:
         return math.log2(self.fold) + self.exponent * math.log2(unit / bandwidth)
 
     def limits(self, scales: list[float]) -> tuple[float, float]:
-        """Between which squared distances, in units, cancellation would show at any scale.
+        """The squared distances, in units, between which cancellation would show at any scale.
 
         Below the first, ‖x‖² + ‖z‖² itself is so small that its rounding hardly moves k.
         """

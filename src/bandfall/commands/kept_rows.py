@@ -22,10 +22,7 @@ _WORD = 8  # bytes of the integers that carry text
 
 
 def pack_rows(X: pd.DataFrame, y: np.ndarray) -> JsonDict:
-    """Features and targets as arrays: a matrix where all features are numbers.
-
-    Classes are a column of text.
-    """
+    """Features and targets as arrays: a matrix if all features are numbers; classes as text."""
     if y.dtype == object:
         return {**pack_rows(X, np.zeros(len(y))), "y": _pack(pd.Series(y), "text")}
     kinds = [kind_of(X[column]) for column in X.columns]
@@ -59,10 +56,7 @@ def unpack_rows(kept: Unchecked, names: Sequence[str] | None) -> tuple[pd.DataFr
 
 
 def trained_on(notes: JsonDict, X: Features, y: np.ndarray) -> np.ndarray:
-    """Which rows, features and targets alike, are among the training rows that a file kept.
-
-    `notes` are those of a model file.
-    """
+    """Which rows, with their targets, are among the training rows in the notes of a model file."""
     table = pd.DataFrame(X)
     try:
         X_train, y_train = unpack_rows(notes.get("train"), list(table.columns))

@@ -196,10 +196,7 @@ def only_numbers(table: Dataset, choice: str) -> Dataset:
 def split_table(
     table: Dataset, test_fraction: float, seed: int, max_rows: int | None
 ) -> tuple[Dataset, Dataset | None]:
-    """Training rows and held-out rows: at random, by group, or the last ones in time.
-
-    Without `max_rows`, all that are not held out train.
-    """
+    """Training rows, at most `max_rows`, and rows held out at random, by group or by time."""
     if not 0 <= test_fraction < 1:
         raise InputError(f"--test-fraction must be at least 0 and below 1; got {test_fraction}")
     if max_rows is not None and max_rows < MIN_ROWS:

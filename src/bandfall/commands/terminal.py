@@ -78,10 +78,7 @@ def counted(number: int, what: str) -> str:
 
 
 def cell(content: str | Text) -> Text:
-    """Content of a table, taken literally: brackets in it are no markup.
-
-    A `Text` keeps its styles, which only this program gives.
-    """
+    """Content of a table, taken literally: no markup, but a `Text` keeps its styles."""
     if isinstance(content, Text):
         return Text(printable(content.plain), content.style, spans=content.spans)
     return Text(printable(content))

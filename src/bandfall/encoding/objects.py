@@ -53,10 +53,7 @@ def column_of_objects(values: Sequence[object], where: str) -> Column:
 
 
 def categories(values: Iterable[object], declared: bool = False) -> Column:
-    """A category column; the text of each value is its level.
-
-    Where all values are missing, nothing says that they were text: numbers, all NaN.
-    """
+    """A category column, its levels the text of its values; NaN numbers if all are missing."""
     seen: dict[object, int] = {}
     codes = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
     levels: dict[str, int] = {}

@@ -55,7 +55,7 @@ class PairMean:
     ) -> tuple[PairMean, np.ndarray]:
         """The encoding of rows with these positions of levels, and the rows in it, (n, k).
 
-        As in `TargetMean`, a row's own target is in no number that stands for it.
+        As in `TargetMean`, no number of a row contains its own target.
         """
         shape = tuple(len(one.levels) + 1 for one in pair)
         cells = cell_numbers(*places, shape)

@@ -35,10 +35,7 @@ class Standard(NumberEncoding):
     def learn(
         cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
     ) -> Standard:
-        """Means and standard deviations of the columns of `values`.
-
-        A constant column gets scale 1 and is zero exactly.
-        """
+        """Means and deviations of columns; a constant column gets scale 1 and is exactly zero."""
         centre, deviation = moments(values)
         constant = np.ptp(values, axis=0) <= rounding(values)
         return cls(np.where(constant, values[0], centre), np.where(constant, 1.0, deviation))

@@ -44,8 +44,8 @@ class TargetMean(CategoryEncoding):
     ) -> tuple[TargetMean, np.ndarray]:
         """The encoding, and the training rows in it, shape (n, n_targets).
 
-        These come from the other nine tenths of the rows: a row's own target is in no number
-        that stands for it. The tenths are random, the same for every call.
+        The numbers of a row come from the other nine tenths of the rows, not from its own target.
+        The tenths are random, the same for every call.
         """
         if y is None:
             raise ValueError("categories='target' needs the targets y")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.backends import Backend, check_dense_budget
+from bandfall.backends import check_dense_budget
 from bandfall.centring import column_means
-from bandfall.closed_form import Spectrum, flow_filter, ridge_coefficients
+from bandfall.closed_form import (
+    SpectralFilter,
+    Spectrum,
+    flow_filter,
+    ridge_coefficients,
+    ridge_filter,
+)
 from bandfall.estimators._base import KernelRegressor
 from bandfall.estimators._constraints import COUNT, FLAG, KERNEL, number, validated
 from bandfall.kernels import KernelLike, get_kernel
@@ -73,18 +78,10 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         """ȳ, shape (n_outputs,)."""
         return self.kernel_sum_.offset
 
-    def _trace(
-        self, function: Callable[..., np.ndarray], setting: float, backend: Backend
-    ) -> float:
-        """A function of theory at the rows, kernel and bandwidth that were fitted."""
+    def _smoother(self) -> tuple[KernelSum, np.ndarray | None, SpectralFilter]:
+        """See `bandfall.theory.degrees_of_freedom`."""
         check_is_fitted(self)
-        model = self.kernel_sum_
-        bandwidth = float(model.bandwidths[0])
-        return float(
-            function(
-                model.X, model.kernel, bandwidth, setting, weights=self.weights_, backend=backend
-            )
-        )
+        return self.kernel_sum_, self.weights_, self._filter
 
 
 class KernelRidgeRegressor(_ConstantBandwidthRegressor):
@@ -146,11 +143,8 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
         return ridge_coefficients(K, y, float(self.penalty))
 
-    def _degrees_of_freedom(self, backend: Backend) -> float:
-        """See `bandfall.theory.degrees_of_freedom`."""
-        from bandfall.theory import ridge_degrees_of_freedom
-
-        return self._trace(ridge_degrees_of_freedom, float(self.penalty), backend)
+    def _filter(self, eigenvalues: np.ndarray) -> np.ndarray:
+        return ridge_filter(eigenvalues, float(self.penalty))
 
 
 class KernelFlowRegressor(_ConstantBandwidthRegressor):
@@ -213,13 +207,10 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
 
     def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
         spectrum = Spectrum(K)
-        return spectrum.coefficients(y, flow_filter(spectrum.eigenvalues, float(self.time)))
+        return spectrum.coefficients(y, self._filter(spectrum.eigenvalues))
 
-    def _degrees_of_freedom(self, backend: Backend) -> float:
-        """See `bandfall.theory.degrees_of_freedom`."""
-        from bandfall.theory import flow_degrees_of_freedom
-
-        return self._trace(flow_degrees_of_freedom, float(self.time), backend)
+    def _filter(self, eigenvalues: np.ndarray) -> np.ndarray:
+        return flow_filter(eigenvalues, float(self.time))
 
 
 # Where the paper's experiments search (Appendix B); flow uses time = 1/penalty.

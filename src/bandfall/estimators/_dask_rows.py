@@ -30,8 +30,7 @@ def is_dask(rows: object) -> TypeGuard[DaskRows]:
 def gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
     """A NumPy array of a dask array, a pandas object of a dask dataframe or series.
 
-    A model rests on its training rows, which are needed here; blocks come one by one, so that
-    there is never a second copy of an array.
+    Blocks come one by one, so that there is never a second copy of an array.
     """
     blocks, sizes = _blocks(rows)
     if np.isnan(sizes).any():

@@ -10,8 +10,8 @@ from types import CellType, FunctionType
 def own_methods(cls: type) -> None:
     """Give a class copies of the public methods that it inherits, under its own name.
 
-    Python names the class that defines a method when arguments are wrong: "SelfTuning.fit()
-    missing 1 required positional argument". A copy is named after the class that people use.
+    If arguments are wrong, Python names the class that defines a method: "SelfTuning.fit() missing
+    1 required positional argument". A copy names the class that people use.
     """
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)

@@ -37,10 +37,7 @@ MAX_GAINS = 5
 def render_explorer(
     findings: Findings, what_if: WhatIf, *, target: str, source: str, live: bool = False
 ) -> str:
-    """The page as HTML.
-
-    `live` says whether a server answers what-ifs that change several features.
-    """
+    """The page as HTML; if it is `live`, a server answers what-ifs that change several features."""
     slices, film = slice_section(findings, target)
     sections = [
         score_section(findings, (), ""),

@@ -134,10 +134,7 @@ def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "")
 
 
 def cell(value: Unchecked, style: str = "", text: str = "") -> str:
-    """A cell: numbers are sorted as such; long text is cut and shows whole as a tip.
-
-    A number is shown as `text`, where given.
-    """
+    """A cell: numbers sort as such, and show as `text` if given; long text is cut, with a tip."""
     mark = f' class="{style}"' if style else ""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         real = float(value)

@@ -80,8 +80,8 @@ class Model:
     def moments(self, learned: np.ndarray) -> list[Moment]:
         """Moments about evenly apart in the share of the training loss that is learned.
 
-        `learned` is that share after every stage. Where no stage ends near enough, the path is
-        cut there, if it can be.
+        `learned` is that share after every stage. If no stage ends near enough, the path is cut
+        there, where possible.
         """
         ends = np.append(0.0, learned)
         levels = np.linspace(0.0, float(learned[-1]), MAX_MOMENTS)

@@ -79,9 +79,9 @@ def divide_block(
 def train_pieces(
     pieces: Sequence[tuple[Divided, np.ndarray]], trial: Trial, trainer: LeafTrainer, most: int
 ) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
-    """One leaf of its pieces, trained on `most` rows at most; numbers and columns of all its rows.
+    """Train one leaf of its pieces on at most `most` rows: a task.
 
-    A task.
+    Returns it, and the numbers and columns of all its rows.
     """
     leaf, X = _joined([one for one, _ in pieces]), np.concatenate([rows for _, rows in pieces])
     some = np.arange(0, len(leaf), -(-len(leaf) // most))

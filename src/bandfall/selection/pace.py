@@ -25,9 +25,9 @@ _FEWEST_ROWS = 100  # to search on, however little time there is
 
 @dataclass(frozen=True)
 class PathSeconds:
-    """What a path over some rows takes.
+    """Seconds that a path over some rows takes.
 
-    A search is no measure of it: its paths end where they get worse, and its matrices are kept.
+    A search does not show it: its paths end where they get worse, and its matrices are kept.
     """
 
     kept: float  # seconds if the kernel matrix is kept from product to product

@@ -24,8 +24,8 @@ def stop_of(trial: Trial) -> float:
     """The training R² of the search's stop, or where little is left beside its held-out error.
 
     The last per mille of the targets takes a slow path half of its products and most of its
-    bandwidths, which every later prediction pays for, and changes no prediction by a percent of
-    its error.
+    bandwidths, which slow down every later prediction, and changes predictions by less than a
+    percent of their error.
     """
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
     error = _error(trial)

@@ -10,8 +10,9 @@ import numpy as np
 from scipy import linalg
 
 from bandfall.backends import HOST, Backend, check_dense_budget
-from bandfall.closed_form import flow_filter, ridge_filter
+from bandfall.closed_form import SpectralFilter, flow_filter, ridge_filter
 from bandfall.kernels import KernelLike, get_kernel
+from bandfall.model import KernelSum
 from bandfall.operators.base import as_matrix, group_rows
 from bandfall.theory.inputs import (
     PathSource,
@@ -49,10 +50,10 @@ class StagedDegreesOfFreedom:
 
 
 @runtime_checkable
-class HasClosedForm(Protocol):
-    """A model with its own formula for degrees of freedom."""
+class Smooths(Protocol):
+    """A model of one bandwidth whose coefficients are g(K)(y − ȳ): it, its weights, and g(λ)."""
 
-    def _degrees_of_freedom(self, backend: Backend) -> float: ...
+    def _smoother(self) -> tuple[KernelSum, np.ndarray | None, SpectralFilter]: ...
 
 
 def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
@@ -87,8 +88,11 @@ def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     True
     """
     found = best_model(model)
-    if isinstance(found, HasClosedForm):
-        return found._degrees_of_freedom(backend)
+    if isinstance(found, Smooths):
+        total, weights, g = found._smoother()
+        at = (total.X, total.kernel, float(total.bandwidths[0]))
+        eigenvalues = kernel_eigenvalues(*at, weights=weights, backend=backend)
+        return float(eigenvalues @ g(eigenvalues))
     return float(staged_degrees_of_freedom(as_path(found), backend=backend).value[-1])
 
 

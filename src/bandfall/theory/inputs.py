@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,56 +13,29 @@ from bandfall.backends import Backend, operator_over
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator
-from bandfall.typing import ArrayLike, TableLike
+from bandfall.typing import ArrayLike, Estimator, TableLike
+
+PathSource: TypeAlias = Path | Estimator  # a path, a fitted estimator with one, a search of these
 
 
-@runtime_checkable
-class PathOwner(Protocol):
-    """A fitted estimator with the path of its training, or a Path, whose ``path_`` it is."""
-
-    @property
-    def path_(self) -> Path:
-        """The path."""
-        ...
-
-
-@runtime_checkable
-class Searched(Protocol):
-    """A search that has found its best estimator."""
-
-    @property
-    def best_estimator_(self) -> object:
-        """The estimator."""
-        ...
-
-
-PathSource: TypeAlias = PathOwner | Searched
-
-
-@runtime_checkable
-class ReadsRows(Protocol):
-    """A model that converts rows of features to rows of its path."""
-
-    def _model_rows(self, X: TableLike) -> np.ndarray: ...
-
-
-def best_model(model: object) -> object:
+def best_model(model: PathSource) -> PathSource:
     """The model that a search has found, or the model itself."""
-    return model.best_estimator_ if isinstance(model, Searched) else model
+    return getattr(model, "best_estimator_", model)
 
 
-def as_path(model: object) -> Path:
-    """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
+def as_path(model: PathSource) -> Path:
+    """The path of a fitted estimator, or the Path itself."""
     model = best_model(model)
-    if isinstance(model, PathOwner):
-        return model.path_
+    path = model if isinstance(model, Path) else getattr(model, "path_", None)
+    if isinstance(path, Path):
+        return path
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):
         hint = "pass its last step, pipeline[-1], and new rows through pipeline[:-1].transform"
     raise TypeError(f"expected a Path or an estimator with one, got {type(model).__name__}: {hint}")
 
 
-def trained_path(model: object) -> Path:
+def trained_path(model: PathSource) -> Path:
     """`as_path`; raises if the path has no stages of training: compressed, or of several leaves."""
     path = as_path(model)
     if path.n_leaves > 1:
@@ -77,20 +50,22 @@ def trained_path(model: object) -> Path:
     return path
 
 
-def path_rows(model: object, X: TableLike) -> np.ndarray:
+def path_rows(model: PathSource, X: TableLike) -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
-    The method ``_model_rows`` of paths and estimators converts rows of features to rows of the
-    path. A model without it is refused: distances between rows in different columns are wrong.
+    The method ``_model_rows`` of estimators converts rows of features to rows of the path. A model
+    without it is refused: distances between rows in different columns are wrong.
     """
-    model = best_model(model)
-    n_columns = as_path(model).X.shape[1]
-    if not isinstance(model, ReadsRows):
+    model, n_columns = best_model(model), as_path(model).X.shape[1]
+    if isinstance(model, Path):
+        return rows(X, "X_new", n_columns)
+    convert = getattr(model, "_model_rows", None)
+    if convert is None:
         raise TypeError(
             f"{type(model).__name__} does not say how rows of features become rows of its path_; "
             "pass the path_, and X_new in the columns that it was trained on"
         )
-    return rows(model._model_rows(X), "X_new", n_columns)
+    return rows(convert(X), "X_new", n_columns)
 
 
 def rows(X: TableLike, name: str, n_features: int | None = None) -> np.ndarray:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NotRequired, TypedDict
 
 import numpy as np
 
 from bandfall.commands.classes import accuracy_words
 from bandfall.commands.kept_rows import unpack_rows
-from bandfall.commands.predict import ModelArgument
+from bandfall.commands.predict import ModelArgument, strings_of
 from bandfall.commands.terminal import JsonOption, counted, one_line_errors, print_json, print_pairs
 from bandfall.commands.training import score_words, why_ended
-from bandfall.descent import Path as TrainedPath
 from bandfall.estimators.reading import (
     Story,
     answers_of,
@@ -23,116 +21,27 @@ from bandfall.estimators.reading import (
     step_names,
     story_of,
 )
-from bandfall.persistence import read_model_document, read_model_file
+from bandfall.persistence import ModelFile, read_model_document, read_model_file
+from bandfall.selection.members import Member
 from bandfall.targets.scores import Scores
 from bandfall.typing import Estimator, JsonDict
 
 MAX_IMPORTANCES = 12
 
 
-class PathSummary(TypedDict):
-    """The main numbers of a path."""
-
-    n_rows: int
-    n_stages: int
-    n_leaves: int
-    kernel: str
-    first_bandwidth: float | None
-    last_bandwidth: float | None
-    time: float
-    r2: float
-    status: str
-    explanation: str
-
-
-class ModelSummary(TypedDict):
-    """Everything that `inspect` shows, as JSON values."""
-
-    file: str
-    bytes: int
-    format_version: object
-    versions: dict[str, str]
-    steps: list[str]
-    parameters: JsonDict
-    n_features: int
-    features: list[str] | None
-    dtype: str
-    members: list[dict[str, str | float]]
-    encodings: dict[str, list[str]]
-    suspicious: list[str]
-    importances: dict[str, float]
-    kinds: object
-    target: object
-    source: object
-    split: object
-    path: NotRequired[PathSummary]
-    classes: NotRequired[list[str]]
-    test: NotRequired[Scores]
-
-
 def inspect(model: ModelArgument, json: JsonOption = False) -> None:
     """Show what a model file contains: estimator, path, features, score, size and versions."""
     with one_line_errors():
-        summary = describe(model)
-        print_json(summary) if json else print_pairs(_pairs(summary))
+        stored = read_model_file(model)
+        contents = (model, stored, story_of(stored.estimator), _test_scores(stored))
+        print_json(_summary(*contents)) if json else print_pairs(_pairs(*contents))
 
 
-def describe(file: str) -> ModelSummary:
-    """What a model file holds."""
-    stored, document = read_model_file(file), read_model_document(file)
-    estimator, notes = stored.estimator, stored.notes
-    last, story = last_step(estimator), story_of(estimator)
-    summary: ModelSummary = {
-        "file": file,
-        "bytes": Path(file).stat().st_size,
-        "format_version": document["format_version"],
-        "versions": stored.versions,
-        "steps": step_names(estimator),
-        "parameters": {
-            name: value
-            for name, value in last.get_params(deep=False).items()
-            if isinstance(value, str | int | float | None)
-        },
-        "n_features": int(estimator.n_features_in_),
-        "features": feature_names_of(estimator),
-        "dtype": str(story.dtype),
-        "members": _members(story),
-        "encodings": {name: one.describe() for name, one in story.encoders.items()},
-        "suspicious": _suspicious(story),
-        "importances": _importances(estimator, last),
-        "kinds": notes.get("kinds"),
-        "target": notes.get("target"),
-        "source": notes.get("source"),
-        "split": notes.get("split"),
-    }
-    if story.path is not None:
-        summary["path"] = describe_path(story.path)
-        summary["path"]["explanation"] = why_ended(story, story.path.status)
-    if story.target.classes:
-        summary["classes"] = story.target.classes
-    test = notes.get("test")
-    if isinstance(test, dict):
-        summary["test"] = _test_scores(estimator, test)
-    return summary
-
-
-def describe_path(path: TrainedPath) -> PathSummary:
-    """The main numbers of a path."""
-    return {
-        "n_rows": len(path.X),
-        "n_stages": len(path),
-        "n_leaves": path.n_leaves,
-        "kernel": path.kernel.name,
-        "first_bandwidth": float(path.bandwidths[0]) if len(path) else None,
-        "last_bandwidth": float(path.bandwidths[-1]) if len(path) else None,
-        "time": path.time,
-        "r2": path.r2,
-        "status": path.status.value,
-        "explanation": path.status.explanation,
-    }
-
-
-def _test_scores(estimator: Estimator, test: JsonDict) -> Scores:
+def _test_scores(stored: ModelFile) -> Scores | None:
+    """Scores at the held-out rows that a file keeps; None if it keeps none."""
+    estimator, test = stored.estimator, stored.notes.get("test")
+    if not isinstance(test, dict):
+        return None
     names = feature_names_of(estimator)
     X, y = unpack_rows(test, names)
     rows = X.to_numpy(dtype=float) if names is None else X
@@ -142,12 +51,52 @@ def _test_scores(estimator: Estimator, test: JsonDict) -> Scores:
     return {"n_rows": len(y), **target.scores(target.read(y), answers)}
 
 
-def _members(story: Story) -> list[dict[str, str | float]]:
-    """Members of a self-tuning model, as JSON values."""
-    return [
-        {**one.candidate.summary(), "max_r2": one.max_r2, "weight": one.weight}
-        for one in story.members
-    ]
+def _summary(file: str, stored: ModelFile, story: Story, test: Scores | None) -> JsonDict:
+    """Everything as JSON values."""
+    estimator, notes, path = stored.estimator, stored.notes, story.path
+    summary: JsonDict = {
+        "file": file,
+        "bytes": Path(file).stat().st_size,
+        "format_version": read_model_document(file)["format_version"],
+        "versions": stored.versions,
+        "steps": step_names(estimator),
+        "parameters": _parameters(estimator),
+        "n_features": int(estimator.n_features_in_),
+        "features": feature_names_of(estimator),
+        "dtype": str(story.dtype),
+        "members": [
+            {**one.candidate.summary(), "max_r2": one.max_r2, "weight": one.weight}
+            for one in story.members
+        ],
+        "encodings": {name: one.describe() for name, one in story.encoders.items()},
+        "suspicious": _suspicious(story),
+        "importances": _importances(estimator),
+        **{name: notes.get(name) for name in ("kinds", "target", "source", "split")},
+    }
+    if path is not None:
+        summary["path"] = {
+            "n_rows": len(path.X),
+            "n_stages": len(path),
+            "n_leaves": path.n_leaves,
+            "kernel": path.kernel.name,
+            "first_bandwidth": float(path.bandwidths[0]) if len(path) else None,
+            "last_bandwidth": float(path.bandwidths[-1]) if len(path) else None,
+            "time": path.time,
+            "r2": path.r2,
+            "status": path.status.value,
+            "explanation": why_ended(story, path.status),
+        }
+    if story.target.classes:
+        summary["classes"] = story.target.classes
+    if test is not None:
+        summary["test"] = test
+    return summary
+
+
+def _parameters(estimator: Estimator) -> JsonDict:
+    """Parameters of the last step that JSON has values for."""
+    parameters = last_step(estimator).get_params(deep=False).items()
+    return {k: v for k, v in parameters if isinstance(v, str | int | float | None)}
 
 
 def _suspicious(story: Story) -> list[str]:
@@ -158,9 +107,9 @@ def _suspicious(story: Story) -> list[str]:
     return [encoder.schema.label(position) for position in encoder.suspicious or []]
 
 
-def _importances(estimator: Estimator, last: Estimator) -> dict[str, float]:
+def _importances(estimator: Estimator) -> dict[str, float]:
     """Share of each feature, most important first."""
-    shares = getattr(last, "feature_importances_", None)
+    shares = getattr(last_step(estimator), "feature_importances_", None)
     if not isinstance(shares, np.ndarray) or shares.shape != (estimator.n_features_in_,):
         return {}
     names = feature_names_of(estimator) or range(1, len(shares) + 1)
@@ -168,70 +117,70 @@ def _importances(estimator: Estimator, last: Estimator) -> dict[str, float]:
     return {str(names[j]): float(shares[j]) for j in order}
 
 
-def _pairs(summary: ModelSummary) -> Iterator[tuple[str, str]]:
-    yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
-    yield "estimator", " → ".join(summary["steps"])
-    if summary["target"] is not None:
-        yield "target", f"{summary['target']} (trained from {summary['source']})"
-    if "classes" in summary:
-        yield "classes", ", ".join(summary["classes"])
-    yield "features", f"{summary['n_features']}: {_listed(summary)}"
-    if "path" in summary:
-        path = summary["path"]
-        leaves = f" in {path['n_leaves']:,} leaves" if path["n_leaves"] > 1 else ""
-        yield "trained on", f"{path['n_rows']:,} rows{leaves}"
-        if path["n_stages"]:
+def _pairs(
+    file: str, stored: ModelFile, story: Story, test: Scores | None
+) -> Iterator[tuple[str, str]]:
+    """Everything as text: names and values."""
+    estimator, notes, path = stored.estimator, stored.notes, story.path
+    classes = story.target.classes
+    yield "file", f"{file} ({_size(Path(file).stat().st_size)})"
+    yield "estimator", " → ".join(step_names(estimator))
+    if notes.get("target") is not None:
+        yield "target", f"{notes['target']} (trained from {notes.get('source')})"
+    if classes:
+        yield "classes", ", ".join(classes)
+    yield "features", f"{estimator.n_features_in_}: {_listed(stored)}"
+    if path is not None:
+        leaves = f" in {path.n_leaves:,} leaves" if path.n_leaves > 1 else ""
+        yield "trained on", f"{len(path.X):,} rows{leaves}"
+        if len(path):
             yield (
                 "path",
-                f"{counted(path['n_stages'], 'stage')} of kernel {path['kernel']}, bandwidth "
-                f"{path['first_bandwidth']:.3g} → {path['last_bandwidth']:.3g}",
+                f"{counted(len(path), 'stage')} of kernel {path.kernel.name}, bandwidth "
+                f"{path.bandwidths[0]:.3g} → {path.bandwidths[-1]:.3g}",
             )
-        if "classes" not in summary:
-            yield "training R²", f"{path['r2']:.4f}"
-        yield "ended because", path["explanation"]
-    if "test" in summary:
-        test = summary["test"]
-        how = f", {summary['split']}" if summary["split"] else ""
-        if "classes" in summary:
-            yield "held-out accuracy", accuracy_words(test, int(test["n_rows"])) + how
+        if not classes:
+            yield "training R²", f"{path.r2:.4f}"
+        yield "ended because", why_ended(story, path.status)
+    if test is not None:
+        how, n_rows = f", {notes['split']}" if notes.get("split") else "", int(test["n_rows"])
+        if classes:
+            yield "held-out accuracy", accuracy_words(test, n_rows) + how
         else:
-            yield "held-out R²", score_words(test["r2"], int(test["n_rows"])) + how
-    for member in summary["members"]:
+            yield "held-out R²", score_words(test["r2"], n_rows) + how
+    for member in story.members:
         yield "model", _member_words(member)
-    for name, lines in summary["encodings"].items():
-        yield f"encoding {name}", "; ".join(lines)
-    if summary["suspicious"]:
-        named = ", ".join(summary["suspicious"])
-        yield (
-            "ids?",
-            f"{named}: numbers that look like ids; if they are, train with --keep or --drop",
-        )
-    if summary["importances"]:
-        yield "importances", _most_important(summary["importances"])
-    parameters = ", ".join(f"{name}={value!r}" for name, value in summary["parameters"].items())
-    yield "parameters", parameters
-    versions = ", ".join(f"{name} {version}" for name, version in summary["versions"].items())
-    yield "written by", f"{versions} (format {summary['format_version']})"
+    for name, encoder in story.encoders.items():
+        yield f"encoding {name}", "; ".join(encoder.describe())
+    if suspicious := _suspicious(story):
+        what = "numbers that look like ids; if they are, train with --keep or --drop"
+        yield "ids?", f"{', '.join(suspicious)}: {what}"
+    if importances := _importances(estimator):
+        yield "importances", _most_important(importances)
+    yield "parameters", ", ".join(f"{k}={v!r}" for k, v in _parameters(estimator).items())
+    versions = ", ".join(f"{name} {version}" for name, version in stored.versions.items())
+    yield "written by", f"{versions} (format {read_model_document(file)['format_version']})"
 
 
-def _listed(summary: ModelSummary) -> str:
+def _listed(stored: ModelFile) -> str:
     """Names of the features, with their kind where it is not a number."""
-    if summary["features"] is None:
+    names, kinds = feature_names_of(stored.estimator), strings_of(stored.notes.get("kinds"))
+    if names is None:
         return "without names"
-    kinds = summary["kinds"] if isinstance(summary["kinds"], dict) else {}
     marks = {name: f" ({kind})" for name, kind in kinds.items() if kind != "number"}
-    return ", ".join(f"{name}{marks.get(name, '')}" for name in summary["features"])
+    return ", ".join(f"{name}{marks.get(name, '')}" for name in names)
 
 
-def _member_words(member: dict[str, str | float]) -> str:
-    how = f"speed {member['min_speed']:g} up to training R² {member['max_r2']:.4f}"
-    if member["width"]:
+def _member_words(member: Member) -> str:
+    one = member.candidate
+    how = f"speed {one.min_speed:g} up to training R² {member.max_r2:.4f}"
+    if one.width:
         how = "one wide bandwidth"
-    loss = f", log-loss with penalty {member['penalty']:g}" if member["penalty"] else ""
-    n_rounds = counted(int(member["n_rounds"]) + int(member["log_rounds"]), "round")
+    loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
+    n_rounds = counted(one.n_rounds + one.log_rounds, "round")
     return (
-        f"{member['weight']:.0%}: kernel {member['kernel']}, {how}, "
-        f"{member['encoding']} columns, {n_rounds} of the metric{loss}"
+        f"{member.weight:.0%}: kernel {one.kernel}, {how}, {one.encoding} columns, "
+        f"{n_rounds} of the metric{loss}"
     )
 
 

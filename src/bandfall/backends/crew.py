@@ -151,7 +151,8 @@ class Crew:
         if lost:
             log.warning("lost %s", ", ".join(sorted(lost)))
         self._known = set(present)
-        self._forgive()
+        # Workers that have answered after all are trusted again.
+        self._suspects = {a: late for a, late in self._suspects.items() if not late.done()}
         well = {one: n for one, n in present.items() if one not in self._suspects}
         return [one for one, n in sorted(well.items()) for _ in range(n)]
 
@@ -168,10 +169,6 @@ class Crew:
         """See `Helpers.call`."""
         answers = self.run([Call(method, arguments) for method, arguments in calls])
         return [answer.value for answer in answers]
-
-    def _forgive(self) -> None:
-        """Workers that have answered after all are trusted again."""
-        self._suspects = {a: late for a, late in self._suspects.items() if not late.done()}
 
     def _submit(self, key: tuple[int, ...], call: Call, shared: object, not_on: set[str]) -> Future:
         """A future for the call, kept away from some workers where there are others."""

@@ -25,7 +25,6 @@ from bandfall.commands.training import (
     split_words,
 )
 from bandfall.report import RivalScore
-from bandfall.typing import Estimator
 
 
 def compare(
@@ -81,18 +80,14 @@ def _scored(rows: Dataset, held_out: Dataset, seed: int, device: str) -> list[Ri
         ours = {"bandfall (self-tuning)": make_estimator(ModelChoice.AUTO, device, classes=True)}
         models = {**class_rivals(rows.y, seed), **ours}
     else:
-        models = {**rivals(seed), **_ours(device)}
+        ours = {
+            "bandfall (KGD-D)": make_estimator(ModelChoice.KGDD, device),
+            "bandfall (self-tuning)": make_estimator(ModelChoice.AUTO, device),
+        }
+        models = {**rivals(seed), **ours}
     with rows.style.as_usual():
         scored = score_rivals(models, rows, held_out, seed=seed, groups=rows.group)
     return sorted(scored, key=lambda one: one.rank)
-
-
-def _ours(device: str) -> dict[str, Estimator]:
-    """This package's models by name."""
-    return {
-        "bandfall (KGD-D)": make_estimator(ModelChoice.KGDD, device),
-        "bandfall (self-tuning)": make_estimator(ModelChoice.AUTO, device),
-    }
 
 
 def _show(results: list[RivalScore], n_train: int, title: str) -> None:

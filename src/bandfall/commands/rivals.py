@@ -100,7 +100,8 @@ def score_rivals(
                 rows = np.random.default_rng(seed).permutation(len(rows))[:kernel_ridge_rows]
             told = [None if one is None else one[rows] for one in (train.weights, groups)]
             y = train.y[rows]
-            fitted = _for_targets(model, y)
+            several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
+            fitted = MultiOutputRegressor(model) if several else model  # one for each target
             start = time.monotonic()
             target: Target = Numbers.plain()
             with threads_for(plain[0]):
@@ -132,12 +133,6 @@ def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame
     if not encoder.width:  # nothing varies, but models need a column
         encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
     return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
-
-
-def _for_targets(model: Estimator, y: np.ndarray) -> Estimator:
-    """The model itself, or one model per target if it predicts only one."""
-    several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
-    return MultiOutputRegressor(model) if several else model
 
 
 def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:

@@ -70,7 +70,7 @@ class Recorder:
         self._rows.append((time, bandwidth, r2, speed, duration))
         key = (bandwidth, step_size)
         if key != self._key:
-            self._close()
+            self._stages += self._current()
             self._n_started += 1
             self._key, self._start, self._duration = key, time, 0.0
             self._coefficients = coefficients
@@ -104,7 +104,3 @@ class Recorder:
         bandwidth, step_size = self._key
         coefficients = self._operator.numpy(self._coefficients).copy()
         return [Stage(bandwidth, coefficients, self._start, self._duration, step_size)]
-
-    def _close(self) -> None:
-        self._stages += self._current()
-        self._key = None

@@ -7,7 +7,7 @@ import math
 import numbers
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol, SupportsFloat, TypeGuard, runtime_checkable
+from typing import Any, SupportsFloat
 
 import numpy as np
 
@@ -114,20 +114,9 @@ def _kind_of(value: object, where: str) -> str | None:
         )
     if isinstance(value, numbers.Real | np.number | Decimal):
         return "number"
-    if isinstance(value, datetime.date | np.datetime64) or _is_period(value):
+    if isinstance(value, datetime.date | np.datetime64) or type(value).__name__ == "Period":
         return "datetime"
     return "category"
-
-
-@runtime_checkable
-class _Period(Protocol):
-    """A month or another span of time, as pandas has them."""
-
-    start_time: datetime.datetime
-
-
-def _is_period(value: object) -> TypeGuard[_Period]:
-    return type(value).__name__ == "Period" and isinstance(value, _Period)
 
 
 def _number(value: SupportsFloat) -> float:
@@ -137,8 +126,8 @@ def _number(value: SupportsFloat) -> float:
         return math.inf
 
 
-def _seconds(value: datetime.date | np.datetime64 | _Period) -> float:
-    """Seconds since 1970 on the value's own clock; of a period, to its start."""
+def _seconds(value: Any) -> float:
+    """Seconds since 1970 on a date's own clock; of a pandas period, such as a month, its start."""
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
     day = value if isinstance(value, datetime.date) else value.start_time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -151,10 +150,7 @@ def benign_claim(name: str, curves: dict[str, ErrorCurve], *, judge: bool) -> Cl
 
 
 def _r2(y: np.ndarray, predictions: np.ndarray) -> list[float]:
-    return [_finite(r2_score(y, prediction)) for prediction in predictions]
-
-
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
+    scores = [float(r2_score(y, prediction)) for prediction in predictions]
+    if not np.isfinite(scores).all():
         raise ValueError("a prediction is not finite")
-    return float(value)
+    return scores

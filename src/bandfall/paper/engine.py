@@ -156,7 +156,9 @@ def _run_jobs(
             if not job.pending:
                 yield job.finish(size)
         costs = {(name, task.key): task.cost for name, task in pending}
-        with closing(_computed(pending, n_jobs)) as computed:
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+        tasks = (delayed(_compute)(name, task) for name, task in pending)
+        with closing(parallel(tasks)) as computed:
             for name, key, seconds, result in computed:
                 job = jobs[name]
                 record = Record(key, job.digests[key], seconds, result)
@@ -176,14 +178,6 @@ def _job(experiment: Experiment, data: Data, size: Size, out: Path) -> _Job:
     code = code_digest(experiment.tasks)
     digests = {task.key: task_digest(code, task) for task in tasks}
     return _Job(experiment, tasks, digests, results_path(out, experiment.name))
-
-
-def _computed(
-    pending: Sequence[tuple[str, Task]], n_jobs: int
-) -> Generator[tuple[str, str, float, Result], None, None]:
-    """A generator of what `_compute` returns, in the order of completion."""
-    parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-    return parallel(delayed(_compute)(name, task) for name, task in pending)
 
 
 def _compute(name: str, task: Task) -> tuple[str, str, float, Result]:

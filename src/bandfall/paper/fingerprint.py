@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
@@ -77,13 +77,10 @@ def _file_of(name: str, package: Path) -> Path | None:
 @cache
 def _imported(source: bytes) -> tuple[str, ...]:
     """Names that may be modules, of all import statements wherever they stand."""
-    return tuple(dict.fromkeys(_import_names(ast.parse(source))))
-
-
-def _import_names(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    names: list[str] = []
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    return tuple(dict.fromkeys(names))

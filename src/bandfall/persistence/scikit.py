@@ -85,15 +85,15 @@ def _check_scaler(*names: str) -> Callable[[Estimator], None]:
         for name in names:
             if (value := getattr(scaler, name, None)) is not None:
                 shapes(name, value, "d")
-        needed = [name for name, switch in _NEEDED[type(scaler)] if _is_on(scaler, switch)]
+        needed = [
+            name
+            for name, switch in _NEEDED[type(scaler)]
+            if switch is None or getattr(scaler, switch)
+        ]
         if any(getattr(scaler, name, None) is None for name in needed):
             raise ValueError(f"{type(scaler).__name__} lacks {' or '.join(needed)}")
 
     return check
-
-
-def _is_on(scaler: Estimator, switch: str | None) -> bool:
-    return switch is None or bool(getattr(scaler, switch))
 
 
 # What each transform reads, and the parameter that switches it off.

@@ -115,7 +115,9 @@ def scale_section(findings: Findings) -> str:
             f"movement{worth}."
         )
     # Stages are as long as the solver needs; equal steps in bandwidth are what compares.
-    bandwidth = _positive(stages.bandwidth)[first:]
+    # In place of zero: half the smallest positive bandwidth.
+    least = stages.bandwidth[stages.bandwidth > 0].min() / 2
+    bandwidth = np.maximum(stages.bandwidth, least)[first:]
     low, high = float(bandwidth.min()) / 1.01, float(bandwidth.max()) * 1.01
     n_scales = max(3, min(MAX_SCALES, len(bandwidth) // 2))
     edges = np.geomspace(high, low, n_scales + 1)
@@ -161,8 +163,3 @@ def scale_section(findings: Findings) -> str:
 def _change(findings: Findings, gain: np.ndarray) -> np.ndarray:
     """What a fall of the loss means for the score: R² rises, log-loss falls."""
     return findings.target.score(-gain) - findings.target.score(0.0)
-
-
-def _positive(bandwidths: np.ndarray) -> np.ndarray:
-    """Bandwidths with half the smallest positive one in place of zero."""
-    return np.where(bandwidths > 0, bandwidths, bandwidths[bandwidths > 0].min() / 2)

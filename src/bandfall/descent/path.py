@@ -223,6 +223,15 @@ class Path:
         )
 
     @property
+    def path_(self) -> Path:
+        """Itself, so that theory and displays take fitted estimators and paths alike."""
+        return self
+
+    def _model_rows(self, X: np.ndarray) -> np.ndarray:
+        """Rows as rows of the path: in its own columns already."""
+        return X
+
+    @property
     def ends(self) -> np.ndarray:
         """Training time after each stage, shape (S,)."""
         return self.starts + self.durations

@@ -24,10 +24,10 @@ def best_model(model: PathSource) -> PathSource:
 
 
 def as_path(model: PathSource) -> Path:
-    """The path of a fitted estimator, or the Path itself."""
+    """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
     model = best_model(model)
-    path = model if isinstance(model, Path) else getattr(model, "path_", None)
-    if isinstance(path, Path):
+    path: Path | None = getattr(model, "path_", None)
+    if path is not None:
         return path
     hint = "it has no path_; is it fitted?"
     if hasattr(model, "steps"):
@@ -53,12 +53,10 @@ def trained_path(model: PathSource) -> Path:
 def path_rows(model: PathSource, X: TableLike) -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
-    The method ``_model_rows`` of estimators converts rows of features to rows of the path. A model
-    without it is refused: distances between rows in different columns are wrong.
+    The method ``_model_rows`` of paths and estimators converts rows of features to rows of the
+    path. A model without it is refused: distances between rows in different columns are wrong.
     """
     model, n_columns = best_model(model), as_path(model).X.shape[1]
-    if isinstance(model, Path):
-        return rows(X, "X_new", n_columns)
     convert = getattr(model, "_model_rows", None)
     if convert is None:
         raise TypeError(

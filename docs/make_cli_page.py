@@ -33,9 +33,10 @@ bandfall report houses.bandfall --out houses.html
 **Tables** can be CSV, gzip-compressed CSV, Parquet or Excel files (`.xlsx`, first sheet, with
 `pip install ".[excel]"`). They are recognised by their content, and `-` reads standard
 input. The separator, decimal sign and encoding of a CSV file are guessed. If they are not comma,
-point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` override the guess. The
-first row holds the names of the columns, which must differ. If the first column has no name, it is
-taken for row labels and left out.
+point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` override the guess. In a
+file with decimal commas, points group thousands: 1.234 is more than a thousand. The first row holds
+the names of the columns, which must differ. If the first column has no name, it is taken for row
+labels and left out.
 
 **Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, booleans.
 An empty field is a missing value. In columns of numbers, so are NA, NaN, null, #DIV/0! and the
@@ -43,7 +44,7 @@ like; in columns of text these words are text. Missing features are fine. Rows w
 left out and counted. `--model kgdd` and `krr-cv` use numbers only and skip incomplete rows.
 
 - `--drop` leaves a column out.
-- `--keep` does too, but copies it into the predictions. Use it for a row's name.
+- `--keep` does too, but copies it into the predictions. Use it for ids and names of rows.
 - `--weights` names the column that says how much each row counts.
 - Several `--target` options train one model for several columns.
 

@@ -56,8 +56,8 @@ _FIRST_LIMIT = 0.9999  # training R², before anything is known
 # one that is chosen, and the share of all families that come to the next stage.
 _ROUNDS_AHEAD = 2  # at its last pace, before a family counts as out of the race
 _ROUNDS_TRIED = 4
-_ROUNDS_CHOSEN = 2
-_SHARE_CHOSEN = 0.6
+_ROUNDS_CHOSEN = 3
+_SHARE_CHOSEN = 0.8
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def build_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Entry point: run the application, or say in one line what is not installed."""
+    """Entry point: run the application, or print one line about a missing package."""
     try:
         import pandas  # noqa: F401
         import rich  # noqa: F401

@@ -57,7 +57,7 @@ def flow_filter(
 def _as_table(
     eigenvalues: np.ndarray, values: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues, values and the size up to which λ cannot be told from zero, to broadcast."""
+    """Eigenvalues, values and the size up to which λ counts as zero, to broadcast."""
     values = np.asarray(values, dtype=eigenvalues.dtype)
     rounding = _rounding(eigenvalues)
     if values.ndim == 0:

@@ -20,7 +20,7 @@ METHODS = ("constant", "prediction", "metric")
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """What held-out rows say about errors, and how their sizes depend on the place."""
+    """Errors at held-out rows, and how their sizes depend on the place."""
 
     # (m,): numbers of the held-out rows among the rows that count; a row may occur twice.
     rows: np.ndarray
@@ -127,7 +127,7 @@ class Intervals:
         return np.moveaxis(values, 0, -1)
 
     def size_rule(self, average: Average[Numbers]) -> tuple[np.ndarray, Sizes | None]:
-        """Mean size of errors (k,), and what says how it depends on the place, if it does."""
+        """Mean size of errors (k,), and the smoother of sizes if they depend on the place."""
         candidates = self._candidates(average)
         overall = candidates["prediction"].overall if len(self.rows) else np.ones(1)
         return overall, candidates.get(self.method)

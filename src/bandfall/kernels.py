@@ -1,7 +1,7 @@
 """Kernels: a profile, a geometry, and the names that stand for them.
 
 A kernel is a *profile* k(u) of the scaled distance u = ‖x − x′‖ / σ with k(0) = 1 and
-k(∞) = 0 (paper, Section 3.3 and Table 3), and a *geometry*, which says what ‖·‖ is.
+k(∞) = 0 (paper, Section 3.3 and Table 3), and a *geometry*, which defines ‖·‖.
 Profiles are written in q = u**power, so that Gaussian and Cauchy never take a square root.
 
 Which pairs are positive definite, for any number of features? ‖z‖_p^p is conditionally negative
@@ -116,7 +116,7 @@ class Kernel:
         except ValueError:
             return False
 
-    # What stores an object by its state (skops) also gets by with the name.
+    # Packages that store an object by its state, such as skops, need only the name.
     def __getstate__(self) -> JsonDict:
         return {"name": self.name} if self.built_in else self.__dict__
 

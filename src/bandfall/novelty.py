@@ -223,6 +223,6 @@ def novelty_scale(
     scale = float(np.quantile(distances, _SHARE))
     if scale > 0:
         return scale
-    # Nearly all rows repeat others: those that do not say what is near.
+    # Nearly all rows repeat others: the other rows define what is near.
     differ = distances[distances > 0]
     return float(differ.min()) if len(differ) else 1.0

@@ -57,7 +57,7 @@ class Schedule(Protocol):
         ...
 
     def threshold(self, bandwidth: float) -> float:
-        """The speed below which `bandwidth` will be given up; 0 if it never is."""
+        """The speed below which the schedule leaves `bandwidth`; 0 if it never does."""
         ...
 
     def span(self, front: Front) -> float:

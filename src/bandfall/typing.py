@@ -1,7 +1,7 @@
 """Names for what comes from users and from other libraries.
 
-Types say what the code relies on. `object` is a value that the code checks before it uses it;
-names for what no type can say are `Array`, `Estimator` and `State`.
+`object` is a value that the code checks before it uses it. `Array`, `Estimator` and `State` are
+names for values that no type describes.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from bandfall.operators.threads import blas_threads_for
 
 
 class Sum(Protocol):
-    """What a backend needs to know of f(x) = offset + Σ_s k_{σ_s}(x, X) c_s."""
+    """f(x) = offset + Σ_s k_{σ_s}(x, X) c_s, as a backend reads it."""
 
     @property
     def X(self) -> np.ndarray:

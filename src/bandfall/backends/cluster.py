@@ -151,7 +151,7 @@ def _check_versions(client: Client) -> None:
         log.warning("some worker does not answer: versions were not checked")
         return
     here = found["client"]["packages"].get("bandfall")
-    if here is None:  # a source tree that is not installed: versions cannot be told
+    if here is None:  # a source tree that is not installed has no version
         return
     there = {"scheduler": found["scheduler"], **found["workers"]}
     versions = {name: one["packages"].get("bandfall") for name, one in there.items() if one}

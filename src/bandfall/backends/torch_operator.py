@@ -287,7 +287,7 @@ def _worth_fusing(kernel: Kernel, new: Tensor, train: Tensor, n_stages: int) -> 
 
 
 def _check_profile(kernel: Kernel, like: Tensor) -> None:
-    """A user's profile may know NumPy only: say so before any work."""
+    """Refuse a user's profile that works with NumPy only, before any work."""
     try:
         value = kernel.profile(like.new_zeros((1,)), torch)
         if isinstance(value, torch.Tensor) and value.device == like.device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,13 +16,8 @@ from bandfall.operators.threads import blas_threads_for, scratch
 from bandfall.operators.tiles import Tiles
 from bandfall.typing import State
 
-
-class _Engine(Protocol):
-    """Multiplies with leaves of K(σ)."""
-
-    def product(
-        self, bandwidth: float, leaves: range, vector: np.ndarray
-    ) -> tuple[np.ndarray, int]: ...
+if TYPE_CHECKING:  # which imports torch
+    from bandfall.backends.worker_gpu import DeviceProducts
 
 
 class WorkerRows:
@@ -35,7 +30,7 @@ class WorkerRows:
 
     def __init__(self, X: np.ndarray, leaves: Leaves, kernel: Kernel, dtype: np.dtype, budget: int):
         self.X, self.leaves, self.kernel, self.dtype, self.budget = X, leaves, kernel, dtype, budget
-        self._engine: _Engine | None = None
+        self._engine: _TileProducts | DeviceProducts | None = None
         self._lock = threading.Lock()
 
     def __getstate__(self) -> State:
@@ -65,12 +60,12 @@ class WorkerRows:
         return self._engine.product(bandwidth, range(first, last), vector)
 
 
-def _engine(held: WorkerRows) -> _Engine:
+def _engine(held: WorkerRows) -> _TileProducts | DeviceProducts:
     if _has_gpu():
-        from bandfall.backends.worker_gpu import DeviceProducts
+        from bandfall.backends import worker_gpu
 
         try:
-            return DeviceProducts(held)
+            return worker_gpu.DeviceProducts(held)
         except ValueError:  # a kernel for NumPy only
             pass
     return _TileProducts(held)

@@ -42,7 +42,7 @@ _EXACT_NUMBERS: dict[str, str] = {} if _PANDAS >= (3, 1) else {"float_precision"
 class Style:
     """Format of a CSV file; None for a setting to guess, or one that does not apply.
 
-    `remarks` says what a reader should know about how the file was read.
+    `remarks` describe how the file was read.
     """
 
     separator: str | None = None

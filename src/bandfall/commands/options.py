@@ -91,29 +91,12 @@ Seed = Annotated[
         "--seed", metavar="N", callback=_checked_seed, help="Seed for choosing rows at random."
     ),
 ]
-Rows = Annotated[
-    int | None,
-    typer.Option(
-        "--max-rows",
-        metavar="N",
-        help="Train on at most this many rows, chosen at random [default: 10000; krr-cv: 2000].",
-    ),
-]
-FitRows = Annotated[
-    int | None,
-    typer.Option(
-        "--max-rows",
-        metavar="N",
-        help="Train on at most this many rows, chosen at random [default: all; krr-cv: 2000].",
-    ),
-]
+_ROWS = "Train on at most this many rows, chosen at random [default: {}; krr-cv: 2000]."
+Rows = Annotated[int | None, typer.Option("--max-rows", metavar="N", help=_ROWS.format("10000"))]
+FitRows = Annotated[int | None, typer.Option("--max-rows", metavar="N", help=_ROWS.format("all"))]
 Seconds = Annotated[
     float | None,
-    typer.Option(
-        "--max-seconds",
-        metavar="S",
-        help="Time limit for --model auto [default: none].",
-    ),
+    typer.Option("--max-seconds", metavar="S", help="Time limit for --model auto [default: none]."),
 ]
 Model = Annotated[
     ModelChoice,

@@ -177,7 +177,7 @@ def features_of(
 
 
 def _only_numbers(estimator: Estimator) -> bool:
-    """Whether a model wants complete rows of numbers."""
+    """Whether a model needs complete rows of numbers."""
     return not get_tags(last_step(estimator)).input_tags.allow_nan
 
 

@@ -37,7 +37,7 @@ from bandfall.typing import Estimator
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
-_BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # tables of many features want wide ones
+_BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # wide ones for tables of many features
 _WORTH_THREADS = 1_000_000
 ScoredRows = LabelledRows | Dataset  # features, targets, weights
 FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them

@@ -36,7 +36,7 @@ def model_of(
 
 
 def missing_target(source: str) -> str:
-    """What to say about a table without a target."""
+    """The message about a table without a target."""
     if source != "-" and not Path(source).exists():
         return f"{source} does not exist"
     what = "is not a bandfall model" if source != "-" else "is a table"

@@ -142,7 +142,7 @@ class FittedEncoding:
             )
             columns = self._numbers_of(pair.first, self._part(pair))
             found.append((columns, encoded, mean.transform(*new_places)))
-        # Where a column was constant over all rows, it says nothing of some.
+        # Columns that are constant over all rows were left out.
         return [one for one in found if len(one[0]) == one[1].shape[1]]
 
     def _places(self, pair: PairMean, table: Table) -> tuple[np.ndarray, np.ndarray]:

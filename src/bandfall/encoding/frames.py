@@ -21,7 +21,7 @@ def columns_of_frame(X: IntoFrame) -> tuple[list[str], list[Column]]:
 
     try:
         frame = nw.from_native(X)
-    except (ValueError, NarwhalsError):  # perhaps of names: say which
+    except (ValueError, NarwhalsError):  # perhaps about names: list them
         check_names([str(name) for name in X.columns])
         raise
     except TypeError as error:

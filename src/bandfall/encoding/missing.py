@@ -1,4 +1,4 @@
-"""Missing numbers: the median in their place, and a column that says so."""
+"""Missing numbers: the median in their place, and a column that marks them."""
 
 from __future__ import annotations
 

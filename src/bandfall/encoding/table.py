@@ -244,7 +244,7 @@ def _read_array(X: np.ndarray) -> Table:
 
 
 def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
-    """A table, its numbers checked and side by side where there is nothing else."""
+    """A table with checked numbers, as one matrix if all columns are numbers."""
     lengths = {len(column.values) for column in columns}
     if len(lengths) > 1:
         raise ValueError(f"the columns of X have different lengths: {sorted(lengths)}")

@@ -26,7 +26,7 @@ class TargetMean(CategoryEncoding):
     """
 
     uses_target: ClassVar[bool] = True
-    fewest_levels: ClassVar[int] = 3  # two levels are one contrast, which one-hot columns say too
+    fewest_levels: ClassVar[int] = 3  # two levels are one contrast, as in one-hot columns
 
     means: np.ndarray  # (n_levels, n_targets)
 

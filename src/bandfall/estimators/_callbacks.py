@@ -29,7 +29,7 @@ class Reports:
         return bool(getattr(self._estimator, "_skl_callbacks", None))
 
     def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
-        """A task has ended; whether a callback wants the fit to end.
+        """Report the end of a task; True if a callback ends the fit.
 
         `state` is a callable that gives the fitted attributes reached so far, or None.
         """

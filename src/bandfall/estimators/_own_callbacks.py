@@ -66,7 +66,7 @@ class Context:
         reconstruction_attributes: Callable[[], State] | None = None,
         **_: object,
     ) -> bool:
-        """Tell all that the task has ended; whether anyone wants the fit to end."""
+        """Call all callbacks at the end of the task; True if one of them ends the fit."""
         if not self._callbacks:
             return False
         fitted = None

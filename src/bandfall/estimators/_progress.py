@@ -17,7 +17,7 @@ from bandfall.targets import Numbers, Target
 from bandfall.warning import warn_caller
 
 _LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
-_SILENCE = 1.75  # seconds without a message before one says how far the fit is
+_SILENCE = 1.75  # seconds without a message before the next shows the progress
 
 
 class FitProgress:
@@ -125,7 +125,7 @@ class FitProgress:
 
 
 def _minutes(seconds: float) -> str:
-    """As people say it: an estimate has one digit that counts, or two."""
+    """An estimate in words, with one or two digits."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     minutes = seconds / 60

@@ -217,7 +217,7 @@ def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
 
 def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
     """Warn if most rows are copies of earlier rows in features and target alike."""
-    if not columns.shape[1]:  # without features no two rows can be told apart
+    if not columns.shape[1]:  # without features all rows are equal
         return
     n_distinct = len(distinct_rows(np.column_stack([columns, targets]))[0])
     n_copies = len(columns) - n_distinct

@@ -103,7 +103,7 @@ def second_descent(error: np.ndarray) -> SecondDescent:
 def curve_claims(
     title: str, kernel: str, curves: dict[str, ErrorCurve], *, judge: bool
 ) -> list[Claim]:
-    """What the paper says about the curves of a kernel."""
+    """The paper's claims about the curves of a kernel."""
     return [
         double_descent_claim(
             title, curves["descent_test"], expected=kernel != "matern12", judge=judge

@@ -17,7 +17,7 @@ from bandfall.paper.layout import TextTable
 from bandfall.paper.registry import EXPERIMENTS
 from bandfall.paper.store import Entry
 
-AUTHOR_HOURS = 30  # what the paper says all its experiments took
+AUTHOR_HOURS = 30  # for all experiments, by the paper
 _IMAGE_WIDTH = 1000  # pixels, in Markdown
 _COLOURS = 64
 

@@ -162,7 +162,7 @@ def _check_version(document: Document) -> None:
 
 
 def _entry(name: str, value: Unchecked, size: int) -> ArrayPlace:
-    """One array's place, with its length equal to what dtype and shape say."""
+    """The place of one array; its length must fit its dtype and shape."""
     wrong = ModelFileError(f"the entry of array {name!r} is malformed")
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         raise wrong

@@ -210,7 +210,7 @@ def _values_along(column: np.ndarray, resolution: int) -> np.ndarray:
 
 
 def _margins(probabilities: np.ndarray) -> Iterator[np.ndarray]:
-    """By how much each class is ahead of all others; of two classes one says it all."""
+    """By how much each class is ahead of all others; one of two classes is enough."""
     n_classes = probabilities.shape[-1]
     for j in range(1, 2) if n_classes == 2 else range(n_classes if n_classes > 2 else 0):
         others = np.delete(probabilities, j, axis=-1).max(axis=-1)

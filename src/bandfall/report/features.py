@@ -207,7 +207,7 @@ def _slice_chart(
         values: np.ndarray,
         *style: str,
     ) -> None:
-        """Draw what the final model says, and keep how it looked at every moment."""
+        """Draw the final model, and keep its shape at every moment."""
         film = label if findings.film is not None else ""
         draw(points.at, values[-1], *style, frames=film)
         if film:

@@ -1,4 +1,4 @@
-"""What a report says about a model, as numbers: nothing here depends on how it will look."""
+"""The numbers of a report about a model: nothing here depends on how it will look."""
 
 from __future__ import annotations
 

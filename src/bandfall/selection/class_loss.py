@@ -31,7 +31,7 @@ _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
 _PACE = 0.5  # of a search's seconds per entry: what one penalty after the other takes
 _MATRICES = 5  # of float64 that a part needs at a time
-# Where classes follow a rule, the log-loss wants wide kernels and small penalties, though the
+# Where classes follow a rule, wide kernels with small penalties have the least log-loss, though the
 # squared error of such paths is poor.
 _WIDE = Candidate(kernel=get_kernel("gaussian"), width=0.25, penalty=0.003)
 _RACE_PARTS = 2  # that all encodings are tried on

@@ -1,7 +1,7 @@
-"""Classes as columns of numbers, and back from what a model says to probabilities.
+"""Classes as columns of numbers, and back from outputs to probabilities.
 
-A path trains on one-hot columns minus the prior: where it knows nothing it says zero, which is the
-prior. Two classes need one column alone.
+A path trains on one-hot columns minus the prior: far from all rows its outputs are zero, which
+stands for the prior. Two classes need one column alone.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class Deadline:
         return min(n_rows, max(int(share * n_rows), _FEW_ROWS))
 
     def give_up(self, what: str) -> None:
-        """Keep what was given up; once is enough."""
+        """List something as skipped, once."""
         if what not in self.given_up:
             self.given_up.append(what)
 

@@ -51,8 +51,8 @@ def fit_leaves(
 ) -> Fitted:
     """Metric and path over the training rows of a part, leaf by leaf, on workers if there are any.
 
-    Once time is over, the leaves that are left are trained on some of their rows; once
-    `interrupted` says yes, on very few, and the status of the path says so.
+    Once time is over, the other leaves are trained on some of their rows; after an interrupt, on
+    very few, and the path has the status INTERRUPTED.
     """
     rows = part.rows
     divided = Divided.of(part, trial, scaled(Z, root))

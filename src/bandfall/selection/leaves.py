@@ -113,7 +113,7 @@ class Divided:
         return Rows({"leaf": Encoded(X)}, self.y, groups, self.weights, self.backend)
 
 
-# Trains a path on the rows of a leaf, in any coordinates X, as far as a trial says.
+# Trains a path on the rows of a leaf, in any coordinates X, up to the stop of a trial.
 Fit: TypeAlias = Callable[[Divided, np.ndarray, Trial], Path]
 
 

@@ -102,7 +102,7 @@ class Classes(Target):
 
     @property
     def n_columns(self) -> int:
-        """Of two classes the second column says all."""
+        """One for two classes: the other column is its negative."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     @property

@@ -16,6 +16,13 @@ Result = TypeVar("Result")
 _WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
 
 
+def threads_for(n_rows: int, n_jobs: int | None) -> int:
+    """How many tasks over `n_rows` rows to run at a time, if the user has not said so."""
+    if n_jobs is None:
+        return n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
+    return joblib.effective_n_jobs(n_jobs)
+
+
 def parallel_map(
     function: Callable[[Task], Result],
     tasks: list[Task],
@@ -29,9 +36,7 @@ def parallel_map(
     No thread is left at work: if a task fails or the user interrupts, `stop` is called, which
     should make running tasks end soon, and these are waited for.
     """
-    if n_jobs is None:
-        n_jobs = n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
-    n_jobs = min(joblib.effective_n_jobs(n_jobs), len(tasks))
+    n_jobs = min(threads_for(n_rows, n_jobs), len(tasks))
     with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait
         if n_jobs <= 1:
             return [function(task) for task in tasks]

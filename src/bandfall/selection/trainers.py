@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -14,34 +15,40 @@ from bandfall.backends.base import Helpers
 from bandfall.backends.workers import own_backend
 from bandfall.selection.candidates import Judge, MetricKey, Request
 from bandfall.selection.held_out import Outcome, run_parts
+from bandfall.selection.jobs import threads_for
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import Part, Rows, train_parts
 
 Roots = dict[MetricKey, np.ndarray]
 
 
+# Entered around the training of one request: it is timed there, not while it waits for a thread.
+Within: TypeAlias = Callable[[], AbstractContextManager[object]]
+
+
 class Trainer(Protocol):
-    """Trains on the parts of a search.
+    """Trains on the parts of a search."""
 
-    Attributes
-    ----------
-    elsewhere : bool
-        Whether it only waits for workers, so that many requests may run at a time.
-    """
+    @property
+    def waits(self) -> bool:
+        """Whether callers only wait while others train, so that many may call at a time."""
+        ...
 
-    elsewhere: bool
-
-    def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
+    def outcomes(
+        self, requests: Sequence[Request], within: Within = nullcontext
+    ) -> Iterator[list[Outcome]]:
         """See `run_parts`, for one request after the other."""
         ...
 
-    def ladders(self, parts: Sequence[Part], request: Request) -> list[Ladder]:
+    def ladders(
+        self, parts: Sequence[Part], request: Request, within: Within = nullcontext
+    ) -> list[Ladder]:
         """See `train_parts`."""
         ...
 
 
 class LocalTrainer:
-    """Trains in this process, and each request only when its outcome is needed.
+    """Trains in this process.
 
     Parameters
     ----------
@@ -49,23 +56,47 @@ class LocalTrainer:
     judge : Judge
     ended : callable () -> bool
         True ends training in progress where it is.
+    pool : ThreadPoolExecutor, optional
+        Its threads train the requests of all callers side by side. Without one, the caller trains
+        each request only when its outcome is needed.
     """
 
-    elsewhere = False
-
     def __init__(
-        self, parts: Sequence[Part], judge: Judge, ended: Callable[[], bool] = lambda: False
+        self,
+        parts: Sequence[Part],
+        judge: Judge,
+        ended: Callable[[], bool] = lambda: False,
+        pool: ThreadPoolExecutor | None = None,
     ):
         self._parts, self._judge, self._ended = parts, judge, ended
+        self._pool = pool
 
-    def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
+    @property
+    def waits(self) -> bool:
+        """See `Trainer.waits`."""
+        return self._pool is not None
+
+    def outcomes(
+        self, requests: Sequence[Request], within: Within = nullcontext
+    ) -> Iterator[list[Outcome]]:
         """See `Trainer.outcomes`."""
-        for one in requests:
-            yield run_parts(self._parts, one, self._judge, self._ended)
 
-    def ladders(self, parts: Sequence[Part], request: Request) -> list[Ladder]:
+        def train(request: Request) -> list[Outcome]:
+            with within():
+                return run_parts(self._parts, request, self._judge, self._ended)
+
+        return map(train, requests) if self._pool is None else self._pool.map(train, requests)
+
+    def ladders(
+        self, parts: Sequence[Part], request: Request, within: Within = nullcontext
+    ) -> list[Ladder]:
         """See `Trainer.ladders`."""
-        return train_parts(parts, request, ended=self._ended)
+
+        def train() -> list[Ladder]:
+            with within():
+                return train_parts(parts, request, ended=self._ended)
+
+        return train() if self._pool is None else self._pool.submit(train).result()
 
 
 class RemoteTrainer:
@@ -78,22 +109,31 @@ class RemoteTrainer:
     parts : sequence of Part
     """
 
-    elsewhere = True
+    waits = True
 
     def __init__(self, helpers: Helpers, parts: Sequence[Part]):
         self._helpers, self._parts = helpers, parts
 
-    def outcomes(self, requests: Sequence[Request]) -> Iterator[list[Outcome]]:
+    def outcomes(
+        self, requests: Sequence[Request], within: Within = nullcontext
+    ) -> Iterator[list[Outcome]]:
         """See `Trainer.outcomes`."""
         everywhere = range(len(self._parts))
         calls = [("outcomes", (one, self._roots(everywhere, one))) for one in requests]
-        yield from self._helpers.call(calls)
+        results = (one for batch in [calls] for one in self._helpers.call(batch))  # all at once
+        for _ in requests:
+            with within():
+                outcomes = next(results)
+            yield outcomes
 
-    def ladders(self, parts: Sequence[Part], request: Request) -> list[Ladder]:
+    def ladders(
+        self, parts: Sequence[Part], request: Request, within: Within = nullcontext
+    ) -> list[Ladder]:
         """See `Trainer.ladders`."""
         numbers = [i for i, part in enumerate(self._parts) if any(part is one for one in parts)]
         calls = [("ladders", (numbers, request, self._roots(numbers, request)))]
-        return self._helpers.call(calls)[0]
+        with within():
+            return self._helpers.call(calls)[0]
 
     def _roots(self, numbers: Sequence[int], request: Request) -> list[Roots]:
         """Metrics are learned here: those that a request needs go with it."""
@@ -103,17 +143,29 @@ class RemoteTrainer:
 
 @contextmanager
 def trainer_for(
-    rows: Rows, parts: Sequence[Part], judge: Judge, ended: Callable[[], bool] = lambda: False
+    rows: Rows,
+    parts: Sequence[Part],
+    judge: Judge,
+    ended: Callable[[], bool] = lambda: False,
+    n_jobs: int | None = 1,
 ) -> Iterator[Trainer]:
-    """Workers where the backend of the rows has any, else this process."""
+    """Workers where the backend of the rows has any, else `n_jobs` threads of this process."""
     helpers = rows.backend.helpers(WorkerParts(rows, parts, judge, rows.backend.budget))
-    if helpers is None:
+    if helpers is not None:
+        try:
+            yield RemoteTrainer(helpers, parts)
+        finally:
+            helpers.close()
+        return
+    n_threads = threads_for(len(parts[0]), n_jobs)
+    if n_threads == 1:
         yield LocalTrainer(parts, judge, ended)
         return
-    try:
-        yield RemoteTrainer(helpers, parts)
-    finally:
-        helpers.close()
+    with ThreadPoolExecutor(n_threads, thread_name_prefix="bandfall-search") as pool:
+        try:
+            yield LocalTrainer(parts, judge, ended, pool)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 class WorkerParts:

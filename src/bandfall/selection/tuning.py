@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
@@ -161,8 +161,8 @@ def tune(
     deadline : Deadline, optional
         Of the whole fit: the search ends while there is time for what comes after it.
     n_jobs : int, optional
-        Metrics to work on at a time, each on a thread of its own; by default as many as there
-        are cores where that pays. The result does not depend on it.
+        Ladders of speeds to train at a time, each on a thread of its own; by default as many as
+        there are cores where that pays. The result does not depend on it.
     """
     budget, deadline = budget or Budget(), deadline or Deadline()
     judge = judge or PowerLoss()
@@ -178,7 +178,7 @@ def tune(
     search, found = None, Found()
     finalists: list[Trial] = []
     for number, parts in enumerate(stages):
-        with trainer_for(rows, parts, judge, ended) as trainer:
+        with trainer_for(rows, parts, judge, ended, n_jobs) as trainer:
             now = Search(parts, judge, interrupted, deadline, trainer)
             if search is None:
                 climbs = [now.explore(*one, budget) for one in _by_metric(families)]
@@ -191,7 +191,7 @@ def tune(
             results = race(
                 climbs,
                 n_rows=len(parts[0]),
-                n_jobs=len(climbs) if trainer.elsewhere else n_jobs,
+                n_jobs=len(climbs) if trainer.waits else 1,
                 stop=deadline.end,
             )
         decided = Found(found.trials, dict(found.scouts))
@@ -221,7 +221,7 @@ def race(
     climbs: Sequence[Climb],
     *,
     n_rows: int,
-    n_jobs: int | None,
+    n_jobs: int,
     stop: Callable[[], None] = lambda: None,
 ) -> list[Found]:
     """What each climb has found.
@@ -376,9 +376,11 @@ class Search:
             for start in starts:
                 if self.over and found.trials:
                     break
-                with self._task(stage, n_ladders / len(starts)):
-                    learn_metrics(self.parts, start.metric, scouts, self._trainer.ladders)
-                    self._take(found, start, self._trainer.outcomes([start]))
+                within = partial(self._training, stage)
+                train = partial(self._trainer.ladders, within=partial(within, PATH))
+                learn_metrics(self.parts, start.metric, scouts, train)
+                outcomes = self._trainer.outcomes([start], within)
+                self._take(found, start, next(outcomes))
             yield Found() if self._ended() else found  # cut off: no fair comparison
 
     def _rounds(
@@ -419,14 +421,14 @@ class Search:
             last = max(n_rounds - 1 + patience - misses, usual)
             going = [start for start in starts if start.kernel in due or start.n_rounds > n_rounds]
             self._expect_rounds(going, range(n_rounds, min(last, budget.max_rounds) + 1), stage)
-            coming, tried = self._trainer.outcomes(asked), []
+            within = partial(self._training, stage, 1.0 if due else PATH)
+            coming, tried = self._trainer.outcomes(asked, within), []
             for request in asked:
                 late = self._deadline.search_over and self._begun
                 if self.over and (found.trials or late):
                     yield fair()
                     return
-                with self._task(stage, 1.0 if due else PATH):
-                    trial, outcomes = self._take(found, request, coming)
+                trial, outcomes = self._take(found, request, next(coming))
                 one = trial.candidate
                 tried.append((trial, outcomes, tuple(request.speeds).index(one.min_speed)))
                 if one.kernel in due:
@@ -457,16 +459,21 @@ class Search:
         entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2
         self._deadline.work.expect(stage[0], entries, part=stage[1])
 
-    def _task(self, stage: tuple[str, str], n_ladders: float = 1.0) -> AbstractContextManager[None]:
+    def _task(self, stage: tuple[str, str], n_ladders: float) -> AbstractContextManager[None]:
         entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2
         return self._deadline.work.task(stage[0], entries, part=stage[1])
 
+    @contextmanager
+    def _training(self, stage: tuple[str, str], n_ladders: float = 1.0) -> Iterator[None]:
+        """Count the training inside as work of a stage, and learn the pace from it."""
+        pace = self._deadline.timed(len(self.parts[0]), n_ladders * len(self.parts))
+        with self._task(stage, n_ladders), pace:
+            yield
+
     def _take(
-        self, found: Found, request: Request, coming: Iterator[list[Outcome]]
+        self, found: Found, request: Request, outcomes: list[Outcome]
     ) -> tuple[Trial, list[Outcome]]:
-        """Judge the next outcomes, of this request: its best trial, and what each part did."""
-        with self._deadline.timed(len(self.parts[0]), len(self.parts)):
-            outcomes = next(coming)
+        """Judge the outcomes of a request: its best trial, and what each part did."""
         trials = [
             self._judged(
                 Candidate(request.encoding, request.n_rounds, request.kernel, speed), outcomes, i

@@ -59,6 +59,21 @@ def test_the_judge_takes_the_best_link_of_each_column(prior):
     assert losses[:, 1].mean() < 0.02
 
 
+@pytest.mark.parametrize("prior", PRIORS)
+def test_the_judge_is_as_good_as_its_links(prior):
+    random = np.random.default_rng(2)
+    codes = class_codes(random.choice(len(prior), size=100, p=prior), prior)[:, None]
+    noise = random.standard_normal((100, 4, codes.shape[-1]))
+    outputs = codes * [[0.02], [0.5], [1.0], [1.0]] + noise * [[0.0], [0.3], [0.1], [2.0]]
+    judge = LogLoss(prior)
+    _, true = judge._outputs_and_true(outputs, codes)
+    logs = [link.log_probabilities(all_columns(outputs, len(prior)), prior) for link in LINKS]
+    own = np.broadcast_to(true, outputs.shape[:2])[..., None]
+    each = [-np.take_along_axis(one, own, axis=-1)[..., 0].mean(axis=0) for one in logs]
+    means = judge.losses(outputs, codes).mean(axis=0)
+    assert_allclose(means, np.min(each, axis=0), rtol=0.1, atol=1e-12)
+
+
 def test_a_few_rows_that_are_all_right_are_not_certain():
     prior = np.array([0.5, 0.5])
     losses = {}

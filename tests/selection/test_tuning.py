@@ -21,6 +21,8 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Request,
     Trial,
+    neighbours,
+    next_speeds,
 )
 from bandfall.selection.held_out import Outcome, run_parts
 from bandfall.selection.ladder import Ladder
@@ -302,9 +304,20 @@ def test_the_first_round_tries_most_speeds_and_later_ones_those_beside_the_best(
 
 
 def test_neighbours_of_a_speed():
-    assert tuning._neighbours(SPEEDS[0]) == SPEEDS[:2]
-    assert tuning._neighbours(SPEEDS[3]) == SPEEDS[2:5]
-    assert tuning._neighbours(SPEEDS[-1]) == SPEEDS[-2:]
+    assert neighbours(SPEEDS[0]) == SPEEDS[:2]
+    assert neighbours(SPEEDS[3]) == SPEEDS[2:5]
+    assert neighbours(SPEEDS[-1]) == SPEEDS[-2:]
+
+
+def test_few_speeds_settle_on_one_that_beats_those_beside_it():
+    best, few = SPEEDS[2], Budget(few_speeds=True)
+    for tried, budget, expected in [
+        (SPEEDS[:7:2], few, SPEEDS[1:4]),
+        (SPEEDS[1:4], few, (best,)),
+        ((best,), few, (best,)),
+        (SPEEDS[1:4], Budget(), SPEEDS[1:4]),
+    ]:
+        assert next_speeds(Request("standard", 0, "gaussian", tried), best, budget) == expected
 
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])

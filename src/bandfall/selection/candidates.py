@@ -175,6 +175,10 @@ class Budget:
     # average of this stage contains it.
     hopeless: float = 1.4
     close: float = 1.1
+    # Whether the first round of a metric takes every other speed. Later rounds then try those
+    # beside the best until it is better than both: with many classes, columns take most of the
+    # time.
+    few_speeds: bool = False
     few_kernel_rows: int = 700  # below this number of rows, classes choose among two kernels
     # Most rows for the log-loss of classes: a Cholesky factor of more takes longer than a search.
     log_loss_rows: int = 5000
@@ -183,6 +187,21 @@ class Budget:
         """The same, with stages of at most `n_rows` rows."""
         stages = [rows for rows in self.stage_rows if rows < n_rows]
         return replace(self, stage_rows=(*stages, min(n_rows, self.stage_rows[-1])))
+
+
+def neighbours(speed: float) -> tuple[float, ...]:
+    """A speed, the next faster and the next slower one."""
+    place = SPEEDS.index(speed)
+    return SPEEDS[max(0, place - 1) : place + 2]
+
+
+def next_speeds(request: Request, best: float, budget: Budget) -> tuple[float, ...]:
+    """The best speed of a round and those beside it.
+
+    With `few_speeds` the best alone, once it was better than those beside it.
+    """
+    beside, tried = neighbours(best), tuple(request.speeds)
+    return (best,) if budget.few_speeds and tried in (beside, (best,)) else beside
 
 
 class Judge(Protocol):

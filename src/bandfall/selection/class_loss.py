@@ -26,6 +26,8 @@ from bandfall.selection.work import FINALISTS
 _FEW_KERNELS = ("gaussian", "matern12")
 PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
 _STAGE_ENTRIES = 3e8  # rows² × columns of a search: as many as three classes of 10,000 rows have
+_FIRST_ENTRIES = 4e7  # the same of the first stage: as many as ten classes of 2,000 rows have
+_MANY_COLUMNS = 3  # that seven speeds of cost little
 _FIRST = 0.3  # penalty that suits most members
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
@@ -65,8 +67,15 @@ def tune_classes(
 
 
 def for_columns(budget: Budget, n_columns: int) -> Budget:
-    """The budget with fewer rows for many classes: a stage costs rows² times columns."""
-    return budget.up_to(min(budget.stage_rows[-1], int(math.sqrt(_STAGE_ENTRIES / n_columns))))
+    """The budget with fewer rows and speeds for many classes.
+
+    A stage costs rows² times columns, and a column more for each class and speed.
+    """
+    most = min(budget.stage_rows[-1], int(math.sqrt(_STAGE_ENTRIES / n_columns)))
+    first = int(math.sqrt(_FIRST_ENTRIES / n_columns))
+    stages = (min(budget.stage_rows[0], first), *budget.stage_rows[1:])
+    few_speeds = n_columns > _MANY_COLUMNS
+    return replace(budget, stage_rows=stages, few_speeds=few_speeds).up_to(most)
 
 
 def with_log_odds(

@@ -33,6 +33,8 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Request,
     Trial,
+    neighbours,
+    next_speeds,
 )
 from bandfall.selection.deadline import AFTERWARDS, PATH, Deadline
 from bandfall.selection.held_out import Outcome
@@ -342,7 +344,7 @@ class Search:
 
     def explore(self, key: MetricKey, kernels: Sequence[Kernel], budget: Budget) -> Climb:
         """Learn a metric round by round while that helps any kernel."""
-        speeds = SPEEDS[:_N_FIRST_SPEEDS]
+        speeds = SPEEDS[: _N_FIRST_SPEEDS : 2 if budget.few_speeds else 1]
         starts = [Request(key.encoding, 0, kernel, speeds, _FIRST_LIMIT) for kernel in kernels]
         return self._rounds(key, starts, {}, budget, budget.patience, (SEARCH, str(key)))
 
@@ -364,7 +366,7 @@ class Search:
         if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
             return
         starts = [
-            trial.candidate.request(_neighbours(trial.candidate.min_speed), _beyond(trial))
+            trial.candidate.request(neighbours(trial.candidate.min_speed), _beyond(trial))
             for trial in finalists
         ]
         key = finalists[0].candidate.metric.after(0)
@@ -433,7 +435,8 @@ class Search:
                 tried.append((trial, outcomes, tuple(request.speeds).index(one.min_speed)))
                 if one.kernel in due:
                     losses[one.kernel].append(trial.loss)
-                    speeds, limit = _neighbours(one.min_speed), _beyond(trial)
+                    speeds = next_speeds(request, one.min_speed, budget)
+                    limit = _beyond(trial)
                     requests[one.kernel] = replace(request, speeds=speeds, max_r2=limit)
             scout, outcomes, speed = min(tried, key=lambda one: one[0].loss)
             found.scouts[key.after(n_rounds)] = scout
@@ -568,12 +571,6 @@ def _promising(losses: Sequence[float], least: float, budget: Budget) -> bool:
 def _beyond(trial: Trial) -> float:
     """How far to train where a trial is the best so far: well beyond its stop, and no farther."""
     return min(MAX_R2, 1.0 - 0.1 * (1.0 - trial.max_r2))
-
-
-def _neighbours(speed: float) -> tuple[float, ...]:
-    """A speed, the next faster and the next slower one."""
-    place = SPEEDS.index(speed)
-    return SPEEDS[max(0, place - 1) : place + 2]
 
 
 def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarray:

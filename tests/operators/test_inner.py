@@ -12,8 +12,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import BandfallRegressor
+from bandfall.descent.krylov import KrylovSpace
 from bandfall.kernels import KERNELS, Kernel, get_kernel, vanishing_bandwidth
-from bandfall.operators import inner
+from bandfall.operators import SymmetricOperator, inner
 from tolerances import rounding
 
 numba = pytest.importorskip("numba")
@@ -198,7 +199,7 @@ COMPILE = """
 import sys
 import numpy as np
 from bandfall.kernels import get_kernel
-from bandfall.operators import inner
+from bandfall.operators import SymmetricOperator, inner
 from bandfall.operators.inner import compiled
 
 loops = inner.CompiledLoops(get_kernel("laplace-1"), np.ones((3, 2), np.float32))
@@ -287,3 +288,50 @@ def test_vectors_are_made_orthogonal_as_by_numpy():
     assert_allclose(squares, plain[2], rtol=20 * EPS)
     assert np.abs(basis[:, :dimension] @ left[:, :, None]).max() < 10 * EPS * norm
     assert image is not left  # the image stays as it is
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_steps_of_lanczos_in_one_call_are_those_one_by_one(n_columns):
+    """Several steps at once against a product and an orthogonalisation each, in float64."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(720, 2)).astype(np.float32)
+    target = random.normal(size=(720, n_columns)).astype(np.float32)
+    spaces = []
+    for dtype in (np.float32, np.float64):
+        operator = SymmetricOperator(X, get_kernel("matern12"), dtype)
+        block = target.astype(dtype)
+        assert operator.extends(0.5, n_columns) == (dtype == np.float32)
+        assert not operator.extends(0.0, n_columns)
+        space = KrylovSpace(operator, 0.5, block, operator.product(0.5, block), 12)
+        space.expand(4)
+        space.expand()
+        space.expand(100)
+        assert space.dimension == 12
+        space.diagonalise()
+        spaces.append(space)
+    fast, exact = spaces
+    largest = exact.eigenvalues.max()
+    assert_allclose(fast.eigenvalues, exact.eigenvalues, atol=1000 * EPS * largest)
+    times = np.full(n_columns, 2.0)
+    for one, other in zip(fast.advance(times), exact.advance(times), strict=True):
+        assert_allclose(one, other, atol=1000 * EPS * np.abs(other).max())
+
+
+def test_a_column_of_nothing_stays_nothing():
+    X = np.random.default_rng(0).normal(size=(700, 2)).astype(np.float32)
+    operator = SymmetricOperator(X, get_kernel("gaussian"), np.float32)
+    block = np.zeros((700, 2), np.float32)
+    empty = KrylovSpace(operator, 1.0, block, operator.product(1.0, block), 10)
+    assert empty.exhausted
+    block[:, 0] = np.sin(X[:, 0])
+    space = KrylovSpace(operator, 1.0, block, operator.product(1.0, block), 10)
+    for one in (empty, space):
+        one.expand(9)
+        one.diagonalise()
+    assert empty.exhausted
+    assert not space.exhausted
+    coefficients, residual = space.advance(5.0)
+    assert_array_equal(coefficients[:, 1], 0.0)
+    assert_array_equal(residual[:, 1], 0.0)
+    left = block - operator.product(1.0, coefficients)
+    assert_allclose(residual, left, atol=1000 * EPS)

@@ -178,8 +178,9 @@ class Flow:
                         # crossing it could not be located any more.
                         front.plan = replace(plan, end=end)
                     return space, duration, None
-            space.expand()
-            front.n_products += 1
+            before = space.dimension
+            space.expand(max(1, first_check - before))
+            front.n_products += space.dimension - before
 
 
 def _horizon(

@@ -8,12 +8,13 @@ import numpy as np
 
 from bandfall.closed_form import flow_filter
 from bandfall.descent.decay import Decay
-from bandfall.operators import KernelOperator
+from bandfall.operators import BasisOperator, KernelOperator
 from bandfall.operators.inner import orthogonalised
 from bandfall.typing import Array
 
 _MIN_DIMENSION = 4  # below, restarts would cost more than the space saves
 _BESIDE = 8  # vectors that come and go beside the basis
+_ROUNDING = 10.0  # rounding units of T's entries: what is left of a vector may be nothing else
 _UNRESOLVED = 10.0  # rounding units of the largest eigenvalue: what is smaller may be zero
 
 
@@ -51,25 +52,30 @@ class KrylovSpace:
         self._newest = (residual * inverse).T  # vectors as rows: each (k, n)
         n_columns, n_rows = self._newest.shape
         self._matrix = operator.zeros((n_columns, self.max_dimension + 1, n_rows))
-        self._alpha: list[np.ndarray] = []
-        self._beta: list[np.ndarray] = []
+        self._alpha = np.zeros((self.max_dimension, n_columns))
+        self._beta = np.zeros((self.max_dimension + 1, n_columns))  # after a first row of zeros
         self._eps = float(np.finfo(operator.dtype).eps)
+        self.dimension = 0  # number of basis vectors per column that T covers
         self._absorb((velocity * inverse).T)
-
-    @property
-    def dimension(self) -> int:
-        """Number of basis vectors per column that T covers."""
-        return len(self._alpha)
 
     @property
     def exhausted(self) -> bool:
         """Whether the space is invariant under K: its flow is exact for all time."""
-        return not np.any(self._beta[-1] > 0.0)
+        return not self._beta[self.dimension].any()
 
-    def expand(self) -> None:
-        """One more product, one more dimension."""
-        image = self._operator.product(self._bandwidth, self._newest.T)
-        self._absorb(image.T)
+    def expand(self, n_steps: int = 1) -> None:
+        """A product and a dimension for each step, up to the largest dimension."""
+        first, last = self.dimension, min(self.dimension + n_steps, self.max_dimension)
+        operator, n_columns = self._operator, len(self._norms)
+        if isinstance(operator, BasisOperator) and operator.extends(self._bandwidth, n_columns):
+            alpha, beta = self._alpha[first:last], self._beta[first : last + 1]
+            basis, rounding = self._matrix, _ROUNDING * self._eps
+            basis[:, first] = self._newest
+            operator.extend(self._bandwidth, basis, first, alpha, beta, rounding)
+            self._newest, self.dimension = basis[:, last].copy(), last
+        while self.dimension < last:
+            image = operator.product(self._bandwidth, self._newest.T)
+            self._absorb(image.T)
 
     def _absorb(self, image: Array) -> None:
         """Orthogonalise K q_m against the basis, twice; record T's new row."""
@@ -77,11 +83,11 @@ class KrylovSpace:
         vector, overlaps, squares = orthogonalised(self._matrix, self.dimension + 1, image)
         alpha = self._operator.numpy(overlaps).astype(np.float64)
         beta = self._operator.numpy(squares**0.5).astype(np.float64)
-        scale = np.abs(alpha) + (self._beta[-1] if self._beta else 0.0)
-        beta = np.where(beta > 10.0 * self._eps * scale, beta, 0.0)  # else: rounding only
-        self._alpha.append(alpha)
-        self._beta.append(beta)
+        scale = np.abs(alpha) + self._beta[self.dimension]
+        beta = np.where(beta > _ROUNDING * self._eps * scale, beta, 0.0)
+        self._alpha[self.dimension], self._beta[self.dimension + 1] = alpha, beta
         self._newest = vector * self._operator.array(_reciprocal(beta)[:, None])
+        self.dimension += 1
 
     def _stacked(self) -> Array:
         """Basis, the newest vector included, as one (k, m, n) array."""
@@ -94,23 +100,23 @@ class KrylovSpace:
         m = self.dimension
         T = np.zeros((len(self._norms), m, m))
         index = np.arange(m)
-        T[:, index, index] = np.stack(self._alpha, axis=1)
+        T[:, index, index] = self._alpha[:m].T
         if m > 1:
-            off_diagonal = np.stack(self._beta[:-1], axis=1)
+            off_diagonal = self._beta[1:m].T
             T[:, index[1:], index[:-1]] = off_diagonal
             T[:, index[:-1], index[1:]] = off_diagonal
         eigenvalues, self._vectors = np.linalg.eigh(T)
         self._eigenvalues = np.maximum(eigenvalues, 0.0)  # (k, m)
         # Weights of the exponentials in ‖r(t)‖² and in the defect.
         self._weights = (self._norms[:, None] * self._vectors[:, 0, :]) ** 2
-        self._defects = (self._norms * self._beta[-1])[:, None] * (
+        self._defects = (self._norms * self._beta[m])[:, None] * (
             self._vectors[:, -1, :] * self._vectors[:, 0, :]
         )
 
     def lowest(self) -> tuple[float, float]:
         """The smallest Ritz value of the first column, and how far an eigenvalue may be from it."""
         self.diagonalise()
-        residual = self._beta[-1][0] * abs(self._vectors[0, -1, 0])
+        residual = self._beta[self.dimension, 0] * abs(self._vectors[0, -1, 0])
         return float(self._eigenvalues[0, 0]), float(residual)
 
     @property
@@ -199,7 +205,7 @@ class KrylovSpace:
         small[:, :, :m] = np.einsum(
             "kij,fkj->kfi", self._vectors, np.stack([integral, decay]) * start
         )
-        small[:, 1, m] = -self._beta[-1] * small[:, 0, m - 1]
+        small[:, 1, m] = -self._beta[m] * small[:, 0, m - 1]
         combined = self._operator.array(small) @ self._stacked()  # (k, 2, n)
         return combined[:, 0].T, combined[:, 1].T
 

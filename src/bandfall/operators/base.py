@@ -160,6 +160,40 @@ class HasMatrix(Protocol):
         ...
 
 
+@runtime_checkable
+class BasisOperator(Protocol):
+    """An operator that takes several steps of Lanczos' method at less than as many products."""
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """Whether it does for so many columns at this bandwidth."""
+        ...
+
+    def extend(
+        self,
+        bandwidth: float,
+        basis: np.ndarray,
+        first: int,
+        alpha: np.ndarray,
+        beta: np.ndarray,
+        negligible: float,
+    ) -> None:
+        """Extend bases by a vector for each row of `alpha`.
+
+        Parameters
+        ----------
+        basis : ndarray of shape (k, m, n)
+            Vectors up to number `first` are there; those that follow are written.
+        alpha : ndarray of shape (steps, k), float64
+            Becomes the diagonal of T.
+        beta : ndarray of shape (steps + 1, k), float64
+            The entry of T beside the diagonal before these steps; the others are written. Zero for
+            vectors of which rounding alone is left.
+        negligible : float
+            What counts as rounding, relative to the entries of T in the same row.
+        """
+        ...
+
+
 def as_matrix(operator: KernelOperator, bandwidth: float) -> np.ndarray:
     """K(bandwidth) as a new array of n² entries."""
     if isinstance(operator, HasMatrix):

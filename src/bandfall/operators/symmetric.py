@@ -8,7 +8,12 @@ import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET
-from bandfall.operators.inner import compiled_vectors, loops_over, symmetric_product
+from bandfall.operators.inner import (
+    compiled_vectors,
+    extend_bases,
+    loops_over,
+    symmetric_product,
+)
 from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import FEW_ROWS, for_each
 
@@ -71,7 +76,7 @@ class SymmetricOperator(KeptOperator):
 
     def _times(self, entries: np.ndarray, block: np.ndarray) -> np.ndarray:
         n_shares = self._n_shares
-        if block.shape[1] <= _FEW_COLUMNS and compiled_vectors(entries, self.n_rows):
+        if self._compiled(block.shape[1]):
             multiply = partial(symmetric_product, entries, self._height)
         else:
             multiply = partial(self._multiply, entries)
@@ -83,6 +88,26 @@ class SymmetricOperator(KeptOperator):
 
         for_each(compute, range(n_shares), parallel=n_shares > 1)
         return sum(parts[1:], parts[0])
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """See `BasisOperator.extends`."""
+        return bandwidth > 0.0 and self._n_shares == 1 and self._compiled(n_columns)
+
+    def extend(
+        self,
+        bandwidth: float,
+        basis: np.ndarray,
+        first: int,
+        alpha: np.ndarray,
+        beta: np.ndarray,
+        negligible: float,
+    ) -> None:
+        """See `BasisOperator.extend`."""
+        entries = self._kept.at(bandwidth)
+        extend_bases(entries, self._height, self.n_rows, basis, first, alpha, beta, negligible)
+
+    def _compiled(self, n_columns: int) -> bool:
+        return n_columns <= _FEW_COLUMNS and compiled_vectors(self._kept.distances, self.n_rows)
 
     def _multiply(
         self, entries: np.ndarray, share: int, n_shares: int, block: np.ndarray

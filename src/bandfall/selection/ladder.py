@@ -16,7 +16,7 @@ import numpy as np
 
 from bandfall.descent.decay import first_below
 from bandfall.descent.krylov import KrylovSpace
-from bandfall.operators import KernelOperator
+from bandfall.operators import BasisOperator, KernelOperator
 from bandfall.typing import Array
 
 _MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the next one trains
@@ -110,7 +110,7 @@ def train_ladders(
     watch : Watch, optional
         Asked after every pass.
     ended : callable () -> bool
-        Asked after every product; True ends all paths where they are.
+        Asked every few products; True ends all paths where they are.
     """
     n_outputs = targets[0].shape[1]
     together = _Together.of(operators, len(speeds) * n_outputs)
@@ -197,6 +197,31 @@ class _Together:
                 n, where = operator.n_rows, slice(columns[0], columns[-1] + 1)
                 result[:n, where] = operator.product(bandwidth, block[:n, where])
         return result
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """See `BasisOperator.extends`."""
+        return all(
+            isinstance(operator, BasisOperator) and operator.extends(bandwidth, len(columns))
+            for operator, columns in zip(self.operators, self.columns, strict=True)
+        )
+
+    def extend(
+        self,
+        bandwidth: float,
+        basis: np.ndarray,
+        first: int,
+        alpha: np.ndarray,
+        beta: np.ndarray,
+        negligible: float,
+    ) -> None:
+        """See `BasisOperator.extend`."""
+        for operator, columns in zip(self.operators, self.columns, strict=True):
+            if len(columns):
+                assert isinstance(operator, BasisOperator)
+                mine = slice(columns[0], columns[-1] + 1)
+                own = np.ascontiguousarray(alpha[:, mine]), np.ascontiguousarray(beta[:, mine])
+                operator.extend(bandwidth, basis[mine], first, *own, negligible)
+                alpha[:, mine], beta[:, mine] = own
 
 
 class _Climb:
@@ -302,7 +327,8 @@ class _Climb:
                 done = self._errors(space, wanted) <= allowed
                 if full or done.all():
                     break
-            space.expand()
+            ahead = [one for one in _CHECKED if one > max(space.dimension, self._first_check - 1)]
+            space.expand(min([*ahead, space.max_dimension]) - space.dimension)
         self._first_check = max((one for one in _CHECKED if one < space.dimension), default=0)
         times = wanted
         for _ in range(_MAX_HALVINGS):  # errors go to zero with the time

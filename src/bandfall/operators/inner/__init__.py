@@ -32,6 +32,7 @@ __all__ = [
     "compiled_scale",
     "compiled_vectors",
     "even_features",
+    "extend_bases",
     "fill_tile",
     "loops_over",
     "orthogonalised",
@@ -300,6 +301,23 @@ def symmetric_product(
     total = np.zeros_like(vectors)
     _code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
     return total.T
+
+
+def extend_bases(
+    entries: np.ndarray,
+    height: int,
+    n_rows: int,
+    basis: np.ndarray,
+    first: int,
+    alpha: np.ndarray,
+    beta: np.ndarray,
+    negligible: float,
+) -> None:
+    """Lanczos steps for vectors of float32, in one call; see `BasisOperator.extend`.
+
+    `entries` and `height` are those of `symmetric_product`.
+    """
+    _code().lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible)
 
 
 def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:

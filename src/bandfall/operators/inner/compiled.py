@@ -461,12 +461,8 @@ def _strip_product(K, start, block, total):
                     total[o, start + i] += K[i, i] * block[o, start + i]
 
 
-@_compiled
-def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
-    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
-
-    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
-    """
+@_inner
+def _add_strips(entries, n_rows, height, share, n_shares, block, total):
     place = 0
     for number in range((n_rows + height - 1) // height):
         start = number * height
@@ -478,19 +474,60 @@ def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
 
 
 @_compiled
+def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
+    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
+
+    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
+    """
+    _add_strips(entries, n_rows, height, share, n_shares, block, total)
+
+
+@_inner
+def _orthogonalise(basis, n_vectors, vectors, overlaps, squares):
+    n_rows = vectors.shape[1]
+    products = np.empty(n_vectors, np.float32)
+    for i in range(vectors.shape[0]):
+        for again in range(2):
+            for j in range(n_vectors):
+                products[j] = _dot(vectors[i], basis[i, j, :n_rows])
+            for j in range(n_vectors):
+                _add_multiple(vectors[i], -products[j], basis[i, j, :n_rows])
+            if not again:
+                overlaps[i] = products[n_vectors - 1]
+        squares[i] = _dot(vectors[i], vectors[i])
+
+
+@_compiled
 def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
     """Take the parts along basis[i, :n_vectors] out of vectors[i], twice; basis is (k, m, n).
 
     What vectors[i] had along the last of them goes to overlaps[i], what is left of its squared
     norm to squares[i].
     """
-    products = np.empty(n_vectors, np.float32)
-    for i in range(vectors.shape[0]):
-        for again in range(2):
-            for j in range(n_vectors):
-                products[j] = _dot(basis[i, j], vectors[i])
-            for j in range(n_vectors):
-                _add_multiple(vectors[i], -products[j], basis[i, j])
-            if not again:
-                overlaps[i] = products[n_vectors - 1]
-        squares[i] = _dot(vectors[i], vectors[i])
+    _orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+
+
+@_compiled
+def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible):
+    """Extend bases (k, m, n), of vectors up to `first`, by as many vectors as alpha and beta have.
+
+    Row by row alpha and beta (steps, k) are those of T; beta[0] has what came before. A vector
+    of which no more than `negligible` is left becomes zero, and so does its beta.
+    """
+    image = np.empty((basis.shape[0], n_rows), np.float32)
+    newest = np.empty_like(image)
+    squares = np.empty(basis.shape[0])
+    for step in range(alpha.shape[0]):
+        place = first + step
+        image[:] = 0
+        newest[:] = basis[:, place, :n_rows]
+        _add_strips(entries, n_rows, height, 0, 1, newest, image)
+        _orthogonalise(basis, place + 1, image, alpha[step], squares)
+        for i in range(basis.shape[0]):
+            left = math.sqrt(squares[i])
+            if left <= negligible * (abs(alpha[step, i]) + beta[step, i]):
+                left = 0.0
+            beta[step + 1, i] = left
+            inverse = float32(1.0 / left if left > 0.0 else 0.0)
+            for j in range(n_rows):
+                basis[i, place + 1, j] = inverse * image[i, j]

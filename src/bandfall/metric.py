@@ -29,6 +29,10 @@ __all__ = [
 ]
 
 _MAX_ROWS = 2000
+# Rows × centres × features of slopes one by one, and rows that are taken however many terms that is:
+# with many features their gradients take longer than all else, and 500 rows are as good as 2,000.
+_SLOPE_TERMS = 2**26
+_SLOPE_ROWS = 500
 _WIDE = 1000  # features: beyond, each is scaled on its own
 _SCARCE = 8  # features a row: beyond, rows say nothing about pairs of them
 _FLOOR = 1e-3  # no direction fades further, so that it can come back
@@ -97,7 +101,7 @@ def slopes(
 
     With z = root x, ∇_x f = root ∇_z f; averaged over targets of unit norm.
     """
-    X = _some(model.X)
+    X = _some(model.X, max(_SLOPE_ROWS, _SLOPE_TERMS // max(1, model.X.size)))
     squares, n_rows = np.zeros(X.shape[1]), 0
     for units in _gradients(model, X, scale, backend, ended):
         squares += (scaled(units, root) ** 2).sum(axis=(0, 1))
@@ -141,9 +145,9 @@ def _gradients(
             return
 
 
-def _some(X: np.ndarray) -> np.ndarray:
-    """At most 2,000 of the rows, spread over all of them."""
-    return X[:: max(1, -(-len(X) // _MAX_ROWS))]
+def _some(X: np.ndarray, n_rows: int = _MAX_ROWS) -> np.ndarray:
+    """At most `n_rows` of the rows, and 2,000, spread over all of them."""
+    return X[:: max(1, -(-len(X) // min(n_rows, _MAX_ROWS)))]
 
 
 def metric_root(

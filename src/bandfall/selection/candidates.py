@@ -174,7 +174,7 @@ class Budget:
     # to more rows, which take longer, if its loss is at most `close` times the least, or if the
     # average of this stage contains it.
     hopeless: float = 1.4
-    close: float = 1.1
+    close: float = 1.05
     # Whether the first round of a metric takes every other speed. Later rounds then try those
     # beside the best until it is better than both: with many classes, columns take most of the
     # time.

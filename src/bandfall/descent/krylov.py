@@ -55,6 +55,9 @@ class KrylovSpace:
         self._alpha = np.zeros((self.max_dimension, n_columns))
         self._beta = np.zeros((self.max_dimension + 1, n_columns))  # after a first row of zeros
         self._eps = float(np.finfo(operator.dtype).eps)
+        self._extender: BasisOperator | None = None
+        if isinstance(operator, BasisOperator) and operator.extends(bandwidth, n_columns):
+            self._extender = operator
         self.dimension = 0  # number of basis vectors per column that T covers
         self._absorb((velocity * inverse).T)
 
@@ -66,15 +69,14 @@ class KrylovSpace:
     def expand(self, n_steps: int = 1) -> None:
         """A product and a dimension for each step, up to the largest dimension."""
         first, last = self.dimension, min(self.dimension + n_steps, self.max_dimension)
-        operator, n_columns = self._operator, len(self._norms)
-        if isinstance(operator, BasisOperator) and operator.extends(self._bandwidth, n_columns):
+        if self._extender is not None:
             alpha, beta = self._alpha[first:last], self._beta[first : last + 1]
             basis, rounding = self._matrix, _ROUNDING * self._eps
             basis[:, first] = self._newest
-            operator.extend(self._bandwidth, basis, first, alpha, beta, rounding)
+            self._extender.extend(self._bandwidth, basis, first, alpha, beta, rounding)
             self._newest, self.dimension = basis[:, last].copy(), last
         while self.dimension < last:
-            image = operator.product(self._bandwidth, self._newest.T)
+            image = self._operator.product(self._bandwidth, self._newest.T)
             self._absorb(image.T)
 
     def _absorb(self, image: Array) -> None:

@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 _MAX_ROWS = 2000
-# Rows × centres × features of slopes one by one, and rows that are taken however many terms that is:
-# with many features their gradients take longer than all else, and 500 rows are as good as 2,000.
+# Slopes one by one: rows × centres × features to take, and the rows to take in any case. With many
+# features their gradients take longer than all else, and 500 rows are as good as 2,000.
 _SLOPE_TERMS = 2**26
 _SLOPE_ROWS = 500
 _WIDE = 1000  # features: beyond, each is scaled on its own

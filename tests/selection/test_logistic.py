@@ -72,6 +72,21 @@ def test_the_minimum_is_that_of_a_general_optimiser(n_classes, weighted, penalty
     assert best <= value <= best * (1 + 2e-3)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_the_minimum_in_float32_is_that_in_float64(n_classes, penalty):
+    X, target = problem(n_classes, n=200)
+    path = path_of(X, target)
+    K, K_32 = path_kernel(path), path_kernel(path, dtype=np.float32)
+    assert K_32.dtype == np.float32
+    assert_allclose(K_32, K, rtol=1e-6)
+    values = [
+        naive_objective(fit_logistic(matrix, target, penalty), K, target, penalty)
+        for matrix in (K, K_32)
+    ]
+    assert values[1] == pytest.approx(values[0], rel=1e-3)
+
+
 def test_a_start_changes_nothing():
     X, target = problem(3)
     K = path_kernel(path_of(X, target))
@@ -229,6 +244,24 @@ def with_budget(**changes):
 def test_many_rows_keep_squared_error():
     X, y = make_moons(80, noise=0.2, random_state=0)
     model = with_budget(log_loss_rows=50)(**FAST).fit(X, y)
+    assert model.best_params_["penalty"] == 0
+
+
+def test_many_rows_choose_penalties_on_some_of_them():
+    X, y = make_moons(600, noise=0.2, random_state=0)
+    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200}
+    model = with_budget(**budget)(**FAST).fit(X[:400], y[:400])
+    with_penalty = model.selection_["penalty"] > 0
+    assert set(model.selection_["n_rows"][with_penalty]) == {200}
+    assert all(len(member.path.X) == 400 for member in model.members_)
+    assert any(member.candidate.penalty > 0 for member in model.members_)
+    assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
+
+
+def test_many_rows_with_a_time_limit_keep_squared_error():
+    X, y = make_moons(400, noise=0.2, random_state=0)
+    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200}
+    model = with_budget(**budget)(**FAST, max_seconds=60).fit(X, y)
     assert model.best_params_["penalty"] == 0
 
 

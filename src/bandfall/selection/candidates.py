@@ -181,7 +181,11 @@ class Budget:
     few_speeds: bool = False
     few_kernel_rows: int = 700  # below this number of rows, classes choose among two kernels
     # Most rows for the log-loss of classes: a Cholesky factor of more takes longer than a search.
-    log_loss_rows: int = 5000
+    log_loss_rows: int = 10_000
+    # Above `exact_rows` rows, models with the log-loss are compared after training on
+    # `penalty_rows` of them, and the final fits are computed in float32.
+    exact_rows: int = 5000
+    penalty_rows: int = 3000
 
     def up_to(self, n_rows: int) -> Budget:
         """The same, with stages of at most `n_rows` rows."""

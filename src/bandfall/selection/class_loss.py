@@ -28,11 +28,13 @@ PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 1
 _STAGE_ENTRIES = 3e8  # rows² × columns of a search: as many as three classes of 10,000 rows have
 _FIRST_ENTRIES = 4e7  # the same of the first stage: as many as ten classes of 2,000 rows have
 _MANY_COLUMNS = 3  # that seven speeds of cost little
+_MEMBER_COLUMNS = 60  # of all members that are fitted to all rows: four of fifteen classes
 _FIRST = 0.3  # penalty that suits most members
 _WORK = "log-loss"
 _USUAL_FITS = 14  # beside the members, as if on all parts
 _PACE = 0.5  # of a search's seconds per entry: what one penalty after the other takes
 _MATRICES = 5  # of float64 that a part needs at a time
+_MATRICES_32 = 2.5  # of float32 that a final fit to many rows needs at a time
 # Where classes follow a rule, wide kernels with small penalties have the least log-loss, though the
 # squared error of such paths is poor.
 _WIDE = Candidate(kernel=get_kernel("gaussian"), width=0.25, penalty=0.003)
@@ -57,6 +59,9 @@ def tune_classes(
     new rows rises (docs/research.md).
     """
     budget = for_columns(budget or Budget(), rows.y.shape[1])
+    if len(rows) > budget.log_loss_rows:  # final fits to all rows take most of the time
+        n_members = max(2, _MEMBER_COLUMNS // rows.y.shape[1])
+        budget = replace(budget, n_members=min(budget.n_members, n_members))
     deadline = deadline or Deadline()
     chosen = _FEW_KERNELS if kernels is None and len(rows) < budget.few_kernel_rows else kernels
     settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
@@ -74,8 +79,11 @@ def for_columns(budget: Budget, n_columns: int) -> Budget:
     most = min(budget.stage_rows[-1], int(math.sqrt(_STAGE_ENTRIES / n_columns)))
     first = int(math.sqrt(_FIRST_ENTRIES / n_columns))
     stages = (min(budget.stage_rows[0], first), *budget.stage_rows[1:])
-    few_speeds = n_columns > _MANY_COLUMNS
-    return replace(budget, stage_rows=stages, few_speeds=few_speeds).up_to(most)
+    return replace(
+        budget,
+        stage_rows=stages,
+        few_speeds=n_columns > _MANY_COLUMNS,
+    ).up_to(most)
 
 
 def with_log_odds(
@@ -92,7 +100,8 @@ def with_log_odds(
     wide kernels, whose metric is learned from log-odds, and the outputs of the members, each
     divided by a temperature. Held-out rows choose penalties and temperatures.
     """
-    budget, parts = budget or Budget(), _partition(tuned.parts)
+    budget = budget or Budget()
+    parts = _few_rows(rows, _partition(tuned.parts), budget)
     _expect(deadline, budget, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
     if not parts or not _affordable(rows, parts, len(tuned.members), deadline, budget):
         return tuned
@@ -101,10 +110,11 @@ def with_log_odds(
     fits = search.members([trial for trial, _ in tuned.members])
     if len(fits) < len(tuned.members):
         return tuned
+    by_codes = search.as_log_odds(tuned, [one.problems for one in fits])
     fits += search.wide(wide, min(_MAX_ROUNDS, budget.max_rounds))
     outputs = {one.trial: one.outputs for one in fits}
     tuned = replace(tuned, trials=[*tuned.trials, *outputs])
-    outputs |= search.as_log_odds(tuned)
+    outputs |= by_codes
     average = partial(_average, tuned, rows, parts, search.judge, outputs, budget.n_members)
     return average(list(outputs))
 
@@ -144,14 +154,24 @@ class _LossSearch:
         near = [one.trial for one in tried if one.trial.loss <= _CLOSE * least]
         return self._map(lambda trial: self._rounds(trial, max_rounds), near)
 
-    def as_log_odds(self, tuned: Tuned) -> dict[Trial, np.ndarray]:
-        """Members by squared error, each at its best temperature, with their outputs."""
+    def as_log_odds(
+        self, tuned: Tuned, problems: Sequence[Sequence[_Problem]]
+    ) -> dict[Trial, np.ndarray]:
+        """Members by squared error, each at its best temperature, with their outputs.
+
+        Where the parts have fewer rows than those of the search, the paths of their `problems`
+        predict: members of both losses are compared on equal terms.
+        """
         assert tuned.among is not None
         held_out = np.concatenate([part.held_out for part in self.parts])
         y, weights = self.rows.y[held_out], self.rows.evidence[held_out]
+        fewer = len(self.parts[0]) < len(tuned.parts[0])
         found = {}
-        for trial, _ in tuned.members:
-            outputs = tuned.among([trial]).predictions[: len(y)]
+        for (trial, _), own in zip(tuned.members, problems, strict=True):
+            if fewer:
+                outputs = np.concatenate([problem.codes() for problem in own])
+            else:
+                outputs = tuned.among([trial]).predictions[: len(y)]
             link, loss = self.judge.best_link(outputs, y, weights, len(y), SOFTMAX_LINKS)
             found[replace(trial, loss=loss, temperature=link.parameter)] = outputs / link.parameter
         return found
@@ -204,7 +224,14 @@ class _LossSearch:
         mean, error = mean_and_error(self.judge.losses(outputs, y), weights)
         score = mean_r2(self.judge.codes(outputs), y, weights)
         better = replace(trial.candidate, penalty=PENALTIES[best])
-        judged = replace(trial, candidate=better, loss=mean, standard_error=error, score=score)
+        judged = replace(
+            trial,
+            candidate=better,
+            loss=mean,
+            standard_error=error,
+            score=score,
+            n_rows=len(parts[0]),
+        )
         return _Fit(judged, outputs, problems)
 
 
@@ -215,6 +242,7 @@ class _Problem:
         X, X_new = part.scaled_rows(trial.candidate.metric)
         self._part = part
         self._path = fit_member_path(rows, part.train, X, trial)
+        self._X_new = X_new
         self._K, self._K_new = path_kernel(self._path), path_kernel(self._path, X_new)
         self._target = log_loss_target(rows, part.train)
         self._alphas: dict[float, np.ndarray] = {}
@@ -224,6 +252,10 @@ class _Problem:
         start = next(reversed(self._alphas.values()), None)
         self._alphas[penalty] = fit_logistic(self._K, self._target, penalty, start)
         return self._K_new @ self._alphas[penalty]
+
+    def codes(self) -> np.ndarray:
+        """What the path predicts for the held-out rows by squared error, shape (m, k)."""
+        return self._path.evaluate(self._X_new, backend=self._part.backend)
 
     def root(self, candidate: Candidate) -> np.ndarray:
         """The metric of the next round, from gradients of the log-odds of a candidate."""
@@ -286,12 +318,27 @@ def _partition(parts: Sequence[Part]) -> list[Part]:
     return chosen
 
 
+def _few_rows(rows: Rows, parts: Sequence[Part], budget: Budget) -> Sequence[Part]:
+    """The parts; of many rows, one whose training rows are some of those of the first.
+
+    Penalties are those of a prior for the function: they suit any number of rows.
+    """
+    if len(rows) <= budget.exact_rows or not parts:
+        return parts
+    part = Part(rows, parts[0].train[: budget.penalty_rows], parts[0].held_out)
+    part.roots.update(parts[0].roots)
+    return [part]
+
+
 def _affordable(
     rows: Rows, parts: Sequence[Part], n_members: int, deadline: Deadline, budget: Budget
 ) -> bool:
     """Whether rows are few enough for matrices of their own, and there is time."""
-    n, n_bytes = max(map(len, parts)), 8 * _MATRICES * len(rows) ** 2
+    n, exact = max(map(len, parts)), len(rows) <= budget.exact_rows
+    n_bytes = (8 * _MATRICES if exact else 4 * _MATRICES_32) * len(rows) ** 2
     if len(rows) > budget.log_loss_rows or n_bytes > rows.backend.budget:
+        return False
+    if not exact and deadline.bounded:  # nothing has shown how long the final fits would take
         return False
     return deadline.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
 
@@ -299,6 +346,7 @@ def _affordable(
 def _expect(deadline: Deadline, budget: Budget, n_rows: int, n_parts: int, n_members: int) -> None:
     """Announce the usual number of fits; none of more than `log_loss_rows` rows."""
     n_fits = n_members + _USUAL_FITS if n_rows <= budget.log_loss_rows else 0
+    n_rows = n_rows if n_rows <= budget.exact_rows else budget.penalty_rows
     entries = _PACE * n_fits * _n_ladders(n_rows, n_parts) * n_rows**2
     deadline.work.expect(FINALISTS, entries, part=_WORK)
 

@@ -17,11 +17,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy import linalg
 
 from bandfall.descent import Path
 from bandfall.kernels import kernel_matrix
-from bandfall.selection.candidates import Trial
+from bandfall.selection.candidates import Budget, Trial
 from bandfall.selection.classes import PLAIN, all_columns, class_shares
 from bandfall.selection.parts import Rows
 
@@ -30,9 +31,11 @@ _MEMORY = 8  # steps that the curvature is estimated from
 _RENEWED = 16  # steps after which the estimate starts anew
 _FLATTEST = 1e-3  # curvature of a row, at least: rows may change sides
 _LIGHTEST = 1e-6  # weight of a row beside the heaviest, at least: curvatures are divided by
-_ENOUGH = 1e-4  # share of J that another step may gain
+_ENOUGH = 5e-4  # share of J that another step may gain
 _SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
 _MAX_HALVINGS = 30
+_ROUNDING, _ROUNDING_32 = 1e-10, 1e-5  # of a Cholesky factor, relative to the mean diagonal
+_BLOCK_ENTRIES = 2**22  # of a kernel matrix, evaluated at a time
 
 
 @dataclass(frozen=True)
@@ -83,35 +86,42 @@ def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
     return ClassTarget(labels[train], prior, None if rows.weights is None else rows.weights[train])
 
 
-def path_kernel(path: Path, X_new: np.ndarray | None = None) -> np.ndarray:
+def path_kernel(
+    path: Path, X_new: np.ndarray | None = None, dtype: DTypeLike = np.float64
+) -> np.ndarray:
     """Σ_s τ_s k_{σ_s} between new rows (the training rows by default) and training rows."""
     centres = path.X.astype(np.float64)
     mean = centres.mean(axis=0)
     centres -= mean
     rows = centres if X_new is None else X_new.astype(np.float64) - mean
-    distances = path.kernel.geometry.block(rows, centres, path.kernel.power)
-    total, one, work = np.zeros_like(distances), np.empty_like(distances), np.empty_like(distances)
-    for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
-        one = kernel_matrix(path.kernel, distances, float(bandwidth), out=one, work=work)
-        one *= duration
-        total += one
+    total = np.empty((len(rows), len(centres)), dtype=dtype)
+    size = max(1, _BLOCK_ENTRIES // max(1, len(centres)))
+    for start in range(0, len(rows), size):
+        block = rows[start : start + size]
+        distances = path.kernel.geometry.block(block, centres, path.kernel.power)
+        part, one, work = np.zeros((3, *distances.shape))
+        for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
+            one = kernel_matrix(path.kernel, distances, float(bandwidth), out=one, work=work)
+            one *= duration
+            part += one
+        total[start : start + size] = part
     return total
 
 
 def fit_logistic(
     K: np.ndarray, target: ClassTarget, penalty: float, start: np.ndarray | None = None
 ) -> np.ndarray:
-    """The α that minimises J for a positive semidefinite K in float64, shape (n, k).
+    """The α that minimises J for a positive semidefinite K, shape (n, k).
 
     L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, where the gradient of J is −(y − p) + penalty · α
     and the Hessian is W K + penalty, W being the curvature of the loss in the outputs. The
     estimate of the curvature starts from the inverse with one weight a row for all classes.
     """
     alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
-    outputs = K @ alpha
+    outputs = _image(K, alpha)
     loss, residual = target.loss(outputs)
     value = loss + 0.5 * penalty * float(np.vdot(alpha, outputs))
-    gradient = _Pair(residual, K @ residual) + _Pair(alpha, outputs) * penalty
+    gradient = _Pair(residual, _image(K, residual)) + _Pair(alpha, outputs) * penalty
     steps: deque[tuple[_Pair, _Pair]] = deque(maxlen=_MEMORY)
     for number in range(_MAX_STEPS):
         if number % _RENEWED == 0:
@@ -136,7 +146,7 @@ def fit_logistic(
         value = new
         step, before = direction * size, gradient
         alpha, outputs = alpha + step.vector, outputs + step.image
-        gradient = _Pair(residual, K @ residual) + _Pair(alpha, outputs) * penalty
+        gradient = _Pair(residual, _image(K, residual)) + _Pair(alpha, outputs) * penalty
         change = gradient + before * -1.0
         if step.dot(change) > 0.0:
             steps.append((step, change))
@@ -160,24 +170,36 @@ class _Pair(NamedTuple):
         return float(np.vdot(self.image, other.vector))
 
 
+def _image(K: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """K @ vector in the precision of K, as float64."""
+    return (K @ vector.astype(K.dtype, copy=False)).astype(np.float64, copy=False)
+
+
 def _inverse_hessian(
     K: np.ndarray, curvatures: np.ndarray, penalty: float
 ) -> Callable[[_Pair], _Pair]:
     """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty.
 
-    Its image under K is W^-½ B⁻¹ W^½ K v.
+    Its image under K is W^-½ B⁻¹ W^½ K v; in float32 that is not close enough, and takes another
+    product. A larger penalty keeps B positive definite in spite of rounding: steps remain steps
+    downhill.
     """
     roots = np.sqrt(curvatures)[:, None]
-    B = K * roots
-    B *= roots[:, 0]
-    shift = penalty + 1e-10 * float(np.trace(B)) / len(K)
+    B = K * roots.astype(K.dtype)
+    B *= roots[:, 0].astype(K.dtype)
+    exact = K.dtype == np.float64
+    rounding = _ROUNDING if exact else _ROUNDING_32
+    shift = penalty + rounding * float(np.trace(B, dtype=np.float64)) / len(K)
     B.flat[:: len(K) + 1] += shift
     factor = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
 
     def product(pair: _Pair) -> _Pair:
-        right = roots * pair.image
+        right = (roots * pair.image).astype(K.dtype, copy=False)
         inside = linalg.cho_solve(factor, right, overwrite_b=True, check_finite=False)
-        return _Pair(pair.vector - roots * inside, shift / roots * inside) * (1.0 / penalty)
+        if exact:
+            return _Pair(pair.vector - roots * inside, shift / roots * inside) * (1.0 / penalty)
+        vector = (pair.vector - roots * inside) / shift
+        return _Pair(vector, _image(K, vector))
 
     return product
 
@@ -205,9 +227,9 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
     Its stages keep the spans of training that K is made of, but it cannot be trained further. Its
     residual is that of the probabilities.
     """
-    K = path_kernel(path)
+    K = path_kernel(path, dtype=np.float64 if len(path.X) <= Budget.exact_rows else np.float32)
     alpha = fit_logistic(K, target, penalty)
-    logs = target.log_probabilities(K @ alpha)
+    logs = target.log_probabilities(_image(K, alpha))
     truth = np.eye(len(target.prior))[target.labels]
     residual = (truth - np.exp(logs))[:, -target.n_outputs :].astype(path.residual.dtype)
     return _ended(

@@ -18,7 +18,10 @@ from bandfall.operators.symmetric import SymmetricOperator, symmetric_bytes
 
 _WORTH_A_LOOK = 500  # rows: below, looking for repeats costs more than they do
 _DISTINCT_SHARE = 0.98
-_FEW_ROWS = 600  # up to here one product with a whole matrix is quicker than several with strips
+# Up to here one product with a whole matrix is quicker than several with strips. In single
+# precision, compiled loops take all strips in one call.
+_FEW_ROWS = 600
+_FEW_SINGLE_ROWS = 399
 
 
 def make_operator(
@@ -42,7 +45,8 @@ def make_operator(
             return RepeatedRowsOperator(
                 make_operator(X[first], kernel, dtype, budget, n_columns=n_columns), labels
             )
-    if len(X) <= _FEW_ROWS and dense_bytes(len(X), np.dtype(dtype)) <= matrices:
+    few = _FEW_SINGLE_ROWS if np.dtype(dtype) == np.float32 else _FEW_ROWS
+    if len(X) <= few and dense_bytes(len(X), np.dtype(dtype)) <= matrices:
         return DenseOperator(X, kernel, dtype, vectors)
     if symmetric_bytes(len(X), np.dtype(dtype)) <= matrices:
         return SymmetricOperator(X, kernel, dtype, vectors)

@@ -42,7 +42,7 @@ __all__ = [
 # Kernel entries from which on compiled loops serve: of gradients and of a matrix that training
 # evaluates again and again, and of sums, which a process may have come for alone: importing numba
 # takes longer than a small one. Where NumPy has no matrix product for distances, features count.
-_WORTH_COMPILING = 500 * 500
+_WORTH_COMPILING = 400 * 400
 _WORTH_IMPORTING = 1 << 26
 # Euclidean distances of more features than this are quicker as a matrix product.
 _DIRECT_FEATURES = 200

@@ -156,8 +156,8 @@ def test_which_loops_serve(monkeypatch):
     single = np.dtype(np.float32)
     assert isinstance(inner.loops_over(X, kernel, single, many), inner.CompiledLoops)
     for rows, dtype, one, n in (
-        (X, single, get_kernel("laplace"), 400**2),  # not worth compiling
-        (X, single, kernel, 400**2 / 3),  # three features, each with a power of its own
+        (X, single, get_kernel("laplace"), 399**2),  # not worth compiling
+        (X, single, kernel, 399**2 / 3),  # three features, each with a power of its own
         (X.astype(float), single, kernel, many),  # rounding the rows would cost accuracy
         (X, np.dtype(float), kernel, many),
         (X, single, get_kernel(lambda u: 1 / (1 + u)), many),
@@ -167,6 +167,8 @@ def test_which_loops_serve(monkeypatch):
     # A prediction is not worth importing numba for, unless it is a large one.
     assert isinstance(inner.loops_over(X, kernel, single, many, once=True), inner.PlainLoops)
     assert isinstance(inner.loops_over(X, kernel, single, 1e9, once=True), inner.CompiledLoops)
+    gradients = inner.loops_over(X, kernel, single, many, once=True, slopes=True)
+    assert isinstance(gradients, inner.CompiledLoops)
     laplace = get_kernel("laplace")
     own_slope = Kernel("mine", 1, laplace.profile, lambda q, xp: -xp.exp(-q))
     assert isinstance(inner.loops_over(X, own_slope, single, many), inner.CompiledLoops)

@@ -63,7 +63,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         there is one, for more than 2,000 rows. "dask" uses the workers of the current Dask
         client, "tcp://host:8786" those of the scheduler there.
     n_jobs : int, optional
-        Number of encodings to work on at a time; by default one per core if that is faster.
+        Number of models to train at a time; by default one per core if that is faster.
         The model does not depend on it.
     verbose : int or bool, default=0
         1 prints to standard error whenever something better is found, 2 prints all trials.

@@ -87,6 +87,18 @@ def test_the_minimum_in_float32_is_that_in_float64(n_classes, penalty):
     assert values[1] == pytest.approx(values[0], rel=1e-3)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_repeat_are_no_obstacle(dtype):
+    """Their kernel matrix is singular, and rounding may make it indefinite."""
+    X, target = problem(2, n=30)
+    many = np.arange(900) % 30
+    K = path_kernel(path_of(X, target), dtype=dtype)[np.ix_(many, many)]
+    K -= np.asarray(1e-6 if dtype == np.float32 else 1e-12) * np.trace(K) * np.eye(900, dtype=dtype)
+    rows = ClassTarget(target.labels[many], target.prior)
+    outputs = K @ fit_logistic(K, rows, 1e-5)
+    assert rows.loss(outputs)[0] < 0.2 * rows.loss(np.zeros_like(outputs))[0]
+
+
 def test_a_start_changes_nothing():
     X, target = problem(3)
     K = path_kernel(path_of(X, target))

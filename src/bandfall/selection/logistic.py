@@ -34,7 +34,9 @@ _LIGHTEST = 1e-6  # weight of a row beside the heaviest, at least: curvatures ar
 _ENOUGH = 5e-4  # share of J that another step may gain
 _SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
 _MAX_HALVINGS = 30
-_ROUNDING, _ROUNDING_32 = 1e-10, 1e-5  # of a Cholesky factor, relative to the mean diagonal
+# Of a Cholesky factor, relative to the mean diagonal in float64 and to a bound of the eigenvalues
+# in float32, at first: more is tried if it takes more.
+_ROUNDING, _ROUNDING_32 = 1e-10, 1e-6
 _BLOCK_ENTRIES = 2**22  # of a kernel matrix, evaluated at a time
 
 
@@ -181,27 +183,41 @@ def _inverse_hessian(
     """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty.
 
     Its image under K is W^-½ B⁻¹ W^½ K v; in float32 that is not close enough, and takes another
-    product. A larger penalty keeps B positive definite in spite of rounding: steps remain steps
-    downhill.
+    product. Where rounding makes B indefinite, a larger penalty takes the place of this one: steps
+    remain steps downhill.
     """
     roots = np.sqrt(curvatures)[:, None]
-    B = K * roots.astype(K.dtype)
-    B *= roots[:, 0].astype(K.dtype)
     exact = K.dtype == np.float64
     rounding = _ROUNDING if exact else _ROUNDING_32
-    shift = penalty + rounding * float(np.trace(B, dtype=np.float64)) / len(K)
-    B.flat[:: len(K) + 1] += shift
-    factor = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+    factor, shift = _cholesky(K, roots.astype(K.dtype), penalty, rounding)
 
     def product(pair: _Pair) -> _Pair:
         right = (roots * pair.image).astype(K.dtype, copy=False)
-        inside = linalg.cho_solve(factor, right, overwrite_b=True, check_finite=False)
-        if exact:
-            return _Pair(pair.vector - roots * inside, shift / roots * inside) * (1.0 / penalty)
+        inside = linalg.cho_solve((factor, True), right, overwrite_b=True, check_finite=False)
         vector = (pair.vector - roots * inside) / shift
-        return _Pair(vector, _image(K, vector))
+        return _Pair(vector, inside / roots if exact else _image(K, vector))
 
     return product
+
+
+def _cholesky(
+    K: np.ndarray, roots: np.ndarray, penalty: float, rounding: float
+) -> tuple[np.ndarray, float]:
+    """The lower factor of W^½ K W^½ + shift, and the shift: the penalty and as much as it needs."""
+    while True:
+        B = K * roots
+        B *= roots[:, 0]
+        scale = np.trace(B) / len(K) if K.dtype == np.float64 else B.sum(axis=1).max()
+        shift = penalty + rounding * float(scale)
+        B.flat[:: len(K) + 1] += shift
+        try:
+            factor, _ = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            if rounding > len(K):  # not for want of digits
+                raise
+            rounding *= 10.0
+        else:
+            return factor, shift
 
 
 def _times_inverse_hessian(

@@ -8,7 +8,8 @@ import numpy as np
 
 from bandfall.closed_form import flow_filter
 from bandfall.descent.decay import Decay
-from bandfall.operators import BasisOperator, KernelOperator
+from bandfall.operators import KernelOperator
+from bandfall.operators.base import BasisOperator
 from bandfall.operators.inner import orthogonalised
 from bandfall.typing import Array
 

@@ -1,11 +1,6 @@
 """Products with the kernel matrix K(σ). Each operator computes them in its own way."""
 
-from bandfall.operators.base import (
-    BasisOperator,
-    KernelOperator,
-    WeightedOperator,
-    largest_eigenvalue,
-)
+from bandfall.operators.base import KernelOperator, WeightedOperator, largest_eigenvalue
 from bandfall.operators.blocked import BlockedOperator
 from bandfall.operators.cross import cross_gradient, cross_product
 from bandfall.operators.dense import DenseOperator, dense_bytes
@@ -13,7 +8,6 @@ from bandfall.operators.select import make_operator
 from bandfall.operators.symmetric import SymmetricOperator
 
 __all__ = [
-    "BasisOperator",
     "BlockedOperator",
     "DenseOperator",
     "KernelOperator",

@@ -16,7 +16,8 @@ import numpy as np
 
 from bandfall.descent.decay import first_below
 from bandfall.descent.krylov import KrylovSpace
-from bandfall.operators import BasisOperator, KernelOperator
+from bandfall.operators import KernelOperator
+from bandfall.operators.base import BasisOperator
 from bandfall.typing import Array
 
 _MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the next one trains

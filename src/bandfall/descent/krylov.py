@@ -9,7 +9,7 @@ import numpy as np
 from bandfall.closed_form import flow_filter
 from bandfall.descent.decay import Decay
 from bandfall.operators import KernelOperator
-from bandfall.operators.base import BasisOperator
+from bandfall.operators.base import BasisOperator, LanczosSteps
 from bandfall.operators.inner import orthogonalised
 from bandfall.typing import Array
 
@@ -72,10 +72,10 @@ class KrylovSpace:
         first, last = self.dimension, min(self.dimension + n_steps, self.max_dimension)
         if self._extender is not None:
             alpha, beta = self._alpha[first:last], self._beta[first : last + 1]
-            basis, rounding = self._matrix, _ROUNDING * self._eps
-            basis[:, first] = self._newest
-            self._extender.extend(self._bandwidth, basis, first, alpha, beta, rounding)
-            self._newest, self.dimension = basis[:, last].copy(), last
+            self._matrix[:, first] = self._newest
+            steps = LanczosSteps(self._matrix, first, alpha, beta, _ROUNDING * self._eps)
+            self._extender.extend(self._bandwidth, steps)
+            self._newest, self.dimension = self._matrix[:, last].copy(), last
         while self.dimension < last:
             image = self._operator.product(self._bandwidth, self._newest.T)
             self._absorb(image.T)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -160,6 +161,24 @@ class HasMatrix(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class LanczosSteps:
+    """Steps of Lanczos' method to take, each of which adds a vector to k bases."""
+
+    basis: np.ndarray  # (k, m, n): vectors up to number `first` are there, the next are written
+    first: int
+    alpha: np.ndarray  # (steps, k), float64: becomes the diagonal of T
+    # (steps + 1, k), float64: what stood beside the diagonal before; the other rows are written.
+    # Zero for vectors of which rounding alone is left.
+    beta: np.ndarray
+    negligible: float  # what counts as rounding, relative to the entries of T in the same row
+
+    def of(self, columns: slice) -> LanczosSteps:
+        """Those of some of the bases; alpha and beta are copies."""
+        alpha, beta = (np.ascontiguousarray(one[:, columns]) for one in (self.alpha, self.beta))
+        return replace(self, basis=self.basis[columns], alpha=alpha, beta=beta)
+
+
 @runtime_checkable
 class BasisOperator(Protocol):
     """An operator that takes several steps of Lanczos' method at less than as many products."""
@@ -168,29 +187,8 @@ class BasisOperator(Protocol):
         """Whether it does for so many columns at this bandwidth."""
         ...
 
-    def extend(
-        self,
-        bandwidth: float,
-        basis: np.ndarray,
-        first: int,
-        alpha: np.ndarray,
-        beta: np.ndarray,
-        negligible: float,
-    ) -> None:
-        """Extend bases by a vector for each row of `alpha`.
-
-        Parameters
-        ----------
-        basis : ndarray of shape (k, m, n)
-            Vectors up to number `first` are there; those that follow are written.
-        alpha : ndarray of shape (steps, k), float64
-            Becomes the diagonal of T.
-        beta : ndarray of shape (steps + 1, k), float64
-            The entry of T beside the diagonal before these steps; the others are written. Zero for
-            vectors of which rounding alone is left.
-        negligible : float
-            What counts as rounding, relative to the entries of T in the same row.
-        """
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """Take the steps."""
         ...
 
 

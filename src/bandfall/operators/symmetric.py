@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_BUDGET
+from bandfall.operators.base import DEFAULT_BUDGET, LanczosSteps
 from bandfall.operators.inner import (
     compiled_vectors,
     extend_bases,
@@ -93,18 +93,9 @@ class SymmetricOperator(KeptOperator):
         """See `BasisOperator.extends`."""
         return bandwidth > 0.0 and self._n_shares == 1 and self._compiled(n_columns)
 
-    def extend(
-        self,
-        bandwidth: float,
-        basis: np.ndarray,
-        first: int,
-        alpha: np.ndarray,
-        beta: np.ndarray,
-        negligible: float,
-    ) -> None:
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
         """See `BasisOperator.extend`."""
-        entries = self._kept.at(bandwidth)
-        extend_bases(entries, self._height, self.n_rows, basis, first, alpha, beta, negligible)
+        extend_bases(self._kept.at(bandwidth), self._height, self.n_rows, steps)
 
     def _compiled(self, n_columns: int) -> bool:
         return n_columns <= _FEW_COLUMNS and compiled_vectors(self._kept.distances, self.n_rows)

@@ -17,7 +17,7 @@ import numpy as np
 from bandfall.descent.decay import first_below
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.operators import KernelOperator
-from bandfall.operators.base import BasisOperator
+from bandfall.operators.base import BasisOperator, LanczosSteps
 from bandfall.typing import Array
 
 _MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the next one trains
@@ -206,23 +206,15 @@ class _Together:
             for operator, columns in zip(self.operators, self.columns, strict=True)
         )
 
-    def extend(
-        self,
-        bandwidth: float,
-        basis: np.ndarray,
-        first: int,
-        alpha: np.ndarray,
-        beta: np.ndarray,
-        negligible: float,
-    ) -> None:
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
         """See `BasisOperator.extend`."""
         for operator, columns in zip(self.operators, self.columns, strict=True):
             if len(columns):
                 assert isinstance(operator, BasisOperator)
                 mine = slice(columns[0], columns[-1] + 1)
-                own = np.ascontiguousarray(alpha[:, mine]), np.ascontiguousarray(beta[:, mine])
-                operator.extend(bandwidth, basis[mine], first, *own, negligible)
-                alpha[:, mine], beta[:, mine] = own
+                own = steps.of(mine)
+                operator.extend(bandwidth, own)
+                steps.alpha[:, mine], steps.beta[:, mine] = own.alpha, own.beta
 
 
 class _Climb:

@@ -18,6 +18,7 @@ import numpy as np
 
 from bandfall.geometry import Prepared
 from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
+from bandfall.operators.base import LanczosSteps
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
 from bandfall.operators.threads import scratch
@@ -303,21 +304,13 @@ def symmetric_product(
     return total.T
 
 
-def extend_bases(
-    entries: np.ndarray,
-    height: int,
-    n_rows: int,
-    basis: np.ndarray,
-    first: int,
-    alpha: np.ndarray,
-    beta: np.ndarray,
-    negligible: float,
-) -> None:
-    """Lanczos steps for vectors of float32, in one call; see `BasisOperator.extend`.
+def extend_bases(entries: np.ndarray, height: int, n_rows: int, steps: LanczosSteps) -> None:
+    """Steps of Lanczos' method for vectors of float32, in one call.
 
     `entries` and `height` are those of `symmetric_product`.
     """
-    _code().lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible)
+    tridiagonal = steps.alpha, steps.beta, steps.negligible
+    _code().lanczos(entries, n_rows, height, steps.basis, steps.first, *tridiagonal)
 
 
 def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:

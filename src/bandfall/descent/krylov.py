@@ -82,7 +82,7 @@ class KrylovSpace:
 
     def _absorb(self, image: Array) -> None:
         """Orthogonalise K q_m against the basis, twice; record T's new row."""
-        self._stacked()
+        self._matrix[:, self.dimension] = self._newest
         vector, overlaps, squares = orthogonalised(self._matrix, self.dimension + 1, image)
         alpha = self._operator.numpy(overlaps).astype(np.float64)
         beta = self._operator.numpy(squares**0.5).astype(np.float64)

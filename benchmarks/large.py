@@ -41,10 +41,10 @@ STAGES = (
     ("encode", "bandfall.estimators._self_tuning:encoded_views"),
     ("search", "bandfall.targets.base:Target.tune"),
     ("final fits", "bandfall.estimators._tables:fit_members"),
-    ("final fits", "bandfall.estimators._elsewhere:fit_members_there"),
+    ("final fits", "bandfall.estimators._remote_rows:fit_remote_members"),
     ("- divide", "bandfall.selection.leaf_fits:Divided.leaves"),
-    ("- leaves", "bandfall.selection.leaves_there:parallel_map"),
-    ("- join", "bandfall.selection.leaves_there:path_of_leaves"),
+    ("- leaves", "bandfall.selection.remote_leaves:parallel_map"),
+    ("- join", "bandfall.selection.remote_leaves:path_of_leaves"),
     ("- leaves", "bandfall.selection.leaf_fits:parallel_map"),
     ("- join", "bandfall.selection.leaf_fits:path_of_leaves"),
     ("novelty unit", "bandfall.estimators._self_tuning:novelty_scale"),
@@ -396,7 +396,8 @@ def on_dask(options):
         print(
             f"{n_workers} workers: {first['seconds'] / result['seconds']:.2f} × the speed of the "
             f"first, {first['stages']['final fits'] / result['stages']['final fits']:.2f} × in the "
-            f"final fits, bits {'equal' if first['bits'] == result['bits'] else 'DIFFER'}"
+            f"final fits, bits {result['bits']} "
+            f"{'equal' if first['bits'] == result['bits'] else 'DIFFER'}"
         )
         describe(result)
 

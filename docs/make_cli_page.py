@@ -35,8 +35,8 @@ bandfall report houses.bandfall --out houses.html
 input. The separator, decimal sign and encoding of a CSV file are guessed. If they are not comma,
 point and UTF-8, the command says so; `--sep`, `--decimal` and `--encoding` override the guess. In a
 file with decimal commas, points group thousands: 1.234 is more than a thousand. The first row holds
-the names of the columns, which must differ. If the first column has no name, it is taken for row
-labels and left out.
+the names of the columns, which must be distinct. A first column without a name is assumed to hold
+row labels and is left out.
 
 **Columns.** Every column is a feature unless you say otherwise: numbers, text, dates, booleans.
 An empty field is a missing value. In columns of numbers, so are NA, NaN, null, #DIV/0! and the
@@ -51,18 +51,18 @@ left out and counted. `--model kgdd` and `krr-cv` use numbers only and skip inco
 **Held-out rows** are chosen at random. If your new rows will be later ones, use
 `--time-split COLUMN`, which holds out the last rows by that column (numbers or dates). If they will
 come from new patients, shops or sites, use `--group COLUMN`, which holds out whole groups. Both
-give lower and more honest scores. With `--model auto`, the search inside the training rows keeps
+give lower and more realistic scores. With `--model auto`, the search inside the training rows keeps
 groups together as well. It does not split by time: there it holds out random rows.
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
 JSON object instead. In a terminal, a progress bar with the remaining time appears when something
-takes more than a second. Files are written whole or not at all. A file that was not written by
+takes more than a second. Files are written completely or not at all. A file that was not written by
 the same command is replaced only with `--force`, and an input file never is.
 
 **Exit codes.** 0: done. 1: the work failed, for example because there was not enough memory or the
-disk was full; `fit` then says where it has put the model. 2: the
+disk was full; `fit` then says where it saved the model. 2: the
 input or the call cannot be used; one line on standard error says why, and nothing was written. 130:
-interrupted by Ctrl-C; `fit` keeps the model it had reached, all other commands write nothing.
+interrupted by Ctrl-C; `fit` keeps the best model so far, all other commands write nothing.
 """
 
 

@@ -4,7 +4,7 @@ import importlib.util
 import os
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Without a GPU, Triton's kernels run in its interpreter, which must be chosen before import.
 if importlib.util.find_spec("torch") is not None:
@@ -13,8 +13,9 @@ if importlib.util.find_spec("torch") is not None:
     if not torch.cuda.is_available():
         os.environ["TRITON_INTERPRET"] = "1"
 
-settings.register_profile("bandfall", deadline=None, max_examples=20, derandomize=True)
-settings.register_profile("thorough", deadline=None, max_examples=200)
+busy = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a machine may be
+settings.register_profile("bandfall", max_examples=20, derandomize=True, **busy)
+settings.register_profile("thorough", max_examples=200, **busy)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bandfall"))
 
 

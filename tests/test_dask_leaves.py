@@ -3,16 +3,20 @@
 import logging
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall.selection import leaves_there
+from bandfall.backends.cluster import connect
+from bandfall.estimators._dask_rows import row_blocks
+from bandfall.selection import remote_leaves
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
+from bandfall.backends.blocks import Blocks, computed  # noqa: E402
 from clusters import Cluster, task_prefixes  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending large graph")
@@ -38,7 +42,7 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_sample(monkeypatch):
-    monkeypatch.setattr(leaves_there, "SAMPLE_ROWS", SAMPLE)
+    monkeypatch.setattr(remote_leaves, "SAMPLE_ROWS", SAMPLE)
 
 
 def rows_of(cluster, chunk=500):
@@ -51,7 +55,7 @@ def rows_of(cluster, chunk=500):
 def alone(cluster):
     """A model trained by one worker."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leaves_there, "SAMPLE_ROWS", SAMPLE)
+        patch.setattr(remote_leaves, "SAMPLE_ROWS", SAMPLE)
         return BandfallRegressor(device=cluster.address, **SETTINGS).fit(*rows_of(cluster))
 
 
@@ -127,6 +131,17 @@ def test_classes(cluster):
     assert model.score(X_NEW, np.where(np.median(y) < Y_NEW, "high", "low")) > 0.8
 
 
+def test_rows_that_another_client_has_yet_to_send_are_awaited(cluster, monkeypatch):
+    user = cluster.client
+    send = user._send_to_scheduler
+    late = partial(user.loop.call_later, 1.0, send)
+    with monkeypatch.context() as patch:
+        patch.setattr(user, "_send_to_scheduler", late)
+        rows = user.persist(da.from_array(X + 1.0, chunks=(500, 5)))
+    client = connect(cluster.address)
+    assert len(Blocks(client, computed(client, rows, row_blocks(rows)))) == N
+
+
 def test_few_rows_and_weights_bring_all_rows_here(cluster):
     rows, target = da.from_array(X, chunks=(500, 5)), da.from_array(y, chunks=500)
     settings = {**SETTINGS, "leaf_rows": 10**6}
@@ -139,7 +154,7 @@ def test_few_rows_and_weights_bring_all_rows_here(cluster):
 
 def test_bad_rows_are_told(cluster):
     rows, target = rows_of(cluster)
-    with pytest.raises(ValueError, match="does not fit X with 2400 rows"):
+    with pytest.raises(ValueError, match="but X has 2400"):
         BandfallRegressor(device=cluster.address, **SETTINGS).fit(rows, target[:-1])
     worse = da.where(rows > 2 * X.max(), 0.0, rows)
     worse = da.concatenate([worse[:-1], np.full((1, 5), np.inf)])

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall.backends import NumpyBackend
-from bandfall.geometry import Euclidean, Minkowski, geometry_of, to_power
+from bandfall.geometry import Euclidean, Minkowski, geometry_of, scaled, to_power
 from bandfall.kernels import KERNELS, Kernel, get_kernel
 from bandfall.metric import learned_root
 from bandfall.model import KernelSum
@@ -227,3 +227,13 @@ def test_nearest_rows_in_another_norm():
     others = reference.distances(B, B, 1.5) + np.diag(np.full(30, np.inf))
     found = nearest_distances(B, B, own=own, geometry=Minkowski(1.5))
     assert_allclose(found, others.min(axis=1), rtol=1e-12)
+
+
+def test_a_scaled_row_has_the_same_bits_alone_and_among_others():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(500, 37)).astype(np.float32)
+    root = random.normal(size=(37, 37))
+    whole = scaled(X, root + root.T)
+    assert whole.dtype == np.float32
+    for rows in (slice(0, 1), slice(7, 8), slice(3, 90), slice(100, 500)):
+        assert_array_equal(scaled(X[rows], root + root.T), whole[rows])

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 
 import reference
 from bandfall.geometry import Euclidean, squared_distances
-from bandfall.kernels import KERNELS, get_kernel, kernel_matrix
+from bandfall.kernels import KERNELS, get_kernel, kernel_matrices, kernel_matrix
 from tolerances import rounding
 
 NAMES = [*sorted(KERNELS), *reference.OTHER_KERNELS]
@@ -152,3 +152,19 @@ def test_largest_distance_is_the_largest(seed, shape):
     X = X - X.mean(axis=0)
     brute = max(reference.distances(X[i : i + 500], X).max() for i in range(0, len(X), 500))
     assert_allclose(Euclidean().diameter(X, block=256), brute, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("bandwidths", [[3.0, 0.5, 0.5, 1e-3], [np.inf, 2.0, 1e-30, 0.0], [1e-12]])
+def test_several_bandwidths_in_one_call(name, bandwidths):
+    """Against the profile itself; at bandwidth 0 rows that coincide alone, at ∞ all rows."""
+    kernel, u = get_kernel(name), np.array([[0.0, 0.1, 2.0], [40.0, 1e-5, 7.0]])
+    out, work = np.empty((2, len(bandwidths), 2, 3))
+    found = kernel_matrices(kernel, u**kernel.power, np.array(bandwidths), out, work)
+    assert found is out
+    for K, bandwidth in zip(found, bandwidths, strict=True):
+        if bandwidth in (0.0, np.inf):
+            expected = (u == 0) | (bandwidth > 0)
+        else:
+            expected = reference.profile(name, u / bandwidth)
+        assert_allclose(K, expected, rtol=1e-11, atol=1e-60)

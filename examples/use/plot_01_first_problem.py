@@ -12,7 +12,7 @@ disease had progressed a year later.
 # %%
 # Look at the data
 # ----------------
-# You can use a DataFrame as it is. Nothing has to be scaled.
+# You can pass a raw DataFrame. Nothing has to be scaled.
 
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_diabetes

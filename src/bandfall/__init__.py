@@ -1,6 +1,6 @@
 """Bandfall: kernel regression whose bandwidth falls to zero while it trains."""
 
-from bandfall import startup as _startup  # noqa: F401  (first: all else takes seconds)
+from bandfall import startup as _startup  # noqa: F401  (first: the other imports take seconds)
 from bandfall.descent import floor_sweep
 from bandfall.environment import show_versions
 from bandfall.estimators import (

@@ -22,27 +22,28 @@ from bandfall.targets import Numbers, Target
 
 __all__ = ["Average"]
 
-_ROUNDING = 1e-6  # of the sum of weights
+_ROUNDING = 1e-6  # allowed error of the sum of weights
 Kind = TypeVar("Kind", bound=Target, covariant=True)
-Columns = Mapping[str, np.ndarray]  # rows under every encoding, by its name
+Columns = Mapping[str, np.ndarray]  # encoded rows, by name of the encoding
 
 
 @dataclass(frozen=True, eq=False)
 class Average(Generic[Kind]):
-    """A weighted sum of members, each a path over columns of its own encoding and metric.
+    """A weighted sum of members; each member is a path with its own encoding and metric.
 
     Attributes
     ----------
     members : tuple of Member
-        Heaviest first; weights have sum one.
+        Heaviest first; the weights sum to one.
     encoders : dict of str to TableEncoder
-        By name of the encoding; those that members use, and no others.
+        The encoders that members use, by name of the encoding.
     target : Target
-        From outputs (m, k), which are the sum, to answers.
+        Turns outputs (m, k) into answers.
     n_rows : int
-        Training rows that count; members rest on fewer if there was no time for all.
+        Number of training rows with a positive weight. Members were trained on fewer if there was
+        no time for all of them.
     novelty_scale : float
-        Distance that 99 % of rows like those in training stay within, in the metric of the
+        99 % of rows like the training rows are within this distance of one, in the metric of the
         `plainest` member.
     """
 
@@ -56,7 +57,7 @@ class Average(Generic[Kind]):
         check_instance("members", self.members, tuple)
         check_instance("encoders", self.encoders, dict)
         if not self.members:
-            raise ValueError("it has no members")
+            raise ValueError("the average has no members")
         for encoder in self.encoders.values():
             check_instance("an encoder", encoder, TableEncoder)
         schemas = [encoder.schema for encoder in self.encoders.values()]
@@ -66,9 +67,9 @@ class Average(Generic[Kind]):
             check_instance("a member", member, Member)
             self._check_columns(member)
         if abs(math.fsum(member.weight for member in self.members) - 1.0) > _ROUNDING:
-            raise ValueError("the weights of its members do not sum to one")
+            raise ValueError("the weights of the members do not sum to one")
         if {member.candidate.encoding for member in self.members} != set(self.encoders):
-            raise ValueError("encoders do not fit its members")
+            raise ValueError("the encoders do not fit the members")
         check_instance("n_rows", self.n_rows, int)
         check_real("n_rows", self.n_rows, 1)
         check_real("novelty_scale", self.novelty_scale, 1e-300, 1e300)
@@ -79,26 +80,26 @@ class Average(Generic[Kind]):
             raise ValueError(f"a member has no encoder named {member.candidate.encoding!r}")
         if encoder.width != member.path.X.shape[1]:
             raise ValueError("the columns of an encoder do not fit the path of a member")
-        shapes = ShapeChecker(k=self.target.n_columns)  # members may rest on different rows
+        shapes = ShapeChecker(k=self.target.n_columns)  # n may differ between members
         shapes("the residual of a member", member.path.residual, "n k")
 
     def __len__(self) -> int:
-        """Most training rows that a member rests on."""
+        """Largest number of training rows of a member."""
         return max(len(member.path.X) for member in self.members)
 
     @property
     def schema(self) -> Schema:
-        """What columns of tables are taken for."""
+        """Names and kinds of the columns of tables."""
         return next(iter(self.encoders.values())).schema
 
     @property
     def complete(self) -> bool:
-        """Whether the heaviest member rests on all training rows."""
+        """Whether the heaviest member was trained on all rows."""
         return self.n_rows == len(self.heaviest.path.X)
 
     @property
     def heaviest(self) -> Member:
-        """The member of most weight."""
+        """The member with the largest weight."""
         return self.members[0]
 
     @property
@@ -127,7 +128,7 @@ class Average(Generic[Kind]):
         return np.sum(outputs, axis=0)
 
     def staged(self, columns: Columns, *, backend: Backend = HOST) -> Iterator[np.ndarray]:
-        """The same after every stage; the member with the most stages sets the pace."""
+        """Outputs after every stage; the member with the most stages sets the pace."""
         staged = [
             member.path.evaluate_staged(self.rows_of(member, columns), backend=backend)
             for member in self.members
@@ -157,9 +158,9 @@ class Average(Generic[Kind]):
     def novelty(
         self, columns: Columns, *, enough: float | None = None, backend: Backend = HOST
     ) -> np.ndarray:
-        """How far rows are from the training rows, in units of `novelty_scale`, shape (m,).
+        """Distance to the nearest training row, in units of `novelty_scale`, shape (m,).
 
-        Where it is at most `enough`, anything up to that may come out, in half the time.
+        With `enough`, a value that does not exceed it need not be exact, which halves the time.
         """
         path = self.plainest.path
         nearest = nearest_distances(
@@ -172,7 +173,7 @@ class Average(Generic[Kind]):
         return nearest / self.novelty_scale
 
     def novelty_among(self, numbers: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
-        """Novelty of training rows among all others, shape (m,); 0 if it cannot be known."""
+        """Novelty of training rows relative to all others, shape (m,); 0 if it is unknown."""
         path = self.plainest.path
         if len(path.X) < 2 or not self.complete:
             return np.zeros(len(numbers))
@@ -182,7 +183,7 @@ class Average(Generic[Kind]):
         return nearest / self.novelty_scale
 
     def importances(self, rows: Rows, ended: Callable[[], bool]) -> np.ndarray:
-        """Shares of the features in the size of slopes, in deviations of encoded columns (d,)."""
+        """Relative root mean square slope along each feature (d,), per deviation of its columns."""
         shares = np.zeros(self.schema.width)
         for member in self.members:
             encoding, path = member.candidate.encoding, member.path
@@ -197,7 +198,7 @@ class Average(Generic[Kind]):
         return sizes / sizes.sum() if sizes.sum() > 0 else sizes
 
     def with_paths(self, change: Callable[[Path], Path]) -> Average[Kind]:
-        """The same with every member's path changed."""
+        """A copy in which `change` was applied to every member's path."""
         members = [replace(member, path=change(member.path)) for member in self.members]
         return replace(self, members=tuple(members))
 

@@ -1,10 +1,10 @@
-"""Consecutive rows, some at a time: how large arrays are cut."""
+"""Blocks of consecutive rows, for arrays that are processed piece by piece."""
 
 from __future__ import annotations
 
 
 def rows_within(budget: int, row_size: int) -> int:
-    """How many rows of a size fit a budget in the same unit; one at least."""
+    """Number of rows of size `row_size` that fit the budget; at least one."""
     return max(1, budget // max(1, row_size))
 
 

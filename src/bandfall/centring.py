@@ -13,8 +13,8 @@ import numpy as np
 def column_means(y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """(Weighted) mean of each column of y (n, k), exact where a column is constant.
 
-    Taken about the first row: sums of numbers that share an offset lose its digits, and along
-    columns NumPy adds one by one.
+    Deviations from the first row are averaged, because sums of numbers with a large common offset
+    lose digits (along columns, NumPy does not sum pairwise).
     """
     first = y[0].astype(np.float64)
     return first + np.average(y - first, axis=0, weights=weights)
@@ -32,9 +32,9 @@ def column_norms(y: np.ndarray, means: np.ndarray, weights: np.ndarray | None = 
 
 
 def column_units(scale: np.ndarray) -> np.ndarray:
-    """What target columns of norms `scale` are divided by while training.
+    """Divisors of target columns of norms `scale` during training.
 
-    Their norm times √(number of columns), so that ‖y‖² = 1 and the columns share R² equally;
-    constant columns stay zero.
+    Norm times √(number of columns that vary), so that ‖y‖² = 1 and the columns share R² equally.
+    Constant columns stay zero.
     """
     return np.where(scale > 0, scale, 1.0) * math.sqrt(np.count_nonzero(scale))

@@ -1,4 +1,4 @@
-"""Checks that objects must pass before they are used: a file may come from anyone."""
+"""Checks of values that come from files, which may come from anyone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_names(
 
 
 def check_instance(name: str, value: Unchecked, *types: type[T]) -> T:
-    """`value`; raise TypeError unless it is of one of the types. A bool is no int."""
+    """Return `value`; raise TypeError unless it has one of the types. A bool is not an int."""
     wrong = isinstance(value, bool) and bool not in types
     if wrong or not isinstance(value, types):
         wanted = " or ".join(t.__name__ for t in types)

@@ -1,4 +1,4 @@
-"""The command ``bandfall``: a registry of sub-commands, each living with what it does."""
+"""The command ``bandfall``: a registry of the sub-commands in `bandfall.commands`."""
 
 from __future__ import annotations
 

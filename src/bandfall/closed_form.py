@@ -19,7 +19,7 @@ SpectralFilter: TypeAlias = Callable[[np.ndarray], np.ndarray]  # g(λ)
 
 
 def ridge_filter(eigenvalues: np.ndarray, penalty: float | np.ndarray) -> np.ndarray:
-    """1/(λ + penalty), zero where λ + penalty is rounding: for penalty 0 the pseudo-inverse.
+    """1/(λ + penalty), or 0 where that sum is at rounding level: the pseudo-inverse if penalty=0.
 
     Shape (..., n), or (..., n, P) for an array of P penalties.
     """
@@ -34,9 +34,9 @@ def flow_filter(
 ) -> np.ndarray:
     """(1 − e^{−tλ})/λ = t φ₁(−tλ), with its limit t at λ = 0.
 
-    Zero where λ and 1/t are both rounding: for t = ∞ the pseudo-inverse. Shape (..., n), or
-    (..., n, T) for an array of T times; where `paired`, (k, n) for k spectra and k times, each
-    spectrum with its own.
+    Zero where λ and 1/t are both at rounding level: for t = ∞ the pseudo-inverse. Shape (..., n),
+    or (..., n, T) for an array of T times. If `paired`, spectrum i of k goes with time i of k:
+    shape (k, n).
     """
     if paired:
         time = np.asarray(time, dtype=eigenvalues.dtype)[:, None]
@@ -57,7 +57,7 @@ def flow_filter(
 def _as_table(
     eigenvalues: np.ndarray, values: float | np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Eigenvalues, values and the size up to which λ counts as zero, to broadcast."""
+    """Eigenvalues, values and the threshold below which λ counts as zero, ready to broadcast."""
     values = np.asarray(values, dtype=eigenvalues.dtype)
     rounding = _rounding(eigenvalues)
     if values.ndim == 0:
@@ -116,7 +116,7 @@ class Spectrum:
 
 
 def _check_positive(eigenvalues: np.ndarray) -> None:
-    """Refuse eigenvalues that are negative beyond rounding."""
+    """Raise ValueError if an eigenvalue is negative beyond rounding."""
     smallest, largest = float(eigenvalues.min()), float(eigenvalues.max())
     eps = float(np.finfo(eigenvalues.dtype).eps)
     if not smallest >= -100.0 * eigenvalues.shape[-1] * eps * max(largest, 0.0):
@@ -127,7 +127,7 @@ def _check_positive(eigenvalues: np.ndarray) -> None:
 
 
 def ridge_coefficients(K: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
-    """(K + penalty·I)⁻¹ y (Equation 4), by Cholesky; by pseudo-inverse where K is singular."""
+    """(K + penalty·I)⁻¹ y (Equation 4), by Cholesky, or by pseudo-inverse if K is singular."""
     if penalty > len(K) * np.finfo(K.dtype).eps * np.trace(K):
         shifted = K.copy()
         shifted.flat[:: len(K) + 1] += penalty

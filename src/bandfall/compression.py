@@ -16,7 +16,7 @@ _GRID = 400
 
 
 def check_rows(X: np.ndarray) -> np.ndarray:
-    """Some rows of X, at most 1,000, at which errors of merging are measured."""
+    """At most 1,000 rows of X, at which the error of merging is measured."""
     return X[:: max(1, math.ceil(len(X) / _CHECK_ROWS))]
 
 
@@ -24,7 +24,7 @@ def distance_range(X: np.ndarray, geometry: Geometry = EUCLIDEAN) -> tuple[float
     """Smallest positive and largest distance that matter between rows of X."""
     some = check_rows(X).astype(np.float64)
     centred = some - some.mean(axis=0)
-    power = geometry.p  # no root for each of them
+    power = geometry.p  # saves a root for each distance
     distances = geometry.block(centred, centred, power)
     largest = float(distances.max()) or 1.0
     smallest = float(distances[distances > 0].min(initial=largest))
@@ -34,14 +34,14 @@ def distance_range(X: np.ndarray, geometry: Geometry = EUCLIDEAN) -> tuple[float
 def merge_stages(
     kernel: Kernel, bandwidths: np.ndarray, coefficients: np.ndarray, spread: tuple[float, float]
 ) -> Callable[[int], tuple[np.ndarray, np.ndarray]]:
-    """Write Σ_s k_{σ_s} c_s with fewer of its bandwidths (and bandwidth 0 as it is).
+    """Write Σ_s k_{σ_s} c_s with fewer of its bandwidths; bandwidth 0 is kept.
 
     An interpolative decomposition: a pivoted QR factorisation of the profiles k(d/σ_s), as
     functions of the distance d and weighted by the size of c_s, picks the bandwidths whose
     combinations k_{σ_s} ≈ Σ_j T_js k_{σ_j} give the others best, hence c_j ← Σ_s T_js c_s.
 
-    `spread` has the smallest and the largest distance that matter. The function returned takes the
-    number J of bandwidths and gives these, shape (J,), and their coefficients, shape (J, n, k).
+    `spread` is the smallest and the largest distance that matter. The returned function takes a
+    number J and returns J bandwidths, shape (J,), and their coefficients, shape (J, n, k).
     """
     positive = np.flatnonzero(bandwidths > 0)
     zero = coefficients[bandwidths == 0].sum(axis=0, keepdims=True)

@@ -1,4 +1,4 @@
-"""What is installed, and where it runs: for bug reports and for the record of a run."""
+"""Installed packages and the machine, for bug reports and for records of runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 from bandfall.typing import JsonDict
 from bandfall.version import __version__
 
-# Names on package indexes; packages that only some commands need come last.
+# Names on package indexes; optional packages come last.
 PACKAGES = (
     "numpy",
     "scipy",
@@ -36,7 +36,7 @@ PACKAGES = (
     "pooch",
     "openpyxl",
 )
-# What numbers of a run may depend on.
+# Packages that results may depend on.
 _RECORDED = ("numpy", "scipy", "scikit-learn", "joblib", "matplotlib", "torch")
 
 

@@ -1,8 +1,8 @@
 """Distances between rows: the only module that computes norms.
 
-A geometry offers what kernels need of a norm: distances raised to a power, the derivative of a
-distance (`pull`), a bound between boxes, and the diameter of a set of rows. The same code serves
-NumPy arrays and torch tensors, by an array namespace ``xp``.
+For kernels, a geometry computes distances raised to a power, the derivative of a distance (`pull`),
+a lower bound between boxes, and the diameter of a set of rows. The same code works on NumPy arrays
+and torch tensors, through an array namespace ``xp``.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ __all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "Prepared", "geome
 # ‖x‖² + ‖z‖² − 2xᵀz loses −log10(threshold) digits; below it, differences are taken directly.
 _CANCELLATION = 1e-6
 _DIRECT_ENTRIES = 1 << 22
-_CACHE_ENTRIES = 1 << 16  # of a block that is read and written once for every feature
-_DEVICE_ENTRIES = 1 << 24  # where launching a pass costs more than memory
+_CACHE_ENTRIES = 1 << 16  # of a block that every feature reads and writes once
+_DEVICE_ENTRIES = 1 << 24  # on a GPU, where launching a pass costs more than memory traffic
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Rows as distances to them are computed from: prepared once for many calls.
+    """Rows that were prepared once for many distance computations.
 
     Attributes
     ----------
     rows : ndarray of shape (n, d), float64
-        Minus their mean.
+        Centred rows.
     mean : ndarray of shape (d,)
+        The mean that was subtracted.
     squares : ndarray of shape (n,), or None
-        Squared norms of `rows`, where the geometry uses them.
+        Squared norms of `rows`, if the geometry uses them.
     """
 
     rows: np.ndarray
@@ -46,14 +47,14 @@ class Prepared:
 
 
 class Geometry:
-    """A norm ‖x − z‖_p, as operators and gradients need it."""
+    """The interface of a norm for operators and gradients."""
 
     p: float
-    # Whether distances stay the same when coordinates are rotated.
+    # Whether distances are invariant under rotations.
     rotates: ClassVar[bool] = False
 
     def prepare(self, X: np.ndarray) -> Prepared:
-        """Rows centred in float64, and what distances to them need."""
+        """Centre rows in float64 and compute what distances to them reuse."""
         rows = np.asarray(X, dtype=np.float64)
         mean = rows.mean(axis=0)
         return Prepared(rows - mean, mean)
@@ -67,9 +68,9 @@ class Geometry:
         *,
         squares: Array | None = None,
     ) -> Array:
-        """``‖a_i − b_j‖**power`` for rows that were centred together, shape (m, n).
+        """``‖a_i − b_j‖**power`` for rows with the same mean subtracted, shape (m, n).
 
-        Exactly zero for identical rows. `squares` are those of `Prepared`.
+        Exactly zero for identical rows. `squares` is `Prepared.squares` of B.
         """
         raise NotImplementedError
 
@@ -86,16 +87,14 @@ class Geometry:
         raise NotImplementedError
 
     def box_bound(self, gaps: np.ndarray) -> np.ndarray:
-        """Smallest distance between two boxes that lie `gaps` (n, d) apart; negative: overlap."""
+        """Smallest distance between boxes that lie `gaps` (n, d) apart; negative gaps overlap."""
         return self.norms(np.maximum(gaps, 0.0))
 
     def diameter(self, X: np.ndarray, block: int) -> float:
-        """The largest distance between two float64 rows, looking only at rows far out.
-
-        `block` rows at a time are compared with as many others.
+        """The largest distance between two float64 rows, in blocks of `block` × `block` pairs.
 
         A pair at distance D satisfies ‖x − c‖ + ‖z − c‖ ≥ D for any c. With c in the middle of
-        a pair that is already nearly the farthest, few rows are left to compare.
+        a pair that is nearly the farthest, only few outer rows remain to be compared.
         """
         start, end = X[0], X[0]
         for _ in range(4):  # hop to the farthest row, and from there again
@@ -113,7 +112,7 @@ class Geometry:
         return best
 
     def _comparable(self, Z: np.ndarray) -> np.ndarray:
-        """What rises with the norm, and costs less."""
+        """A cheap increasing function of the norms."""
         return self.norms(Z)
 
     def _farthest(self, A: np.ndarray, B: np.ndarray) -> float:
@@ -122,7 +121,7 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Euclidean(Geometry):
-    """The Euclidean norm: distances by matrix product, right where that cancels.
+    """The Euclidean norm: distances by matrix product, recomputed where that cancels.
 
     Examples
     --------
@@ -172,9 +171,9 @@ class Euclidean(Geometry):
 class Minkowski(Geometry):
     """The norm ``‖z‖_p = (Σ_k |z_k|^p)^(1/p)``, 1 ≤ p ≤ 2, from differences.
 
-    Unlike the Euclidean norm it depends on the axes: differences in many features at once count
-    for more than the same difference in one. Distances of rows in float32 are computed in
-    float32, where nothing cancels.
+    Unlike the Euclidean norm it depends on the axes: differences in many features count for more
+    than the same difference in one. Rows in float32 are compared in float32, because nothing
+    cancels.
 
     Parameters
     ----------
@@ -195,6 +194,11 @@ class Minkowski(Geometry):
         if not isinstance(self.p, Real) or isinstance(self.p, bool) or not 1 <= self.p <= 2:
             raise ValueError(f"p={self.p!r} must be a number in [1, 2]")
         object.__setattr__(self, "p", float(self.p))
+
+    def prepare(self, X: np.ndarray) -> Prepared:
+        """See `Geometry.prepare`; `block` reads the rows column by column."""
+        centred = super().prepare(X)
+        return Prepared(np.asfortranarray(centred.rows), centred.mean)
 
     def block(
         self,
@@ -268,11 +272,11 @@ def squared_norms(A: Array, xp: ModuleType = np) -> Array:
 def squared_distances(
     A: Array, B: Array, xp: ModuleType = np, *, squares: Array | None = None
 ) -> Array:
-    """‖a_i − b_j‖² for float64 rows that were centred together, shape (m, n).
+    """‖a_i − b_j‖² for float64 rows with the same mean subtracted, shape (m, n).
 
     Never negative; exactly zero for identical rows; relative error about 1e-9 at worst,
-    because entries that cancel are computed again from differences. `squares` are the squared
-    norms of B, where they are known.
+    because entries that cancel are recomputed from differences. `squares` are the squared
+    norms of B, if known.
     """
     if A.shape[1] == 1:  # a product would save nothing, and cancel
         D = A - B.T
@@ -294,7 +298,7 @@ def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) 
     """Replace the entries of D that suffered cancellation by ‖a_i − b_j‖² itself."""
     if not len(A) or not len(B):
         return
-    # One number first: few entries come near, and only those need a threshold of their own.
+    # A common threshold first: only the few entries below it need their own.
     i, j = xp.where(float(a2.max() + b2.max()) * _CANCELLATION >= D)
     close = D[i, j] <= _CANCELLATION * (a2[i] + b2[j])
     i, j = i[close], j[close]
@@ -304,12 +308,12 @@ def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) 
 
 
 def squared_to_power(squared: Array, power: float, xp: ModuleType = np) -> Array:
-    """Squared distances in place to distance**power."""
+    """Turn squared distances into distance**power, in place."""
     return to_power(squared, 0.5 * power, xp)
 
 
 def to_power(values: Array, exponent: float, xp: ModuleType = np) -> Array:
-    """values**exponent in place, values ≥ 0; roots take a fraction of the time of a power."""
+    """values**exponent in place, values ≥ 0; by roots if possible, which are faster than pow."""
     if exponent == 1.0:
         return values
     if exponent == 0.5:
@@ -328,9 +332,13 @@ def to_power(values: Array, exponent: float, xp: ModuleType = np) -> Array:
 
 
 def scaled(X: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """Rows in the coordinates in which distances are measured, in the dtype of X.
+    """Rows in the coordinates of a metric, in the dtype of X.
 
-    The root of a metric is a symmetric matrix (d, d), or a vector (d,) of scales.
+    `root` is the root of the metric: a symmetric matrix (d, d), or a vector (d,) of scales.
     """
     root = root.astype(X.dtype)
-    return X * root if root.ndim == 1 else X @ root
+    if root.ndim == 1:
+        return X * root
+    # In float64: the order in which BLAS adds depends on the number of rows, and a row must have
+    # the same bits alone and among others, because stages of bandwidth zero look rows up by them.
+    return (X.astype(np.float64, copy=False) @ root.astype(np.float64)).astype(X.dtype, copy=False)

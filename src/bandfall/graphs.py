@@ -1,4 +1,4 @@
-"""What encodings and targets write their ONNX form into; `bandfall.onnx_export` has the graph."""
+"""The interface to an ONNX graph for encodings and targets; `bandfall.onnx_export` builds it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bandfall.typing import Array, ArrayLike, DTypeLike
 
 
 class Graph(Protocol):
-    """An ONNX graph in the making; values are known by their names."""
+    """An ONNX graph under construction; values are referred to by name."""
 
     def op(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """Add a node with one output; the name of the output."""
+        """Add a node with one output; return its name."""
         ...
 
     def constant(self, value: ArrayLike, dtype: DTypeLike = None) -> str:
-        """Add a constant array; its name."""
+        """Add a constant array; return its name."""
         ...
 
     def cast(self, value: str, dtype: DTypeLike) -> str:
@@ -26,19 +26,19 @@ class Graph(Protocol):
         ...
 
     def whole(self, value: str) -> str:
-        """Float64 values that are whole as int64."""
+        """Convert whole float64 values to int64."""
         ...
 
     def symbol(self, name: str) -> Array:
-        """A float64 tensor as NumPy's elementwise functions take it."""
+        """Wrap a float64 tensor so that NumPy's elementwise functions accept it."""
         ...
 
     def clip(self, value: str, low: float, high: float) -> str:
-        """`value`, float64, within two limits."""
+        """Clip a float64 `value` to [low, high]."""
         ...
 
     def normal_quantile(self, share: str) -> str:
-        """Φ⁻¹ of a share; far out, but finite, at 0 and 1."""
+        """Φ⁻¹(share); large but finite at 0 and 1."""
         ...
 
     def each_column(self, body: Callable[..., str], rows: str, knots: np.ndarray) -> str:
@@ -46,5 +46,5 @@ class Graph(Protocol):
         ...
 
     def interval(self, comparison: str, x: str, knots: str, n: int) -> tuple[str, str]:
-        """Which of the intervals between n rising knots x (m,) lies in, and where in it."""
+        """The interval between n rising knots that contains x (m,), and the position inside."""
         ...

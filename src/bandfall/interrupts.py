@@ -10,13 +10,13 @@ from contextlib import suppress
 from types import FrameType
 
 MESSAGE = "finishing with the best model so far; press Ctrl-C again to stop without a model"
-SOON = 3.0  # seconds: a press this soon after another one stops, even if a new fit has begun
+SOON = 3.0  # seconds: a second press within this time stops, even if a new fit has begun
 
 _last_press = -SOON
 
 
 class Interrupt:
-    """Takes the first Ctrl-C while it is active; the second one raises KeyboardInterrupt.
+    """Handles the first Ctrl-C while it is active; the second one raises KeyboardInterrupt.
 
     Does nothing outside the main thread, or if the program handles Ctrl-C itself. `end` is called
     at the first press, from a signal handler: it should set a flag and return.
@@ -31,7 +31,7 @@ class Interrupt:
     """
 
     current: Interrupt | None = None  # the active one, if any
-    n_taken = 0  # first presses, all fits together
+    n_taken = 0  # number of fits that were interrupted
 
     def __init__(self, end: Callable[[], None] = lambda: None):
         self.pressed = False

@@ -1,4 +1,4 @@
-"""How sure an average of numbers is: conformal intervals from errors at held-out rows."""
+"""Conformal intervals for an average of numbers, from its errors at held-out rows."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ METHODS = ("constant", "prediction", "metric")
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """Errors at held-out rows, and how their sizes depend on the place."""
+    """Errors at held-out rows, and how the size of errors depends on the row."""
 
-    # (m,): numbers of the held-out rows among the rows that count; a row may occur twice.
+    # (m,): positions of the held-out rows among the training rows; a row may occur twice.
     rows: np.ndarray
-    # (m,) or (m, k): by models that had not seen these rows, in the units and the shape of y.
+    # (m,) or (m, k), in the units and the shape of y, from models that had not seen these rows.
     predictions: np.ndarray
     residuals: np.ndarray
     weights: np.ndarray  # (m,): how much each row counts
     scores: np.ndarray  # (m, k): errors divided by their expected sizes
-    method: str = "constant"  # "constant", "prediction", "metric": what sizes depend on
+    method: str = "constant"  # or what sizes depend on: "prediction", "metric"
     bandwidth: float = 0.0  # of the smoother; 0 for constant sizes
-    gain: float = 0.0  # share by which the interval score is below that of constant sizes
+    gain: float = 0.0  # relative improvement of the interval score over constant sizes
 
     def __post_init__(self) -> None:
         check_positions("rows", self.rows)
@@ -48,7 +48,7 @@ class Intervals:
         check_real("bandwidth", self.bandwidth, 0.0, 1e300)
         check_real("gain", self.gain, -1e300, 1.0)
         if self.method != "constant" and not (self.bandwidth > 0 and len(self.rows)):
-            raise ValueError("sizes are smoothed without rows or a bandwidth")
+            raise ValueError("smoothed sizes need rows and a bandwidth")
 
     @classmethod
     def learned(
@@ -59,13 +59,13 @@ class Intervals:
         outputs: np.ndarray,
         backend: Backend = HOST,
     ) -> Intervals:
-        """From outputs (m, k) of models that had not seen the held-out rows."""
+        """Calibrate with outputs (m, k) of models that had not seen the held-out rows."""
         target = average.target
-        if not len(held_out) and not np.any(rows.y):  # a constant target: any row left out is met
+        if not len(held_out) and not np.any(rows.y):  # constant target: every prediction is exact
             held_out, outputs = np.arange(len(rows)), rows.y
         codes = rows.y[held_out]
         predictions = target.answer(np.broadcast_to(outputs, codes.shape))
-        outputs = target.outputs(predictions)  # with the digits that predictions have
+        outputs = target.outputs(predictions)  # rounded as the predictions are
         errors = codes - outputs
         found = cls(
             held_out,
@@ -76,7 +76,7 @@ class Intervals:
         )
         if not len(errors):
             return found
-        # Rows of a group share what is special about it: they do not judge each other.
+        # Rows of a group resemble each other: they must not judge each other.
         groups = rows.groups[held_out]
         candidates = found._candidates(average).items()
         chosen = calibrate(
@@ -93,12 +93,12 @@ class Intervals:
 
     @property
     def n_rows(self) -> int:
-        """How many different rows were held out."""
+        """Number of distinct held-out rows."""
         return len(np.unique(self.rows))
 
     @property
     def facts(self) -> JsonDict:
-        """How they work, by name."""
+        """The public summary, `interval_`."""
         return {
             "method": self.method,
             "bandwidth": self.bandwidth,
@@ -118,7 +118,7 @@ class Intervals:
         *,
         backend: Backend = HOST,
     ) -> np.ndarray:
-        """Quantiles at encoded rows, in the shape of predictions with a last axis of size c."""
+        """Quantiles at encoded rows: the shape of predictions plus a last axis of size c."""
         outputs = average.evaluate(columns, backend=backend)
         sizes = self._sizes(average, outputs, columns, backend)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -127,7 +127,7 @@ class Intervals:
         return np.moveaxis(values, 0, -1)
 
     def size_rule(self, average: Average[Numbers]) -> tuple[np.ndarray, Sizes | None]:
-        """Mean size of errors (k,), and the smoother of sizes if they depend on the place."""
+        """Mean size of errors (k,), and the smoother of sizes if they depend on the row."""
         candidates = self._candidates(average)
         overall = candidates["prediction"].overall if len(self.rows) else np.ones(1)
         return overall, candidates.get(self.method)
@@ -135,7 +135,7 @@ class Intervals:
     def _sizes(
         self, average: Average[Numbers], outputs: np.ndarray, columns: Columns, backend: Backend
     ) -> np.ndarray:
-        """Of errors at new rows, wider where these are novel, shape (m, k)."""
+        """Expected sizes of errors at new rows, larger if these are novel, shape (m, k)."""
         overall, smoother = self.size_rule(average)
         sizes = np.broadcast_to(overall, outputs.shape)
         if smoother is not None:
@@ -156,7 +156,7 @@ class Intervals:
 
     @cached_property
     def _shares(self) -> np.ndarray:
-        """Weights of mean one; a row that was held out twice counts half each time."""
+        """Weights of mean one; a row that was held out twice counts one half each time."""
         _, places, counts = np.unique(self.rows, return_inverse=True, return_counts=True)
         weights = self.weights / counts[places]
         return weights * (len(counts) / weights.sum()) if len(weights) else weights

@@ -1,4 +1,4 @@
-"""Kernels: a profile, a geometry, and the names that stand for them.
+"""Kernels: profiles, geometries and their names.
 
 A kernel is a *profile* k(u) of the scaled distance u = ‖x − x′‖ / σ with k(0) = 1 and
 k(∞) = 0 (paper, Section 3.3 and Table 3), and a *geometry*, which defines ‖·‖.
@@ -49,15 +49,15 @@ class Kernel:
     power : float
         The profile is a function of q = u**power.
     profile : callable (q, xp, work=None) -> array
-        k as a function of q, elementwise. It may overwrite q, which may be its result, and
-        use `work`, an array like q.
+        k as a function of q, elementwise. It may overwrite and return q, and may use `work`, an
+        array like q, as scratch.
     slope : callable (q, xp) -> array, or None
-        k′(u) u^(1−p) as a function of q, with the p of the geometry (k′(u)/u if Euclidean): what
-        the gradient of a kernel sum needs. At u = 0 it is the limit or, if there is no limit
+        k′(u) u^(1−p) as a function of q, with the p of the geometry (k′(u)/u if Euclidean), for
+        gradients of kernel sums. At u = 0 it is the limit or, if there is no limit
         (Laplace), 0: the centre of the subdifferential. It may overwrite q, like `profile`. None
-        for a user's profile given without a derivative.
+        for a user's profile without a derivative.
     max_derivative : float
-        max over u ≥ 0 of ``|k′(u)|`` (Proposition 4), ∞ where it has no bound, NaN where unknown.
+        max over u ≥ 0 of ``|k′(u)|`` (Proposition 4); ∞ if unbounded, NaN if unknown.
     geometry : Geometry
 
     Examples
@@ -101,7 +101,7 @@ class Kernel:
         return self.slope(xp.asarray(u**self.power), xp) * u ** (self.geometry.p - 1.0)
 
     def parameters(self) -> JsonDict:
-        """Name, p and exponent by which `get_kernel` finds it; the last two unless usual."""
+        """Arguments of `get_kernel` for this kernel; p and exponent only if not the defaults."""
         form = _FORM.fullmatch(self.name)
         if form is None:
             return {"name": self.name}
@@ -110,7 +110,7 @@ class Kernel:
 
     @property
     def built_in(self) -> bool:
-        """Whether the name alone stands for this kernel."""
+        """Whether `get_kernel` returns this kernel for its name."""
         try:
             return get_kernel(self.name) == self
         except ValueError:
@@ -132,7 +132,7 @@ class Kernel:
         return (Kernel, (*parts, self.geometry))
 
 
-# What `get_kernel` takes: a kernel, its name, or a profile k(u).
+# The argument of `get_kernel`: a kernel, its name, or a profile k(u).
 KernelLike: TypeAlias = Kernel | str | Callable[[Array], Array]
 
 
@@ -189,7 +189,7 @@ _FORM = re.compile(r"(?P<name>[a-z0-9]+)(-(?P<p>[0-9.]+))?(\^(?P<exponent>[0-9.]
 
 @lru_cache(maxsize=256)
 def _named(name: str, p: float, exponent: float | None) -> Kernel:
-    """The kernel of a known name in the p-norm, with an exponent of its own or a given one."""
+    """The kernel of a known name in the p-norm; exponent=None takes the default of its family."""
     family = _FAMILIES.get(_FAMILY_OF.get(name, ""))
     standard = KERNELS[_ALIASES.get(name, name)]
     if family is None:
@@ -228,7 +228,7 @@ def _named(name: str, p: float, exponent: float | None) -> Kernel:
 
 
 def _short(number: float) -> str:
-    """A number as it is typed, all its digits."""
+    """A number with all its digits, without a trailing ".0"."""
     return repr(number).removesuffix(".0")
 
 
@@ -248,7 +248,7 @@ def get_kernel(
     p: float | None = None,
     exponent: float | None = None,
 ) -> Kernel:
-    """The kernel that a name, a `Kernel` or a user's own profile stands for.
+    """Return the kernel for a name, a `Kernel` or a user's own profile.
 
     Parameters
     ----------
@@ -260,8 +260,8 @@ def get_kernel(
         Names may include the other two parameters: "laplace-1.5" stands for p=1.5,
         "laplace^0.7" for exponent=0.7, "laplace-1.5^0.7" for both.
     p : float in [1, 2], default=2
-        Of the norm in which distances are measured. Below 2, "laplace" and "cauchy" only: the
-        others are not positive definite there.
+        Distances are measured in the p-norm. Below 2, only "laplace" and "cauchy" are allowed: the
+        others are not positive definite.
     exponent : float in (0, p], optional
         q of exp(−u^q), "laplace", or 1/(1 + u^q), "cauchy"; by default 1 and 2.
 
@@ -325,7 +325,7 @@ def _number(text: str, digits: str) -> float:
 
 
 def _checked_profile(function: Callable[[Array], Array], geometry: Geometry) -> Kernel:
-    """Wrap a user's k(u) after checking on a grid what the algorithms rely on."""
+    """Wrap a user's k(u) after checking the assumptions of the algorithms on a grid."""
     name = getattr(function, "__name__", type(function).__name__)
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e8, 141)])
     values = np.asarray(function(grid.copy()), dtype=float)
@@ -345,10 +345,10 @@ def _checked_profile(function: Callable[[Array], Array], geometry: Geometry) -> 
 
 
 def vanishing_bandwidth(limits: np.finfo | torch.finfo) -> float:
-    """The bandwidth up to which one is as good as 0, in a dtype that a finfo describes.
+    """The bandwidth below which a bandwidth counts as 0, for the dtype of a finfo.
 
-    1/bandwidth² is still a number there, and so is its product with coefficients up to 1e4; data
-    that are not refused for being too small span many times as much.
+    There, 1/bandwidth² and its product with coefficients up to 1e4 are still finite. Training data
+    that pass validation span many times this distance.
     """
     return float(limits.tiny) ** 0.45
 
@@ -361,7 +361,7 @@ def kernel_matrix(
     out: Array = None,
     work: Array = None,
 ) -> Array:
-    """k(distances / bandwidth) with the limits at bandwidth 0 and ∞ exact.
+    """k(distances / bandwidth); exact in the limits of bandwidth 0 and ∞.
 
     Parameters
     ----------
@@ -373,7 +373,7 @@ def kernel_matrix(
     xp : module
         Array namespace of `distances`.
     out : array, optional
-        For the result; may be `distances` itself.
+        Holds the result; may be `distances` itself.
     work : array, optional
         Scratch like `out`; with both, the built-in kernels allocate nothing.
 
@@ -395,6 +395,31 @@ def kernel_matrix(
     if scale > ceiling:
         xp.clip(q, 0.0, ceiling, out=q)
     result = kernel.profile(q, xp, work)
+    if result is not out:
+        out[...] = result
+    return out
+
+
+def kernel_matrices(
+    kernel: Kernel, distances: np.ndarray, bandwidths: np.ndarray, out: np.ndarray, work: np.ndarray
+) -> np.ndarray:
+    """`kernel_matrix` at S bandwidths into `out`, shape (S, m, n); `work` is scratch like `out`.
+
+    One call is quicker than S if there are few distances.
+    """
+    limits = np.finfo(distances.dtype)
+    least = vanishing_bandwidth(limits)
+    ceiling = float(limits.max) ** 0.25
+    bandwidths = np.asarray(bandwidths, dtype=np.float64)
+    usual = bool(np.all((bandwidths > least) & (bandwidths < math.inf)))
+    scales = bandwidths**-kernel.power if usual else bandwidths
+    if not usual or np.any(scales > ceiling):  # limits of the profile
+        for bandwidth, K, scratch in zip(bandwidths.tolist(), out, work, strict=True):
+            kernel_matrix(kernel, distances, bandwidth, out=K, work=scratch)
+        return out
+    with np.errstate(over="ignore"):
+        q = np.multiply(distances, scales.astype(distances.dtype)[:, None, None], out=out)
+    result = kernel.profile(q, np, work)
     if result is not out:
         out[...] = result
     return out

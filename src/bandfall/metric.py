@@ -4,7 +4,7 @@ The mean outer product of gradients, G = E[∇f ∇fᵀ], shows which directions
 distances in coordinates scaled by its root and fitting again carries "changing the kernel
 during training" from the bandwidth to the metric.
 
-A root is a symmetric matrix (d, d), or a vector (d,) of scales where that is enough.
+A root is a symmetric matrix (d, d), or a vector (d,) of scales.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
 ]
 
 _MAX_ROWS = 2000
-# Slopes one by one: rows × centres × features to take, and the rows to take in any case. With many
-# features their gradients take longer than all else, and 500 rows are as good as 2,000.
+# Budget for slopes of single features (rows × centres × features), and minimum number of rows.
+# With many features, gradients take most of the time, and 500 rows are as good as 2,000.
 _SLOPE_TERMS = 2**26
 _SLOPE_ROWS = 500
 _WIDE = 1000  # features: beyond, each is scaled on its own
@@ -80,7 +80,7 @@ def learned_root(
         Scale features one by one: for kernels whose norm depends on the axes.
     backend : Backend
     ended : callable () -> bool
-        True takes gradients at no more rows than so far.
+        True stops at the rows evaluated so far.
     """
     X, n_rows = model.X, len(model.X)
     if diagonal or _one_by_one(X.shape[1], n_rows):  # d² products would be computed for d of them
@@ -97,9 +97,9 @@ def slopes(
     backend: Backend = HOST,
     ended: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
-    """Root mean square of ∂f/∂x_k at the centres of a model, whose x are `scaled` by `root`.
+    """Root mean square of ∂f/∂x_k at the centres of a model in coordinates z = root x.
 
-    With z = root x, ∇_x f = root ∇_z f; averaged over targets of unit norm.
+    ∇_x f = root ∇_z f, averaged over targets of unit norm.
     """
     X = _some(model.X, max(_SLOPE_ROWS, _SLOPE_TERMS // max(1, model.X.size)))
     squares, n_rows = np.zeros(X.shape[1]), 0
@@ -146,7 +146,7 @@ def _gradients(
 
 
 def _some(X: np.ndarray, n_rows: int = _MAX_ROWS) -> np.ndarray:
-    """At most `n_rows` of the rows, and 2,000, spread over all of them."""
+    """At most `n_rows` and 2,000 rows, spread evenly."""
     return X[:: max(1, -(-len(X) // min(n_rows, _MAX_ROWS)))]
 
 
@@ -160,16 +160,16 @@ def metric_root(
 ) -> np.ndarray:
     """The next root, from G in coordinates scaled by the one before.
 
-    The metric is G in the features' own coordinates, its off-diagonal part shrunk. Its root's
-    largest eigenvalue becomes 1, and none falls below `floor`. A vector beyond 1,000 features, or
-    beyond eight features a training row.
+    The metric is G in the coordinates of the features, with its off-diagonal part shrunk. The
+    largest eigenvalue of its root becomes 1, and none falls below `floor`. The root is a vector for
+    more than 1,000 features, or more than eight features per training row.
 
     Parameters
     ----------
     product : ndarray of shape (d, d)
     root : ndarray of shape (d, d) or (d,)
     n_rows : int, optional
-        That the function was trained on; many if not given.
+        Number of training rows; assumed to be large by default.
     shrinkage : float in [0, 1]
         1 scales features one by one.
     floor : float
@@ -182,7 +182,7 @@ def metric_root(
 
 
 def _one_by_one(n_features: int, n_rows: int | None) -> bool:
-    """Whether there are too many features to learn how pairs of them act together."""
+    """Whether there are too many features for a metric that mixes them."""
     return n_features > _WIDE or (n_rows is not None and n_features > _SCARCE * n_rows)
 
 

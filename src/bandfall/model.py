@@ -18,8 +18,8 @@ __all__ = ["KernelSum"]
 class KernelSum:
     """A sum of radial functions at the same centres, over one or more bandwidths.
 
-    What every kernel estimator predicts with, whatever trained it: descent has a bandwidth a
-    stage, ridge regression and gradient flow have one.
+    Every kernel estimator predicts with one. Descent has one bandwidth per stage; ridge regression
+    and gradient flow have a single bandwidth.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class KernelSum:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that rows and coefficients take."""
+        """Bytes of rows and coefficients."""
         return self.X.nbytes + self.coefficients.nbytes
 
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
@@ -85,7 +85,7 @@ class KernelSum:
         return backend.gradient(self, X)
 
     def part(self, stages: slice) -> KernelSum:
-        """What some of the bandwidths add, without the offset."""
+        """The terms of some of the bandwidths, without the offset."""
         return replace(
             self,
             bandwidths=self.bandwidths[stages],
@@ -96,18 +96,19 @@ class KernelSum:
     def compress(self, tolerance: float, *, backend: Backend = HOST) -> tuple[KernelSum, float]:
         """The same function with as few of its bandwidths as `tolerance` allows.
 
-        Profiles of neighbouring bandwidths are nearly combinations of each other, so that every
-        one can be written in the same few.
+        Profiles of neighbouring bandwidths are nearly linearly dependent, so a few of them can
+        represent all.
 
         Parameters
         ----------
         tolerance : float
-            Largest root-mean-square change at centres (at most 1,000 of them), relative to that
-            of f − offset.
+            Largest root-mean-square change at centres (at most 1,000 of them), relative to the
+            root mean square of f − offset.
 
         Returns
         -------
-        KernelSum, and the change; itself and 0 where no fewer bandwidths are enough
+        KernelSum, float
+            The smaller sum and the change; the sum itself and 0 if no bandwidth can be saved.
         """
         if not tolerance > 0:
             raise ValueError(f"tolerance={tolerance!r} must be above 0")

@@ -1,4 +1,4 @@
-"""How far rows are from all that a model has seen, in the metric in which it measures."""
+"""Distances of new rows to the nearest training row, in the metric of a model."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from bandfall.operators.threads import CACHE_ENTRIES, for_each_block, n_threads
 
 __all__ = ["nearest_distances", "novelty_scale"]
 
-_SHARE = 0.99  # of rows like those seen: what is farther than these is novel
-_MAX_ROWS = 2000  # to judge by
+_SHARE = 0.99  # of rows like the training rows; rows farther away are novel
+_MAX_ROWS = 2000  # sample that the scale is measured on
 _COPIES = 4  # of a block of scores, while they are computed
-_TREE_ROWS = 5000  # fewer are compared one by one in less time than a tree takes to build
-_TREE_DIRECTIONS = 10.0  # rows that spread in more of them have too many neighbours for a tree
-# More rows than this that spread in many directions are compared along the main ones: those that
-# are nearest there are candidates, and the nearest of them counts.
+_TREE_ROWS = 5000  # for fewer rows, building a tree takes longer than comparing all
+_TREE_DIRECTIONS = 10.0  # a tree is slow if rows spread in more directions than this
+# Larger tables that spread in many directions are compared along the main ones: the nearest rows
+# there are candidates, and the nearest candidate counts.
 _COMPARED_ROWS = 50_000
 _MAIN_DIRECTIONS, _CANDIDATES = 8, 32
 _PARALLEL = 1 << 20  # distances
-_trees: dict[int, _Tree | None] = {}  # by address of the rows, for as long as these live
+_trees: dict[int, _Tree | None] = {}  # by id of the array of rows, while it exists
 
 
 def nearest_distances(
@@ -45,15 +45,15 @@ def nearest_distances(
     ----------
     Z_new : ndarray of shape (m, d)
     Z : ndarray of shape (n, d)
-        Both in the coordinates in which distances are measured.
+        Both in the coordinates of the metric.
     own : ndarray of int, shape (m,), optional
-        For each new row one of Z that does not count: itself.
+        For each new row, the row of Z to ignore: itself.
     enough : float, optional
-        A row this near counts as the nearest, which halves the time.
+        Distances up to this need not be exact, which halves the time.
     geometry : Geometry
-        In which distances are measured.
+        Defines distances.
     backend : Backend
-        Whose budget of memory is kept.
+        Its memory budget is respected.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def nearest_distances(
     rows, new = Z - centre, Z_new - centre
     if enough is None:
         return _distances(new, rows, own, np.float64, backend.budget)
-    # Rounded scores may name the wrong row; whichever they name is at its true distance.
+    # Rounding may select the wrong row, but the distance to the selected row is exact.
     nearest = _distances(new, rows, own, np.float32, backend.budget)
     open_ = np.flatnonzero(~(nearest <= enough))
     few = None if own is None else own[open_]
@@ -79,7 +79,7 @@ def nearest_distances(
 
 @dataclass(frozen=True)
 class _Tree:
-    """A search tree of rows, or of their places along their main directions (d, 8)."""
+    """A search tree of rows, or of their projections onto the main directions (d, 8)."""
 
     tree: cKDTree
     directions: np.ndarray | None = None
@@ -91,10 +91,10 @@ class _Tree:
         most_directions: float = _TREE_DIRECTIONS,
         compared_rows: int = _COMPARED_ROWS,
     ) -> _Tree | None:
-        """None where comparing all rows is as quick."""
+        """Build a tree; None if comparing all rows is as fast."""
         if not np.isfinite(Z).all():
             return None
-        # A copy: a tree that holds Z itself would keep it alive. The rest makes it quick to build.
+        # copy_data: a tree that refers to Z would keep it alive. The others speed up building.
         build = {"balanced_tree": False, "compact_nodes": False, "copy_data": True}
         sample = Z[:: -(-len(Z) // _MAX_ROWS)].astype(np.float64)
         covariance = np.cov(sample, rowvar=False).reshape(sample.shape[1], -1)
@@ -110,7 +110,7 @@ class _Tree:
     def nearest(
         self, new: np.ndarray, Z: np.ndarray, own: np.ndarray | None, geometry: Geometry
     ) -> np.ndarray:
-        """Distances to the nearest row, or to the nearest candidate, other than one's own."""
+        """Distances to the nearest row or candidate, ignoring the row's own entry."""
         own = np.full(len(new), -1) if own is None else own
         if self.directions is None:
             distances, rows = self.tree.query(new, k=2, p=geometry.p, workers=n_threads())
@@ -126,7 +126,7 @@ class _Tree:
 
 
 def _tree_of(Z: np.ndarray, geometry: Geometry) -> _Tree | None:
-    """The tree of many rows, kept while they live; None where it would save nothing."""
+    """The tree of a large table, cached while the array exists; None if it would save nothing."""
     if len(Z) <= _TREE_ROWS or not isinstance(geometry, Euclidean | Minkowski):
         return None
     key = id(Z)
@@ -143,9 +143,9 @@ def _distances(
     dtype: type[np.floating],
     budget: int,
 ) -> np.ndarray:
-    """Distances to the rows of the largest x · z − ‖z‖² / 2, computed in a dtype: the nearest.
+    """Distances to the nearest rows: those with the largest score x · z − ‖z‖² / 2.
 
-    Scores are one product; distances are taken from differences, which do not cancel.
+    Scores are one matrix product in `dtype`. Distances come from differences, which do not cancel.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.column_stack([rows, -0.5 * np.einsum("ij,ij->i", rows, rows)]).astype(dtype)
@@ -165,7 +165,7 @@ def _smallest(
     new: np.ndarray, rows: np.ndarray, own: np.ndarray | None, geometry: Geometry, budget: int
 ) -> np.ndarray:
     """The smallest of all distances of each new row."""
-    kernel = replace(get_kernel("laplace"), geometry=geometry)  # measures the distance itself
+    kernel = replace(get_kernel("laplace"), geometry=geometry)  # power 1: the distance itself
     n_entries = len(new) * len(rows)
     exact = new.dtype == rows.dtype  # rounding the new rows would cost accuracy
     loops = loops_over(rows, kernel, rows.dtype, n_entries if exact else 0, once=True)
@@ -190,27 +190,27 @@ def novelty_scale(
     geometry: Geometry = EUCLIDEAN,
     backend: Backend = HOST,
 ) -> float:
-    """The distance that 99 % of rows like those in training stay within.
+    """The distance to the nearest training row that 99 % of rows like them do not exceed.
 
-    A row's novelty is its distance to the nearest training row over this: beyond 1 it is unlike
-    what was seen.
+    A row's novelty is its distance to the nearest training row divided by this. Above 1, the row
+    is unlike the training rows.
 
     Parameters
     ----------
     Z : ndarray of shape (n, d)
         Training rows.
     Z_held_out : ndarray of shape (m, d), optional
-        Rows of the same kind that were not trained on. Without them each training row is
+        Rows of the same kind that were not trained on. Without them, each training row is
         compared with the others.
     geometry : Geometry
-        In which distances are measured.
+        Defines distances.
     backend : Backend
-        Whose budget of memory is kept.
+        Its memory budget is respected.
 
     Returns
     -------
     float
-        Positive; 1 where no two rows differ.
+        Positive; 1 if no two rows differ.
     """
     if Z_held_out is not None and len(Z_held_out):
         sample = Z_held_out[:: -(-len(Z_held_out) // _MAX_ROWS)]

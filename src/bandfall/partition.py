@@ -1,9 +1,9 @@
-"""Space in leaves: cuts one after the other, and weights that blend neighbours smoothly.
+"""Recursive cuts of feature space into leaves, and weights that blend neighbours smoothly.
 
-Every cut halves a region along one direction. Left and right share a band around it, over which
-the weight goes from one side to the other as a smooth step, 3s² − 2s³. The weight of a leaf is the
-product over the cuts that lead to it: weights of all leaves sum to one everywhere, and they have
-continuous first derivatives. So has every blend of smooth functions, one a leaf.
+Every cut halves a region along one direction. Left and right share a band around the cut, in which
+the weight moves from one side to the other as a smooth step, 3s² − 2s³. The weight of a leaf is the
+product over the cuts that lead to it. The weights of all leaves sum to one everywhere and have
+continuous first derivatives. So does every blend of smooth functions, one per leaf.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from bandfall.typing import FloatT
 __all__ = ["Partition", "partition_rows"]
 
 OVERLAP = 0.1  # share of the rows of a region that lie in the band of its cut
-_GROWTH = 1.35  # of the rows of all leaves together, by what they share, however many leaves
-_SAMPLE = 5000  # rows that directions are found from
-_MOST_COLUMNS = 200  # beyond, cuts go along columns
+_GROWTH = 1.35  # limit for the rows of all leaves together, over the number of rows
+_SAMPLE = 5000  # rows from which directions are computed
+_MOST_COLUMNS = 200  # tables with more are cut along columns
 _THINNEST = 1e-3  # width of a band, relative to the spread of the rows along the cut
-_SMALLEST = 4  # a cut takes at least leaf_rows over this from either side
+_SMALLEST = 4  # either side of a cut has at least leaf_rows / _SMALLEST rows
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A tree of cuts, whose ends are leaves.
+    """A binary tree of cuts and leaves.
 
     Attributes
     ----------
     directions : ndarray of shape (c, d)
-        Unit vectors: a cut looks at the product of a row with its direction.
+        Unit vectors; a cut compares the product of a row and its direction with its band.
     lows, highs : ndarray of shape (c,)
-        The band of each cut. Below, all weight goes left, above, all of it goes right.
+        The band of each cut. Below it, all weight goes left; above it, all weight goes right.
     children : ndarray of int, shape (c, 2)
-        What is left and right of each cut: the number of another cut, or ~leaf.
+        Left and right child of each cut: the number of another cut, or ~leaf.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class Partition:
         return len(self.lows) + 1
 
     def shares(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """(leaf, numbers of the rows of X with a share in it, weights), for leaves with rows."""
+        """(leaf, indices of the rows of X with weight in it, weights), for leaves with rows."""
         if len(X) == 1:
             yield from self._shares_of_one(X)
             return
@@ -71,19 +71,19 @@ class Partition:
             yield leaf, rows, weights
 
     def rows_of_leaves(self, X: np.ndarray) -> list[np.ndarray]:
-        """Numbers of the rows of X that have a share in each leaf."""
+        """Indices of the rows of X with weight in each leaf."""
         numbers = [np.zeros(0, dtype=int)] * self.n_leaves
         for leaf, rows, _ in self.shares(X):
             numbers[leaf] = rows
         return numbers
 
     def for_columns(self, places: np.ndarray) -> Partition:
-        """The same for rows whose columns stand at `places` of those that were cut."""
+        """The same cuts for rows that have only the columns `places`, in that order."""
         return replace(self, directions=self.directions[:, places])
 
     def _shares_of_one(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """The same for one row with plain numbers: small arrays would take most of the time."""
-        rows = np.zeros(1, dtype=int)
+        """`shares` of a single row, with Python floats: small arrays would be slower."""
+        rows, row = np.zeros(1, dtype=int), X[0].astype(np.float64)
         waiting = [(0 if len(self.lows) else ~0, 1.0)]
         while waiting:
             place, weight = waiting.pop()
@@ -91,7 +91,7 @@ class Partition:
                 yield ~place, rows, np.array([weight])
                 continue
             low, high = self.lows.item(place), self.highs.item(place)
-            along = projected(X, self.directions[place]).item()
+            along = float(row @ self.directions[place])
             right = _smooth_step(min(max((along - low) / (high - low), 0.0), 1.0))
             if right > 0.0:
                 waiting.append((self.children.item(place, 1), weight * right))
@@ -101,7 +101,7 @@ class Partition:
     def sloped_shares(
         self, X: np.ndarray
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
-        """The same with the gradients of the weights, of shape (rows, d)."""
+        """As `shares`, plus the gradients of the weights, shape (rows, d)."""
         yield from self._walk(X, slopes=True)
 
     def _walk(
@@ -123,7 +123,7 @@ class Partition:
             right = _smooth_step(step)
             rise = 6.0 * step * (1.0 - step) / width
             left, right_child = self.children[place]
-            # The right side waits longer: leaves come in order from the left.
+            # The right child goes onto the stack first: leaves come out in order from the left.
             for child, share, slope in ((right_child, right, rise), (left, 1.0 - right, -rise)):
                 kept = np.flatnonzero(share > 0.0)
                 steeper = gradients
@@ -134,30 +134,30 @@ class Partition:
 
 
 def _smooth_step(step: FloatT) -> FloatT:
-    """3s² − 2s³, of numbers or arrays in [0, 1]."""
+    """3s² − 2s³ for s in [0, 1]."""
     return step * step * (3.0 - 2.0 * step)
 
 
 def partition_rows(
     X: np.ndarray, leaf_rows: int, *, axes: bool = False, overlap: float = OVERLAP
 ) -> Partition:
-    """Cut at quantiles, again and again, until no leaf has a share in more than `leaf_rows` rows.
+    """Cut at quantiles until no leaf has more than `leaf_rows` rows with weight in it.
 
     A cut goes along the direction in which the rows spread most: the leading principal direction,
-    or the column. Where values repeat, it lies between two values. A leaf stays larger if no cut
-    divides it: rows that are all but equal.
+    or the column. If values repeat, it lies between two values. A leaf stays larger if no cut
+    divides it because its rows are nearly equal.
 
     Parameters
     ----------
     X : ndarray of shape (n, d)
-        In the coordinates in which distances are measured.
+        In the coordinates of the metric.
     leaf_rows : int >= 1
     axes : bool
         Cut along columns: for distances that depend on the axes.
     overlap : float in (0, 1)
-        Share of the rows of a region that lie in the band of a cut, where it is cut once along
-        each direction. A region that is cut more often along one has narrower bands. So have
-        many leaves: a row lies in 1.35 of them in the mean, or fewer.
+        Share of the rows of a region that lie in the band of a cut, if it is cut once along
+        each direction. Bands are narrower if a region is cut more often along one direction, and
+        if there are many leaves: a row lies in 1.35 of them on average at most.
     """
     n_levels = max(1.0, math.log2(max(2.0, _GROWTH * len(X) / leaf_rows)))
     overlap = min(overlap, math.log(_GROWTH) / n_levels)
@@ -191,7 +191,7 @@ def partition_rows(
 
 
 def projected(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
-    """Rows along a direction, in float64."""
+    """Products of rows and a direction, in float64."""
     used = np.flatnonzero(direction)
     if len(used) == 1 and direction[used[0]] == 1.0:
         return X[:, used[0]].astype(np.float64)
@@ -201,10 +201,10 @@ def projected(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
 def _cut(
     X: np.ndarray, leaf_rows: int, axes: bool, overlap: float
 ) -> tuple[np.ndarray, float, float, np.ndarray] | None:
-    """Direction, band and the rows along it; None where no direction divides the rows."""
+    """Direction, both ends of the band, projected rows; None if no direction divides the rows."""
     sample = X[:: -(-len(X) // _SAMPLE)].astype(np.float64)
     n_parts = math.ceil(len(X) * (1.0 + overlap) / leaf_rows)
-    # A region with as many parts along each of several directions has fewer along any of them.
+    # Parts are spread over several directions, so a region has fewer along each.
     extent = min(0.5, n_parts ** (-1.0 / _n_directions(sample)))
     band = 2.0 * overlap * extent
     fewest = max(1, leaf_rows // _SMALLEST)
@@ -217,7 +217,7 @@ def _cut(
 
 
 def _directions(sample: np.ndarray, axes: bool) -> Iterator[np.ndarray]:
-    """Those in which rows spread most come first."""
+    """Candidates for a cut; the directions in which rows spread most come first."""
     n_columns = sample.shape[1]
     principal = 1 < n_columns <= _MOST_COLUMNS
     if principal and not axes:
@@ -238,7 +238,7 @@ def _principal(sample: np.ndarray) -> np.ndarray:
 
 
 def _n_directions(sample: np.ndarray) -> float:
-    """In how many directions rows spread: (Σ λ)² / Σ λ² of their covariance."""
+    """Effective number of directions in which rows spread: (Σ λ)² / Σ λ² of their covariance."""
     centred = sample - sample.mean(axis=0)
     if sample.shape[1] > _MOST_COLUMNS:
         variances = np.mean(centred**2, axis=0)
@@ -250,9 +250,9 @@ def _n_directions(sample: np.ndarray) -> float:
 
 
 def _band(along: np.ndarray, share: float, band: float, fewest: int) -> tuple[float, float] | None:
-    """A band around a quantile of sorted values, between two of them; None if it divides nothing.
+    """A band around a quantile of sorted values; None if it does not divide them.
 
-    At least `fewest` values lie at or below the band, and as many at or above.
+    At least `fewest` values lie at or below the band, and at least `fewest` at or above.
     """
     n = len(along)
     places = np.array([share - 0.5 * band, share + 0.5 * band]) * (n - 1)

@@ -1,4 +1,4 @@
-"""The fitted model of many rows: one sum of kernels a leaf, blended where leaves meet."""
+"""The fitted model of a large table: one sum of kernels per leaf, blended where leaves meet."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ __all__ = ["AnySum", "Leaf", "PartitionedSum"]
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A sum of kernels that counts in one part of space.
+    """The kernel sum of one part of space.
 
     Attributes
     ----------
     model : KernelSum
         Over the rows of the leaf.
     root : ndarray of shape (d, d) or (d,), or None
-        What rows are multiplied with before distances are taken, beyond what all leaves share.
+        Root of the leaf's own metric, applied after the metric that all leaves share.
     """
 
     model: KernelSum
     root: np.ndarray | None = None
 
     def rows(self, X: np.ndarray) -> np.ndarray:
-        """Rows in the coordinates of the leaf."""
-        return X if self.root is None else scaled(X, self.root)
+        """Rows in the coordinates of the leaf, with the dtype of its model."""
+        rows = X if self.root is None else scaled(X, self.root)
+        return rows.astype(self.model.X.dtype, copy=False)
 
     def gradient(self, X: np.ndarray, backend: Backend) -> np.ndarray:
         """∂f/∂x at rows X, shape (m, d, k)."""
@@ -46,10 +47,10 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class PartitionedSum:
-    """f(x) = Σ_l w_l(x) f_l(x): a `KernelSum` a leaf, weighted by a smooth partition of unity.
+    """f(x) = Σ_l w_l(x) f_l(x): one `KernelSum` per leaf and a smooth partition of unity.
 
-    It is evaluated, differentiated and compressed as one `KernelSum` is. A row costs what the one
-    to few leaves cost that have a share in it, however many there are.
+    It has the methods of a `KernelSum`. A row costs as much as the few leaves that have weight at
+    it, whatever the number of leaves.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ class PartitionedSum:
         Training rows of all leaves.
     partition : Partition
     leaves : tuple of Leaf
-        As many as the partition has.
+        In the order of the partition.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class PartitionedSum:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that rows and coefficients take."""
+        """Bytes of rows and coefficients."""
         return self.X.nbytes + sum(leaf.model.nbytes for leaf in self.leaves)
 
     @cached_property
@@ -164,5 +165,5 @@ AnySum = KernelSum | PartitionedSum
 
 
 def in_step(n_own: int, n_stages: int) -> np.ndarray:
-    """For each of all stages the one of `n_own` that keeps step with it."""
+    """For each of `n_stages` stages, the index of the corresponding one of `n_own` stages."""
     return -(-np.arange(1, n_stages + 1) * n_own // n_stages) - 1

@@ -1,9 +1,8 @@
 """Profiles k and their slopes, as functions of q = u**power: the formulas of all kernels.
 
-They are written with an array namespace ``xp``, so that one formula serves NumPy arrays and torch
-tensors alike, and are called in the innermost loop: they consume q and, where they need a second
-array, use `work`. With work=None they allocate. Slopes are k′(u)/u, those of `PowerSlope`
-k′(u) u^(1−p).
+They are written with an array namespace ``xp``, so that one formula works on NumPy arrays and torch
+tensors. They run in the innermost loop: they overwrite q and use `work` as a second array; with
+work=None they allocate one. Slopes are k′(u)/u; `PowerSlope` computes k′(u) u^(1−p).
 """
 
 from __future__ import annotations
@@ -117,7 +116,7 @@ class PowerSlope:
             q = self.derivative(q, xp)
             q *= self.exponent
             return q
-        # The square of the result is still a number, however small q is.
+        # The clip keeps the square of the result finite, however small q is.
         least = float(xp.finfo(q.dtype).tiny) ** (0.5 / max(order, 0.5))
         factor = xp.asarray(xp.clip(q, least, None)) ** -order
         factor *= q > 0

@@ -1,4 +1,4 @@
-"""Which bandwidth comes next: small objects, one rule each.
+"""Rules for the next bandwidth, one small class each.
 
 Solvers call a schedule before every step. It sees the training state through `Front`, which
 measures the R² speed of any trial bandwidth, and answers with the bandwidth to use.
@@ -21,12 +21,12 @@ __all__ = [
     "Schedule",
 ]
 
-MIN_SHRINK = 1e-8  # a relative shrink below this would search all but forever
-_ROUNDING = 1e-5  # relative, of speeds in float32
+MIN_SHRINK = 1e-8  # with a smaller relative shrink the search would hardly end
+_ROUNDING = 1e-5  # relative error of speeds in float32
 
 
 class Front(Protocol):
-    """The training state as a schedule sees it."""
+    """The training state that a schedule can read."""
 
     time: float
     bandwidth: float
@@ -45,11 +45,11 @@ class Front(Protocol):
 
 
 class Schedule(Protocol):
-    """Chooses bandwidths; at or below `floor` it will not shrink them any more."""
+    """Chooses bandwidths, which it never shrinks below `floor`."""
 
     @property
     def floor(self) -> float:
-        """The bandwidth below which it will not shrink."""
+        """The smallest bandwidth that it shrinks to."""
         ...
 
     def next_bandwidth(self, front: Front) -> float:
@@ -61,7 +61,7 @@ class Schedule(Protocol):
         ...
 
     def span(self, front: Front) -> float:
-        """For how long this bandwidth may stay whatever happens; ∞ if only events end it."""
+        """The longest time for which this bandwidth may be used; ∞ if there is no limit."""
         ...
 
 
@@ -83,7 +83,7 @@ def _not_negative(schedule: Schedule, name: str, value: float) -> float:
 
 @dataclass(frozen=True)
 class Constant:
-    """The start bandwidth for ever: kernel gradient descent (Equations 1 and 3)."""
+    """Always the start bandwidth: kernel gradient descent (Equations 1 and 3)."""
 
     @property
     def floor(self) -> float:
@@ -145,10 +145,10 @@ class MinimumSpeed:
     1/(1 + shrink) until it rises fast enough or `floor` is reached. Speed is not monotone in
     the bandwidth: the *first* bandwidth on the grid that is fast enough is taken.
 
-    Two readings of Algorithm 1 are fixed here. The bandwidth never passes the floor ("minimum
-    allowed bandwidth"), though lines 7–8 read literally would let it by one shrink per
-    iteration. And once no bandwidth between here and the floor can be fast enough, which for
-    floor 0 is certain as soon as R² > 1 − min_speed/2, the floor is taken at once: lines 6–8
+    This reads Algorithm 1 as follows. The bandwidth never falls below the floor ("minimum
+    allowed bandwidth"); taken literally, lines 7–8 would let it, by one shrink per
+    iteration. And once no bandwidth down to the floor can be fast enough, which for
+    floor 0 is certain as soon as R² > 1 − min_speed/2, the floor is used at once: lines 6–8
     would arrive there too, after arbitrarily many evaluations.
     """
 
@@ -168,7 +168,7 @@ class MinimumSpeed:
             return bandwidth
         if math.isinf(bandwidth):
             raise ValueError("bandwidth=inf cannot be shrunk; start from a finite one")
-        # The flow ends a stage where the speed *is* min_speed: rounding must not look like more.
+        # The flow ends a stage where the speed equals min_speed: allow for rounding.
         enough = self.min_speed * (1.0 + _ROUNDING)
         ends_at_floor = front.limit_speed() < enough
         while bandwidth > self.floor:  # lines 6–8

@@ -1,8 +1,8 @@
-"""What users see while ``bandfall`` starts as a command.
+"""The start of the command ``bandfall``: a message while it imports, and Ctrl-C without traceback.
 
 Most of a short command's time goes into imports, before any of its own code runs. If they take
 longer than a second, a terminal shows that the program is starting. Ctrl-C prints one line
-instead of a traceback. In a program that imports bandfall as a library, nothing is changed.
+instead of a traceback. In programs that import bandfall as a library, this module does nothing.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from types import TracebackType
 
 SILENCE = 1.0  # seconds
 STARTING = "bandfall: starting …"
-INTERRUPTED = 130  # what shells report for a program that ended by Ctrl-C
+INTERRUPTED = 130  # exit status that shells use for Ctrl-C
 
 
 def is_command() -> bool:
     """Whether this process is ``bandfall`` or ``python -m bandfall``."""
     program = getattr(sys, "argv", [""])[0]
-    if program == "-m":  # the module that is run is being looked for
+    if program == "-m":  # Python is still locating the module
         return ("-m", "bandfall") in pairwise(sys.orig_argv)
     return os.path.splitext(os.path.basename(program))[0] == "bandfall"
 
@@ -42,7 +42,7 @@ _ready, _screen = threading.Event(), threading.Lock()
 _shown = False
 
 
-def _say_so() -> None:
+def _announce() -> None:
     global _shown
     if not _ready.wait(SILENCE):
         with _screen:
@@ -64,4 +64,4 @@ def ready() -> None:
 if is_command():
     sys.excepthook = _one_line
     if sys.stderr is not None and sys.stderr.isatty():
-        threading.Thread(target=_say_so, daemon=True).start()
+        threading.Thread(target=_announce, daemon=True).start()

@@ -11,15 +11,19 @@ from bandfall import KernelDescentRegressor, KernelRidgeRegressor
 from bandfall.backends import HOST, check_device, resolve_backend
 from bandfall.backends.torch_backend import TorchBackend
 from bandfall.descent import Euler
+from bandfall.descent.krylov import KrylovSpace
 from bandfall.geometry import Euclidean
 from bandfall.kernels import KERNELS, get_kernel
 from bandfall.model import KernelSum
+from bandfall.operators import DenseOperator, WeightedOperator
 from tolerances import rounding
 
 torch = pytest.importorskip("torch")
 from bandfall.backends import torch_operator as torch_operators  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+on_devices = pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 
 
 def problem(n=70, dtype=np.float64):
@@ -88,7 +92,7 @@ def test_same_model_in_float32(n_features, kernel):
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@needs_gpu
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("n_features", [3, 30])
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace-1.5", "laplace-1^0.7"])
@@ -303,3 +307,47 @@ def test_a_device_that_computes_wrongly_is_refused(monkeypatch, broken):
     monkeypatch.setattr(owner, broken, wrong_once)
     with pytest.raises(RuntimeError, match="do not agree with each other"):
         KernelDescentRegressor(max_r2=0.95, device="cpu").fit(X, y)
+
+
+@on_devices
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_of_lanczos_in_one_call_are_those_of_numpy(device, n_columns, weighted):
+    random = np.random.default_rng(0)
+    X, target = random.normal(size=(200, 2)), random.normal(size=(200, n_columns))
+    spaces = []
+    for operator in (
+        torch_operators.TorchOperator(X, get_kernel("matern12"), device=device),
+        DenseOperator(X, get_kernel("matern12")),
+    ):
+        if weighted:
+            operator = WeightedOperator(operator, np.linspace(0.0, 2.0, len(X)))
+        block = operator.array(target)
+        space = KrylovSpace(operator, 0.5, block, operator.product(0.5, block), 12)
+        space.expand(4)
+        space.expand()
+        space.expand(100)
+        space.diagonalise()
+        spaces.append((space, [operator.numpy(one) for one in space.advance(2.0)]))
+    (steps, found), (plain, expected) = spaces
+    assert steps.dimension == plain.dimension == 12
+    assert_allclose(steps.eigenvalues, plain.eigenvalues, rtol=1e-9, atol=1e-12)
+    assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@on_devices
+def test_a_space_that_is_exhausted_stays_so(device):
+    """Two columns: one of nothing, and one in the span of two rows that are far apart."""
+    X = np.repeat([[0.0], [1e3]], 5, axis=0)
+    operator = torch_operators.TorchOperator(X, get_kernel("gaussian"), device=device)
+    target = np.zeros((10, 2))
+    target[:, 0] = np.repeat([1.0, -2.0], 5)
+    block = operator.array(target)
+    space = KrylovSpace(operator, 1.0, block, operator.product(1.0, block), 6)
+    space.expand(5)
+    space.diagonalise()
+    coefficients, residual = (operator.numpy(one) for one in space.advance(0.1))
+    assert_allclose(residual[:, 0], np.exp(-0.1 * 5) * target[:, 0], rtol=1e-12)
+    assert_allclose(coefficients[:, 0], -np.expm1(-0.1 * 5) / 5 * target[:, 0], rtol=1e-12)
+    assert not residual[:, 1].any()
+    assert not coefficients[:, 1].any()

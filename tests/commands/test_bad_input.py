@@ -107,7 +107,7 @@ def test_empty_file(fit, data):
 
 
 def test_header_only(fit):
-    assert "has a header and no rows" in fit(b"a,b,y\n")
+    assert "has a header but no rows" in fit(b"a,b,y\n")
 
 
 def test_no_rows_after_dropping(fit):

@@ -83,18 +83,31 @@ NEED_ENCODING = {
     "500 levels": (csv_of(levels()), 0.9),
     "a huge scale": (csv_of(numbers().assign(a=lambda t: t["a"] * 1e290)), 0.9),
 }
-# Bytes of the file, and what the complaint says.
+# Bytes of the file, a pattern of the error, and options.
 REFUSED = {
     "duplicated names": (b"a,a,y\n" + b"1,2,3\n" * 9, "more than one column called 'a'; rename"),
     "name missing in the middle": (b"a,,y\n" + b"1,2,3\n" * 9, "column 2 of"),
     "no names": (b",\n" + b"1,\n" * 9, "no column with a name; name them in the first line"),
     "one row": (b"a,y\n1,2\n", "too few to train on"),
-    "header only": (b"a,y\n", "has a header and no rows"),
+    "header only": (b"a,y\n", "has a header but no rows"),
     "infinity": (b"a,y\n" + b"1,2\n" * 9 + b"inf,3\n", "'a' of .* infinite value in row 10"),
     "no target at all": (b"a,y\n" + b"1,\n" * 9, "no row of .* has a value in the target 'y'"),
     "target of text": (b"a,y\n" + b"1,2\n" * 9 + b"1,yes\n", "'y' of .* 'yes' in row 10"),
     "target infinite": (b"a,y\n" + b"1,2\n" * 9 + b"1,inf\n", "'y' of .* infinite value in row 10"),
-    "target beyond all units": (b"a,y\n" + b"1,2\n" * 9 + b"1,2e305\n", "in row 10; measure it in"),
+    "target beyond all units": (
+        b"a,y\n" + b"1,2\n" * 9 + b"1,2e305\n",
+        "in row 10; use a larger unit",
+    ),
+    "integer beyond float64": (
+        b"a,y\n" + b"1,2\n" * 9 + b"1,1" + b"0" * 400 + b"\n",
+        "'y' of .* infinite value in row 10",
+    ),
+    "classes as regression": (
+        b"a,y\n" + b"1,yes\n2,no\n" * 9,
+        "for classes, use --task classification",
+        "--task",
+        "regression",
+    ),
     "target of dates": (
         csv_of(dates("%Y-%m-%d").set_axis(["y", "a"], axis=1)),
         "'2023-01-15' in row 1, where a n",
@@ -102,7 +115,7 @@ REFUSED = {
     "target of names": (b"a,y\n1,Ann\n2,Bob\n3,Cy\n" + b"4,Di\n5,Ed\n6,Fay\n", "'Ann' in row 1"),
     "no feature varies": (
         b"a,b,y\n" + b"".join(b"1,x,%d\n" % i for i in range(18)),
-        "every feature is constant in the training",
+        "no feature varies in the training",
     ),
     "rows too long": (b"a,y\n" + b"1,2\n" * 9 + b"1,2,3\n", "not a proper table"),
     "old Excel": (b"\xd0\xcf\x11\xe0" + bytes(600), r"\(\.xls\); save it as"),
@@ -131,8 +144,8 @@ def test_ids_dates_levels_and_scales_give_a_sane_model(name, tmp_path):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_used_is_one_line(name, tmp_path):
-    data, complaint = REFUSED[name]
-    line = one_line(fit(data, tmp_path))
+    data, complaint, *options = REFUSED[name]
+    line = one_line(fit(data, tmp_path, *options))
     assert not (tmp_path / "m").exists()
     assert pd.Series([line]).str.contains(complaint).all(), line
 

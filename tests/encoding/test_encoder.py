@@ -236,7 +236,9 @@ class TestWhatIsChecked:
 
     def test_values_far_outside_are_named_once(self):
         encoder = fitted(GOOD)
-        with pytest.warns(UserWarning, match=r"far outside .* 'age' \(seen: 0 to 16\)") as caught:
+        with pytest.warns(
+            UserWarning, match=r"far outside .* 'age' \(training: 0 to 16\)"
+        ) as caught:
             encoder.transform(good(age=np.full(N, 900.0)))
         assert len(caught) == 1
         with warnings.catch_warnings():
@@ -245,7 +247,9 @@ class TestWhatIsChecked:
 
     def test_values_far_outside_in_an_array(self):
         encoder = fitted(np.random.default_rng(0).normal(size=(N, 2)))
-        with pytest.warns(UserWarning, match="far outside those seen in training: column 1"):
+        with pytest.warns(
+            UserWarning, match="far outside the range of the training rows: column 1"
+        ):
             encoder.transform(np.array([[0.0, 1e9]]))
 
 

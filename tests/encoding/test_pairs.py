@@ -123,10 +123,40 @@ def test_loaded_equals_saved(encoder):
         {"second": "b"},
         {"means": pair["means"][1:]},
         {"means": np.full_like(pair["means"], np.nan)},
+        {"cells": pair["cells"][::-1]},
+        {"cells": pair["cells"] + 1},
+        {"cells": pair["cells"][:, :1]},
         {"more": 1},
     ):
         with pytest.raises((ValueError, TypeError)):
             from_state({**state, "pairs": [{**pair, **wrong}]})
+
+
+def test_files_of_earlier_versions_have_a_table_of_all_cells(encoder):
+    state = to_state(encoder)
+    (pair,) = state["pairs"]
+    table_of_all = np.zeros((*(pair["cells"].max(axis=0) + 2), 1))
+    table_of_all[tuple(pair["cells"].T)] = pair["means"]
+    old = {"first": pair["first"], "second": pair["second"], "means": table_of_all}
+    new, _ = table(50, seed=2)
+    loaded = from_state({**state, "pairs": [old]})
+    np.testing.assert_array_equal(loaded.transform(new), encoder.transform(new))
+
+
+def test_columns_of_many_levels_have_pairs_of_few_rows():
+    """Such columns are encoded by mean targets themselves; no table of all cells is made."""
+    random = np.random.default_rng(0)
+    a, b = random.integers(2000, size=6000), random.integers(3, size=6000)
+    effects = random.normal(size=(2000, 3))
+    frame = pd.DataFrame({"a": [f"a{i}" for i in a], "b": [f"b{i}" for i in b]})
+    y = effects[a, b] + 0.1 * random.normal(size=6000)
+    encoder = TableEncoder(categories="pairs")
+    Z = encoder.fit_transform(frame, y)
+    assert sorted(encoder.names_out) == ["a_b_mean", "a_mean", "a_size", "b_b0", "b_b1", "b_b2"]
+    (pair,) = encoder.fitted.pairs
+    assert len(pair.cells) == len(np.unique(3 * a + b))
+    again = encoder.transform(frame)
+    assert np.corrcoef(again[:, -1], y)[0, 1] > 0.9 > np.corrcoef(Z[:, -1], y)[0, 1] > 0.4
 
 
 def test_its_onnx_form_gives_the_same_numbers(encoder):

@@ -51,7 +51,7 @@ def test_loaded_equals_saved(encoder):
 
 
 def test_nothing_learned_cannot_be_stored():
-    with pytest.raises(ValueError, match="has learned nothing"):
+    with pytest.raises(ValueError, match="is not fitted"):
         to_state(TableEncoder())
 
 

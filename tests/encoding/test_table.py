@@ -94,7 +94,7 @@ def test_take_and_columns(rows):
         ({"a": "text"}, "column 'a' must be a list"),
         ({"a": 3}, "column 'a' must be a list"),
         ({"a": [[1, 2], [3]]}, "column 'a' holds values of type list"),
-        ({1: [1], "1": [2]}, "several columns of one name: '1'"),
+        ({1: [1], "1": [2]}, "several columns with the same name: '1'"),
         ([[1, 2], [3]], "rows of X have no common length"),
     ],
 )

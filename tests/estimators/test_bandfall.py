@@ -240,6 +240,28 @@ def test_tables_with_categories_and_gaps():
         BandfallRegressor(**FAST).fit(frame, y)
 
 
+def test_encodings_with_the_same_distances_are_tried_once():
+    random = np.random.default_rng(0)
+    bits = (random.uniform(size=(90, 12)) < 0.3).astype(float)
+    y = bits @ random.normal(size=12)
+    tried = BandfallRegressor(**FASTEST).fit(bits, y).selection_["encoding"]
+    assert set(tried) == {"standard", "quantile"}  # a column of 0 and 1 has one step
+    thirds = bits + (random.uniform(size=bits.shape) < 0.3)
+    tried = BandfallRegressor(**FASTEST).fit(thirds, y).selection_["encoding"]
+    assert set(tried) == {"standard", "steps", "quantile"}
+
+
+@pytest.mark.parametrize(("n", "norms"), [(300, {2.0}), (1600, {1.0, 2.0})])
+def test_many_rows_try_mean_targets_in_two_norms(n, norms):
+    random = np.random.default_rng(0)
+    city, size = random.integers(0, 40, n), random.normal(size=n)
+    y = random.normal(size=40)[city] + np.sin(size) + 0.1 * random.normal(size=n)
+    table = {"city": [f"c{i}" for i in city], "size": size}
+    tried = BandfallRegressor(max_rounds=0, n_members=1).fit(table, y).selection_
+    kernels = set(tried["kernel"][tried["encoding"] == "target"])
+    assert {get_kernel(str(kernel)).geometry.p for kernel in kernels} == norms
+
+
 @pytest.mark.parametrize("n", [40, 1600])
 @pytest.mark.parametrize("n_different", [2, 5])
 def test_few_different_rows(n, n_different):

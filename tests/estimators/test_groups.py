@@ -84,7 +84,7 @@ def test_groups_of_rows_without_weight_do_not_count():
     assert_array_equal(model.held_out_rows_, alone.held_out_rows_ + 20)
 
 
-@pytest.mark.filterwarnings("ignore:values far outside those seen")
+@pytest.mark.filterwarnings("ignore:values far outside the range")
 def test_groups_are_routed():
     X, y, groups = patients(8)
     with sklearn.config_context(enable_metadata_routing=True):

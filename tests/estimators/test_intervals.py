@@ -250,9 +250,13 @@ def test_intervals_can_be_drawn(fitted, test_rows):
     assert_allclose(display.shares, display.coverages, atol=0.1)
     drawn = display.axes_[0].lines[1]
     assert_allclose(drawn.get_ydata()[-1], covered(fitted, X, y, display.coverages[-1]))
-    # Widths are right everywhere, not on average: small errors have narrow intervals.
-    tenths = display.axes_[1].lines[0]
-    assert_allclose(tenths.get_ydata(), tenths.get_xdata(), rtol=0.5)
+    # Widths are right everywhere, not on average: small errors have narrow intervals. At the jump
+    # of the noise they rise gradually.
+    away = np.abs(X[:, 0]) > 0.1
+    beside = IntervalDisplay.from_estimator(fitted, X[away], y[away])
+    tenths = beside.axes_[1].lines[0]
+    assert_allclose(tenths.get_ydata(), tenths.get_xdata(), rtol=0.4)
+    pyplot.close(beside.figure_)
     with pytest.raises(ValueError, match="one for each panel"):
         IntervalDisplay.from_estimator(fitted, X, y, axes=display.axes_[0])
     pyplot.close(display.figure_)

@@ -41,7 +41,7 @@ def test_a_target_of_dates_or_durations_is_refused(rows, target):
 def test_a_row_without_a_class_is_named(rows, labels):
     with pytest.raises(ValueError, match="contains NaN"):
         BandfallClassifier(**QUICK).fit(rows, labels)
-    with pytest.raises(ValueError, match="have no target, first row 1; fit the other rows"):
+    with pytest.raises(ValueError, match="have no target, first row 1; remove these rows"):
         BandfallClassifier(**QUICK).fit(pd.DataFrame({"a": A}), labels)
 
 
@@ -215,14 +215,14 @@ class TestRowsWithText:
 def test_missing_targets_are_counted(estimator, rows):
     y = np.round(Y)
     y[[4, 9]] = np.nan
-    message = "Input y contains NaN: 2 of 60 rows have no target, first row 4; fit the other rows"
+    message = "Input y contains NaN: 2 of 60 rows have no target, first row 4; remove these rows"
     with pytest.raises(ValueError, match=message):
         estimator.fit(rows, y)
 
 
 def test_repeated_names_are_counted():
     frame = pd.DataFrame(np.eye(5), columns=["a", "b", "a", "c", "a"])
-    with pytest.raises(ValueError, match=r"one name: 'a' \(3×\); rename or drop all but one"):
+    with pytest.raises(ValueError, match=r"same name: 'a' \(3×\); rename or drop"):
         BandfallRegressor(**QUICK).fit(frame, Y[:5])
 
 

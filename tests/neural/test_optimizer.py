@@ -277,7 +277,7 @@ def test_bad_input():
         TangentDescent(model, torch.full((3, 1), math.nan))
     with pytest.raises(ValueError, match="anchors must have rows like X"):
         TangentDescent(model, torch.zeros(3, 2)).step(X, y)
-    with pytest.raises(ValueError, match="equally many rows"):
+    with pytest.raises(ValueError, match="same number of rows"):
         TangentDescent(model, X_new).step(X, y[:5])
     with pytest.raises(ValueError, match="outputs of the shape of y"):
         TangentDescent(model, X_new).step(X, torch.zeros(20, 3))

@@ -306,7 +306,7 @@ class TestRefused:
 
     def test_geometry_of_a_user(self):
         model = KernelRidgeRegressor(replace(get_kernel("gaussian"), geometry=Own())).fit(*table())
-        with pytest.raises(ValueError, match="only p-norms can"):
+        with pytest.raises(ValueError, match="only p-norms"):
             to_onnx(model)
 
     def test_kernel_beyond_elementwise_functions(self):

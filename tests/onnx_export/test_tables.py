@@ -144,7 +144,7 @@ def test_a_feature_that_is_called_like_an_output_is_refused():
     frame, y = mixed()
     frame = frame[["size", "colour"]].rename(columns={"size": "prediction"})
     model = BandfallRegressor(**QUICK).fit(frame, y)
-    with pytest.raises(ValueError, match="is called 'prediction', too: rename the feature"):
+    with pytest.raises(ValueError, match="feature 'prediction' has the name of an output"):
         to_onnx(model)
 
 

@@ -14,7 +14,8 @@ import reference
 from bandfall import BandfallRegressor
 from bandfall.descent.krylov import KrylovSpace
 from bandfall.kernels import KERNELS, Kernel, get_kernel, vanishing_bandwidth
-from bandfall.operators import SymmetricOperator, inner
+from bandfall.operators import SymmetricOperator, WeightedOperator, inner
+from bandfall.operators.base import RepeatedRowsOperator
 from tolerances import rounding
 
 numba = pytest.importorskip("numba")
@@ -201,7 +202,8 @@ COMPILE = """
 import sys
 import numpy as np
 from bandfall.kernels import get_kernel
-from bandfall.operators import SymmetricOperator, inner
+from bandfall.operators import SymmetricOperator, WeightedOperator, inner
+from bandfall.operators.base import RepeatedRowsOperator
 from bandfall.operators.inner import compiled
 
 loops = inner.CompiledLoops(get_kernel("laplace-1"), np.ones((3, 2), np.float32))
@@ -293,14 +295,22 @@ def test_vectors_are_made_orthogonal_as_by_numpy():
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
-def test_steps_of_lanczos_in_one_call_are_those_one_by_one(n_columns):
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_steps_of_lanczos_in_one_call_are_those_one_by_one(n_columns, repeated, weighted):
     """Several steps at once against a product and an orthogonalisation each, in float64."""
     random = np.random.default_rng(0)
     X = random.normal(size=(720, 2)).astype(np.float32)
-    target = random.normal(size=(720, n_columns)).astype(np.float32)
+    labels = random.integers(720, size=900) if repeated else np.arange(720)
+    target = random.normal(size=(len(labels), n_columns)).astype(np.float32)
+    weights = random.uniform(0.0, 2.0, size=len(labels))
     spaces = []
     for dtype in (np.float32, np.float64):
         operator = SymmetricOperator(X, get_kernel("matern12"), dtype)
+        if repeated:
+            operator = RepeatedRowsOperator(operator, labels)
+        if weighted:
+            operator = WeightedOperator(operator, weights)
         block = target.astype(dtype)
         assert operator.extends(0.5, n_columns) == (dtype == np.float32)
         assert not operator.extends(0.0, n_columns)

@@ -220,6 +220,20 @@ def test_distinct_rows():
     assert_array_equal(X[first][labels] + 0.0, X + 0.0)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_distinct_rows_that_all_differ(dtype):
+    """In one value by one unit in the last place, or in the order of their values."""
+    X = np.random.default_rng(0).uniform(1.0, 2.0, size=(60, 5)).astype(dtype)
+    X[1] = X[0]
+    X[1, 2] = np.nextafter(X[0, 2], dtype(3.0))
+    X[2] = X[0, ::-1]
+    first, labels = distinct_rows(X)
+    assert len(first) == 60
+    assert_array_equal(X[first][labels], X)
+    huge = np.full((2, 3), np.finfo(dtype).max)
+    assert len(distinct_rows(huge)[0]) == 1
+
+
 def test_distinct_rows_of_one_fingerprint(monkeypatch):
     monkeypatch.setattr(base, "_fingerprints", lambda rows: np.zeros(len(rows), np.uint64))
     X = np.array([[1.0], [2.0], [1.0]])

@@ -272,7 +272,7 @@ def load_or_refuse(mutant, X):
 
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.filterwarnings("ignore:values far outside those seen:UserWarning")  # it was changed
+@pytest.mark.filterwarnings("ignore:values far outside the range:UserWarning")  # it was changed
 @pytest.mark.parametrize("kind", ["raw", "structured"])
 def test_fuzz(kind, data):
     """More than 10,000 mutants: no other exception, no hang, no large allocation."""
@@ -330,12 +330,12 @@ def with_first(model, **fields):
 @pytest.mark.parametrize(
     ("damage", "match"),
     [
-        (lambda m: with_members(m), "it has no members"),
-        (lambda m: with_members(m, m.members_[0]), "weights of its members do not sum to one"),
+        (lambda m: with_members(m), "the average has no members"),
+        (lambda m: with_members(m, m.members_[0]), "weights of the members do not sum to one"),
         (lambda m: with_first(m, weight=-0.5), "weight=-0.5 must be in"),
         (
             lambda m: with_members(m, replace(m.members_[0], weight=1.0)),
-            "encoders do not fit its members",
+            "the encoders do not fit the members",
         ),
         (lambda m: with_first(m, root=np.ones(3)), "root has shape"),
         (lambda m: with_first(m, root=np.full(2, np.inf)), "root must be finite"),
@@ -349,10 +349,10 @@ def with_first(model, **fields):
         (lambda m: changed(m.average_.target, offset=np.zeros(2)), "does not fit k"),
         (lambda m: setattr(m, "n_features_in_", 3), "does not fit n_features_in_"),
         (lambda m: setattr(m, "held_out_rows_", np.zeros(2)), "held_out_rows_ must hold integers"),
-        (lambda m: setattr(m, "_used_rows", np.arange(2)), "_used_rows must hold the numbers"),
+        (lambda m: setattr(m, "_used_rows", np.arange(2)), "_used_rows must hold the indices"),
         (
             lambda m: setattr(m, "_used_rows", np.arange(m.average_.n_rows)[::-1]),
-            "that count, in order",
+            "of the used rows, in order",
         ),
         (lambda m: setattr(m, "_used_rows", "all"), "_used_rows must be"),
         (

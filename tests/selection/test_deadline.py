@@ -218,7 +218,7 @@ def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
         assert path.kept > 0
         assert path.most_kept > most if budget == 2**30 else path.most_kept <= most
         assert path.of(path.most_kept) == path.kept
-        assert path.of(path.most_kept + 1) == path.anew
+        assert path.of(path.most_kept + 1) == path.recomputed
 
 
 def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypatch):

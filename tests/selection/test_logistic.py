@@ -270,6 +270,69 @@ def test_many_rows_choose_penalties_on_some_of_them():
     assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
 
 
+@pytest.fixture(scope="module")
+def leaves():
+    """A classifier whose members are trained leaf by leaf."""
+    X, y = make_moons(1200, noise=0.2, random_state=0)
+    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200, "stage_rows": (300,)}
+    return with_budget(**budget)(**FAST, leaf_rows=300).fit(X[:900], y[:900]), X, y
+
+
+def test_leaves_minimise_the_log_loss(leaves):
+    model, X, y = leaves
+    with_penalty = [member for member in model.members_ if member.candidate.penalty > 0]
+    assert with_penalty
+    assert all(len(member.path.model.leaves) > 2 for member in model.members_)
+    assert model.link_.kind == "softmax"
+    assert model.link_.parameter == 1.0
+    assert log_loss(y[900:], model.predict_proba(X[900:])) < 0.15
+    squared = with_budget(log_loss_rows=500)(**FAST, leaf_rows=300).fit(X[:900], y[:900])
+    assert all(member.candidate.penalty == 0 for member in squared.members_)
+    expected = log_loss(y[900:], squared.predict_proba(X[900:]))
+    assert log_loss(y[900:], model.predict_proba(X[900:])) < 1.1 * expected
+
+
+def test_leaves_are_at_the_minimum(leaves):
+    """Where J has no slope, coefficients are multiples of y − p at the rows of the leaf."""
+    model, _, y = leaves
+    member = next(one for one in model.members_ if one.candidate.penalty > 0)
+    for leaf in member.path.model.leaves:
+        rows = [one.tobytes() for one in leaf.rows(member.path.X)]
+        numbers = [rows.index(one.tobytes()) for one in leaf.model.X]
+        g = leaf.model.evaluate(leaf.model.X)[:, 0]
+        odds = model.prior_[1] / model.prior_[0] * np.exp(2.0 * g)
+        missed = y[numbers] - odds / (1.0 + odds)
+        for coefficients in leaf.model.coefficients[:, :, 0]:
+            assert np.corrcoef(coefficients, missed)[0, 1] > 0.99
+    assert np.abs(member.path.residual).max() <= 1.0
+    assert 0.5 < member.path.r2 <= 1.0
+
+
+def test_leaves_of_the_log_loss_are_stored_staged_and_exported(leaves, tmp_path):
+    model, X, _ = leaves
+    expected = model.predict_proba(X[900:])
+    public = BandfallClassifier(**model.get_params())
+    public.__dict__.update(model.__dict__)
+    public.save(tmp_path / "model.bandfall")
+    assert_array_equal(load_model(tmp_path / "model.bandfall").predict_proba(X[900:]), expected)
+    *_, last = model.staged_predict_proba(X[900:])
+    assert_allclose(last, expected, atol=1e-5)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    exported = to_onnx(public).SerializeToString()
+    session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
+    _, found = session.run(None, {"X": X[900:]})
+    assert_allclose(found, expected, atol=1e-4)
+
+
+def test_many_classes_in_leaves_keep_squared_error():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(480, 2))
+    y = np.digitize(X[:, 0], np.quantile(X[:, 0], np.linspace(0, 1, 13)[1:-1]))
+    budget = {"fold_rows": 0, "exact_rows": 100, "penalty_rows": 100, "stage_rows": (200,)}
+    model = with_budget(**budget)(**FAST, leaf_rows=200).fit(X, y)
+    assert all(member.candidate.penalty == 0 for member in model.members_)
+
+
 def test_many_rows_with_a_time_limit_keep_squared_error():
     X, y = make_moons(400, noise=0.2, random_state=0)
     budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200}

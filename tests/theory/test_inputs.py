@@ -67,7 +67,9 @@ def test_an_estimator_that_encodes_encodes_the_rows_of_theory_too():
 def test_a_path_in_unknown_columns_is_refused_with_rows(function):
     X, y, X_new = table()
     model = Silent(KernelDescentRegressor(max_r2=0.9).fit(X, y).path_)
-    with pytest.raises(TypeError, match=r"Silent does not say how .* pass the path_, and X_new in"):
+    with pytest.raises(
+        TypeError, match=r"Silent cannot convert rows .* pass the path_, and X_new in"
+    ):
         function(model, X_new)
 
 

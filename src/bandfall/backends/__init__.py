@@ -1,4 +1,4 @@
-"""Where kernel sums are computed, and in how much memory: one object, resolved once."""
+"""Backends: devices on which kernel sums are computed, with a memory budget."""
 
 from bandfall.backends.base import (
     HOST,

@@ -1,4 +1,4 @@
-"""What a backend offers, and the one that is always there."""
+"""The interface of backends, and the NumPy backend."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bandfall.operators.threads import blas_threads_for
 
 
 class Sum(Protocol):
-    """f(x) = offset + Σ_s k_{σ_s}(x, X) c_s, as a backend reads it."""
+    """The interface of a kernel sum f(x) = offset + Σ_s k_{σ_s}(x, X) c_s for backends."""
 
     @property
     def X(self) -> np.ndarray:
@@ -35,17 +35,17 @@ class Sum(Protocol):
 
     @property
     def bandwidths(self) -> np.ndarray:
-        """One for each stage."""
+        """Bandwidth of each stage."""
         ...
 
     @property
     def coefficients(self) -> np.ndarray:
-        """Of shape (stages, centres, outputs)."""
+        """Coefficients of shape (stages, centres, outputs)."""
         ...
 
     @property
     def offset(self) -> np.ndarray:
-        """What is added at every point."""
+        """The constant term, shape (outputs,)."""
         ...
 
 
@@ -58,43 +58,43 @@ class CrossProduct(Protocol):
 
 
 class Holding(Protocol):
-    """What workers hold: calls go to its methods."""
+    """An object that workers hold; calls are calls of its methods."""
 
-    budget: int  # bytes for kernel matrices; a worker lowers it to what it has
+    budget: int  # bytes for kernel matrices; a worker lowers it to its available memory
 
     @property
     def nbytes(self) -> int:
-        """Memory that it takes itself."""
+        """Bytes of the object itself."""
         ...
 
 
 class Helpers(Protocol):
-    """Workers that hold something."""
+    """Workers that hold an object."""
 
     def call(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[Any]:
-        """What methods return, in order: calls are names of methods and their arguments."""
+        """Results of calls, in order; a call is the name of a method and its arguments."""
         ...
 
     def threads(self) -> list[str]:
-        """The worker of each thread that there is."""
+        """The worker of each available thread."""
         ...
 
     def close(self) -> None:
-        """Take back what they hold."""
+        """Remove the object from the workers."""
         ...
 
 
 class Backend(ABC):
-    """Computes with kernels somewhere, inside a budget of memory.
+    """Computes with kernels on a device, inside a memory budget.
 
-    Arrays that come in and go out are NumPy's; what is kept elsewhere (rows and coefficients
-    on a device) is up to the backend. A new one derives from this class and passes the contract
-    suite of tests/backends/test_backends.py.
+    Arguments and results are NumPy arrays; a backend may keep rows and coefficients on its device.
+    A new backend derives from this class and passes the contract suite in
+    tests/backends/test_backends.py.
     """
 
     budget: int  # bytes for kernel matrices, temporaries and a solver's vectors together
-    # Whether products and sums need not be checked against each other after training. A device on
-    # which something went wrong is caught at a few rows; see `resume_path`.
+    # If False, products and sums are compared at a few rows after training, to detect faulty
+    # devices; see `resume_path`.
     trusted: ClassVar[bool] = False
 
     @abstractmethod
@@ -111,7 +111,7 @@ class Backend(ABC):
         """
 
     def release(self, operator: KernelOperator) -> None:  # noqa: B027
-        """Take back what an operator of `operator` holds elsewhere; it cannot be used after."""
+        """Release what an operator holds on a device; it cannot be used afterwards."""
 
     @abstractmethod
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
@@ -130,13 +130,13 @@ class Backend(ABC):
         """∂f/∂x at the rows of X, shape (m, d, k)."""
 
     def threads(self, n_rows: int) -> AbstractContextManager[None]:
-        """Limits threads to what work on `n_rows` rows can use."""
+        """A context that limits threads to what work on `n_rows` rows can use."""
         return blas_threads_for(n_rows)
 
     def helpers(self, holding: Holding) -> Helpers | None:
-        """Workers with a copy of `holding`, to call its methods side by side; None: there are none.
+        """Workers with a copy of `holding`, for parallel calls; None if there are no workers.
 
-        What they compute is for those who compute little at a time, such as a search.
+        For many small computations, such as those of a search.
         """
         return None
 
@@ -153,7 +153,7 @@ def operator_over(
     dtype: np.dtype | type | None = None,
     n_columns: int = 1,
 ) -> Iterator[KernelOperator]:
-    """An operator of the backend that is released in the end, also after errors."""
+    """A context with an operator of the backend, which is released at the end."""
     operator = backend.operator(X, kernel, dtype, n_columns)
     try:
         yield operator
@@ -163,7 +163,7 @@ def operator_over(
 
 @dataclass(frozen=True)
 class NumpyBackend(Backend):
-    """NumPy on the host: dense matrices while they fit, blocks of them beyond.
+    """NumPy on the host: dense matrices while they fit the budget, blocks beyond.
 
     Parameters
     ----------
@@ -206,13 +206,14 @@ class NumpyBackend(Backend):
         return cross_product(*parts, budget=self.budget, cumulative=cumulative, centres=centres)
 
 
-# What is predicted row by row would spend most of its time on preparing the training rows.
-_KEPT_ENTRIES = 1 << 20  # of a model's training rows: beyond, the copy is large and its share small
+# Predictions of single rows would spend most of the time on preparing the training rows, so these
+# are kept, unless the copy is large.
+_KEPT_ENTRIES = 1 << 20
 _centres: WeakKeyDictionary[Sum, Prepared] = WeakKeyDictionary()
 
 
 def _kept_centres(model: Sum) -> Prepared | None:
-    """The training rows of a model, prepared once for as long as it lives; None for many."""
+    """The prepared training rows of a model, cached while it exists; None if there are many."""
     if model.X.size > _KEPT_ENTRIES:
         return None
     kept = _centres.get(model)
@@ -225,9 +226,9 @@ HOST = NumpyBackend()
 
 
 def with_offset(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """sums + offset, in place where the dtype of `sums` holds it.
+    """sums + offset, in place if the dtype of `sums` is precise enough.
 
-    Offsets are float64: with a large one, float32 sums would lose the digits that matter.
+    Offsets are float64: with a large offset, float32 sums would lose important digits.
     """
     wide = sums.astype(np.result_type(sums, offset), copy=False)
     wide += offset
@@ -235,7 +236,7 @@ def with_offset(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
 
 
 def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:
-    """Refuse n² memory over the budget before anything is allocated."""
+    """Raise MemoryError if an n × n matrix exceeds the budget, before anything is allocated."""
     needed = dense_bytes(n_rows, dtype)
     if needed > budget:
         raise MemoryError(

@@ -1,4 +1,4 @@
-"""Rows of a dask array or dataframe that stay where they are: on the workers of a cluster."""
+"""Rows of a dask array or dataframe that stay on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import dask
 import numpy as np
-from distributed import Client, Future, KilledWorker
+from distributed import Client, Future, KilledWorker, futures_of
 from distributed.client import FutureCancelledError
 
 from bandfall.backends.cluster import ClusterError, check_alive, check_workers
@@ -22,23 +22,22 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-Handle: TypeAlias = Future  # what a task returned, on the worker where it ran
+Handle: TypeAlias = Future  # the result of a task, on the worker where it ran
 
 
 class Blocks:
-    """Blocks of whole rows, each on some worker, one after the other.
+    """Consecutive blocks of rows, each on some worker.
 
-    Tasks are functions of a block, or of what such a function returned. Each task carries its own
-    arguments, so that the scheduler can repeat what a lost worker held, and nothing else. Block i
+    Tasks are functions of a block, or of results of such functions. Each task includes its
+    arguments, so that the scheduler can repeat exactly the tasks of a lost worker. Block i
     has the rows ``starts[i]`` to ``starts[i + 1]``.
     """
 
-    def __init__(self, client: Client, delayed: Sequence[Delayed]):
+    def __init__(self, client: Client, blocks: Sequence[Handle]):
         check_workers(client, 0)
         self._client = client
-        with large_arguments():
-            self._blocks = client.compute(list(delayed))
-        sizes = self.gathered([self._submit("size", len, block) for block in self._blocks])
+        self._blocks = blocks
+        sizes = self.gathered([self._submit("size", len, block) for block in blocks])
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
 
     def __len__(self) -> int:
@@ -46,11 +45,11 @@ class Blocks:
 
     @property
     def n_threads(self) -> int:
-        """Of all workers that there are now."""
+        """Number of threads of all current workers."""
         return max(1, sum(self._client.nthreads().values()))
 
     def own(self, numbers: np.ndarray) -> list[np.ndarray]:
-        """Sorted numbers of rows as those of each block, counted from its start."""
+        """Split sorted row numbers by block, counted from the start of each block."""
         borders = np.searchsorted(numbers, self.starts)
         return [
             numbers[first:last] - start
@@ -58,7 +57,7 @@ class Blocks:
         ]
 
     def take(self, numbers: np.ndarray) -> np.ndarray | pandas.DataFrame:
-        """Some rows, brought here: an array or a frame; numbers are sorted."""
+        """Gather some rows as an array or a frame; numbers are sorted."""
         wanted = [(rows,) for rows in self.own(numbers)]
         parts = self.gathered(self.each("sample", _some, wanted))
         if hasattr(parts[0], "iloc"):
@@ -70,35 +69,53 @@ class Blocks:
     def each(
         self, name: str, function: Callable[..., object], arguments: Sequence[tuple[object, ...]]
     ) -> list[Handle]:
-        """function(block, *arguments) on every block, where the block is."""
+        """Run function(block, *arguments) on every block, on its worker."""
         return [
             self._submit(name, function, block, *own)
             for block, own in zip(self._blocks, arguments, strict=True)
         ]
 
     def pieces(self, held: Sequence[Handle], number: int) -> list[Handle]:
-        """The same entry of what tasks returned, each where it is."""
+        """The same entry of each result, left on its worker."""
         return [self._submit("piece", getitem, one, number) for one in held]
 
     def result(self, name: str, function: Callable[..., R], *arguments: object) -> R:
-        """What a function returns that runs on some worker; handles among lists are followed."""
+        """Run a function on some worker and return its result; handles in lists are resolved."""
         return self.gathered([self._submit(name, function, *arguments)])[0]
 
     def gathered(self, handles: Sequence[Handle]) -> list[Any]:
-        """What tasks returned, brought here; an error of theirs is raised."""
-        try:
+        """Gather the results of tasks; raises their errors."""
+        with _losses_explained(self._client):
             return [handle.result() for handle in handles]
-        except (KilledWorker, FutureCancelledError, OSError) as error:
-            check_alive(self._client)
-            raise ClusterError(
-                f"a task was lost too often ({error}); did the workers run out of memory?"
-            ) from error
 
     def _submit(self, name: str, function: Callable[..., object], *arguments: object) -> Handle:
         with large_arguments():
             token = dask.base.tokenize(id(self), name, next(_numbers))
             key = f"bandfall-{name}-{token}"
             return self._client.submit(function, *arguments, key=key, pure=False)
+
+
+def computed(client: Client, rows: Array, blocks: Sequence[Delayed]) -> list[Handle]:
+    """Compute the blocks of a dask array or dataframe and leave them on the workers.
+
+    Rows that another client persists are awaited first: messages of two clients may overtake
+    each other, and a scheduler cancels tasks whose dependencies it does not know yet.
+    """
+    with _losses_explained(client), large_arguments():
+        for persisted in futures_of(rows):
+            persisted.exception()
+        return client.compute(list(blocks))
+
+
+@contextmanager
+def _losses_explained(client: Client) -> Iterator[None]:
+    try:
+        yield
+    except (KilledWorker, FutureCancelledError, OSError) as error:
+        check_alive(client)
+        raise ClusterError(
+            f"a task was lost too often ({error}); did the workers run out of memory?"
+        ) from error
 
 
 def _some(block: Array, rows: np.ndarray) -> Array:

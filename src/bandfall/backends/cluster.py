@@ -1,4 +1,4 @@
-"""A Dask cluster for backends: find it by name, check it, and bound the time of requests."""
+"""Connections to Dask clusters, checks of their workers, and requests in bounded time."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ R = TypeVar("R")
 
 log = logging.getLogger("bandfall.cluster")
 
-ANSWER_SECONDS = 10.0  # in which a scheduler, and workers that are well, answer a question
-_MEMORY_SHARE = 0.6  # of a worker's limit, that what it holds may take
+ANSWER_SECONDS = 10.0  # time limit for requests to schedulers and workers
+_MEMORY_SHARE = 0.6  # of a worker's memory limit, for held objects
 
 _connected: dict[str, Client] = {}
 _checked: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
@@ -44,7 +44,7 @@ def is_cluster(device: object) -> bool:
 
 
 def check_installed(device: str) -> None:
-    """Raise unless the package that clusters need is there."""
+    """Raise ImportError unless Dask is installed."""
     if find_spec("distributed") is None:
         raise ImportError(
             f"device={device!r} needs Dask: pip install 'dask[array,dataframe]' distributed"
@@ -52,9 +52,9 @@ def check_installed(device: str) -> None:
 
 
 def connect(device: str) -> Client:
-    """The client that a device stands for: the current one, or one for that address.
+    """The client for a device: the current client, or one for an address.
 
-    A connection to an address is kept for the life of the process, and made anew where it broke.
+    A connection to an address is kept until the process ends, and renewed if it was lost.
     """
     check_installed(device)
     from distributed import Client as DaskClient
@@ -82,9 +82,9 @@ def connect(device: str) -> Client:
 
 
 def within(seconds: float, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-    """What a function returns; TimeoutError if it takes longer, while it goes on by itself.
+    """The result of a function; raises TimeoutError after `seconds` and lets it run on.
 
-    A stopped worker answers nothing, and a request to all workers would then wait for ever.
+    A suspended worker does not answer, so a request to all workers could wait forever.
     """
     outcome: list[R] = []
     errors: list[BaseException] = []
@@ -106,7 +106,7 @@ def within(seconds: float, function: Callable[P, R], *arguments: P.args, **named
 
 
 def check_alive(client: Client, error: Exception | None = None) -> None:
-    """Raise unless the scheduler is there; what it did not answer is an error of its own."""
+    """Raise ClusterError if the connection is lost, or after an `error` of a request."""
     if client.status != "running" or error is not None:
         raise ClusterError(
             f"the connection to the Dask scheduler at {_address(client)} was lost; start the "
@@ -115,7 +115,7 @@ def check_alive(client: Client, error: Exception | None = None) -> None:
 
 
 def ask(client: Client, question: str) -> Any:
-    """What a scheduler answers to a method of its client, in bounded time."""
+    """The result of a client's method, in bounded time."""
     check_alive(client)
     try:
         return within(ANSWER_SECONDS, getattr(client, question))
@@ -124,7 +124,7 @@ def ask(client: Client, question: str) -> Any:
 
 
 def check_workers(client: Client, n_bytes: int) -> None:
-    """Refuse workers without this package, or without the memory for what they are to hold."""
+    """Raise ClusterError for workers without this package or with too little memory."""
     workers = ask(client, "scheduler_info")["workers"]
     small = {
         address: limit
@@ -169,7 +169,7 @@ def _check_versions(client: Client) -> None:
 
 
 def _warn_of_other_numpy(found: VersionsDict) -> None:
-    """Another NumPy may round differently: results are still right, but not the same bits."""
+    """Log workers with another NumPy, which may round differently."""
     numpy = found["client"]["packages"].get("numpy")
     other = [a for a, one in found["workers"].items() if one["packages"].get("numpy") != numpy]
     if other:

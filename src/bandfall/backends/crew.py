@@ -1,8 +1,8 @@
-"""Calls on a cluster that survive what happens to its workers.
+"""Calls on a cluster that survive the loss of workers.
 
-What a fit needs again and again (its rows) is held by a worker plugin: the scheduler gives it to
-every worker there is and to every one that joins, so that no worker ever waits for another. A
-call names the plugin, a method and its arguments, and can run anywhere, any number of times.
+A worker plugin holds the data that a fit needs repeatedly (its rows). The scheduler sends it to
+all workers, including those that join later, so that no worker waits for another. A call consists
+of the plugin, a method and its arguments, and can run on any worker, any number of times.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from bandfall.backends.cluster import (
 if TYPE_CHECKING:
     from tornado.platform.asyncio import BaseAsyncIOLoop
 
-MAX_ATTEMPTS = 4  # of one call; a scheduler makes as many of its own before it gives one up
-NO_WORKERS_SECONDS = 60.0  # that a cluster may be without any worker
-_STRAGGLING = 4.0  # times the usual seconds of a call, after which it is run elsewhere as well
+MAX_ATTEMPTS = 4  # at one call, in addition to those of the scheduler
+NO_WORKERS_SECONDS = 60.0  # a cluster may be without workers for this time
+_STRAGGLING = 4.0  # times the usual seconds of a call, after which another worker runs it too
 _TICK = 0.2  # seconds
-_CHECK_SECONDS = 5.0  # between looks at the cluster while nothing comes
+_CHECK_SECONDS = 5.0  # between checks of the cluster while no results arrive
 _BUDGET_SHARE = 0.4  # of a worker's memory limit, for kernel matrices
-_HANDOVER_SECONDS = 10.0  # that a call waits for what it needs to reach its worker
-_BEGIN_SECONDS = 60.0  # in which a busy scheduler takes note of a fit
-_INLINE_BYTES = 1 << 20  # of an argument that all calls share: beyond, it is sent once
+_HANDOVER_SECONDS = 10.0  # for which a call waits until its plugin has reached the worker
+_BEGIN_SECONDS = 60.0  # time limit for a busy scheduler to register a fit
+_INLINE_BYTES = 1 << 20  # a larger argument that all calls share is sent once
 _OF_THE_CLUSTER = (KilledWorker, CancelledError, asyncio.CancelledError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True)
 class Call:
-    """A method of what is held, its arguments, and the worker it had best run on, if any."""
+    """A method of the held object, its arguments, and the preferred worker, if any."""
 
     method: str
     arguments: tuple[object, ...]
@@ -62,31 +62,31 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a call returned, and the worker it ran on."""
+    """The result of a call, and the worker that ran it."""
 
     value: Any
     worker: str
 
 
 class NotHeldError(OSError):
-    """A call came to a worker that does not hold what it needs."""
+    """A call reached a worker without the held object."""
 
 
 class HoldingPlugin(WorkerPlugin):
-    """Keeps something on every worker until it is unregistered."""
+    """Keeps an object on every worker until it is unregistered."""
 
     def __init__(self, holding: Holding):
         self.holding = holding
 
     def setup(self, worker: Worker) -> None:
-        """Lower the budget to what this worker has."""
+        """Lower the budget to the memory of this worker."""
         limit = worker.memory_manager.memory_limit
         if limit:
             self.holding.budget = min(self.holding.budget, int(_BUDGET_SHARE * limit))
 
 
 class GuardPlugin(SchedulerPlugin):
-    """Takes back what workers hold when their client is gone: one that is killed cannot."""
+    """Removes held objects when their client is gone, because a killed client cannot."""
 
     def __init__(self, client: str, name: str):
         self.client = client
@@ -100,7 +100,7 @@ class GuardPlugin(SchedulerPlugin):
 
 
 def call_held(name: str, method: str, arguments: tuple[object, ...], shared: object) -> Answer:
-    """Run a call where this is called; what all calls share comes last."""
+    """Run a call on this worker; the argument that all calls share comes last."""
     worker = get_worker()
     until = time.monotonic() + _HANDOVER_SECONDS
     while not isinstance(plugin := worker.plugins.get(name), HoldingPlugin):
@@ -143,7 +143,7 @@ class Crew:
             raise
 
     def threads(self) -> list[str]:
-        """The worker of each thread, of workers that are well; who comes and goes is logged."""
+        """The worker of each thread of responsive workers; logs workers that join or leave."""
         present = ask(self._client, "nthreads")
         lost, joined = self._known - present.keys(), present.keys() - self._known
         if lost or joined:
@@ -159,8 +159,8 @@ class Crew:
     def run(self, calls: Sequence[Call], shared: object = None) -> list[Answer]:
         """The answers to all calls, in order.
 
-        A call that is lost, or takes much longer than usual, is made again on another worker; an
-        error that is the call's own is raised.
+        A call that is lost, or takes much longer than usual, is repeated on another worker. An
+        error of the call itself is raised.
         """
         check_alive(self._client)
         return _Run(self, calls, shared).answers()
@@ -171,7 +171,7 @@ class Crew:
         return [answer.value for answer in answers]
 
     def _submit(self, key: tuple[int, ...], call: Call, shared: object, not_on: set[str]) -> Future:
-        """A future for the call, kept away from some workers where there are others."""
+        """A future for the call, on workers other than those to avoid if there are any."""
         workers = None
         if call.worker is not None and call.worker not in not_on:
             workers = [call.worker]
@@ -202,7 +202,7 @@ class _Attempt:
 
 
 class _Run:
-    """Some calls under way."""
+    """Some calls in progress."""
 
     def __init__(self, crew: Crew, calls: Sequence[Call], shared: object):
         self._crew = crew
@@ -249,7 +249,7 @@ class _Run:
         self._attempts.append(_Attempt(number, future, answer))
 
     def _take(self, attempt: _Attempt) -> None:
-        """An attempt has come to its end, well or not."""
+        """Handle the end of an attempt, successful or not."""
         self._attempts.remove(attempt)
         number = attempt.number
         try:
@@ -272,7 +272,7 @@ class _Run:
                 self._attempts.remove(other)
 
     def _repeat_stragglers(self) -> None:
-        """Run calls that take much longer than others on other workers as well."""
+        """Also run calls that take much longer than others on other workers."""
         usual = median(self._seconds) if self._seconds else self._crew._usual
         if usual is None:
             return
@@ -298,7 +298,7 @@ class _Run:
             self._start(attempt.number, self._shared, set(self._crew._suspects))
 
     def _look(self) -> None:
-        """Nothing comes: are there scheduler and workers at all?"""
+        """Check that scheduler and workers are available while no results arrive."""
         now = time.monotonic()
         if now - self._last_look < _CHECK_SECONDS:
             return
@@ -309,7 +309,7 @@ class _Run:
             raise ClusterError(f"no worker was available for {NO_WORKERS_SECONDS:g} s")
 
     def _send_shared(self) -> object:
-        """What all calls share, sent once where it is large."""
+        """The argument that all calls share, sent once if it is large."""
         if not isinstance(self._shared, np.ndarray) or self._shared.nbytes <= _INLINE_BYTES:
             return self._shared
         healthy = [one for one in self._crew._known if one not in self._crew._suspects]
@@ -331,7 +331,7 @@ async def _answer(future: Future) -> Answer:
 
 
 def _register(client: Client, name: str, holding: Holding) -> None:
-    """Give it to all workers; one that is stopped, or dies now, is not waited for."""
+    """Send a plugin to all workers, without waiting for suspended or dying ones."""
     try:
         within(_BEGIN_SECONDS, client.register_plugin, GuardPlugin(client.id, name), name=name)
     except TimeoutError as error:
@@ -343,9 +343,9 @@ def _register(client: Client, name: str, holding: Holding) -> None:
 
 
 def _unregister(client: Client, name: str) -> None:
-    """Take it back; a worker that is stopped gives it back when it goes on.
+    """Remove a plugin; a suspended worker removes it when it continues.
 
-    Errors are logged only: the fit may be about to raise its own.
+    Errors are only logged, because the fit may be about to raise its own.
     """
     for unregister in (client.unregister_scheduler_plugin, client.unregister_worker_plugin):
         if client.status == "running":

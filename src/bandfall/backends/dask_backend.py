@@ -27,15 +27,15 @@ from bandfall.operators.base import (
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.tiles import LEAF_SIZE
 
-# Workers are not equally fast: long products are divided in more shares than there are threads.
+# Workers are not equally fast, so long products are divided into more shares than threads.
 # A share costs scheduler and client some 2 ms.
 _SHARES_PER_THREAD = 2
 _LONG_PRODUCT = 1 << 30  # kernel entries
 _FEWEST_LEAVES = 32
 _SMALLEST_LEAF = 16  # rows
-_WORTH_SENDING = 1 << 30  # below, a prediction is done before it is sent
+_WORTH_SENDING = 1 << 30  # kernel entries; smaller predictions are computed locally
 _SHARES = 64  # of the rows of a prediction
-_SEARCH_PATIENCE = 60.0  # seconds: what a search calls for is not equally long
+_SEARCH_PATIENCE = 60.0  # seconds; calls of a search differ in length
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ class DaskBackend(NumpyBackend):
     """The workers of a Dask cluster.
 
     Every worker holds the training rows and computes a share of their leaves in each product. The
-    borders of leaves depend on the number of rows alone, so that results are the same to the bit
-    however many workers there are, and whichever of them die or join. Solver, schedule and stopping
-    stay here. `budget` is for a solver's vectors here, and for kernel matrices on each worker.
+    borders of leaves depend only on the number of rows, so results are the same to the bit for any
+    number of workers, and if workers die or join. Solver, schedule and stopping run in this
+    process. `budget` is for a solver's vectors here, and for kernel matrices on each worker.
     """
 
     device: str = "dask"  # the current client, or the address of a scheduler
@@ -54,7 +54,7 @@ class DaskBackend(NumpyBackend):
 
     @cached_property
     def client(self) -> Client:
-        """Connected when it is first needed."""
+        """The client, connected on first use."""
         return connect(self.device)
 
     def operator(
@@ -98,7 +98,7 @@ class DaskBackend(NumpyBackend):
         return Crew(self.client, holding, "bandfall-search", patience=_SEARCH_PATIENCE)
 
     def _at_rows(self, method: str, model: Sum, X: np.ndarray, axis: int) -> np.ndarray:
-        """A method of a model at new rows, in shares of them where there is much to do."""
+        """A method of a model at new rows, in shares if there is enough work."""
         n_entries = len(X) * len(model.X) * len(model.bandwidths)
         if not len(X) or n_entries < self.worth_sending:
             return getattr(super(), method)(model, X)
@@ -112,7 +112,7 @@ class DaskBackend(NumpyBackend):
 
 
 class DaskOperator(HostArraysMixin):
-    """Products with K(σ) on a cluster, for rows that are all different.
+    """Products with K(σ) on a cluster, for distinct rows.
 
     `budget` bytes are for kernel matrices on each worker, `vector_bytes` for a solver's arrays
     here.
@@ -143,7 +143,7 @@ class DaskOperator(HostArraysMixin):
         self._shares: list[Call] = []
 
     def close(self) -> None:
-        """Take the rows back from the workers."""
+        """Remove the rows from the workers."""
         self._crew.close()
 
     def max_distance(self) -> float:
@@ -160,7 +160,7 @@ class DaskOperator(HostArraysMixin):
         result = np.empty_like(block)
         result[self._leaves.order] = np.concatenate([answer.value[0] for answer in answers])
         self.n_evaluations += sum(answer.value[1] for answer in answers)
-        # Tiles that were kept are where they were evaluated.
+        # Kept tiles are on the workers that evaluated them.
         self._shares = [
             Call(share.method, share.arguments, answer.worker)
             for share, answer in zip(self._shares, answers, strict=True)
@@ -168,7 +168,7 @@ class DaskOperator(HostArraysMixin):
         return result
 
     def _divided(self, bandwidth: float) -> list[Call]:
-        """Leaves in as many shares as keep all threads busy; any division gives the same bits."""
+        """Divide leaves into shares for all threads; any division gives the same bits."""
         threads, n_leaves = self._crew.threads(), len(self._leaves.slices)
         per_thread = _SHARES_PER_THREAD if self.n_rows**2 > _LONG_PRODUCT else 1
         n_shares = min(n_leaves, max(1, per_thread * len(threads)))
@@ -181,5 +181,5 @@ class DaskOperator(HostArraysMixin):
 
 
 def _leaf_size(n_rows: int) -> int:
-    """Rows of a leaf, by their number alone: where shares may begin and end."""
+    """Rows per leaf, which depends only on the number of rows; shares begin at leaves."""
     return max(_SMALLEST_LEAF, min(LEAF_SIZE, n_rows // _FEWEST_LEAVES))

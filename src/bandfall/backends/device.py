@@ -1,4 +1,4 @@
-"""Where products are computed: NumPy on the host, torch on a device, or a cluster."""
+"""The backend for a device: NumPy on the host, torch on a device, or a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.typing import State
 
 ALLOWED = "None, 'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
-# Rows up to which moving data to a GPU takes longer than it saves.
+# Up to this number of rows, a GPU saves less time than moving data takes.
 _HOST_ROWS = 2000
 
 
@@ -22,17 +22,17 @@ def resolve_backend(
     memory_budget: int = DEFAULT_BUDGET,
     n_rows: int | None = None,
 ) -> Backend:
-    """The backend that a device and a budget stand for.
+    """The backend for a device and a memory budget.
 
     Parameters
     ----------
     device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
-        See `check_device`; "auto" takes NumPy for up to 2,000 rows. "dask" computes on the
-        cluster of the current client, an address on that of the scheduler there.
+        See `check_device`; "auto" uses NumPy for up to 2,000 rows. "dask" uses the
+        cluster of the current client, an address the cluster of that scheduler.
     memory_budget : int
         Bytes.
     n_rows : int, optional
-        Training rows; for "auto", many if not given.
+        Number of training rows, for "auto"; assumed to be large by default.
 
     Examples
     --------
@@ -54,21 +54,21 @@ def resolve_backend(
 
 @lru_cache(maxsize=8)
 def _torch_backend(device: str, memory_budget: int) -> Backend:
-    """One object each, so that what it holds on the device serves every later call."""
+    """One object per device and budget, so that later calls reuse its data on the device."""
     from bandfall.backends.torch_backend import TorchBackend
 
     return TorchBackend(device, memory_budget)
 
 
 def check_device(device: str | None) -> str | None:
-    """The device that `device` stands for: None for NumPy, a cluster, or what torch calls it.
+    """Resolve `device` to None for NumPy, the name of a cluster, or the name of a torch device.
 
     Parameters
     ----------
     device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
         None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
-        "auto" takes a GPU if there is one and NumPy otherwise. "dask" and addresses such as
-        "tcp://host:8786" name clusters; connecting checks them.
+        "auto" uses a GPU if there is one and NumPy otherwise. "dask" and addresses such as
+        "tcp://host:8786" name clusters, which are checked on connection.
 
     Examples
     --------
@@ -91,14 +91,14 @@ def check_device(device: str | None) -> str | None:
     well_formed = device in ("auto", "cpu", "cuda") or (kind == "cuda" and index.isdecimal())
     if not well_formed:
         raise ValueError(f"device={device!r} is unknown; allowed: {ALLOWED}")
+    if device == "auto" and not has_driver():
+        return None
     if find_spec("torch") is None:
         if device == "auto":
             return None
         raise ImportError(f"device={device!r} needs PyTorch: pip install torch")
     if device == "cpu":
         return device
-    if device == "auto" and not has_driver():
-        return None
     import torch
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -109,8 +109,9 @@ def check_device(device: str | None) -> str | None:
     return device
 
 
+@lru_cache(maxsize=1)
 def has_driver() -> bool:
-    """Whether this machine has the driver of a GPU: cheap, where importing torch takes seconds."""
+    """Whether this machine has a GPU driver; a cheap check, while importing torch takes seconds."""
     for name in ("libcuda.so.1", "nvcuda.dll"):
         try:
             ctypes.CDLL(name)
@@ -121,7 +122,7 @@ def has_driver() -> bool:
 
 
 def for_any_machine(parameters: State) -> State:
-    """Parameters of an estimator trained on a GPU or cluster, which must load without one."""
+    """Parameters without a GPU or cluster, so that the model loads on any machine."""
     if parameters.get("device") is None:
         return parameters
     return {**parameters, "device": "auto"}

@@ -1,4 +1,4 @@
-"""Fused products on a GPU: how rows lie in memory, and how the Triton kernels are launched."""
+"""Fused products on a GPU: the layout of rows in memory, and launches of the Triton kernels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_SUM = 256  # blocks of rows that one program adds up at new rows: more 
 
 
 def fused_available(kernel: Kernel, device: torch.device) -> bool:
-    """Whether the Triton kernels can serve: a CUDA device, Triton, and a built-in kernel."""
+    """Whether the Triton kernels can be used: a CUDA device, Triton, and a built-in kernel."""
     if device.type != "cuda" or not kernel.built_in:
         return False
     try:
@@ -100,12 +100,12 @@ class FusedRows:
 
     @property
     def arguments(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What a program is given of these rows."""
+        """Arguments of a program for these rows."""
         return self.points, self.high, self.low, self.norms
 
 
 class FusedProduct:
-    """K(σ) @ block for one set of rows, every pair evaluated once and nothing n² stored."""
+    """K(σ) @ block for one set of rows; every pair is evaluated once, and K is not stored."""
 
     def __init__(self, X: Tensor, kernel: Kernel, budget: int):
         self.form = triton_form(kernel)
@@ -113,7 +113,7 @@ class FusedProduct:
         self.budget = budget
         self.unit = _unit(X)
         wide = _on_tensor_cores(self.form, X)
-        # Near rows side by side: few tiles then hold distances that cancel on tensor cores.
+        # Near rows are placed together, so that few tiles have distances that cancel.
         self._order = _nearby_order(X) if wide else None
         ordered = X if self._order is None else X[self._order]
         self.rows = FusedRows(ordered, self.unit, X.mean(0), split=wide, odd=True)
@@ -189,7 +189,7 @@ class FusedProduct:
 class FusedCross:
     """Sums over stages at new rows, f(x) = Σ_s k_{σ_s}(x, X) c_s, and their gradients.
 
-    `budget` bounds the partial sums, of which there is always one at least.
+    `budget` bounds the memory of partial sums; there is always at least one.
     """
 
     def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
@@ -297,7 +297,7 @@ def _nearby_order(X: Tensor) -> Tensor:
 
 
 def _on_tensor_cores(form: TritonForm, X: Tensor) -> bool:
-    """Whether distances are worth a matrix product: many features, and a norm that has one."""
+    """Whether to compute distances by a matrix product: many features, and a Euclidean norm."""
     return form.p == 2.0 and X.dtype == torch.float32 and X.shape[1] > _DIRECT_FEATURES
 
 
@@ -317,7 +317,7 @@ def _chunk(n_features: int) -> int:
 
 
 def _held(rows: FusedRows, depth: int) -> int:
-    """How many features to keep in registers: all or none."""
+    """Number of features to keep in registers: all or none."""
     return rows.n_features if depth == 0 and rows.n_features <= _DIRECT_FEATURES else 0
 
 

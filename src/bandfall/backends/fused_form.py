@@ -30,7 +30,7 @@ class TritonForm:
 
     @property
     def power(self) -> float:
-        """What a scaled total is raised to."""
+        """The exponent of a scaled total."""
         return self.exponent / self.p
 
     @property
@@ -40,7 +40,7 @@ class TritonForm:
 
     @property
     def constants(self) -> dict[str, str | float]:
-        """What is compiled into a Triton kernel."""
+        """Compile-time constants of a Triton kernel."""
         return {"PROFILE": self.profile, "POWER": self.power, "P": self.p}
 
     def scale(self, bandwidth: float, unit: float, dtype: torch.dtype) -> float:
@@ -74,9 +74,9 @@ class TritonForm:
         )
 
     def slope_factor(self, bandwidth: float, unit: float) -> float:
-        """What `triton_kernels._slope` lacks of k′(u) u^(1−p) unit^(p−1) / bandwidth^p.
+        """Factor that turns `triton_kernels._slope` into k′(u) u^(1−p) unit^(p−1) / bandwidth^p.
 
-        With k = f(q), k′(u) u^(1−p) = exponent · f′(q) · q / u^p. Where the power of u does not
+        With k = f(q), k′(u) u^(1−p) = exponent · f′(q) · q / u^p. If the power of u does not
         cancel, `_slope` divides by the total, and the bandwidth drops out.
         """
         steepness = self.exponent
@@ -92,7 +92,7 @@ class TritonForm:
 
 
 def triton_form(kernel: Kernel) -> TritonForm:
-    """How a built-in kernel is evaluated."""
+    """The form of a built-in kernel."""
     p = kernel.geometry.p
     if kernel.profile is profiles.gaussian:
         return TritonForm("exponential", 2.0, 2.0, 0.5 * _LOG2E, 40.0)

@@ -50,11 +50,12 @@ class TorchBackend(Backend):
 
     @contextmanager
     def threads(self, n_rows: int) -> Iterator[None]:
-        """See `Backend.threads`; torch's own threads on the host wait for each other as well."""
+        """See `Backend.threads`; also limits the threads of torch on the host."""
         import torch
 
         before = torch.get_num_threads()
-        with blas_threads_for(n_rows):
+        n_host = n_rows if self.device == "cpu" else 0  # rows whose matrices the host multiplies
+        with blas_threads_for(n_host):
             if self.device == "cpu" and n_rows <= FEW_ROWS:
                 torch.set_num_threads(1)
             try:
@@ -68,7 +69,7 @@ class TorchBackend(Backend):
     def _parts(
         self, model: Sum, X: np.ndarray
     ) -> tuple[Tensor, Tensor, Kernel, np.ndarray, Tensor]:
-        """New rows, and the model on the device for as long as it lives."""
+        """New rows, and the model, which is cached on the device while it exists."""
         dtype, held = model.coefficients.dtype, self._uploads.get(model)
         if held is None:
             train, coefficients = (

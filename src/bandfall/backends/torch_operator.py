@@ -11,21 +11,21 @@ from torch import Tensor
 from bandfall.backends.fused import FusedCross, FusedProduct, fused_available
 from bandfall.blocks import rows_within
 from bandfall.kernels import Kernel, kernel_matrix
-from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
+from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE, BasisOperator, LanczosSteps
 from bandfall.operators.cross import check_columns
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.kept import KeptMatrix
 
 # Rows up to which a kept K is multiplied faster than a fused one is evaluated, and nothing
-# needs to be compiled first.
-_KEPT_ROWS = 8192
+# needs to be compiled first: those of a leaf.
+_KEPT_ROWS = 10_240
 # Kernel entries from which on sums at new rows are worth fusing (and compiling).
 _FUSED_ENTRIES = 1 << 33
 # float64 distances, their comparison mask, the cast copy, the kernel block and its scratch.
 _BYTES_PER_ENTRY = 40
 
 
-class TorchOperator:
+class TorchOperator(BasisOperator):
     """Products with K(σ) on a torch device.
 
     Distances and one K(σ) are kept for few rows. For many, distance, profile and sum are one
@@ -52,7 +52,7 @@ class TorchOperator:
         self.trace = float(self.n_rows)
         self.device = torch.device(device)
         self.vector_bytes = vector_bytes
-        # Rows that are to be rounded are centred first; others are exact as they are.
+        # Rows are centred before they are rounded; others are exact without centring.
         rows = self.array(X if X.dtype == self.dtype else X - X.mean(axis=0))
         self._zero = rows.new_zeros(())
         _check_profile(kernel, self._zero)
@@ -85,6 +85,38 @@ class TorchOperator:
             sums = self._engine.product(bandwidth, sums)
         return sums[self._labels]
 
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """See `BasisOperator.extends`."""
+        return True
+
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """See `BasisOperator.extend`.
+
+        The overhead of a call exceeds its computation, and reading a number waits for all earlier
+        calls. So a step is seven calls, and all numbers are read after the last step.
+        """
+        assert steps.labels is None  # `product` handles repeated rows itself
+        basis, first = steps.basis[:, :, : self.n_rows], steps.first
+        vectors, overlaps, norms = basis.unbind(1), [], []
+        for number in range(first, first + len(steps.alpha)):
+            Q = basis[:, : number + 1]
+            image = self._weighted(bandwidth, vectors[number].mT, steps.factors)
+            image = image.mT.unsqueeze(1)  # (k, 1, n)
+            overlaps.append(image @ Q.mT)
+            image = torch.baddbmm(image, overlaps[-1], Q, alpha=-1)
+            image = torch.baddbmm(image, image @ Q.mT, Q, alpha=-1).squeeze(1)
+            norms.append(torch.linalg.vector_norm(image, dim=1, keepdim=True))
+            torch.div(image, norms[-1], out=vectors[number + 1])
+        steps.alpha[:] = torch.cat([one[:, 0, -1:] for one in overlaps], dim=1).T.cpu()
+        steps.beta[1:] = torch.cat(norms, dim=1).T.cpu()
+        _forget_rounding(steps)
+
+    def _weighted(self, bandwidth: float, block: Tensor, factors: Tensor | None) -> Tensor:
+        """S K(bandwidth) S @ block with S = diag(factors)."""
+        if factors is None:
+            return self.product(bandwidth, block)
+        return factors[:, None] * self.product(bandwidth, factors[:, None] * block)
+
     @property
     def n_evaluations(self) -> int:
         """Kernel entries evaluated so far, over distinct rows."""
@@ -95,10 +127,21 @@ class TorchOperator:
         return self._engine.max_distance()
 
 
+def _forget_rounding(steps: LanczosSteps) -> None:
+    """Set vectors that vanish up to rounding, and all later ones, to zero."""
+    scale = np.abs(steps.alpha) + steps.beta[:-1]
+    gone = np.logical_or.accumulate(~(steps.beta[1:] > steps.negligible * scale), axis=0)
+    if gone.any():
+        steps.beta[1:][gone] = 0.0
+        steps.alpha[1:][gone[:-1]] = 0.0
+        number, column = map(torch.as_tensor, np.nonzero(gone))
+        steps.basis[column, steps.first + 1 + number] = 0.0
+
+
 def _engine(
     rows: Tensor, kernel: Kernel, budget: int
 ) -> _KeptProduct | FusedProduct | _ChunkedProduct:
-    """What multiplies with K over distinct rows."""
+    """The engine for products with K over distinct rows."""
     fits = 2 * len(rows) ** 2 * rows.element_size() <= budget
     if fits and len(rows) <= _KEPT_ROWS:
         return _KeptProduct(rows, kernel, budget)

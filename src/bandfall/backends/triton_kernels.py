@@ -1,7 +1,7 @@
 """Fused kernel products for CUDA: distance, profile and sum in one pass, nothing n² stored.
 
 Triton cannot call array functions, so the formulas of `bandfall.profiles` and `bandfall.geometry`
-stand here once more, in `_profile`, `_slope`, `_to_p` and `_pull`; the tests compare them. P, the
+are repeated here, in `_profile`, `_slope`, `_to_p` and `_pull`; the tests compare them. P, the
 norm, and POWER, which turns a sum Σ|z_k|^P into the argument of a profile, are compile-time
 constants.
 
@@ -143,7 +143,7 @@ def _load_each(address, stride, COUNT: tl.constexpr):
 
 @triton.jit
 def _address(points, start, D, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """Where the first feature of rows start … start + SIZE lies; they share a block."""
+    """Address of the first feature of rows start … start + SIZE, which share a block."""
     block_size = D.to(tl.int64) * BLOCK
     return points + start // BLOCK * block_size + start % BLOCK + tl.arange(0, SIZE)
 

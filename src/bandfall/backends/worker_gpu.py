@@ -14,7 +14,7 @@ _FUSED_ROWS = 8192  # beyond, a fused product is the quicker, even if it is to b
 
 
 class DeviceProducts:
-    """Rows on the worker's first GPU (dask-cuda gives every worker one of its own).
+    """Rows on the worker's first GPU (dask-cuda assigns one GPU to each worker).
 
     Raises ValueError if the kernel cannot be evaluated there.
     """

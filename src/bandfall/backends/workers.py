@@ -1,4 +1,4 @@
-"""What workers of a cluster hold, and what they compute with it."""
+"""Objects that workers of a cluster hold and compute with."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # which imports torch
 class WorkerRows:
     """The rows of one fit: products with K(σ) for some of their leaves.
 
-    Results depend on the rows and the leaf alone, to the bit: not on the worker (of one kind), its
+    Results depend only on the rows and the leaf, to the bit: not on the worker (of one kind), its
     threads or its memory, nor on which leaves are requested together. `budget` bytes are for tiles
     of K(σ) that are kept for the next product at the same bandwidth.
     """
@@ -42,7 +42,7 @@ class WorkerRows:
 
     @property
     def nbytes(self) -> int:
-        """Rows, as they come, in float64 and as tiles need them."""
+        """Bytes of the rows, in the given dtype, in float64 and as tiles."""
         n, d = self.X.shape
         tiles = (2 * d + 2) * self.dtype.itemsize
         return self.X.nbytes + n * (d * 8 + tiles) + self.leaves.order.nbytes
@@ -50,9 +50,9 @@ class WorkerRows:
     def product(
         self, bandwidth: float, first: int, last: int, vector: np.ndarray
     ) -> tuple[np.ndarray, int]:
-        """Rows of K(bandwidth) @ vector in leaves first … last − 1, and entries evaluated for it.
+        """Rows of K(bandwidth) @ vector in leaves first … last − 1, and the entries evaluated.
 
-        The vector, and what is returned, are in the order of the leaves.
+        The vector and the result are in the order of the leaves.
         """
         with self._lock:
             if self._engine is None:
@@ -72,7 +72,7 @@ def _engine(held: WorkerRows) -> _TileProducts | DeviceProducts:
 
 
 def _has_gpu() -> bool:
-    """Whether torch would find one; without a driver it is not even imported, which takes long."""
+    """Whether torch finds a GPU; without a driver, torch is not imported, which takes long."""
     if not has_driver() or find_spec("torch") is None:
         return False
     import torch
@@ -81,11 +81,11 @@ def _has_gpu() -> bool:
 
 
 class _TileProducts:
-    """Tile by tile with NumPy; what the budget can hold of a K(σ) is kept.
+    """Products tile by tile with NumPy; as many tiles as the budget allows are kept.
 
-    Memory for kept tiles is taken once, because fresh memory is slow to touch: tiles of the next
+    Memory for kept tiles is allocated once, because new memory is slow to touch: tiles of the next
     bandwidth overwrite those of the last. A stale call, whose result is no longer needed,
-    computes again without them.
+    does not use them.
     """
 
     def __init__(self, held: WorkerRows):
@@ -139,7 +139,7 @@ class _TileProducts:
     def _tile(
         self, bandwidth: float, i: int, j: int, kept: dict[tuple[int, int], np.ndarray] | None
     ) -> tuple[np.ndarray, int]:
-        """The tile between two leaves, and how many of its entries had to be evaluated."""
+        """The tile between two leaves, and the number of entries evaluated."""
         if kept is not None and (i, j) in kept:
             return kept[i, j], 0
         shape = self._tiles.shape(i, j)
@@ -153,7 +153,7 @@ class _TileProducts:
     def _room(
         self, shape: tuple[int, int], kept: dict[tuple[int, int], np.ndarray] | None
     ) -> np.ndarray | None:
-        """Memory to keep a tile in, if there is any left and the bandwidth is still the same."""
+        """Memory for a tile, if any is left and the bandwidth has not changed."""
         size = shape[0] * shape[1]
         with self._lock:
             start, end = self._n_used, self._n_used + size
@@ -164,7 +164,7 @@ class _TileProducts:
 
 
 def own_backend(budget: int, n_rows: int) -> Backend:
-    """The best that a worker has itself."""
+    """The best backend of this worker: a GPU if it has one."""
     return resolve_backend("auto" if _has_gpu() else None, budget, n_rows)
 
 
@@ -176,7 +176,7 @@ class WorkerSum:
 
     @property
     def nbytes(self) -> int:
-        """Centres and coefficients."""
+        """Bytes of centres and coefficients."""
         return self.model.X.nbytes + self.model.coefficients.nbytes
 
     def evaluate(self, X: np.ndarray, _: None) -> np.ndarray:

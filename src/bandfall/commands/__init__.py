@@ -1,1 +1,1 @@
-"""The commands of ``bandfall`` beside ``paper``: fit, predict, inspect, report, compare, demo."""
+"""The commands of ``bandfall``, one module each, and the modules that they share."""

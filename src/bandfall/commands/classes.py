@@ -1,4 +1,4 @@
-"""Targets that are classes: ``fit --task``, and what ``predict`` writes about them."""
+"""Classes as targets: the option ``--task``, class labels and scores in words."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from bandfall.encoding import text
 from bandfall.report.columns import kind_of
 from bandfall.targets.scores import Scores
 
-# A text column with more levels than these, or with numbers among its levels, is taken for numbers
-# with typing errors.
+# A text column with more levels than this, or with numbers among its levels, is assumed to hold
+# numbers with typing errors.
 _MOST_CLASSES = 20
-_ROWS_A_CLASS = 10
-_FEW_VALUES = 5
+_ROWS_PER_CLASS = 10  # a target with fewer rows per value than this is not offered as classes
+_FEW_VALUES = 5  # a numeric target with at most this many values may be meant as classes
 
 
 class Task(StrEnum):
-    """What ``--task`` takes."""
+    """Values of ``--task``."""
 
     AUTO = "auto"
     REGRESSION = "regression"
@@ -51,7 +51,7 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
     known = target.dropna()
     n_levels = int(known.nunique())
     if task is Task.CLASSIFICATION:
-        if n_levels > max(_MOST_CLASSES, len(known) // 2):  # training would take for ever
+        if n_levels > max(_MOST_CLASSES, len(known) // 2):  # training would take too long
             raise InputError(
                 f"--task classification: {target.name!r} has {n_levels:,} different values in "
                 f"{len(known):,} rows, too many to be classes"
@@ -63,15 +63,15 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
         styles = text.number_style(list(levels)), text.date_style(list(levels))
         if numbers or any(style is not None for style in styles):
             return False
-        few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_A_CLASS)
-        few = few and n_levels < len(known)  # all different: names, not classes
+        few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_PER_CLASS)
+        few = few and n_levels < len(known)  # distinct values are names, not classes
         if few:
             note(f"{target.name!r} has {n_levels} text values: training a classifier")
         return few
     if kind_of(target) == "boolean":
         note(f"{target.name!r} has the values true and false: training a classifier")
         return n_levels == 2
-    if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_A_CLASS:
+    if 2 <= n_levels <= _FEW_VALUES < len(known) // _ROWS_PER_CLASS:
         note(
             f"{target.name!r} has only {n_levels} values and is predicted as a number; if they are "
             "classes, use --task classification"

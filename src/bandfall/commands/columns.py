@@ -1,4 +1,4 @@
-"""Single columns of a table: targets, weights and order as numbers, complaints by row."""
+"""Single columns of a table as numbers: targets, weights, times; errors name the row."""
 
 from __future__ import annotations
 
@@ -13,18 +13,23 @@ from bandfall.report.columns import kind_of, places
 
 
 def target_numbers(column: pd.Series, name: str) -> np.ndarray:
-    """A column to predict, NaN where it has no value."""
-    values = _numbers(column, name, "a target must be a number")
-    what, remedy = f"is beyond ±{LARGEST:g}", "measure it in a larger unit"
+    """A target as numbers, NaN for missing values."""
+    check_plain(column.to_frame(), name)
+    repeated = 2 * column.nunique() <= column.count()
+    hint = "; for classes, use --task classification" if repeated else ""
+    values = _numbers(column, name, f"a target must be a number{hint}")
+    what, remedy = f"is beyond ±{LARGEST:g}", "use a larger unit"
     refuse(np.abs(values) > LARGEST, column, name, what, remedy)
     return values
 
 
 def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarray:
-    """All features as float64, missing values as NaN, for models that take only numbers."""
+    """All features as float64, NaN for missing values, for models that take only numbers.
+
+    In `remedy`, "{}" stands for the name of a wrong column.
+    """
     numbers = np.empty(table.shape)
     for j, column in enumerate(table.columns):
-        # "{}" is where the name of the column goes.
         hint = remedy.replace("{}", quoted(column))
         numbers[:, j] = _numbers(table[column], name, hint)
     return numbers
@@ -43,7 +48,7 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
 
 
 def times(column: pd.Series, name: str) -> np.ndarray:
-    """Numbers that order rows in time: of numbers, dates, or dates written as text."""
+    """Numbers that order rows in time, from numbers, dates, or dates written as text."""
     values = places(column) if kind_of(column) in ("number", "datetime") else None
     values = _dates(column, name) if values is None else values
     remedy = "--time-split needs one in every row"
@@ -52,7 +57,7 @@ def times(column: pd.Series, name: str) -> np.ndarray:
 
 
 def _dates(column: pd.Series, name: str) -> np.ndarray:
-    """Seconds since 1970 of text that is dates."""
+    """Dates written as text, in seconds since 1970."""
     levels = [str(level) for level in column.dropna().unique()]
     style = text.date_style(levels)
     if style is None:

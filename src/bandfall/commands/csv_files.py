@@ -1,7 +1,7 @@
-"""CSV files as people have them: the separator, the decimal sign and the encoding are guessed.
+"""CSV files of any style: separator, decimal sign and encoding are guessed.
 
-An empty field is a missing value. In a column of numbers the usual words for "not available" are
-missing values too; in a column of text they are text, for "None" may be a perfectly good answer.
+An empty field is a missing value. In a column of numbers, the usual words for "not available" are
+missing values too. In a column of text they remain text, because "None" may be a valid answer.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _HEADER = "the first line must be the header, with all names"
 _TOO_LONG = re.compile(r"Expected (\d+) fields in line (\d+), saw (\d+)")
 _MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
-# Before version 3.1 pandas misses the last digit by default, and with it training rows; asking is
-# deprecated since.
+# By default, pandas before version 3.1 rounds the last digit, so that training rows would not be
+# recognised; later versions deprecate the option.
 _PANDAS = tuple(int(part) for part in pd.__version__.split(".")[:2])
 _EXACT_NUMBERS: dict[str, str] = {} if _PANDAS >= (3, 1) else {"float_precision": "round_trip"}
 
@@ -51,11 +51,11 @@ class Style:
     remarks: str = ""
 
     def remarked(self, remark: str) -> Style:
-        """The same with a further remark."""
+        """A copy with one more remark."""
         return replace(self, remarks="; ".join(filter(None, (self.remarks, remark))))
 
     def as_usual(self) -> AbstractContextManager[None]:
-        """Read text as numbers with the decimal sign of this file, if both signs make sense."""
+        """A context that reads ambiguous numbers with the decimal sign of this file."""
         return usual_style("comma" if self.decimal == "," else "point")
 
     def unusual(self, given: Style) -> str:
@@ -123,7 +123,7 @@ def _encodings(stream: BinaryIO) -> list[str]:
 
 @dataclass(frozen=True)
 class _CsvFile:
-    """A stream, and what is known of it whatever its style."""
+    """A stream and the settings that do not depend on its style."""
 
     stream: BinaryIO
     name: str
@@ -133,7 +133,7 @@ class _CsvFile:
     chunk_rows: int
 
     def table(self, style: Style) -> tuple[pd.DataFrame, Style]:
-        """The table in an encoding, and how it was written."""
+        """Read the table in the encoding of `style`; return it with the complete style."""
         sample = self._sample(style)
         if "\0" in sample:
             raise _no_table(self.name)
@@ -145,7 +145,7 @@ class _CsvFile:
             raise InputError(f"the header of {self.name} cannot be read: {error}") from None
         if not header:
             raise InputError(f"{self.name} is empty")
-        # Places hold even where names are repeated.
+        # Columns are identified by position, because names may repeat.
         places = {str(j) for j, column in enumerate(header) if column.strip() in self.text}
         pieces = self._pieces(style, len(header), places)
         torn = _torn(pieces)
@@ -158,7 +158,7 @@ class _CsvFile:
         return table, style
 
     def _sample(self, style: Style) -> str:
-        """The first lines, not all blank."""
+        """The first lines, without leading blank lines."""
         lines: list[str] = []
         with _as_text(self.stream, style) as text:
             while len(lines) < _SAMPLE_LINES:
@@ -170,7 +170,7 @@ class _CsvFile:
         return "".join(lines)
 
     def _pieces(self, style: Style, width: int, text: set[str]) -> list[pd.DataFrame]:
-        """The table in pieces, its columns called by their place."""
+        """The table in chunks, with positions as column names."""
         pieces, n_cells = [], 0
         try:
             with warnings.catch_warnings(), _as_text(self.stream, style) as source:
@@ -187,7 +187,7 @@ class _CsvFile:
                     keep_default_na=False,
                     na_values=["", *self.missing],
                     dtype=dict.fromkeys(text, str),
-                    low_memory=False,  # otherwise one piece may hold a column of two kinds
+                    low_memory=False,  # otherwise a column of one chunk may have mixed types
                     **_EXACT_NUMBERS,
                 ) as reader:
                     for piece in reader:
@@ -222,7 +222,7 @@ def _as_text(stream: BinaryIO, style: Style) -> Iterator[io.TextIOWrapper]:
 
 
 def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
-    """Separator and decimal sign where they are not given, and the header."""
+    """The style with separator and decimal sign guessed unless given, and the header."""
     separator = style.separator or _separator(sample)
     rows = _rows(sample, separator)
     if style.decimal is None:
@@ -232,15 +232,15 @@ def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
 
 
 def _rows(sample: str, separator: str) -> list[list[str]]:
-    """Fields of the lines that are not empty, whatever ends a line."""
+    """Fields of the lines that are not empty, with any line ending."""
     lines = io.StringIO(sample, newline=None)
     return [row for row in csv.reader(lines, delimiter=separator) if row]
 
 
 def _separator(sample: str) -> str:
-    """The separator that splits most lines into the same number of fields, more than one.
+    """The separator that splits most lines into the same number of fields, at least two.
 
-    Ties go to the separator that leaves more numbers whole, then to the one that splits more often.
+    Ties go to the separator that keeps more numbers intact, then to the one with more fields.
     """
     best, best_worth = SEPARATORS[0], (0.0, 0.0, 0)
     for separator in SEPARATORS:
@@ -257,9 +257,9 @@ def _separator(sample: str) -> str:
 
 
 def _has_decimal_commas(fields: list[str], separator: str) -> bool:
-    """Whether numbers have decimal commas: some need them, and none has a decimal point.
+    """Whether some numbers need a decimal comma and none needs a decimal point.
 
-    Between semicolons 1,234 is a little more than one; elsewhere it may be a thousand.
+    Between semicolons, 1,234 is a little more than one; elsewhere it may be a thousand.
     """
     points, commas, either = False, False, False
     for field in fields:
@@ -271,7 +271,7 @@ def _has_decimal_commas(fields: list[str], separator: str) -> bool:
 
 
 def _torn(pieces: list[pd.DataFrame]) -> set[str]:
-    """Columns read as numbers in one piece and as text in another, which loses their text."""
+    """Columns read as numbers in one chunk and as text in another; they must be read as text."""
     torn = set()
     for column in pieces[0].columns:
         kinds = {_is_text(piece[column]) for piece in pieces if piece[column].notna().any()}
@@ -294,8 +294,8 @@ def settled(column: pd.Series, decimal: str | None = ".") -> pd.Series:
     if not _is_text(column):
         return column.astype("boolean")
     levels = pd.Series(column.dropna().unique(), dtype=object)
-    if pd.api.types.infer_dtype(levels) == "integer":  # beyond 64 bits
-        return pd.to_numeric(column.map(str, na_action="ignore")).astype(np.float64)
+    if pd.api.types.infer_dtype(levels) == "integer":  # beyond 64 bits, perhaps beyond float64
+        return column.map(lambda value: float(str(value)), na_action="ignore").astype(np.float64)
     numbers = plain_numbers(levels.tolist(), "comma" if decimal == "," else "point")
     if numbers is None:
         return column

@@ -1,4 +1,4 @@
-"""Excel files: the first sheet, its first row being the header (extra ``excel``)."""
+"""Excel files: the first sheet, with a header in its first row (extra ``excel``)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _table(rows: list[list[object]], name: str) -> pd.DataFrame:
     table = pd.DataFrame([[*row, *[None] * (width - len(row))] for row in cells])
     table = table.reindex(columns=range(width))
     for column in table.columns:
-        if any(isinstance(value, str) for value in table[column]):  # perhaps among numbers
+        if any(isinstance(value, str) for value in table[column]):  # possibly mixed with numbers
             texts = table[column].map(str, na_action="ignore")
             table[column] = settled(texts)
     table.columns = pd.Index(["" if cell is None else str(cell) for cell in header])

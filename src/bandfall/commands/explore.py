@@ -42,7 +42,7 @@ OpenOption = Annotated[
     bool, typer.Option("--open/--no-open", metavar="", help="Open the page in the default browser.")
 ]
 PLAYGROUND = Path("playground.html")
-SHARE_OF_TRAINING = 0.9  # of the wait for a page; the rest is looking at the model
+SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest computes its contents
 
 
 def explore(
@@ -89,10 +89,10 @@ def explore(
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 
-    Without arguments, you get a page to play with, which has its own exact solver. Given a table,
-    a model is trained while the page shows its progress. Given a model file, the page replays its
-    training. The page is served to this machine only, until you press Ctrl-C; --out writes it into
-    one file instead, which needs no server and no network.
+    Without arguments, the page is a playground with its own exact solver. Given a table, a model is
+    trained while the page shows the progress. Given a model file, the page replays its training.
+    The page is served to this machine only, until you press Ctrl-C. With --out it is written to one
+    file instead, which needs no server and no network.
     """
     with one_line_errors():
         style = Style(sep, decimal, encoding)

@@ -20,6 +20,7 @@ from bandfall.commands.terminal import (
     Bar,
     InputError,
     JsonOption,
+    counted,
     note,
     one_line_errors,
     print_json,
@@ -45,7 +46,7 @@ from bandfall.persistence import save_model
 from bandfall.targets.scores import Scores
 from bandfall.typing import JsonDict
 
-_NAMED_IDS = 3  # columns that look like ids, each in a message of its own
+_NAMED_IDS = 3  # at most this many messages about columns that look like ids
 
 
 def fit(
@@ -127,7 +128,7 @@ def _check_checkpoint(file: Path | None, resume: bool, model: ModelChoice) -> No
 
 
 class Tested(NamedTuple):
-    """Scores on the held-out rows: of all targets together, and of each."""
+    """Scores on the held-out rows, for all targets together and for each."""
 
     n_rows: int
     scores: Scores
@@ -184,7 +185,7 @@ def _tested(trained: Trained) -> Tested | None:
 
 
 def _note_ids(rows: Dataset, story: Story) -> None:
-    """Say what can be done with columns that look like ids."""
+    """Print hints about columns that look like ids."""
     encoder = next(iter(story.encoders.values()), None)
     if encoder is None:
         return
@@ -200,14 +201,14 @@ def _note_ids(rows: Dataset, story: Story) -> None:
 
 
 def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> None:
-    """The result as text."""
+    """Print the result as text."""
     rows, path = trained.rows, story.path
     readings = [one.schema.readings for one in story.encoders.values()]
     n_unused = sum(bool(one.dropped) for one in readings[0]) if readings else 0
     unused = f" ({n_unused} left out)" if n_unused else ""
     pairs: list[tuple[str, str | Text]] = [
         ("target", rows.target),
-        ("trained on", f"{len(rows):,} rows × {rows.X.shape[1]} features{unused}"),
+        ("trained on", f"{len(rows):,} rows × {counted(rows.X.shape[1], 'feature')}{unused}"),
         ("estimator", type(last_step(trained.estimator)).__name__),
     ]
     if path is not None and path.status is Status.CONSTANT_TARGET:

@@ -38,7 +38,7 @@ def inspect(model: ModelArgument, json: JsonOption = False) -> None:
 
 
 def _test_scores(stored: ModelFile) -> Scores | None:
-    """Scores at the held-out rows that a file keeps; None if it keeps none."""
+    """Scores on the held-out rows in the file; None if it has none."""
     estimator, test = stored.estimator, stored.notes.get("test")
     if not isinstance(test, dict):
         return None
@@ -94,7 +94,7 @@ def _summary(file: str, stored: ModelFile, story: Story, test: Scores | None) ->
 
 
 def _parameters(estimator: Estimator) -> JsonDict:
-    """Parameters of the last step that JSON has values for."""
+    """Parameters of the last step that JSON can represent."""
     parameters = last_step(estimator).get_params(deep=False).items()
     return {k: v for k, v in parameters if isinstance(v, str | int | float | None)}
 
@@ -163,7 +163,7 @@ def _pairs(
 
 
 def _listed(stored: ModelFile) -> str:
-    """Names of the features, with their kind where it is not a number."""
+    """Names of the features; kinds other than numbers are given in parentheses."""
     names, kinds = feature_names_of(stored.estimator), strings_of(stored.notes.get("kinds"))
     if names is None:
         return "without names"

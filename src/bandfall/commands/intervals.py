@@ -1,4 +1,4 @@
-"""``--interval`` and ``--novelty``: how sure predictions are, as columns beside them."""
+"""The options ``--interval`` and ``--novelty``, and the columns that they add."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IntervalOption = Annotated[
     typer.Option(
         "--interval",
         metavar="SHARE",
-        help="Add an interval (lower, upper) that holds the target for this share of rows: 0.9.",
+        help="Add an interval (lower, upper) that contains the target for this share of rows: 0.9.",
     ),
 ]
 
@@ -29,10 +29,10 @@ NoveltyOption = Annotated[
     typer.Option(
         "--novelty",
         metavar="",
-        help="Add how far each row is from the training rows; above 1 is farther than usual.",
+        help="Add the distance of each row to the training rows; values above 1 are unusual.",
     ),
 ]
-MANY_NOVEL = 0.1  # of the rows: worth a note
+MANY_NOVEL = 0.1  # share of rows above which a note is printed
 
 
 def check_novelty(novelty: bool, estimator: Estimator) -> None:
@@ -43,7 +43,7 @@ def check_novelty(novelty: bool, estimator: Estimator) -> None:
 
 
 def novelty_column(estimator: Estimator, rows: Features, name: str) -> pd.DataFrame:
-    """The column; prints a note if many rows are far from the training rows."""
+    """The column "novelty"; prints a note if many rows are far from the training rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # noted with the predictions
         novelty = np.asarray(last_step(estimator).novelty(rows))
@@ -58,10 +58,10 @@ def check_interval(interval: float | None, estimator: Estimator) -> None:
     if interval is None:
         return
     if not 0 < interval < 1:
-        raise InputError(f"--interval must lie between 0 and 1; got {interval}")
+        raise InputError(f"--interval must be between 0 and 1; got {interval}")
     if story_of(estimator).target.classes:
         raise InputError(
-            "--interval: this model predicts classes; their probabilities are in the result"
+            "--interval: this model predicts classes; the result has their probabilities instead"
         )
     if story_of(estimator).intervals is None:
         name = type(last_step(estimator)).__name__
@@ -71,7 +71,7 @@ def check_interval(interval: float | None, estimator: Estimator) -> None:
 def interval_columns(
     estimator: Estimator, rows: Features, interval: float, names: list[str]
 ) -> pd.DataFrame:
-    """Columns lower and upper for every prediction, by the names of the predictions."""
+    """Columns "lower" and "upper" for every prediction, named after the predictions."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ends = np.asarray(last_step(estimator).predict_interval(rows, interval))

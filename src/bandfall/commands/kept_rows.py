@@ -1,7 +1,7 @@
-"""Rows that a model file keeps beside the model, for `inspect` and `report`.
+"""Rows in the notes of a model file, for `inspect`, `report` and `explore`.
 
-A column is an array of numbers, or its levels and the positions of the rows among them. Text is
-kept as bytes in an array: the header of a model file, where names go, is small.
+A column is an array of numbers, or an array of levels and an array of their positions. Text is
+stored as bytes in an array, because the header of a model file, which holds text, is small.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bandfall.encoding import Column
 from bandfall.report.columns import kind_of, places, series_of
 from bandfall.typing import JsonDict, Unchecked
 
-_WORD = 8  # bytes of the integers that carry text
+_WORD = 8  # bytes of the integers that hold text
 
 
 def pack_rows(X: pd.DataFrame, y: np.ndarray) -> JsonDict:
@@ -38,7 +38,7 @@ def unpack_rows(kept: Unchecked, names: Sequence[str] | None) -> tuple[pd.DataFr
     """The arguments of `pack_rows`, under the names of the features; InputError if unreadable."""
     try:
         if not isinstance(kept, dict):
-            raise TypeError("there are none")
+            raise TypeError("there are no rows")
         X, y = kept["X"], _targets(kept["y"])
         if isinstance(X, np.ndarray):
             frame = pd.DataFrame(X, columns=names)
@@ -66,7 +66,7 @@ def trained_on(notes: JsonDict, X: Features, y: np.ndarray) -> np.ndarray:
 
 
 def _row_keys(X: pd.DataFrame, y: np.ndarray) -> np.ndarray:
-    """One number for each row, equal for equal rows; numbers count by value, the rest as text."""
+    """A hash of each row; numbers are compared by value, everything else as text."""
     targets = pd.DataFrame(y.reshape(len(y), -1)).add_prefix("target ")
     table = pd.concat([X.reset_index(drop=True), targets], axis=1)
     columns = {}
@@ -109,7 +109,7 @@ def _pack(column: pd.Series, kind: str) -> JsonDict:
 
 def _unpack(column: Unchecked) -> pd.Series:
     if not isinstance(column, dict):
-        raise TypeError("a column is no dict")
+        raise TypeError("a column is not a dict")
     kind, values = column["kind"], np.asarray(column["values"])
     if values.ndim != 1:
         raise ValueError("a column has several dimensions")
@@ -119,7 +119,7 @@ def _unpack(column: Unchecked) -> pd.Series:
         raise ValueError(f"a column of unknown kind {kind!r}")
     levels = _levels(np.asarray(column["ends"]), np.asarray(column["text"]))
     if len(values) and not -1 <= values.min() <= values.max() < len(levels):
-        raise ValueError("a column points to levels that are not there")
+        raise ValueError("a column refers to missing levels")
     return series_of(Column("category", values.astype(np.int64), tuple(levels)))
 
 

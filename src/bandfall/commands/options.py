@@ -52,7 +52,7 @@ Group = Annotated[
     typer.Option(
         "--group",
         metavar="COL",
-        help="Hold out whole groups, which are rows with the same value here; not a feature.",
+        help="Hold out whole groups: rows with the same value in this column; not a feature.",
     ),
 ]
 Missing = Annotated[
@@ -64,7 +64,7 @@ Text = Annotated[
     typer.Option(
         "--text",
         metavar="COL",
-        help="Column to take as text even if it looks like numbers or dates; repeatable.",
+        help="Column to read as text even if it looks like numbers or dates; repeatable.",
     ),
 ]
 Separator = Annotated[

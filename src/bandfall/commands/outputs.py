@@ -1,4 +1,4 @@
-"""Where results go: checked before the work starts, written whole or not at all."""
+"""Output files: checked before the work starts, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from bandfall.persistence.atomic import check_writable, write_atomically
 
 ForceOption = Annotated[
     bool,
-    typer.Option("--force", metavar="", help="Replace the file that --out names, whatever it is."),
+    typer.Option(
+        "--force", metavar="", help="Replace the file --out even if it is something else."
+    ),
 ]
 
 PREDICTION = "prediction"
@@ -29,7 +31,7 @@ PAGE_MARK = '<meta name="generator" content="bandfall'
 def check_out(
     file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...] = ()
 ) -> None:
-    """Refuse paths that cannot be written, inputs, and files that this command did not write.
+    """Raise InputError if `file` is not writable, is an input, or is not of this command.
 
     Called before the work starts; leaves nothing behind.
     """
@@ -48,7 +50,7 @@ def check_out(
 
 
 def write_page(file: Path, text: str) -> None:
-    """Write text, whole or not at all; a full disk is not a usage error."""
+    """Write text atomically; a full disk is a failure, not a usage error."""
     try:
         write_atomically(file, text.encode())
     except OSError as error:
@@ -56,7 +58,7 @@ def write_page(file: Path, text: str) -> None:
 
 
 def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
-    """Write a model that took long to train; if `file` cannot be written, write it elsewhere."""
+    """Write a model; if `file` cannot be written, save it in another directory."""
     try:
         write(file)
         return
@@ -71,9 +73,9 @@ def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
 
 
 def _other_directories(file: Path) -> list[Path]:
-    """Directories to keep a result in, without that of `file`."""
+    """Other directories for a result."""
     found = []
-    with suppress(OSError):  # none that is usable
+    with suppress(OSError):  # no usable temporary directory
         found.append(Path(tempfile.gettempdir()))
     with suppress(RuntimeError):
         found.append(Path.home())
@@ -85,7 +87,7 @@ def _other_directories(file: Path) -> list[Path]:
 def _check_replaceable(
     file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...]
 ) -> None:
-    if not file.is_file():  # a device or pipe: reading it may block, replacing it does harm
+    if not file.is_file():  # reading a device or pipe may block, and it must not be replaced
         raise InputError(f"--out {file} is not a regular file")
     for given in inputs:
         if given != "-" and Path(given).exists() and file.samefile(given):

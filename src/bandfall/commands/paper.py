@@ -106,11 +106,11 @@ def report(
         typer.Option(
             "--markdown",
             metavar="FILE",
-            help="Also write Markdown, with its images in a folder beside it.",
+            help="Also write Markdown, with images in a folder next to it.",
         ),
     ] = None,
 ) -> None:
-    """Put all results on one page: published numbers beside ours, claims, run times."""
+    """Put all results on one page: published and reproduced numbers, claims, run times."""
     console = _stdout()
     page = html or out / "report.html"
     with _one_line_errors(out):
@@ -126,14 +126,14 @@ def report(
 
 
 class _Notes(RunWatcher):
-    """Notes on standard error, and nothing else."""
+    """Prints notes on standard error."""
 
     def note(self, message: str) -> None:
         note(message)
 
 
 class _ProgressBar(_Notes):
-    """A bar with the time left on standard error."""
+    """Shows a bar with the time left on standard error."""
 
     def __init__(self) -> None:
         self._progress = Progress(
@@ -182,7 +182,7 @@ def _chosen(names: list[str], console: Console) -> list[Experiment]:
 
 
 def _show(summary: Summary, console: Console) -> None:
-    """The last table (for scores: the comparison) and the claims."""
+    """Print the last table (for scores: the comparison) and the claims."""
     console.print(f"\n[bold]{summary.name}[/bold] {summary.title} ({summary.seconds:.0f} s)")
     for table in summary.tables[-1:]:
         console.print(table.rich())
@@ -197,7 +197,7 @@ def _stdout() -> Console:
 
 @contextmanager
 def _one_line_errors(out: Path) -> Iterator[None]:
-    """Turn what users can cause into one line and an exit code; bugs keep their traceback."""
+    """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
     try:
         yield
     except (DataError, SummaryError, BusyError) as error:
@@ -207,8 +207,8 @@ def _one_line_errors(out: Path) -> Iterator[None]:
     except BrokenPipeError:  # standard output was closed by its reader, as with `| head`
         raise
     except OSError as error:
-        # A full disk is noticed when a file is closed, and then names no file.
-        taken = isinstance(error, FileExistsError)  # by something else, where a directory is due
+        # Errors of a full disk, raised when a file is closed, have no file name.
+        taken = isinstance(error, FileExistsError)  # a file where a directory is needed
         reason = "not a directory" if taken else error.strerror or str(error)
         fail(f"'{error.filename or out}' cannot be used: {reason}")
     except KeyboardInterrupt:

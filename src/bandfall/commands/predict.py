@@ -59,7 +59,7 @@ from bandfall.targets.scores import unseen_words
 from bandfall.typing import Estimator, JsonDict
 
 MIN_BATCH, MAX_BATCH = 2_000, 50_000  # rows to predict at a time
-N_BATCHES = 50  # steps of the bar
+N_BATCHES = 50  # steps of the progress bar
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
 
 
@@ -83,11 +83,11 @@ def predict(
 ) -> None:
     """Predict the target for every row of a table.
 
-    Columns are found by name: their order does not matter, and other columns are ignored. Columns
-    named with --keep, here or when the model was trained, come first in the result. Numbers are
-    written with six digits; --json prints all of them. Models made with --model kgdd or krr-cv
-    leave the predictions of incomplete rows empty. If the table also has the target, the score is
-    printed on standard error, without the rows that the model was trained on.
+    Columns are matched by name: their order does not matter, and additional columns are ignored.
+    Columns named with --keep, here or in fit, come first in the result. Numbers are written with
+    six digits; --json prints all digits. Models made with --model kgdd or krr-cv leave predictions
+    of incomplete rows empty. If the table also has the target, the score is printed on standard
+    error; rows that the model was trained on do not count.
     """
     with one_line_errors():
         out = None if out is not None and str(out) == "-" else out
@@ -109,23 +109,23 @@ def predict(
             answers = _answers(stored.estimator, rows, name_of(data), bar)
         with style.as_usual():
             _score(table, rows, answers, stored, name_of(data), result)
-        predictions, beside = answers, pd.DataFrame(index=table.index)
+        predictions, others = answers, pd.DataFrame(index=table.index)
         target = story_of(stored.estimator).target
         if isinstance(target, Classes):
             predictions = target.labels[answers.argmax(axis=1), None].astype(object)
-            beside = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
+            others = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
         if style.remarks:
             note(f"{name_of(data)}: {style.remarks}")
         names = _names(predictions, stored.notes)
         if interval is not None:
             with Bar("predict: intervals"):
-                beside = interval_columns(stored.estimator, rows, interval, names)
+                others = interval_columns(stored.estimator, rows, interval, names)
         if novelty:
             with Bar("predict: novelty"):
                 far = novelty_column(stored.estimator, rows, name_of(data))
-            beside = pd.concat([beside.set_index(far.index), far], axis=1)
-        beside = beside.set_index(table.index)
-        _write(predictions, table[kept], beside, names, out, result, json)
+            others = pd.concat([others.set_index(far.index), far], axis=1)
+        others = others.set_index(table.index)
+        _write(predictions, table[kept], others, names, out, result, json)
 
 
 def missing_words(notes: JsonDict) -> list[str]:
@@ -135,7 +135,7 @@ def missing_words(notes: JsonDict) -> list[str]:
 
 
 def strings_of(value: object) -> dict[str, str]:
-    """The text pairs in a value of any type: notes come from files."""
+    """The pairs of text in a value from a file, which may have any type."""
     pairs = value.items() if isinstance(value, dict) else ()
     return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
 
@@ -143,7 +143,7 @@ def strings_of(value: object) -> dict[str, str]:
 def _kept_columns(
     table: pd.DataFrame, stored: ModelFile, asked: list[str], source: str
 ) -> list[str]:
-    """Columns to keep beside the predictions: those of --keep, now and in training."""
+    """Columns to copy into the result: those of --keep, here and in training."""
     require_columns(table, asked, source)
     always = stored.notes.get("keep")
     always = always if isinstance(always, list) else []
@@ -182,13 +182,13 @@ def _only_numbers(estimator: Estimator) -> bool:
 
 
 def _answers(estimator: Estimator, rows: Features, source: str, bar: Bar) -> np.ndarray:
-    """Predictions (m, k) or probabilities (m, c), NaN where a model of complete rows has none."""
+    """Predictions (m, k) or probabilities (m, c), NaN for rows that the model cannot predict."""
     known = np.ones(len(rows), dtype=bool)
     if _only_numbers(estimator):
         known = ~pd.DataFrame(rows).isna().any(axis=1).to_numpy()
     try:
         pieces = list(_batches(estimator, rows, np.flatnonzero(known), bar))
-    except ValueError as error:  # what is wrong with a table, by column
+    except ValueError as error:  # names the column that is wrong
         raise InputError(f"{source}: {error}") from error
     found = np.concatenate(pieces) if pieces else np.zeros((0, 1))
     answers = np.full((len(rows), found.shape[1]), np.nan)
@@ -199,7 +199,7 @@ def _answers(estimator: Estimator, rows: Features, source: str, bar: Bar) -> np.
 def _batches(
     estimator: Estimator, rows: Features, known: np.ndarray, bar: Bar
 ) -> Iterator[np.ndarray]:
-    """Answers for batches of rows; warnings are about all rows."""
+    """Answers for batches of rows; warnings refer to all rows, not to a batch."""
     if not len(known):
         return
     size = min(max(-(-len(known) // N_BATCHES), MIN_BATCH), MAX_BATCH)
@@ -239,7 +239,7 @@ def _score(
     source: str,
     result: JsonDict,
 ) -> None:
-    """Note rows without an answer, and score the others if the table has the target."""
+    """Print a note about rows without prediction, and the score if the table has the target."""
     answered = np.isfinite(answers).all(axis=1)
     if not answered.all():
         result["n_missing"] = int(np.sum(~answered))
@@ -294,7 +294,7 @@ def _new_rows(
 def _write(
     predictions: np.ndarray,
     kept: pd.DataFrame,
-    beside: pd.DataFrame,
+    others: pd.DataFrame,
     names: list[str],
     out: Path | None,
     result: JsonDict,
@@ -302,7 +302,7 @@ def _write(
 ) -> None:
     if out is None and json:
         result["predictions"] = (predictions[:, 0] if len(names) == 1 else predictions).tolist()
-        others = pd.concat([beside, kept], axis=1)
+        others = pd.concat([others, kept], axis=1)
         if others.shape[1]:
             result["kept"] = {
                 column: [None if missing else _plain(value) for value, missing in pairs]
@@ -311,7 +311,7 @@ def _write(
             }
     else:
         table = pd.DataFrame(predictions, columns=names, index=kept.index)
-        numbers = pd.concat([table, beside], axis=1).map(_short)
+        numbers = pd.concat([table, others], axis=1).map(_short)
         text = io.StringIO()
         pd.concat([kept, numbers], axis=1).to_csv(text, index=False)
         if out is None:
@@ -326,7 +326,7 @@ def _write(
 
 
 def _short(value: object) -> object:
-    """A number with six digits, in plain notation where people would write it so.
+    """A number with six digits, in plain notation below 1e15; any other value unchanged.
 
     Examples
     --------
@@ -339,6 +339,6 @@ def _short(value: object) -> object:
 
 
 def _plain(value: object) -> str | int | float | bool:
-    """A value as JSON has it."""
+    """A value that JSON can represent."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, str | int | float | bool) else str(value)

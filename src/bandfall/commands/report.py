@@ -61,10 +61,9 @@ def report(
 ) -> None:
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 
-    For classes it shows log-loss, AUC, calibration and confusion.
-    Given a model file, it uses the rows that the model was trained and scored on, which the file
-    contains. Given a table, it trains a model first, as fit does, and does not keep it. The page
-    needs no network and no server.
+    For classes, it shows log-loss, AUC, calibration and confusion. A model file contains the rows
+    that the model was trained and scored on, so it is all that is needed. Given a table, a model is
+    trained as in fit and not saved. The page needs no network and no server.
     """
     with one_line_errors():
         check_out(out, is_page, force=force, inputs=(source,))
@@ -91,7 +90,7 @@ def report(
 
 
 def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
-    """Findings and rivals for the rows that the model file kept."""
+    """Findings and rivals, for the rows in the model file."""
     train_rows, test_rows, features = kept_rows_of(stored)
     with Bar("report: the model") as bar:
         findings = study(

@@ -37,10 +37,10 @@ from bandfall.typing import Estimator
 
 # Cross-validated kernel ridge regression costs n³ per bandwidth.
 MAX_KERNEL_RIDGE_ROWS = 1000
-_BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # wide ones for tables of many features
-_WORTH_THREADS = 1_000_000
+_BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # tables with many features need wide ones
+_WORTH_THREADS = 1_000_000  # cells
 ScoredRows = LabelledRows | Dataset  # features, targets, weights
-FOLDS = 5  # of Platt's scaling; classes of fewer rows cannot be spread over them
+FOLDS = 5  # of Platt's scaling, which needs as many rows in each class
 
 
 def rivals(seed: int = 0) -> dict[str, Estimator]:
@@ -93,19 +93,19 @@ def score_rivals(
         for i, (name, model) in enumerate(models.items(), 1):
             bar.describe(f"compare: {name} ({i} of {len(models)})")
             last = last_step(model)
-            as_they_are = isinstance(last, BandfallRegressor | BandfallClassifier)
-            X, X_test = tables if as_they_are else plain
+            takes_tables = isinstance(last, BandfallRegressor | BandfallClassifier)
+            X, X_test = tables if takes_tables else plain
             rows = np.arange(len(train.y))
             if isinstance(last, KernelRidgeCV) and len(rows) > kernel_ridge_rows:
                 rows = np.random.default_rng(seed).permutation(len(rows))[:kernel_ridge_rows]
-            told = [None if one is None else one[rows] for one in (train.weights, groups)]
+            extra = [None if one is None else one[rows] for one in (train.weights, groups)]
             y = train.y[rows]
             several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
             fitted = MultiOutputRegressor(model) if several else model  # one for each target
             start = time.monotonic()
             target: Target = Numbers.plain()
             with threads_for(plain[0]):
-                fit_rival(fitted, X.iloc[rows], y, *told)
+                fit_rival(fitted, X.iloc[rows], y, *extra)
                 seconds = time.monotonic() - start
                 if is_classifier(last):
                     target, answers = Classes.plain(fitted.classes_), fitted.predict_proba(X_test)
@@ -127,22 +127,22 @@ def score_rivals(
 
 
 def plain_numbers(train: pd.DataFrame, test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables without text, dates and missing values, encoded as learned from the first."""
+    """Numeric tables without missing values; the encoding is learned from the first table."""
     encoder = TableEncoder()
     encoded = encoder.fit_transform(train, warn=False), encoder.transform(test, warn=False)
-    if not encoder.width:  # nothing varies, but models need a column
+    if not encoder.width:  # all columns are constant, but models need at least one
         encoded = np.zeros((len(train), 1)), np.zeros((len(test), 1))
     return pd.DataFrame(encoded[0]), pd.DataFrame(encoded[1])
 
 
-def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *told: np.ndarray | None) -> None:
+def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *extra: np.ndarray | None) -> None:
     """Fit, with weights and groups if there are any; errors become an InputError."""
     try:
-        model.fit(X, y, **fit_arguments(model, *told))
-    except ValueError as error:  # what is wrong with a table, by column
+        model.fit(X, y, **fit_arguments(model, *extra))
+    except ValueError as error:  # names the column that is wrong
         raise InputError(str(error)) from error
 
 
 def threads_for(X: pd.DataFrame) -> AbstractContextManager[object]:
-    """One OpenMP thread for small tables, where threads would wait for each other most."""
+    """One OpenMP thread for small tables, for which several threads are slower."""
     return threadpool_limits(1, "openmp") if X.size < _WORTH_THREADS else nullcontext()

@@ -1,4 +1,4 @@
-"""The rows to train on and those held out, with the part that each column plays."""
+"""Loading a table for training: roles of columns, training rows and held-out rows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MIN_ROWS = 4
 
 @dataclass(frozen=True)
 class Roles:
-    """What the user said about columns; all others are features."""
+    """The roles that options give to columns; all other columns are features."""
 
     targets: list[str]
     drop: list[str] = field(default_factory=list)
-    keep: list[str] = field(default_factory=list)  # no features, but copied into predictions
+    keep: list[str] = field(default_factory=list)  # not features, but copied into predictions
     weights: str | None = None
     time: str | None = None  # the latest rows by this column are held out
     group: str | None = None  # rows with the same value are held out together
@@ -103,7 +103,7 @@ class Dataset:
 
     @property
     def target(self) -> str:
-        """What is predicted, for people."""
+        """Names of the targets, for messages."""
         return ", ".join(self.roles.targets)
 
     def __len__(self) -> int:
@@ -154,14 +154,14 @@ def load_table(
 
 
 def targets_of(columns: list[pd.Series], name: str, *, classes: bool) -> np.ndarray:
-    """Targets (n, k): numbers, or classes as text; missing where a column has no value."""
+    """Targets (n, k): numbers, or classes as text; NaN or None for missing values."""
     if classes:
         return target_labels(columns[0])[:, None]
     return np.stack([target_numbers(column, name) for column in columns], axis=1)
 
 
 def _groups(column: pd.Series) -> np.ndarray:
-    """A number a group; rows without a group are each one of their own."""
+    """Group numbers; every row without a group is a separate group."""
     codes = pd.factorize(column)[0]
     alone = codes < 0
     codes[alone] = len(codes) + np.arange(int(alone.sum()))
@@ -169,7 +169,7 @@ def _groups(column: pd.Series) -> np.ndarray:
 
 
 def only_numbers(table: Dataset, choice: str) -> Dataset:
-    """The table for a model of complete rows of numbers."""
+    """The complete rows of a numeric table, for models that need them."""
     remedy = (
         f"--model {choice} takes numbers only: use --model auto, or leave it out with --drop {{}}"
     )
@@ -214,8 +214,8 @@ def split_table(
     train, test = order[~held_out[order]], order[held_out[order]]
     if max_rows is not None and len(train) > max_rows:
         note(
-            f"training on a random {max_rows:,} of {len(train):,} rows; --max-rows {len(train)} "
-            "takes all of them"
+            f"training on a random {max_rows:,} of {len(train):,} rows; use --max-rows "
+            f"{len(train)} for all of them"
         )
         train = train[:max_rows]
     rows, scored = table.take(np.sort(train)), table.take(np.sort(test)) if n_test else None
@@ -246,7 +246,7 @@ def _held_out(table: Dataset, order: np.ndarray, n_test: int) -> np.ndarray:
     if table.group is None:
         held_out[order[:n_test]] = True
         return held_out
-    # Groups in random order, as long as that brings their number of rows nearer to `n_test`.
+    # Take groups in random order while that brings the number of rows closer to `n_test`.
     _, group, sizes = np.unique(table.group, return_inverse=True, return_counts=True)
     chosen, n_chosen = np.zeros(len(sizes), dtype=bool), 0
     for one in dict.fromkeys(group[order]):
@@ -262,11 +262,11 @@ def _held_out(table: Dataset, order: np.ndarray, n_test: int) -> np.ndarray:
 
 
 def _latest(table: Dataset, n_test: int) -> np.ndarray:
-    """The last rows in time; rows of one moment stay together."""
+    """The last rows in time; rows with equal times stay together."""
     assert table.time is not None
     ordered = np.sort(table.time)
     cut = ordered[len(ordered) - n_test]
-    # Whole moments: those from the cut on, unless leaving it to training is nearer.
+    # Rows at the cut belong to the part that brings the number closer to `n_test`.
     n_from, n_after = int(np.sum(table.time >= cut)), int(np.sum(table.time > cut))
     late = table.time > cut if n_test - n_after < n_from - n_test else table.time >= cut
     if late.sum() < 2 or len(table) - late.sum() < MIN_ROWS:

@@ -1,4 +1,4 @@
-"""Models that pages are about: read from a file, or trained on a table and not kept."""
+"""Models for pages: read from a file, or trained on a table and not saved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def model_of(
     choices: Choices,
     progress: Callable[[float], None] | None = None,
 ) -> ModelFile:
-    """A model of a table, as it would be written to a file."""
+    """Train a model on a table; return it in the form of a model file."""
     if target is None:
         raise InputError(missing_target(source))
     choices = replace(choices, max_rows=choices.max_rows or MAX_ROWS[choices.model])
@@ -36,7 +36,7 @@ def model_of(
 
 
 def missing_target(source: str) -> str:
-    """The message about a table without a target."""
+    """The message for a table without --target."""
     if source != "-" and not Path(source).exists():
         return f"{source} does not exist"
     what = "is not a bandfall model" if source != "-" else "is a table"
@@ -44,7 +44,7 @@ def missing_target(source: str) -> str:
 
 
 def kept_rows_of(stored: ModelFile) -> tuple[LabelledRows, LabelledRows | None, list[str]]:
-    """Training rows, held-out rows and names of features that a model file kept."""
+    """Training rows, held-out rows and names of features in a model file."""
     estimator, notes = stored.estimator, stored.notes
     rows = notes.get("train")
     if not isinstance(rows, dict) or not {"X", "y"} <= set(rows):
@@ -79,7 +79,7 @@ def model_details(stored: ModelFile) -> dict[str, str]:
     if stored.notes.get("split"):
         details["rows held out"] = str(stored.notes["split"])
     if stored.notes.get("interrupted"):
-        details["interrupted"] = "Ctrl-C ended training; this is the best model found until then"
+        details["interrupted"] = "Ctrl-C ended training; this is the best model until then"
     if "seconds" in stored.notes:
         details["training time"] = f"{stored.notes['seconds']:.2f} s"
     if stored.versions:

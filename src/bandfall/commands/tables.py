@@ -1,8 +1,8 @@
 """Tables from files and standard input: CSV, compressed CSV, Parquet and Excel.
 
-What a file is follows from its first bytes, not from its name. Columns keep the kind they have
-there: numbers, text, booleans, times. Every complaint names the column and the first row
-that is wrong; rows are counted from 1, without the header.
+The type of a file is decided by its first bytes, not by its name. Columns keep their kind:
+numbers, text, booleans, times. Every error names the column and the first wrong row; rows are
+counted from 1, without the header.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STDIN = "-"
 MAX_CELLS = 200_000_000  # 1.6 GB of numbers
 _MAX_SPOOLED = 1 << 32
 _IN_MEMORY, _PIECE = 1 << 26, 1 << 20
-# What pandas holds as objects, and as what it should be held.
+# Dtypes for columns that pandas reads as objects.
 _KINDS = {"boolean": "boolean", "decimal": "float64"}
 _GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
 
@@ -43,10 +43,11 @@ def read_file(
     text: Collection[str] = (),
     missing: Collection[str] = (),
 ) -> tuple[pd.DataFrame, Style]:
-    """The table of a file, or of standard input ("-"), and how it was written.
+    """Read the table of a file or of standard input ("-"); return it with its style.
 
-    `style` has the known settings of a CSV file; the others are guessed, and remarked if unusual.
-    `text` columns stay text even if they look like numbers, `missing` words are missing values.
+    `style` has the known settings of a CSV file; the others are guessed, with a remark if they are
+    unusual. `text` columns stay text even if they look like numbers; `missing` words are missing
+    values.
     """
     name = name_of(source)
     style = style or Style()
@@ -70,17 +71,17 @@ def read_file(
     table, remark = _named(table, name)
     style = style.remarked(remark)
     if not len(table):
-        raise InputError(f"{name} has a header and no rows")
+        raise InputError(f"{name} has a header but no rows")
     return table, style
 
 
 def name_of(source: str) -> str:
-    """How messages call a source."""
+    """Name of a source in messages."""
     return "standard input" if source == STDIN else source
 
 
 def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
-    """Raise unless all `columns` are there; the message names those that are not."""
+    """Raise InputError unless the table has all `columns`."""
     missing = [column for column in columns if column not in table.columns]
     if not missing:
         return
@@ -117,7 +118,7 @@ def _read_text(
 
 
 def _without(table: pd.DataFrame, words: Collection[str]) -> pd.DataFrame:
-    """The table with these words as missing values; what is then numbers becomes numbers."""
+    """The table with these words as missing values; columns may become numbers by that."""
     for j in range(table.shape[1]) if words else ():
         column = table.iloc[:, j]
         if kind_of(column) == "text" and column.isin(list(words)).any():
@@ -144,12 +145,12 @@ def _read_parquet(stream: BinaryIO, name: str) -> pd.DataFrame:
         kind = pd.api.types.infer_dtype(table.iloc[:, j], skipna=True)
         if pd.api.types.is_object_dtype(table.iloc[:, j].dtype) and kind in _KINDS:
             table.isetitem(j, table.iloc[:, j].astype(_KINDS[kind]))
-    # Labels of rows are no features, whatever pandas made of them.
+    # Row labels of pandas are not features.
     return table.reset_index(drop=True)
 
 
 def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
-    """Columns under distinct names, and what was left out: row labels without a name."""
+    """The table with distinct column names, and a remark if a column of row labels was dropped."""
     names = [str(column).strip() for column in table.columns]
     repeated = sorted({column for column in names if names.count(column) > 1 and column})
     if repeated:
@@ -164,7 +165,7 @@ def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
             )
     remark = ""
     if 0 in unnamed and table.iloc[:, 0].notna().any():
-        remark = "column 1 has no name and is left out: it is taken for row labels"
+        remark = "column 1 has no name and is left out, because it looks like row labels"
     kept = [j for j in range(len(names)) if j not in unnamed]
     if not kept:
         raise InputError(f"{name} has no column with a name; name them in the first line")
@@ -175,7 +176,7 @@ def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
 
 @contextlib.contextmanager
 def _opened(source: str) -> Iterator[BinaryIO]:
-    """The bytes of a source, so that they can be read twice."""
+    """A seekable stream of the bytes of a source."""
     if source == STDIN:
         with _spooled(sys.stdin.buffer, "standard input") as stream:
             yield stream
@@ -195,7 +196,7 @@ def _opened(source: str) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _spooled(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
-    """A copy of what cannot be read twice, in memory or, if large, in a temporary file."""
+    """A seekable copy of a stream, in memory or, if large, in a temporary file."""
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as copy:
         while data := stream.read(_PIECE):
             copy.write(data)
@@ -206,7 +207,7 @@ def _spooled(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> None:
-    """Raise, by column, where values are lists or other things with parts."""
+    """Raise InputError if a column holds lists or other nested values."""
     for column in table.columns:
         if pd.api.types.is_object_dtype(table[column].dtype):
             parts = table[column].map(lambda value: isinstance(value, list | dict | np.ndarray))
@@ -219,7 +220,7 @@ def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> No
 
 
 def refuse(wrong: np.ndarray, column: pd.Series, name: str, what: str, remedy: str = "") -> None:
-    """Raise InputError that names the first of the rows that are wrong, if there are any."""
+    """Raise InputError with the first wrong row, if there is any."""
     if wrong.any():
         row = column.index[int(np.argmax(wrong))] + 1
         hint = f"; {remedy}" if remedy else ""
@@ -227,7 +228,7 @@ def refuse(wrong: np.ndarray, column: pd.Series, name: str, what: str, remedy: s
 
 
 def check_finite(table: pd.DataFrame, name: str) -> None:
-    """Raise, by column and row, where a number is infinite."""
+    """Raise InputError if a number is infinite."""
     for column in table.columns:
         if kind_of(table[column]) == "number":
             values = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -236,5 +237,5 @@ def check_finite(table: pd.DataFrame, name: str) -> None:
 
 
 def quoted(name: object) -> str:
-    """A name as it is typed in a shell."""
+    """A name, quoted if a shell needs it."""
     return f"'{name}'" if set(' ()[]*?;&|$#!<>"\\') & set(str(name)) else str(name)

@@ -1,4 +1,4 @@
-"""What the commands share: messages, errors, progress and interrupts."""
+"""Messages, errors, progress bars and interrupts of all commands."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from rich.text import Text
 from bandfall.interrupts import SOON, Interrupt
 from bandfall.selection.work import Work
 
-# What exit codes mean; `docs/cli.md` repeats it.
+# Exit codes, documented in `docs/cli.md`.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-_REMEMBERED = 40  # estimates of the end: the median of the last eight seconds is shown
+_REMEMBERED = 40  # estimates of the end (eight seconds), whose median is shown
 _GRACE = 0.6  # seconds from Ctrl-C to the end of the process
 
 JsonOption = Annotated[
@@ -36,25 +36,25 @@ JsonOption = Annotated[
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is for the user."""
+    """Input of the user that cannot be used; the message is shown to the user."""
 
 
 def fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
-    """One line on standard error, then the exit code."""
+    """Print one line on standard error and exit."""
     note(message)
     raise typer.Exit(code)
 
 
 def note(message: str) -> None:
-    """Something worth knowing that is not the result, on standard error."""
+    """Print a message that is not part of the result, on standard error."""
     sys.stderr.write(printable(" ".join(f"bandfall: {message}".split())) + "\n")
 
 
 def printable(text: str) -> str:
-    """Text that is safe to print in a terminal: control characters are written out.
+    """Text that is safe to print in a terminal: control characters are escaped.
 
-    Column and file names come from strangers' files, and may hold escape sequences, characters
-    that change the direction of writing, or halves of characters that cannot be encoded.
+    Names of columns and files may come from anyone. They may hold escape sequences, characters that
+    change the direction of writing, or surrogates that cannot be encoded.
 
     Examples
     --------
@@ -78,14 +78,14 @@ def counted(number: int, what: str) -> str:
 
 
 def cell(content: str | Text) -> Text:
-    """Content of a table, taken literally: no markup, but a `Text` keeps its styles."""
+    """Content of a table cell without markup; a `Text` keeps its styles."""
     if isinstance(content, Text):
         return Text(printable(content.plain), content.style, spans=content.spans)
     return Text(printable(content))
 
 
 def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
-    """Names and values below each other, on standard output."""
+    """Print names and values, one pair per line, on standard output."""
     table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
     for name, value in pairs:
         table.add_row(cell(name), cell(value))
@@ -93,7 +93,7 @@ def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-    """A table on standard output: names on the left, numbers on the right."""
+    """Print a table on standard output; all columns but the first are right-aligned."""
     table = RichTable(title=cell(title))
     for j, name in enumerate(header):
         table.add_column(cell(name), justify="right" if j else "left")
@@ -108,9 +108,9 @@ def _stdout() -> Console:
 
 
 def print_json(value: Mapping[str, object]) -> None:
-    """One line of JSON; NaN and infinity, which JSON lacks, as null."""
+    """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
     text = json.dumps(_without_nan(value), ensure_ascii=False)
-    if not text.isprintable():  # in strings: what is around them is printable
+    if not text.isprintable():  # only strings can contain such characters
         text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
     sys.stdout.write(text + "\n")
 
@@ -127,7 +127,7 @@ def _without_nan(value: object) -> object:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn what users can cause into one line and an exit code; bugs keep their traceback."""
+    """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
     from bandfall.backends.cluster import ClusterError
     from bandfall.persistence import ModelFileError
 
@@ -136,7 +136,7 @@ def one_line_errors() -> Iterator[None]:
             yield
     except (InputError, ModelFileError, ClusterError) as error:
         fail(str(error))
-    except BrokenPipeError:  # the reader has seen enough, as with `| head`
+    except BrokenPipeError:  # the reader has closed the pipe, as with `| head`
         sys.stderr.close()
         raise typer.Exit(FAILURE) from None
     except OSError as error:
@@ -165,11 +165,11 @@ def _warnings_as_notes() -> Iterator[None]:
 
 
 class Bar:
-    """A bar with the time left on standard error: only in a terminal, only for slow work.
+    """A progress bar with the time left, on standard error, for slow work in a terminal.
 
-    A thread of its own draws it every `refresh` seconds, so that it moves however long a single
-    step takes, and not before `after` seconds. `also` is called with the share that is done, with
-    or without a terminal.
+    A separate thread draws it every `refresh` seconds, beginning after `after` seconds, so that it
+    moves however long a single step takes. `also` is called with the share of work done, with or
+    without a terminal.
     """
 
     def __init__(
@@ -191,16 +191,16 @@ class Bar:
         self._thread: threading.Thread | None = None
 
     def describe(self, description: str) -> None:
-        """Begin another piece of work, at a share of 0."""
+        """Begin another piece of work, at 0 %."""
         self._description, self._work, self._share = description, None, 0.0
         self._start = time.monotonic()
 
     def update(self, share: float) -> None:
-        """Set the share that is done, 0 to 1; it never falls."""
+        """Set the share of work done, 0 to 1; it never falls."""
         self._share = max(self._share, min(share, 1.0))
 
     def follow(self, work: Work) -> None:
-        """Show how far a fit is from now on."""
+        """Show the progress of a fit from now on."""
         self._work = work
 
     def __enter__(self) -> Bar:
@@ -257,7 +257,7 @@ class Bar:
 
 
 def time_left(elapsed: float, share: float, left: float | None = None) -> str:
-    """Time left in words, by the mean pace if it is not known better; empty if that is a guess.
+    """Time left in words, estimated from the share done if unknown; empty if it is too early.
 
     Examples
     --------
@@ -275,9 +275,9 @@ def time_left(elapsed: float, share: float, left: float | None = None) -> str:
 class Watchdog:
     """Ends the process soon after a Ctrl-C, even in the middle of a long call into C.
 
-    Python raises KeyboardInterrupt only between its own instructions, and a pool of threads may
-    keep it waiting. A thread sees signals at once, through a socket. The first press during a fit
-    is left to the fit, which finishes early (`Interrupt`).
+    Python raises KeyboardInterrupt only between bytecode instructions, and a pool of threads may
+    delay it. This thread receives signals at once, through a socket. The first press during a fit
+    is handled by the fit, which finishes early (`Interrupt`).
     """
 
     def __enter__(self) -> Watchdog:
@@ -292,7 +292,7 @@ class Watchdog:
 
     def __exit__(self, kind: object, error: object, traceback: object) -> None:
         signal.set_wakeup_fd(self._previous)
-        if self._ending and isinstance(error, SystemExit):  # tidying up would take a while
+        if self._ending and isinstance(error, SystemExit):  # a regular exit would take too long
             with suppress(OSError, ValueError):
                 sys.stdout.flush()
                 sys.stderr.flush()

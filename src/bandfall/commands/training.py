@@ -1,4 +1,4 @@
-"""From a table to a trained model: choose columns, split rows, fit with a bar, score."""
+"""Training a model on a table: load it, split rows, fit with a progress bar."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from bandfall.report.columns import kind_of
 from bandfall.selection.work import observed_by
 from bandfall.typing import Estimator, JsonDict
 
-# More rows than these are sampled at random unless --max-rows is given, so that a first look is
-# quick. `fit` takes all rows, except for models that need n³ operations.
+# Default of --max-rows for quick looks at a table; larger tables are sampled at random. `fit` takes
+# all rows, except for models that need n³ operations.
 MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
-FEW_ROWS = 10  # below, a score is little more than a coin toss
+FEW_ROWS = 10  # a score on fewer rows is little more than chance
 
 
 class ModelChoice(StrEnum):
-    """What ``--model`` takes."""
+    """Values of ``--model``."""
 
     AUTO = "auto"
     KGDD = "kgdd"
@@ -48,7 +48,7 @@ class ModelChoice(StrEnum):
 
 
 class Device(StrEnum):
-    """What ``--device`` takes, beside the addresses of Dask schedulers."""
+    """Values of ``--device``, which also takes addresses of Dask schedulers."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -62,7 +62,7 @@ def make_estimator(
     *,
     classes: bool = False,
 ) -> Estimator:
-    """The estimator that ``--model`` stands for, of numbers or classes."""
+    """The estimator for ``--model``, for numbers or classes."""
     if max_seconds is not None and choice is not ModelChoice.AUTO:
         raise InputError(f"--max-seconds works with --model auto only, not {choice}")
     if max_seconds is not None and not max_seconds > 0:
@@ -96,7 +96,7 @@ def _on_device(estimator: Estimator, device: str) -> Estimator:
             check_device(str(device))
         except (ValueError, ImportError) as error:
             raise InputError(f"--device {device}: {error}") from None
-    # Without a GPU, NumPy is meant: torch on the CPU is not needed.
+    # "cpu" means NumPy here, not torch on the CPU.
     last.set_params(device=None if device == Device.CPU else str(device))
     return estimator
 
@@ -117,7 +117,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Trained:
-    """A fitted estimator and its rows, how long it took, and whether Ctrl-C ended it early."""
+    """A fitted estimator, its rows and training time, and whether Ctrl-C ended it early."""
 
     estimator: Estimator
     rows: Dataset
@@ -135,7 +135,7 @@ def train_on(
 ) -> Trained:
     """Train a model on a table; some of its rows are held out.
 
-    `progress` is called with the share of the work that is done, 0 to 1, a few times a second.
+    `progress` is called with the share of work done, 0 to 1, a few times a second.
     """
     settings = (choices.model, choices.device, choices.max_seconds)
     estimator = make_estimator(*settings)
@@ -155,7 +155,7 @@ def _train(
     progress: Callable[[float], None] | None,
     checkpoint: Path | None,
 ) -> tuple[float, bool]:
-    """Fit with a bar; how many seconds it took, and whether Ctrl-C ended it."""
+    """Fit with a progress bar; return the seconds, and whether Ctrl-C ended it."""
     start, n_taken = time.monotonic(), Interrupt.n_taken
     model = last_step(estimator)
     single_path = isinstance(model, KernelDescentRegressor)
@@ -165,9 +165,9 @@ def _train(
         if single_path:
             model.set_callbacks(_PathWatch(bar))
         try:
-            told = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
-            estimator.fit(table.X, table.y, **told)
-        except ValueError as error:  # what is wrong with a table, by column
+            extra = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
+            estimator.fit(table.X, table.y, **extra)
+        except ValueError as error:  # names the column that is wrong
             raise InputError(f"{table.source}: {error}") from error
         finally:
             if single_path:
@@ -175,8 +175,8 @@ def _train(
     encoders = story_of(model).encoders
     if encoders and not any(encoder.width for encoder in encoders.values()):
         raise InputError(
-            f"{table.source}: every feature is constant in the training rows; there is nothing to "
-            "learn from"
+            f"{table.source}: no feature varies in the training rows, so there is nothing to learn "
+            "from"
         )
     return time.monotonic() - start, Interrupt.n_taken > n_taken
 
@@ -188,20 +188,20 @@ def fit_arguments(
     *,
     checkpoint: Path | None = None,
 ) -> JsonDict:
-    """Further arguments of `fit`, as far as the model takes them."""
+    """Additional arguments of `fit` that the model accepts."""
     model = last_step(estimator)
-    told: JsonDict = {}
+    arguments: JsonDict = {}
     if checkpoint is not None:
-        told["checkpoint"] = checkpoint
+        arguments["checkpoint"] = checkpoint
     if weights is not None and has_fit_parameter(model, "sample_weight"):
-        told["sample_weight"] = weights
+        arguments["sample_weight"] = weights
     if groups is not None and isinstance(model, BandfallRegressor | BandfallClassifier):
         if np.ptp(groups) > 0:
-            told["groups"] = groups
+            arguments["groups"] = groups
         else:
             note("all training rows belong to one group: the search holds out single rows")
     prefix = last_step_prefix(estimator)
-    return {prefix + name: value for name, value in told.items()}
+    return {prefix + name: value for name, value in arguments.items()}
 
 
 class _PathWatch:
@@ -225,7 +225,7 @@ class _PathWatch:
 
 
 def path_progress(r2: float, max_r2: float) -> float:
-    """How much of a training up to `max_r2` is done: what is left falls about exponentially.
+    """Share of a training up to `max_r2` that is done; the residual falls about exponentially.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def path_progress(r2: float, max_r2: float) -> float:
 
 
 def score_words(r2: float, n_rows: int) -> str:
-    """R² on `n_rows` rows, with a remark if it means little.
+    """R² on `n_rows` rows, with a remark if it is not reliable.
 
     Examples
     --------
@@ -255,7 +255,7 @@ def score_words(r2: float, n_rows: int) -> str:
 
 
 def why_ended(story: Story, status: Status) -> str:
-    """Why training ended, for people: self-tuning models chose their limit on held-out rows."""
+    """Why training ended, in words; self-tuning models chose their stop by held-out rows."""
     tuned = {
         Status.R2_REACHED: "held-out rows were predicted best there",
         Status.INTERRUPTED: "cut short",
@@ -264,7 +264,7 @@ def why_ended(story: Story, status: Status) -> str:
 
 
 def model_notes(trained: Trained) -> JsonDict:
-    """What a model file keeps for `predict`, `inspect` and `report` beside the model."""
+    """Notes in a model file, for `predict`, `inspect`, `report` and `explore`."""
     rows, roles = trained.rows, trained.rows.roles
     notes: JsonDict = {
         "target": rows.target,
@@ -286,7 +286,7 @@ def model_notes(trained: Trained) -> JsonDict:
 
 
 def split_words(roles: Roles) -> str:
-    """How rows were held out, for people."""
+    """How rows were held out, in words."""
     if roles.time is not None:
         return f"the last by {roles.time}"
-    return "at random" if roles.group is None else f"whole groups of {roles.group}"
+    return "chosen at random" if roles.group is None else f"whole groups of {roles.group}"

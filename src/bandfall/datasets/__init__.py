@@ -1,6 +1,6 @@
 """The six data sets of the paper: four loaders, two generators, and the paper's splits.
 
-Nothing is bundled: see `bandfall.datasets.real` for where the real files are looked for.
+No data are bundled: `bandfall.datasets.real` describes where the real files are searched.
 """
 
 from bandfall.datasets.real import (

@@ -16,14 +16,14 @@ from bandfall.datasets.sources import Source
 
 
 def cache_directory() -> Path | None:
-    """Where downloaded files are kept, or None if pooch is not installed."""
+    """The folder for downloaded files; None if pooch is not installed."""
     if importlib.util.find_spec("pooch") is None:
         return None
     return Path(_pooch().os_cache("bandfall"))
 
 
 def download_table(source: Source, *, progress: bool) -> np.ndarray:
-    """The table of `source`, as `read_array` returns it, from the archive that its home offers.
+    """Download the archive of `source`, and return its table as `read_array` does.
 
     The archive is checked and kept in the cache; `progress` shows a bar on standard error. Raises
     OSError if the home cannot be reached or sends something else.
@@ -32,7 +32,7 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
     cache = Path(pooch.os_cache("bandfall"))
     cache.mkdir(parents=True, exist_ok=True)
     with_bar = progress and importlib.util.find_spec("tqdm") is not None
-    # Only a checked file enters the cache: it arrives elsewhere first.
+    # Only a checked file enters the cache, so it is downloaded to another place first.
     with tempfile.TemporaryDirectory(dir=cache) as arrivals:
         archive = Path(arrivals) / str(source.archive)
         try:
@@ -40,7 +40,7 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
             fetch(source.archive_url, str(archive), None)
         except OSError as error:
             if (response := getattr(error, "response", None)) is not None:
-                response.close()  # a refused request otherwise holds its socket
+                response.close()  # otherwise a refused request keeps its socket open
             raise OSError(
                 f"the {source.title} data could not be downloaded from {source.archive_url} "
                 f"({type(error).__name__}); {placement_hint(source)}"
@@ -58,7 +58,7 @@ def download_table(source: Source, *, progress: bool) -> np.ndarray:
 
 
 def placement_hint(source: Source) -> str:
-    """Which file to put where, in one sentence."""
+    """A sentence that says which file to put where."""
     *others, last = source.filenames
     return (
         f"put {', '.join(others)} or {last} (columns {_abridged(source.columns)}; {source.rows} "

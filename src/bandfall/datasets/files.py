@@ -1,8 +1,7 @@
 """Find, read and check the file of a real data set.
 
 A file is accepted only if its header, its number of rows and one of its checksums are the
-expected ones; everything else is refused by name, because a table of results made from other
-numbers would be worse than none.
+expected ones. Any other file raises an error: results from other data would be worse than none.
 """
 
 import csv
@@ -21,12 +20,12 @@ import numpy as np
 
 from bandfall.datasets.sources import FINGERPRINT_RTOL, Source
 
-# More than any way of printing a number takes: what is larger is not the expected file.
+# More characters than any number needs: a larger file is not the expected one.
 MAX_FIELD_BYTES = 64
 
 
 def data_directory(value: str | os.PathLike[str], setting: str) -> Path:
-    """The directory that `setting`, as users type it, stands for; it must exist.
+    """The directory named by a setting; it must exist.
 
     Examples
     --------
@@ -69,7 +68,7 @@ def read_array(path: Path, source: Source) -> np.ndarray:
 
 
 def _unpack(path: Path, source: Source) -> bytes:
-    """The csv file, as long as it is no larger than such a table can be."""
+    """The unpacked csv file; raises if it is larger than the table can be."""
     with path.open("rb") as file:
         if path.suffix not in (".gz", ".zip"):
             return _bounded(file, source)
@@ -94,7 +93,7 @@ _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError)
 
 
 def _bounded(stream: IO[bytes] | gzip.GzipFile, source: Source) -> bytes:
-    """All of a stream, read no further than any file of this table goes."""
+    """The contents of a stream; raises if it is longer than the table can be."""
     limit = MAX_FIELD_BYTES * len(source.columns) * (source.rows + 1)
     content = stream.read(limit + 1)
     if len(content) > limit:
@@ -155,7 +154,7 @@ def _check(content: bytes, table: np.ndarray, source: Source) -> None:
 
 
 def values_checksum(table: np.ndarray) -> str:
-    """SHA-256 of the numbers, whatever way they were printed.
+    """SHA-256 of the numbers, independent of how they are printed.
 
     Examples
     --------
@@ -167,7 +166,7 @@ def values_checksum(table: np.ndarray) -> str:
 
 
 def weighted_means(table: np.ndarray) -> np.ndarray:
-    """Column means weighted by ``1 + row/rows``: they notice values that change or rows that move.
+    """Column means weighted by ``1 + row/rows``, which detect changed values and moved rows.
 
     Examples
     --------

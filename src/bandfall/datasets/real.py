@@ -1,7 +1,7 @@
 """Loaders of the four real data sets of the paper's Table 1.
 
-A file is looked for in ``data_home``, then in the directory that the environment variable
-``BANDFALL_DATA`` names, then in the download cache; what is not found is downloaded where the
+A file is searched in ``data_home``, then in the directory named by the environment variable
+``BANDFALL_DATA``, then in the download cache. A missing file is downloaded if the
 set's home offers a file that can be read directly. Every file is checked before it is used.
 """
 
@@ -23,7 +23,7 @@ from bandfall.datasets.sources import CPU, POWER, SUPERCONDUCTORS, UK_TEMPERATUR
 if TYPE_CHECKING:
     import pandas as pd
 
-# What loaders return: a Bunch, or features and target as arrays or frames.
+# Result of loaders: a Bunch, or features and target as arrays or frames.
 Loaded: TypeAlias = "Bunch | tuple[np.ndarray, np.ndarray] | tuple[pd.DataFrame, pd.Series]"
 
 _LOADER_PARAMETERS = {
@@ -41,7 +41,7 @@ _LOADER_DOC = """{about}
         A directory to look in first, before that of the environment variable
         ``BANDFALL_DATA`` and the download cache.
     download_if_missing : bool, default=True
-        Whether to download a file that is in none of these, where its home offers one.
+        Whether to download a file that is in none of these, if its home offers one.
     progress : bool, default=True
         Whether to show a progress bar while downloading.
     return_X_y : bool, default=False
@@ -101,7 +101,7 @@ def _search_path(data_home: str | os.PathLike[str] | None) -> list[Path]:
 
 
 def as_loaded(source: Source, table: np.ndarray, *, return_X_y: bool, as_frame: bool) -> Loaded:
-    """A table in the form that a loader returns."""
+    """Convert a table to the result of a loader."""
     target_at = source.value_columns.index(source.target)
     data: np.ndarray | pd.DataFrame = np.ascontiguousarray(np.delete(table, target_at, axis=1))
     target: np.ndarray | pd.Series = np.ascontiguousarray(table[:, target_at])

@@ -1,4 +1,4 @@
-"""What each real data set is, where it lives, and how its file is recognised."""
+"""The real data sets: shapes, checksums and public homes."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ class Source:
     target: str  # the column to predict
     rows: int  # number of data rows
     csv_sha256: str  # checksum of the uncompressed csv file
-    # Checksum of the numbers alone (rows × columns without `dropped`, little-endian float64), so
-    # that the same numbers printed another way are still the same data.
+    # Checksum of the numbers (rows × columns without `dropped`, little-endian float64), which does
+    # not depend on how they are printed.
     values_sha256: str
     home: str  # the page the set is published on
     origin: str  # how the file is got from there

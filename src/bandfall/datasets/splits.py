@@ -1,4 +1,4 @@
-"""The splits of the real data that the paper's tables and figures rest on."""
+"""The splits of the real data for the paper's tables and figures."""
 
 import os
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from bandfall.datasets.real import load_table
 from bandfall.datasets.sources import SOURCES
 
-# 93 × 82 + 7 × 81 is one more than the 8192 rows there are: the last split gets 80.
+# 93 × 82 + 7 × 81 is one more than the 8192 rows of the data, so the last split has 80.
 CPU_SIZES = (82,) * 93 + (81,) * 6 + (80,)
 
 
@@ -49,8 +49,8 @@ def paper_splits(
 
     .. math:: x \leftarrow (x - \mu_x) / s_x, \qquad y \leftarrow y - \mu_y .
 
-    So the test rows take part in the standardisation, and the target keeps its scale; both are
-    what the published numbers rest on. A feature that is constant within a split becomes zero.
+    So the standardisation includes the test rows, and the target keeps its scale, as in the
+    published experiments. A feature that is constant within a split becomes zero.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def paper_splits(
     n_train : int, optional
         Training rows per split. Default: ``int(0.8 * size)``. (Figure 2 uses 30.)
     data_home : str or path, optional
-        Where a data set by name is looked for, see `bandfall.datasets.load_cpu`.
+        Where to search a named data set, see `bandfall.datasets.load_cpu`.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def _target_first(
     target: np.ndarray | None,
     data_home: str | os.PathLike[str] | None,
 ) -> np.ndarray:
-    """A fresh array with the target as first column and the features in file order after it."""
+    """A new array with the target as first column, followed by the features in file order."""
     if isinstance(data, str):
         if data not in SOURCES:
             raise ValueError(f"data must be an array or one of {sorted(SOURCES)}; got {data!r}")
@@ -155,7 +155,7 @@ def _standardised(rows: np.ndarray, n_train: int) -> Split:
     y = rows[:, 0] - rows[:, 0].mean()
     features = rows[:, 1:]
     scale = features.std(axis=0)
-    # The rounding error of a mean must not be blown up to a feature of its own.
+    # Standardisation must not blow up the rounding error of a mean.
     constant = np.ptp(features, axis=0) == 0.0
     X = np.where(constant, 0.0, (features - features.mean(axis=0)) / np.where(constant, 1.0, scale))
     return Split(X[:n_train], y[:n_train], X[n_train:], y[n_train:])

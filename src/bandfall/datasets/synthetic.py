@@ -1,7 +1,7 @@
 """Generators of the paper's two synthetic data sets.
 
-They draw from NumPy's legacy generator in the order the published experiments used, so that a
-seed gives the very points of a figure.
+They draw from NumPy's legacy generator in the order of the published experiments, so a
+seed gives exactly the points of a figure.
 """
 
 from numbers import Integral, Real

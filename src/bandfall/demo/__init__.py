@@ -1,9 +1,9 @@
-"""The demonstration behind ``make demo``: one table and two pictures, in well under a minute.
+"""The demonstration ``make demo``: one table and two pictures, in well under a minute.
 
     python -m bandfall.demo --out out
 
-Everything it needs ships inside: a table of yacht hulls, the sine data of the paper's Figure 1,
-and scikit-learn's diabetes data.
+All data are included: a table of yacht hulls, the sine data of the paper's Figure 1, and
+scikit-learn's diabetes data.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def splits() -> dict[str, list[Split]]:
 
 
 def compare() -> tuple[list[Score], BandfallRegressor]:
-    """Fit every model to every split; the scores, and our model of the first yacht split."""
+    """Fit every model to every split; return scores, and our model of the first yacht split."""
     scores: list[Score] = []
     first: Estimator = None
     for data, parts in splits().items():
@@ -102,7 +102,7 @@ def compare() -> tuple[list[Score], BandfallRegressor]:
 
 
 def table(scores: list[Score]) -> str:
-    """The scores as text, one block a data set."""
+    """The scores as text, one block per data set."""
     lines = [f"{'data':<24}{'model':<38}{'test R²':>8}{'seconds':>10}", "─" * 80]
     previous = None
     for score in scores:
@@ -113,12 +113,12 @@ def table(scores: list[Score]) -> str:
 
 
 def report(message: str) -> None:
-    """Progress, kept apart from the result."""
+    """Print progress on standard error."""
     print(f"  … {message}", file=sys.stderr, flush=True)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Print the table, write pictures and ``playground.html``, say where they are."""
+    """Print the table, write pictures and ``playground.html``, and print their paths."""
     parser = argparse.ArgumentParser(prog="python -m bandfall.demo", description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("out"), metavar="FOLDER")
     folder = parser.parse_args(argv).out
@@ -130,7 +130,7 @@ def main(argv: list[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         parser.error(f"--out {folder}: {error.strerror}")
-    # One core for each model: times are fair, and small solves do not wait for threads.
+    # One core for each model, for a fair comparison of times.
     with threadpool_limits(limits=1):
         scores, model = compare()
         report("pictures")

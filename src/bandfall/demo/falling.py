@@ -1,4 +1,4 @@
-"""The paper's picture: what a falling bandwidth does to twenty points of a sine (Figure 1)."""
+"""The paper's picture: the effect of a falling bandwidth on twenty points of a sine (Figure 1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sine(seed: int = SEED) -> tuple:
 
 
 class FloorFit(NamedTuple):
-    """KGD-D down to one floor, ridge regression at it, and the way there."""
+    """KGD-D with one floor, ridge regression at that bandwidth, and R² during training."""
 
     floor: float
     descent: KernelDescentRegressor
@@ -54,7 +54,7 @@ def fit_floors(sine: tuple) -> list[FloorFit]:
 
 
 def draw(sine: tuple, fits: list[FloorFit]) -> Figure:
-    """Fits above, what happened on the way below."""
+    """Draw fits at the top and R² during training at the bottom."""
     from matplotlib.figure import Figure
 
     with styled():

@@ -1,4 +1,4 @@
-"""Colours and settings that the pictures of the demonstration share."""
+"""Colours and settings of the demonstration's pictures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
+# Okabe and Ito's palette, suitable for colour-blind readers.
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
 
 

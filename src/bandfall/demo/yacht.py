@@ -1,8 +1,8 @@
-"""A real table that ships inside, and the picture of what a user gets from it.
+"""A real table that is included in the package, and a picture of results on it.
 
 Yacht Hydrodynamics: J. Gerritsma, R. Onnink and A. Versluis (1981), UCI Machine Learning
 Repository, https://doi.org/10.24432/C5XG7R, CC BY 4.0. The resistance of 22 hulls, each towed at 14
-speeds. Whole hulls are held out: the question is how a hull behaves that no model has seen.
+speeds. Whole hulls are held out: models predict hulls that they have not seen.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INTERVAL = 0.9
 
 
 class Split(NamedTuple):
-    """Rows of some hulls to train on, all rows of the others to judge by."""
+    """Rows of some hulls for training, and all rows of the other hulls for testing."""
 
     X: np.ndarray
     X_test: np.ndarray
@@ -52,9 +52,9 @@ def split_hulls(seed: int) -> Split:
 
 
 def draw(model: BandfallRegressor, split: Split, errors: dict[str, float]) -> Figure:
-    """Errors beside other models, predictions for hulls never seen, and one of these hulls.
+    """Draw errors of all models, predictions for held-out hulls, and one of these hulls.
 
-    `errors` has the root mean squared error on held-out hulls by model, this one first.
+    `errors` has the root mean squared error on held-out hulls by model; ours is the first.
     """
     from matplotlib.figure import Figure
 

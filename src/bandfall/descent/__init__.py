@@ -1,4 +1,4 @@
-"""Kernel gradient descent along a falling bandwidth: solvers, stopping and the Path."""
+"""Kernel gradient descent with a falling bandwidth: solvers, stopping and the Path."""
 
 from bandfall.descent.euler import Euler
 from bandfall.descent.fit import fit_path, resume_path, rewind_path

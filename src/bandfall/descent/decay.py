@@ -17,7 +17,7 @@ Number = TypeVar("Number", float, np.ndarray)
 
 @dataclass(frozen=True)
 class Decay:
-    """f(t) = Σ weights · e^{−t·rates}, for weights and rates that are not negative."""
+    """f(t) = Σ weights · e^{−t·rates}, for non-negative weights and rates."""
 
     rates: np.ndarray
     weights: np.ndarray
@@ -31,9 +31,9 @@ class Decay:
         return float(self(time))
 
     def first_below(self, level: float, limit: float) -> float:
-        """When f first falls to `level`; ∞ if not before `limit`.
+        """The first time at which f falls to `level`; ∞ if not before `limit`.
 
-        One f in plain numbers: through `first_below`, fits of few rows would take a fifth longer.
+        In Python floats: with the function `first_below`, fits of few rows take a fifth longer.
         """
         value = float(self.weights.sum())
         if value <= level:
@@ -57,7 +57,7 @@ class Decay:
 def first_below(
     rates: np.ndarray, weights: np.ndarray, levels: np.ndarray, limit: float
 ) -> np.ndarray:
-    """When each row's Σ weights · e^{−t·rates} falls to its level; ∞ if not before `limit`.
+    """The time at which each row's Σ weights · e^{−t·rates} falls to its level; ∞ after `limit`.
 
     `Decay.first_below` for many sums at once, rates and weights (p, m) and levels (p,), to a
     relative accuracy of about 1e-8.
@@ -80,8 +80,8 @@ def first_below(
 
 
 def _newton_step(excess: Number, value: Number, slope: Number) -> Number:
-    """From the left towards f = level, for log f − log level = `excess` and f′ = −`slope`.
+    """A Newton step towards f = level, with log f − log level = `excess` and f′ = −`slope`.
 
-    log f is convex: these steps approach the root without passing it.
+    log f is convex, so steps from the left approach the root without passing it.
     """
     return excess * value / slope

@@ -31,8 +31,8 @@ class StepSizeWarning(UserWarning):
 class Euler:
     """Explicit Euler with constant step (Equation 1; Algorithm 1, lines 3–13).
 
-    First order in `step_size`. Where step_size · λ_max(K) would pass 2 the residual would
-    grow, so the step is lowered to 1/λ_max while that bandwidth lasts, with one warning.
+    First order in `step_size`. If step_size · λ_max(K) is above 2 the residual would
+    grow, so the step is lowered to 1/λ_max for that bandwidth, with one warning.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Euler:
         time: float,
         stopping: Stopping,
     ) -> Rest:
-        """All steps that `run` would take from now on at this bandwidth, its floor.
+        """The sum of all further steps of `run` at this bandwidth, its floor.
 
         After m steps of size Δt the residual is U (1 − Δt λ)^m Uᵀr.
 
@@ -117,7 +117,7 @@ class Euler:
         time : float
             Now.
         stopping : Stopping
-            Its limits on R² and time; there are no iterations to be limited.
+            Limits on R² and time; iterations are not limited.
         """
         step = self._stable_step(operator, bandwidth)
         if step < self.step_size:
@@ -138,7 +138,7 @@ class Euler:
         return Rest(filters, end * step, status)
 
     def within(self, stage: Stage) -> Euler:
-        """Steps as they were in this stage: a lowered one was warned of when it was lowered."""
+        """The solver with the step of this stage; if it was lowered, there was a warning then."""
         return self if stage.step_size is None else replace(self, step_size=stage.step_size)
 
     def _surely_stable(self, operator: KernelOperator) -> bool:
@@ -160,7 +160,7 @@ class Euler:
 
 
 def _last_step(step: float, time: float, max_time: float) -> tuple[float, float]:
-    """The step to take and the time after it, so that a run ends at `max_time` exactly."""
+    """The step, shortened to end at `max_time` exactly, and the time after it."""
     remaining = max_time - time
     if remaining > step * (1.0 + 1e-9):
         return step, time + step

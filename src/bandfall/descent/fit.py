@@ -1,4 +1,4 @@
-"""The driver: from rows and targets to a Path, onward from a Path, and back along it."""
+"""The driver: trains a Path on rows and targets, continues it, and cuts it back."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from bandfall.schedules import Constant, Schedule
 
 # Standard deviations of the target; float32 rounding stays far below.
 _DEVICE_GAP = 0.05
-_ROUNDING_UNITS = 10.0  # of all coefficients together: what a sum may be off by
+_ROUNDING_UNITS = 10.0  # allowed error of a sum, in rounding units of all coefficients
 
 
 class Solver(Protocol):
-    """Moves a front along a schedule until a limit is reached."""
+    """Trains along a schedule until a limit is reached."""
 
     @property
     def shrink(self) -> float:
-        """The relative size of one shrink that suits it."""
+        """The relative size of one bandwidth shrink."""
         ...
 
     @property
     def max_iter(self) -> int:
-        """Its own bound on iterations."""
+        """Bound on iterations."""
         ...
 
     def run(
         self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
     ) -> Status:
-        """Move the front along the schedule, report every step, say why it ended."""
+        """Move the front along the schedule, record every step, return why training ended."""
         ...
 
     def hold(
@@ -55,11 +55,11 @@ class Solver(Protocol):
         time: float,
         stopping: Stopping,
     ) -> Rest:
-        """What the rest of a run at one bandwidth comes to, from the eigenvalues alone."""
+        """The rest of a run at one bandwidth, from the eigenvalues."""
         ...
 
     def within(self, stage: Stage) -> Solver:
-        """The solver that repeats a part of this stage, which it has run before."""
+        """A solver that repeats a part of this stage."""
         ...
 
 
@@ -86,16 +86,16 @@ def fit_path(
         Centred in float64 before it is rounded to the dtype of X.
     kernel : Kernel
     solver, schedule, stopping
-        How steps are taken, which bandwidth comes next, and when to end.
+        How to take steps, choose bandwidths, and end.
     bandwidth : float, optional
-        Start bandwidth; by default the largest distance between two rows, raised to the
-        schedule's floor where that is larger.
+        Start bandwidth; by default the largest distance between two rows, or the schedule's
+        floor if that is larger.
     weights : ndarray of shape (n,), optional
         A row of weight w counts as w equal rows.
     backend : Backend
         Where to compute, and in how much memory.
     operator : KernelOperator, optional
-        For the rows of X, where the caller has one already.
+        An existing operator for the rows of X.
     watcher : callable (Snapshot) -> bool, optional
         Called after every stage; True ends training.
 
@@ -119,7 +119,7 @@ def fit_path(
             durations=none,
             step_sizes=none,
             scale=scale,
-            # Rounding in constant columns is no target.
+            # Rounding in constant columns must not be trained on.
             residual=((y - offset) * (scale > 0)).astype(X.dtype),
             log=Log(*np.zeros((5, 0))),
             time=0.0,
@@ -147,7 +147,7 @@ def resume_path(
 ) -> Path:
     """Train a path further: to a higher R², a lower floor or more time; equal to one run.
 
-    Where the floor is lower than it was, training goes back to where the old one was reached.
+    With a lower floor, training goes back to the moment at which the old floor was reached.
     """
     _solver_of(path)  # raises if there is none, even for a target that does not vary
     if not np.any(path.scale > 0):
@@ -165,7 +165,7 @@ def _trained(
     operator: KernelOperator,
     watcher: Watcher | None,
 ) -> Path:
-    """A path of a target that varies, trained on from where it ended."""
+    """Continue the training of a path whose target varies."""
     if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
         path = _before_floor(path, schedule.floor, operator, backend)
     if path.weights is not None:
@@ -193,7 +193,7 @@ def _trained(
         )
 
     recorder = Recorder(operator, watcher, assemble)
-    # OpenBLAS may flag what it computes on unused lanes, in sums that are right.
+    # OpenBLAS may raise flags for unused lanes although the sums are right.
     with backend.threads(len(path.X)), np.errstate(invalid="ignore"):
         status = _solver_of(path).run(front, schedule, stopping, recorder)
     trained = assemble(recorder, status)
@@ -203,11 +203,11 @@ def _trained(
 
 
 def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) -> None:
-    """Raise an error if the stages of a path do not explain how its residual changed.
+    """Raise an error if the stages of a path do not explain the change of its residual.
 
-    Products and predictions are computed differently; a device on which either went wrong is
-    caught at a few rows, at the price of a few rows of predictions. What rounding explains is no
-    fault: slow paths add and subtract large numbers, and a rare class varies little.
+    Products and predictions are computed differently, so comparing them at a few rows detects a
+    faulty device. Differences that rounding explains are allowed: slow paths add and subtract
+    large numbers, and a rare class varies little.
     """
     n = len(after.X)
     rows = np.linspace(0, n - 1, min(n, n_rows)).astype(int)
@@ -227,7 +227,7 @@ def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) 
 
 
 def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:
-    """The state in which a path ended, and the units its targets were divided by."""
+    """The final state of a path, and the units by which its targets were divided."""
     units = column_units(path.scale)
     residual = operator.array(_root_weights(path.weights) * path.residual / units)
     return TrainingFront(operator, residual, path.time, path.bandwidth, path.plan), units
@@ -264,7 +264,7 @@ def truncate_path(
         max_iter=sys.maxsize,  # the stage has been trained before
     )
     cut_path = resume_path(before, schedule=Constant(), stopping=stopping, backend=backend)
-    # The stage goes on to where it went before, should training be resumed.
+    # If training is resumed, the stage ends where it ended before.
     plan = Plan(start=stage.time, end=stage.time + stage.duration)
     return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
 
@@ -293,7 +293,7 @@ def rewind_path(path: Path, n_stages: int, backend: Backend = HOST) -> Path:
 
 
 def _before_floor(path: Path, floor: float, operator: KernelOperator, backend: Backend) -> Path:
-    """Back to where the old floor was reached: from there a lower one leads elsewhere."""
+    """The path up to the moment at which the old floor was reached."""
     old_floor = path.schedule.floor  # type: ignore[union-attr]
     reached = np.flatnonzero(path.bandwidths <= old_floor)
     if not len(reached):
@@ -305,7 +305,7 @@ def _before_floor(path: Path, floor: float, operator: KernelOperator, backend: B
 
 
 def _start(bandwidth: float | None, floor: float, operator: KernelOperator) -> float:
-    """The start bandwidth: as given, or the largest distance unless the floor is larger."""
+    """The start bandwidth: the given one, or the largest distance, but at least the floor."""
     if bandwidth is not None:
         return bandwidth
     distance = operator.max_distance()
@@ -321,7 +321,7 @@ def _solver_of(path: Path) -> Solver:
 
 
 def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
-    """The stage in which the limit lies."""
+    """The stage that contains the limit."""
     if time is not None:
         return max(0, int(np.searchsorted(path.starts, time, side="left")) - 1)
     # The first step whose end reaches r2 lies in the stage before the next start.

@@ -19,7 +19,7 @@ from bandfall.operators import KernelOperator
 from bandfall.parameters import check_number
 from bandfall.schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
 
-# Rounding may part the residual from what the coefficients leave by this share of ‖y‖ a stage.
+# Largest rounding difference per stage, relative to ‖y‖, between residual and coefficients.
 _MAX_DRIFT = 1e-4
 
 
@@ -41,7 +41,8 @@ class Flow:
         Bound on the error of the residual per stage, relative to ‖y‖; raised to what the
         dtype can resolve.
     max_dimension : int
-        Of one Krylov space; a stage that needs more is split, which costs no accuracy.
+        Maximum dimension of a Krylov space; a stage that needs more is split, without loss of
+        accuracy.
     resolution : float
         Relative size of one bandwidth shrink, in which the flow is of second order: 0.1 keeps
         predictions within about 0.1 % of the limit of infinitely many shrinks.
@@ -105,7 +106,7 @@ class Flow:
                 stopping.max_time if reached is Status.TIME_REACHED else front.time + duration,
             )
             front.know_speed(front.bandwidth, space.speed.at(duration))
-            del space  # its basis goes before the next one comes
+            del space  # free its basis before the next one
             if reached is Status.R2_REACHED and front.r2 < stopping.r2_goal - tolerance:
                 reached = None  # rounding promised too much
             if reached is not None:
@@ -123,7 +124,7 @@ class Flow:
         time: float,
         stopping: Stopping,
     ) -> Rest:
-        """All that `run` would do from now on at this bandwidth, its floor; see `Euler.hold`.
+        """The rest of `run` at this bandwidth, its floor; see `Euler.hold`.
 
         After a time t the residual is U e^{−tλ} Uᵀr.
         """
@@ -140,7 +141,7 @@ class Flow:
         return Rest(flow_filter(eigenvalues, duration), duration, status)
 
     def within(self, stage: Stage) -> Flow:
-        """The flow of a stage has no step of its own."""
+        """The same solver: stages of the flow have no step size."""
         return self
 
     def _begin_stage(self, front: TrainingFront, schedule: Schedule) -> None:
@@ -157,7 +158,7 @@ class Flow:
         tolerance: float,
         first_check: int,
     ) -> tuple[KrylovSpace, float, Status | None]:
-        """Grow a space until it covers the rest of the stage; how far to go in it, and why."""
+        """Grow a space until it covers the rest of the stage; return it, its end and the reason."""
         velocity = front.velocity(front.bandwidth)
         space = KrylovSpace(
             front.operator, front.bandwidth, front.residual, velocity, self.max_dimension
@@ -186,7 +187,7 @@ class Flow:
 def _horizon(
     front: TrainingFront, space: KrylovSpace, schedule: Schedule, stopping: Stopping
 ) -> tuple[float, Status | None, float]:
-    """How far to go at this bandwidth, which limit that reaches, and when the stage ends."""
+    """Time to train at this bandwidth, the limit that it reaches, and the end of the stage."""
     plan, end = front.plan, front.plan.end
     if not math.isfinite(end):
         threshold = max(schedule.threshold(front.bandwidth), 0.5 * STALL_SPEED)

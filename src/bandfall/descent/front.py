@@ -1,4 +1,4 @@
-"""The moving front of training: residual, time, and the speed of any trial bandwidth."""
+"""The state of training: residual, time, and the speed of any trial bandwidth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Plan:
     Attributes
     ----------
     start, end : float
-        Of the stage, in training time; `end` is ∞ while it is not located yet.
+        Start and end of the stage in training time; `end` is ∞ while it is unknown.
     centred : bool
         Whether the stage's bandwidth belongs to its middle.
     """
@@ -57,7 +57,7 @@ class TrainingFront:
         return 1.0 - self.squared_norm
 
     def move_to(self, residual: Array, time: float) -> None:
-        """Take a new residual at a new time."""
+        """Set a new residual and time."""
         self.residual = residual
         self.time = time
         self.squared_norm = float((residual * residual).sum())
@@ -87,11 +87,11 @@ class TrainingFront:
         return speed
 
     def know_speed(self, bandwidth: float, speed: float) -> None:
-        """Take a speed that is known already: it costs no product."""
+        """Set a speed that is already known, to save a product."""
         self._speeds[bandwidth] = speed
 
     def limit_speed(self) -> float:
-        """2 rᵀK(0)r / yᵀy: K(0) is ones where rows coincide, zero elsewhere."""
+        """2 rᵀK(0)r / yᵀy; K(0) is one for equal rows, and zero otherwise."""
         if self._limit_speed is None:
             limit = self.operator.product(0.0, self.residual)
             self._limit_speed = 2.0 * float((self.residual * limit).sum())

@@ -13,10 +13,10 @@ from bandfall.operators.base import BasisOperator, LanczosSteps
 from bandfall.operators.inner import orthogonalised
 from bandfall.typing import Array
 
-_MIN_DIMENSION = 4  # below, restarts would cost more than the space saves
-_BESIDE = 8  # vectors that come and go beside the basis
-_ROUNDING = 10.0  # rounding units of T's entries: what is left of a vector may be nothing else
-_UNRESOLVED = 10.0  # rounding units of the largest eigenvalue: what is smaller may be zero
+_MIN_DIMENSION = 4  # with smaller spaces, restarts would cost more than they save
+_BESIDE = 8  # temporary vectors in addition to the basis
+_ROUNDING = 10.0  # a vector of this size, in rounding units of T's entries, counts as zero
+_UNRESOLVED = 10.0  # an eigenvalue below this, in rounding units of the largest, may be zero
 
 
 class KrylovSpace:
@@ -25,11 +25,11 @@ class KrylovSpace:
     With K Q = Q T + β q eᵀ and r = ‖r‖ Q e₁, the flow inside the space is
     r(t) = ‖r‖ Q e^{−tT} e₁. Its defect r′ + K r = ‖r‖ β (e_mᵀ e^{−tT} e₁) q is known, and
     because e^{−tK} never expands, the integral of the defect's norm bounds the error of r(t).
-    T has positive off-diagonal entries, so that e_mᵀ e^{−tT} e₁ keeps its sign (−1)^{m−1} for
-    all t: the integral of its size is the size of its integral, which has a closed form.
+    T has positive off-diagonal entries, so e_mᵀ e^{−tT} e₁ keeps its sign (−1)^{m−1} for
+    all t, and the integral of its absolute value has a closed form.
 
-    R² and speed at *every* t are sums of m exponentials: events are located in the small
-    space without any further product.
+    R² and speed at *every* t are sums of m exponentials, so events are located in the small
+    space without further products.
 
     Parameters
     ----------
@@ -68,14 +68,14 @@ class KrylovSpace:
         return not self._beta[self.dimension].any()
 
     def expand(self, n_steps: int = 1) -> None:
-        """A product and a dimension for each step, up to the largest dimension."""
+        """Take steps of one product and one dimension each, up to the largest dimension."""
         first, last = self.dimension, min(self.dimension + n_steps, self.max_dimension)
         if self._extender is not None:
             alpha, beta = self._alpha[first:last], self._beta[first : last + 1]
             self._matrix[:, first] = self._newest
             steps = LanczosSteps(self._matrix, first, alpha, beta, _ROUNDING * self._eps)
             self._extender.extend(self._bandwidth, steps)
-            self._newest, self.dimension = self._matrix[:, last].copy(), last
+            self._newest, self.dimension = self._matrix[:, last], last
         while self.dimension < last:
             image = self._operator.product(self._bandwidth, self._newest.T)
             self._absorb(image.T)
@@ -93,7 +93,7 @@ class KrylovSpace:
         self.dimension += 1
 
     def _stacked(self) -> Array:
-        """Basis, the newest vector included, as one (k, m, n) array."""
+        """The basis, including the newest vector, as one (k, m, n) array."""
         m = self.dimension
         self._matrix[:, m] = self._newest
         return self._matrix[:, : m + 1]
@@ -117,7 +117,7 @@ class KrylovSpace:
         )
 
     def lowest(self) -> tuple[float, float]:
-        """The smallest Ritz value of the first column, and how far an eigenvalue may be from it."""
+        """The smallest Ritz value of the first column, and a bound on its distance to λ."""
         self.diagonalise()
         residual = self._beta[self.dimension, 0] * abs(self._vectors[0, -1, 0])
         return float(self._eigenvalues[0, 0]), float(residual)
@@ -134,10 +134,10 @@ class KrylovSpace:
 
     @property
     def gain(self) -> Decay:
-        """What R² can still gain, from directions that K reaches for sure.
+        """The remaining gain of R² from directions with clearly positive eigenvalues.
 
-        The others, such as differences of targets at repeated rows, look trainable by rounding,
-        over times and with coefficients as large as its inverse.
+        Other directions, such as differences of targets at repeated rows, look trainable only by
+        rounding, with times and coefficients as large as its inverse.
         """
         smallest = _UNRESOLVED * self._eps * self._eigenvalues[:, -1:]
         return self._decay(self._weights * (self._eigenvalues > smallest))
@@ -147,18 +147,18 @@ class KrylovSpace:
 
     @property
     def eigenvalues(self) -> np.ndarray:
-        """Of T, one row a column of r, shape (k, m)."""
+        """Eigenvalues of T for each column of r, shape (k, m)."""
         return self._eigenvalues
 
     @property
     def weights(self) -> np.ndarray:
-        """Of e^{−2tλ} in ‖r(t)‖², shape (k, m)."""
+        """Weights of e^{−2tλ} in ‖r(t)‖², shape (k, m)."""
         return self._weights
 
     def errors(self, times: np.ndarray) -> np.ndarray:
         """Bound on the error of each column after its own time, shape (k,).
 
-        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, in the space and as `advance` leaves it.
+        ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, before and after `advance`.
         """
         integral = flow_filter(self._eigenvalues, times, paired=True)
         return np.abs((integral * self._defects).sum(axis=1))
@@ -170,10 +170,10 @@ class KrylovSpace:
         return float(np.linalg.norm(self.errors(np.full(len(self._norms), time))))
 
     def rounding(self, time: float) -> float:
-        """By how much rounded products may part r − K c from the residual of `advance`.
+        """Bound on the rounding difference between r − K c and the residual of `advance`.
 
-        Products are rounded relative to the largest eigenvalue, and the basis vectors along
-        it, of which hardly anything is left in c, enter with weights up to t‖r‖.
+        Products are rounded relative to the largest eigenvalue, and basis vectors along
+        it, which hardly contribute to c, have weights up to t‖r‖.
         """
         return self._eps * time * float((self._norms * self._eigenvalues[:, -1]).max())
 
@@ -191,8 +191,8 @@ class KrylovSpace:
     def advance(self, time: float | np.ndarray) -> tuple[Array, Array]:
         """c = ∫₀ᵗ r ds and the residual r − K c that it leaves, both of shape (n, k).
 
-        r − K c differs from ‖r‖ Q e^{−tT} e₁ by the known defect, a multiple of the vector q
-        that comes next; adding it keeps residual and coefficients consistent to rounding.
+        r − K c differs from ‖r‖ Q e^{−tT} e₁ by the known defect, a multiple of the next basis
+        vector q; adding it keeps residual and coefficients consistent to rounding.
 
         Parameters
         ----------
@@ -214,7 +214,7 @@ class KrylovSpace:
 
 
 def _dimension_limit(operator: KernelOperator, shape: tuple[int, ...], wanted: int) -> int:
-    """How many basis vectors of this shape there is room for, and rows for."""
+    """Maximum number of basis vectors of this shape, by memory and number of rows."""
     room = operator.vector_bytes // (math.prod(shape) * operator.dtype.itemsize)
     return min(wanted, operator.n_rows, max(_MIN_DIMENSION, room - _BESIDE))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """A span of training at one bandwidth: it adds k_bandwidth(·, X) @ coefficients to f̂.
+    """A span of training at one bandwidth; adds k_bandwidth(·, X) @ coefficients to f̂.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Stage:
     coefficients : ndarray of shape (n, k)
         c = ∫ r dt over the span (for Euler, Σ Δt r).
     time, duration : float
-        When the span starts and how long it lasts.
+        Start and length of the span.
     step_size : float or None
         The Euler step, None for exact flow.
     """
@@ -53,13 +53,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Log:
-    """What was seen at the start of every step; arrays of equal length.
+    """The state at the start of every step; arrays of equal length.
 
     Attributes
     ----------
     time, bandwidth, r2, speed, duration : ndarray of shape (n_steps,)
         Training time, bandwidth of the step, R² on training data, ∂R²/∂t at that bandwidth,
-        and how long the step lasted.
+        and length of the step.
     """
 
     time: np.ndarray
@@ -93,22 +93,22 @@ class Log:
 class Path:
     """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s with a log of its training.
 
-    Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth,
-    so that the transductive updates of the paper are evaluated anywhere afterwards: no new
-    point is needed to train.
+    Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth.
+    So the paper's updates at new points can be evaluated anywhere after training, and new
+    points need not be known before.
 
     Attributes
     ----------
     model : KernelSum or PartitionedSum
-        The function itself, one bandwidth a stage; `X`, `kernel`, `offset`, `bandwidths` and
-        `coefficients` are its own. One of several leaves has no stages of its own.
+        The function, with one bandwidth per stage; `X`, `kernel`, `offset`, `bandwidths` and
+        `coefficients` are read from it. A path of several leaves has no stages of its own.
     starts, durations : ndarray of shape (S,)
-        Of each stage, in training time; NaN for a compressed path, whose stages are no longer
-        spans of training, and for one of several leaves, which trained apart.
+        Start and length of each stage in training time; NaN for a compressed path, whose stages
+        are no longer spans of training, and for several leaves, which are trained separately.
     step_sizes : ndarray of shape (S,)
         The Euler step of each stage, 0 for exact flow.
     scale : ndarray of shape (k,)
-        Norm of each centred (weighted) target column; R² pools columns of unit norm.
+        Norm of each centred (weighted) target column.
     residual : ndarray of shape (n, k)
         y − f̂(X) at the end.
     log : Log
@@ -116,21 +116,21 @@ class Path:
         At the end.
     status : Status
     bandwidth : float
-        Current bandwidth at the end: where a resumed run goes on.
+        Bandwidth at the end, from which a resumed run continues.
     weights : ndarray of shape (n,) or None
     plan : Plan or None
-        Where in its stage the run ended.
+        Position in the last stage at the end.
     solver, schedule : object
-        What produced the stages: `truncate` and `resume_path` go on with them. None for a
-        compressed path and for one of several leaves.
+        They produced the stages, and `truncate` and `resume_path` use them. None for a
+        compressed path and for several leaves.
     compression_error : float
         Bound on the relative error of `compress`, 0 before.
     y : ndarray of shape (n, k) or None
-        The targets as given; None in files of older versions (`targets` then computes them).
+        The targets; None in files of older versions (`targets` then computes them).
     n_products, n_evaluations : int
-        Products with kernel matrices, and kernel entries evaluated for them, that training took.
+        Number of products with kernel matrices in training, and of evaluated kernel entries.
     start_bandwidth : float or None
-        As given; None if training started at the largest distance between two rows.
+        The given start bandwidth; None for the largest distance between two rows.
     """
 
     model: AnySum
@@ -169,7 +169,7 @@ class Path:
 
     @property
     def n_leaves(self) -> int:
-        """Number of leaves that the rows were divided into."""
+        """Number of leaves."""
         return len(self.model.leaves) if isinstance(self.model, PartitionedSum) else 1
 
     @property
@@ -184,7 +184,7 @@ class Path:
 
     @property
     def offset(self) -> np.ndarray:
-        """Mean of the target, shape (k,), float64: with a large offset its digits matter."""
+        """Mean of the target, shape (k,), in float64, because large offsets need many digits."""
         return self.undivided.offset
 
     @property
@@ -199,10 +199,10 @@ class Path:
 
     @property
     def undivided(self) -> KernelSum:
-        """The model, of one leaf; raises ValueError if it has several."""
+        """The model of a path with one leaf; raises ValueError if it has several."""
         if isinstance(self.model, PartitionedSum):
             raise ValueError(
-                f"this path has {self.n_leaves} leaves, each with coefficients of its own: "
+                f"this path has {self.n_leaves} leaves with separate coefficients: "
                 "path.model.leaves"
             )
         return self.model
@@ -224,11 +224,11 @@ class Path:
 
     @property
     def path_(self) -> Path:
-        """Itself, so that theory and displays take fitted estimators and paths alike."""
+        """The path itself, so that theory and displays accept estimators and paths."""
         return self
 
     def _model_rows(self, X: np.ndarray) -> np.ndarray:
-        """Rows as rows of the path: in its own columns already."""
+        """Rows in the columns of the path, unchanged."""
         return X
 
     @property
@@ -247,7 +247,7 @@ class Path:
         return np.append(self.log.r2[first_steps], self.r2)
 
     def r2_of(self, residual: np.ndarray) -> float:
-        """R² that a residual of shape (n, k) leaves, as training counts it."""
+        """R² for a residual of shape (n, k), as defined in training."""
         weights = 1.0 if self.weights is None else self.weights[:, None]
         varying = self.scale > 0
         if not varying.any():
@@ -256,7 +256,7 @@ class Path:
         return 1.0 - float((weights * relative**2).sum()) / np.count_nonzero(varying)
 
     def targets(self, *, backend: Backend = HOST) -> np.ndarray:
-        """y, shape (n, k); without the stored one at the price of predicting every row."""
+        """y, shape (n, k); if it is not stored, computed by predicting every row."""
         if self.y is not None:
             return self.y
         return self.residual + self.evaluate(self.X, backend=backend)
@@ -293,16 +293,17 @@ class Path:
         return truncate_path(self, time=time, r2=r2, backend=backend)
 
     def compress(self, tolerance: float = 1e-3, *, backend: Backend = HOST) -> Path:
-        """Few bandwidths in place of many: the same function with cheaper predictions.
+        """The same function with fewer bandwidths, and so with cheaper predictions.
 
-        The smallest number of bandwidths that keeps the error below `tolerance` is taken; see
-        `KernelSum.compress`. The error is kept as ``compression_error``, to which a second
-        compression adds. Residual and R² are those of the compressed path.
+        Uses the smallest number of bandwidths with an error below `tolerance`; see
+        `KernelSum.compress`. ``compression_error`` is the error; a second compression adds to it.
+        Residual and R² are those of the compressed path.
 
         Parameters
         ----------
         tolerance : float
-            Largest root-mean-square change at training rows, relative to that of f̂ − offset.
+            Largest root-mean-square change at training rows, relative to the root mean square of
+            f̂ − offset.
         backend : Backend
             Where to compute.
         """
@@ -331,7 +332,7 @@ class Path:
         )
 
     def replace(self, **changes: Any) -> Path:
-        """A copy with some attributes changed, those of its model and its stages among them."""
+        """A copy with some attributes changed, including those of its model and its stages."""
         if "stages" in changes:
             changes.update(stage_columns(self.undivided, changes.pop("stages")))
         own = {f.name for f in fields(self)}

@@ -15,13 +15,13 @@ from bandfall.typing import Array
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How far a run is, as a watcher sees it after every stage."""
+    """The progress of a run, for watchers."""
 
     time: float
     bandwidth: float
     r2: float
     n_products: int  # kernel products so far
-    path: Callable[[], Path]  # the model as it is now, built on access
+    path: Callable[[], Path]  # builds the current model
 
 
 # Called after every stage; True ends training.
@@ -31,7 +31,7 @@ Watcher = Callable[[Snapshot], bool]
 class Recorder:
     """Grows a list of stages and a log, step by step.
 
-    Steps of equal bandwidth and step size that follow each other form one stage. `assemble` makes a
+    Consecutive steps of equal bandwidth and step size form one stage. `assemble` makes a
     Path of the record, for the watcher.
     """
 
@@ -94,7 +94,7 @@ class Recorder:
         return bool(self._watcher(progress))
 
     def result(self) -> tuple[list[Stage], Log]:
-        """All stages so far, the current one included, and the log."""
+        """All stages so far, including the current one, and the log."""
         columns = np.array(self._rows, dtype=float).reshape(-1, 5).T
         return [*self._stages, *self._current()], Log(*columns)
 

@@ -1,8 +1,8 @@
-"""The rest of a run once its bandwidth no longer changes: a filter on the eigenvalues of K.
+"""The rest of a run at constant bandwidth: a filter on the eigenvalues of K.
 
 With K = U diag(λ) Uᵀ the residual is r(t) = U ρ(t, λ) Uᵀr, and every solver's ρ decays like
-e^{−t·rate(λ)}: R² and speed at all later times are sums of n exponentials, so that the end of
-the run is found without a single step.
+e^{−t·rate(λ)}. R² and speed at all later times are sums of n exponentials, so the end of
+the run is found without a step.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HORIZON = 1e12
 
 @dataclass(frozen=True)
 class Rest:
-    """What training at one constant bandwidth adds: coefficients U g(λ) Uᵀr."""
+    """The contribution of training at a constant bandwidth: coefficients U g(λ) Uᵀr."""
 
     filters: np.ndarray  # (n,): g(λ); the residual that is left is U (1 − λ g(λ)) Uᵀr
     duration: float
@@ -27,7 +27,7 @@ class Rest:
 
 
 def first_end(*, r2: float, time: float, stalled: float) -> tuple[Status, float]:
-    """Which limit comes first, and when; a standstill comes at the latest at `HORIZON`."""
+    """The limit that comes first, and its time; at the latest a standstill at `HORIZON`."""
     ends = {
         Status.R2_REACHED: r2,
         Status.TIME_REACHED: time,

@@ -11,7 +11,7 @@ _NAMED: dict[str, type[Flow] | type[Euler]] = {"flow": Flow, "euler": Euler}
 
 
 def get_solver(solver: str | Solver) -> Solver:
-    """`Flow` for "flow" and `Euler` for "euler", with their defaults; a solver as it is."""
+    """A default `Flow` for "flow" or `Euler` for "euler"; a solver is returned unchanged."""
     if isinstance(solver, str):
         if solver not in _NAMED:
             raise ValueError(

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-# At the smallest allowed bandwidth, R² rising slower than this is no progress at all.
+# At the smallest allowed bandwidth, a slower rise of R² counts as no progress.
 STALL_SPEED = 1e-12
 _MAX_IDLE = 10_000  # steps in a row: shrinks by a thousandth come from 1 to 1e-4
 
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
     @property
     def explanation(self) -> str:
-        """One sentence for people."""
+        """The reason in words."""
         return _EXPLANATIONS[self]
 
 
@@ -82,7 +82,7 @@ class Stopping:
 
 
 class Patience:
-    """Ends a run whose schedule makes no progress: a user's schedule may never end."""
+    """Ends a run whose schedule makes no progress, because a user's schedule may never end."""
 
     def __init__(self) -> None:
         self._n_idle = 0
@@ -90,11 +90,11 @@ class Patience:
         self._duration = math.nan
 
     def is_over(self, bandwidth: float, duration: float, speed: float) -> bool:
-        """Whether no later step can be expected to train.
+        """Whether no later step is expected to make progress.
 
-        If no time passes and a bandwidth comes again, the schedule gets nothing new to decide by.
-        It may search for a bandwidth in steps without time, or wait at one without speed, for at
-        most that many steps.
+        If no time passes and a bandwidth repeats, the schedule has no new information. It may
+        search for a bandwidth in steps without time, or wait at one without speed, for a limited
+        number of steps.
         """
         same = bandwidth == self._bandwidth
         repeated = same and duration == self._duration == 0.0

@@ -1,8 +1,8 @@
 """All floors at once: KGD-D for many `min_bandwidth` at about the price of one fit.
 
-Runs that differ only in their floor share one trajectory until its bandwidth would pass the
-floor. From there the bandwidth is constant and the rest of the run is a filter on the
-eigenvalues of K at the floor, which serve kernel ridge regression there too.
+Runs that differ only in their floor share one trajectory until its bandwidth would fall below the
+floor. From there the bandwidth is constant, and the rest of the run is a filter on the
+eigenvalues of K at the floor, which kernel ridge regression uses too.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def floor_sweep(
     """Train KGD-D with every floor, and kernel ridge regression at the same bandwidths.
 
     Equal to one ``KernelDescentRegressor(min_bandwidth=floor)`` per floor: the curves of
-    Figures 1, 4, 6 and 7. Where a floor is above the start bandwidth, that is raised to it.
+    Figures 1, 4, 6 and 7. If a floor is above the start bandwidth, the latter is raised to it.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class _Seen(NamedTuple):
 
 @dataclass
 class _FloorWatch:
-    """A schedule that notes the state of training as the bandwidth reaches each floor."""
+    """A schedule that records the state of training when the bandwidth reaches each floor."""
 
     schedule: Schedule
     floors: np.ndarray
@@ -163,7 +163,7 @@ class _FloorWatch:
 
     @property
     def complete(self) -> bool:
-        """Whether every floor has been reached: the shared trajectory may end."""
+        """Whether every floor has been reached, so that the shared trajectory may end."""
         return not self._ahead
 
     def next_bandwidth(self, front: Front) -> float:
@@ -200,9 +200,9 @@ class _Branches:
     def row(
         self, floor: float, penalty: float
     ) -> tuple[tuple[np.ndarray, ...], float, float, Status]:
-        """Train the branch of this floor, and ridge regression beside it.
+        """Train the branch of this floor, and ridge regression at it.
 
-        Predictions, four arrays as in `FloorSweep`; R², time and status of the branch.
+        Returns predictions, four arrays as in `FloorSweep`; R², time and status of the branch.
         """
         path, spectrum = self.path, Spectrum(self.operator.matrix(floor))
         centred = self.y - path.offset

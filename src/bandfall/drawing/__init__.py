@@ -1,4 +1,4 @@
-"""What the report and the explorer draw with: charts as SVG, numbers, one style sheet."""
+"""Drawing for the report and the explorer: charts as SVG, numbers, the style sheet."""
 
 from bandfall.drawing.axes import Axis
 from bandfall.drawing.bars import ranking, sparkline

@@ -1,4 +1,4 @@
-"""Axes: which values a chart spans, where they lie, and which are named."""
+"""Axes of charts: their range, positions of values, and ticks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bandfall.drawing.numbers import APART, LARGEST, SMALLEST, number
 
 MIN_LOG_TICKS = 3
 MAX_DATE_TICKS = 5
-# Steps between dates: seconds of those of equal length, months of the others.
+# Steps between dates: in seconds for fixed lengths, in months for the others.
 _SECONDS = [n * unit for unit, counts in (
     (1, (1, 5, 15, 30)), (60, (1, 5, 15, 30)), (3600, (1, 3, 6, 12)), (86400, (1, 2, 7, 14)),
 ) for n in counts]  # fmt: skip
@@ -23,11 +23,10 @@ _DAY = 86400
 
 @dataclass(frozen=True)
 class Axis:
-    """A direction of a chart: its label and the values between which it runs.
+    """One axis of a chart: its label and its range.
 
-    `low` may lie above `high`: the axis is then reversed. `names`, where given, stand for the
-    values 0, 1, 2, … of a feature that is no number. On an axis of `dates`, values are seconds
-    since 1970.
+    If `low` is above `high`, the axis is reversed. `names` label the values 0, 1, 2, … of a feature
+    that is not numeric. On an axis of `dates`, values are seconds since 1970.
     """
 
     label: str
@@ -39,7 +38,7 @@ class Axis:
 
     @classmethod
     def around(cls, label: str, *values: Sequence[float] | np.ndarray, log: bool = False) -> Axis:
-        """The axis that holds all values, with some room."""
+        """An axis that contains all values, with a margin."""
         flat = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
         flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
         low, high = (float(flat.min()), float(flat.max())) if len(flat) else (0.1, 1.0)
@@ -51,7 +50,7 @@ class Axis:
 
     @classmethod
     def from_zero(cls, label: str, *values: Sequence[float] | np.ndarray) -> Axis:
-        """The axis for bars, which stand on zero or hang from it."""
+        """An axis for bars, which includes zero."""
         axis = cls.around(label, *values, [0.0])
         low, high = (
             0.0 if not np.any([np.any(sign * np.asarray(v) > 0) for v in values]) else end
@@ -60,7 +59,7 @@ class Axis:
         return cls(label, low, high) if low < high else axis
 
     def fraction(self, value: float) -> float:
-        """Where between `low` (0) and `high` (1) a value lies."""
+        """Position of a value between `low` (0) and `high` (1)."""
         if self.log:
             value = max(value, 1e-300)
             return math.log(value / self.low) / math.log(self.high / self.low)
@@ -76,7 +75,7 @@ class Axis:
         return _log_ticks(low, high) if self.log else _linear_ticks(low, high)
 
     def tick_name(self, tick: float) -> str:
-        """What stands beside a tick."""
+        """The label of a tick."""
         if self.dates:
             years = all(_begins_a_year(one) for one in self.ticks())
             return _date_name(tick, math.inf if years else abs(self.high - self.low))
@@ -121,7 +120,7 @@ def _months(low: float, high: float, step: int) -> Iterator[float]:
 
 
 def _date_name(seconds: float, span: float) -> str:
-    """A moment as precisely as an axis of this span needs it."""
+    """A date or time, as precise as an axis of this span needs."""
     moment = _moment(seconds)
     if span > 1500 * _DAY:
         return f"{moment:%Y}"
@@ -141,7 +140,7 @@ def _linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten, with 2 and 5 between them where there are few; linear within a decade."""
+    """Powers of ten, with 2 and 5 between if there are few; linear within a decade."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     few = math.log10(high / low) < 2.5
     ticks = [m * 10.0**e for e in exponents for m in ((1, 2, 5) if few else (1,))]

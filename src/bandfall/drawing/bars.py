@@ -10,7 +10,7 @@ import numpy as np
 from bandfall.drawing.chart import svg_text, tip_attribute
 
 LONGEST_NAME = 26  # letters
-_NAME_LETTER = 8.8  # width of a letter of a name, as a phone shows it
+_NAME_LETTER = 8.8  # width of a letter of a name on a phone
 
 
 def ranking(
@@ -23,7 +23,7 @@ def ranking(
     *,
     errors: Sequence[float] | np.ndarray | None = None,
 ) -> str:
-    """Horizontal bars with their names on the left and labels at their ends."""
+    """Horizontal bars with names on the left and labels at their ends."""
     row, right, width = 26, 76, 520
     left = 16 + _NAME_LETTER * max(min(len(name), LONGEST_NAME) for name in names)
     height = row * len(names) + 8

@@ -1,7 +1,7 @@
-"""Charts as SVG text: they need no library to draw, no network to show, and print sharply.
+"""Charts as SVG text: they need no library and no network, and print sharply.
 
-Colours are classes (``a``, ``b``, ``soft``, …) that the style sheet fills, so that one drawing
-serves light, dark and paper.
+Colours are CSS classes (``a``, ``b``, ``soft``, …) that the style sheet defines, so the same
+drawing works in light and dark mode and on paper.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from bandfall.drawing.axes import Axis
 Values = Sequence[float] | np.ndarray
 
 MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
-# Widths of letters in ticks as a phone shows them, where they are drawn larger.
+# Widths of letters in ticks on a phone, where they are drawn larger.
 LETTER = 8.4
 DIGIT = 8.9  # in wide fonts
 LABEL_ROOM = 24
@@ -24,14 +24,14 @@ LONGEST_NAME = 14  # letters of a tick
 
 
 def tip_attribute(text: str) -> str:
-    """The attribute that gives a mark a tooltip."""
+    """The attribute for a tooltip."""
     return f' data-tip="{escape(text)}"' if text else ""
 
 
 class Chart:
-    """A frame with two axes, onto which marks are put one after the other.
+    """A frame with two axes to which marks are added.
 
-    `title` says what the chart shows, for readers who cannot see it. The page scales the drawing.
+    `title` describes the chart for screen readers. The page scales the drawing.
     """
 
     def __init__(self, x: Axis, y: Axis, title: str, *, width: int = 520, height: int = 300):
@@ -43,12 +43,12 @@ class Chart:
         self._marks: list[str] = []
 
     def px(self, value: float) -> float:
-        """Horizontal place of a value of x."""
+        """Horizontal position of a value of x."""
         inner = self.width - self.left - MARGIN_RIGHT
         return self.left + inner * min(max(self.x.fraction(value), -0.01), 1.01)
 
     def py(self, value: float) -> float:
-        """Vertical place of a value of y."""
+        """Vertical position of a value of y."""
         inner = self.height - MARGIN_TOP - MARGIN_BOTTOM
         return self.height - MARGIN_BOTTOM - inner * min(max(self.y.fraction(value), -0.01), 1.01)
 
@@ -66,7 +66,7 @@ class Chart:
         tip: Callable[[float, float], str] | None = None,
         frames: str = "",
     ) -> Chart:
-        """A line; with `tip`, its points answer to the pointer; `frames` names its film."""
+        """A line; with `tip`, its points have tooltips; `frames` names its film."""
         self._path(f"line {style}", self.trace(xs, ys), frames)
         return self if tip is None else self.hits(xs, ys, tip)
 
@@ -130,7 +130,7 @@ class Chart:
         return self._path("bar a", self.column_trace(xs, heights), frames)
 
     def column_trace(self, xs: Values, heights: Values) -> str:
-        """The path data of such bars."""
+        """The path data of `columns`."""
         foot = f"{self.py(0.0):.1f}"
         return "".join(
             f"M{self.px(x - 0.32):.1f} {foot}V{self.py(h):.1f}H{self.px(x + 0.32):.1f}V{foot}Z"
@@ -142,20 +142,20 @@ class Chart:
         return self._path(f"line {style}", self.ledge_trace(xs, ys), frames)
 
     def ledge_trace(self, xs: Values, ys: Values) -> str:
-        """The path data of such lines."""
+        """The path data of `ledges`."""
         return "".join(
             f"M{self.px(x - 0.36):.1f} {self.py(y):.1f}H{self.px(x + 0.36):.1f}"
             for x, y in zip(xs, ys, strict=True)
         )
 
     def hits(self, xs: Values, ys: Values, tip: Callable[[float, float], str]) -> Chart:
-        """Places that answer to the pointer."""
+        """Invisible points with tooltips."""
         for x, y in zip(xs, ys, strict=True):
             self._marks.append(self._dot(x, y, "hit", 7, tip(x, y)))
         return self
 
     def rug(self, xs: Values) -> Chart:
-        """Short strokes where the data lie."""
+        """Short strokes at the data."""
         bottom = self.height - MARGIN_BOTTOM
         inside = [x for x in xs if 0.0 <= self.x.fraction(x) <= 1.0]
         strokes = "".join(f"M{self.px(x):.1f} {bottom}v-7" for x in inside)
@@ -201,7 +201,7 @@ class Chart:
         return "".join(parts)
 
     def _x_ticks(self, top: float, bottom: float) -> list[str]:
-        """Grid lines, and names as far as they do not touch each other or the edge."""
+        """Grid lines, and names unless they would touch each other or the edge."""
         parts, free_from = [], [0.0]
         if self.x.names and not self.x.label:
             free_from.append(0.0)  # a second line of names
@@ -221,7 +221,7 @@ class Chart:
 def svg_text(
     style: str, x: float, y: float, text: str, room: float, anchor: str = "middle", more: str = ""
 ) -> str:
-    """Text of at most `room` letters; what is cut off shows as a tip."""
+    """Text of at most `room` letters; longer text is cut and shown as a tip."""
     cut = len(text) > room
     shown = text[: max(int(room) - 1, 1)] + "…" if cut else text
     tip = tip_attribute(text) if cut else ""

@@ -1,19 +1,19 @@
-"""Numbers as people write them."""
+"""Numbers as readable text."""
 
 from __future__ import annotations
 
 import math
 
-SMALLEST, LARGEST = 1e-4, 1e7  # beyond, powers of ten are easier to read than zeros
+SMALLEST, LARGEST = 1e-4, 1e7  # outside, powers of ten are used
 APART = 10_000  # from here on, commas separate thousands
 _RAISED = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def number(value: float, *, powers: bool = False, apart: bool = False) -> str:
-    """A number for people: few digits, thousands apart, powers of ten only where they help.
+    """A number as readable text: few digits, separated thousands, powers of ten if they help.
 
-    Four digits stay together, for they may be a year, except with `apart`. With `powers`, powers of
-    ten are used anyway.
+    Numbers of four digits, which may be years, are not separated unless `apart`. With `powers`,
+    powers of ten are always used.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Style sheets and scripts that travel inside the package and end up inside pages."""
+"""Style sheets and scripts of the package, for pages."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 
 
 def read_resource(package: str, name: str) -> str:
-    """The text of a file that lies beside the modules of a package."""
+    """The text of a file in the folder of a package."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def filled_page(package: str, name: str, parts: dict[str, str]) -> str:
-    """A page of a package, with its parts in place of their names in double braces."""
+    """A page of a package, in which parts replace their names in double braces."""
     page = read_resource(package, name)
     for part, text in parts.items():
         page = page.replace("{{" + part + "}}", text)
@@ -22,5 +22,5 @@ def filled_page(package: str, name: str, parts: dict[str, str]) -> str:
 
 
 def style_sheet(package: str, name: str) -> str:
-    """A page's own style sheet after the one that all pages share."""
+    """The common style sheet, followed by that of a page."""
     return read_resource("bandfall.drawing", "style.css") + read_resource(package, name)

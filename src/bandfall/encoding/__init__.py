@@ -1,8 +1,8 @@
-"""Tables to columns: one encoding a file.
+"""Encodings that turn tables into numeric columns, one file each.
 
-`read_table` makes a `Table` of arrays, frames and dicts; a `TableEncoder` learns from it how each
-column is encoded, and encodes later tables in the same way. NumPy and SciPy are enough for
-arrays; narwhals is imported for frames.
+`read_table` turns arrays, frames and dicts into a `Table`. A `TableEncoder` learns an encoding for
+each column of it and applies it to later tables. Arrays need only NumPy and SciPy; narwhals is
+imported for frames.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
 """The interface of encodings, and the registry of their names.
 
-An encoding is a frozen dataclass of arrays in a file of its own. Its fields are stored in model
-files as they are, so `__post_init__` raises ValueError or TypeError unless they make a working
-encoding: a file may come from anyone.
+An encoding is a frozen dataclass of arrays, in its own file. Model files store its fields.
+Because a file may come from anyone, `__post_init__` raises ValueError or TypeError unless the
+fields make a working encoding.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from bandfall.checks import check_instance
 from bandfall.encoding.table import Column
 from bandfall.graphs import Graph
 
-MAX_LEVELS = 10_000  # most levels that a model keeps; rarer ones count as never seen
+MAX_LEVELS = 10_000  # maximum number of levels in a model; rarer levels count as unknown
 
 Encoding = TypeVar("Encoding", bound="type[NumberEncoding] | type[CategoryEncoding]")
 
 
 @dataclass(frozen=True, eq=False)
 class NumberEncoding(ABC):
-    """Complete columns of numbers as other columns of numbers."""
+    """Encodes columns of numbers, without missing values, as other columns of numbers."""
 
     name: ClassVar[str]
-    suffix: ClassVar[str] = ""  # of output names, with a number, if a feature has several columns
+    suffix: ClassVar[str] = ""  # of output names, before a number, if a feature has several columns
 
     @classmethod
     @abstractmethod
@@ -39,11 +39,11 @@ class NumberEncoding(ABC):
         Parameters
         ----------
         values : ndarray of shape (n, p)
-            Without gaps: medians are in place of missing values.
+            Medians replace missing values.
         known : ndarray of bool, shape (n, p)
             Which values were not missing.
         n_steps : int
-            How many columns a feature may have at most, for encodings that have several.
+            Maximum number of columns per feature, for encodings that have several.
         """
 
     @abstractmethod
@@ -52,13 +52,13 @@ class NumberEncoding(ABC):
 
     @abstractmethod
     def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """dz/dx at rows, of each encoded column by its input column, shape (m, width)."""
+        """dz/dx of each encoded column by its input column, at rows, shape (m, width)."""
 
     if TYPE_CHECKING:  # a field or a property
 
         @property
         def columns(self) -> np.ndarray:
-            """The input column of each encoded one, rising, shape (width,)."""
+            """The input column of each encoded column, rising, shape (width,)."""
 
     @property
     def slopes(self) -> np.ndarray:
@@ -66,7 +66,7 @@ class NumberEncoding(ABC):
         return np.full(len(self.columns), np.nan)
 
     def takes(self, n_columns: int) -> bool:
-        """Whether the encoding is one of `n_columns` input columns."""
+        """Whether the encoding was learned from `n_columns` input columns."""
         return len(self.columns) == n_columns
 
     @abstractmethod
@@ -88,7 +88,7 @@ class NumberEncoding(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CategoryEncoding(ABC):
-    """One column of levels as columns of numbers: a row of a table for each level.
+    """Encodes a category as columns of numbers, by looking up each level in a table.
 
     Attributes
     ----------
@@ -100,8 +100,8 @@ class CategoryEncoding(ABC):
 
     name: ClassVar[str]
     uses_target: ClassVar[bool] = False
-    fewest_levels: ClassVar[int] = 1  # columns with fewer are one-hot encoded
-    with_pairs: ClassVar[bool] = False  # whether mean targets of pairs of columns are added
+    fewest_levels: ClassVar[int] = 1  # columns with fewer levels are one-hot encoded
+    with_pairs: ClassVar[bool] = False  # whether the encoder adds mean targets of pairs of columns
 
     position: int
     levels: tuple[str | None, ...]
@@ -112,7 +112,7 @@ class CategoryEncoding(ABC):
         for level in self.levels:
             check_instance("levels", level, str, type(None))
         if not self.levels or "" in self.levels or len(set(self.levels)) < len(self.levels):
-            raise ValueError("levels must differ, and none be empty")
+            raise ValueError("levels must be distinct and not empty")
 
     @classmethod
     @abstractmethod
@@ -123,27 +123,27 @@ class CategoryEncoding(ABC):
         y: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> tuple[CategoryEncoding, np.ndarray]:
-        """The encoding of a column of training rows, and the encoded training rows.
+        """Learn the encoding of a column; return it and the encoded training rows.
 
         Parameters
         ----------
         position : int
         column : Column
         y : ndarray of shape (n, k) or None
-            Targets. If the encoding depends on them, encoded training rows must not: the numbers
-            of a row come from the targets of other rows.
+            Targets. If the encoding depends on them, the numbers of a training row must come from
+            the targets of other rows.
         weights : ndarray of shape (n,) or None
         """
 
     @property
     @abstractmethod
     def table(self) -> np.ndarray:
-        """What each level becomes, shape (n_levels + 1, width); the last row: unknown levels."""
+        """Encoded levels, shape (n_levels + 1, width); the last row is for unknown levels."""
 
     @property
     @abstractmethod
     def suffixes(self) -> list[str]:
-        """What is added to the name of the input column, one for each encoded column."""
+        """Suffixes to the name of the input column, one for each encoded column."""
 
     @property
     def width(self) -> int:
@@ -162,16 +162,16 @@ class CategoryEncoding(ABC):
     def places(self, column: Column) -> np.ndarray:
         """Position of each row's level, −1 for unknown ones, shape (m,)."""
         lookup = [self.index.get(level, -1) for level in (*column.levels, "")]
-        return np.array(lookup, dtype=np.int64)[column.values]  # −1, missing, is the last
+        return np.array(lookup, dtype=np.int64)[column.values]  # −1 (missing) takes the last entry
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """Position of each level; that of missing values under no text, which no level has."""
+        """Position of each level; the key "" stands for missing values."""
         return {level or "": i for i, level in enumerate(self.levels)}
 
 
 def levels_by_size(column: Column) -> tuple[str | None, ...]:
-    """Levels that rows have, None for missing ones, the most frequent first, then by name."""
+    """Levels that occur, None for missing values, by frequency, then by name."""
     counts = np.bincount(column.values + 1, minlength=len(column.levels) + 1)
     names = [None, *column.levels]
     order = sorted(np.flatnonzero(counts), key=lambda i: (-counts[i], str(names[i])))
@@ -183,7 +183,7 @@ CATEGORIES: dict[str, type[CategoryEncoding]] = {}
 
 
 def register(name: str) -> Callable[[Encoding], Encoding]:
-    """Make an encoding known as a value of `numbers` or `categories`, in model files too."""
+    """Register an encoding as a value of `numbers` or `categories`, also for model files."""
 
     def named(cls: Encoding) -> Encoding:
         cls.name = name

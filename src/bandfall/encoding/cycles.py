@@ -1,4 +1,4 @@
-"""Parts of dates that come again: the time of day, the day of the week, the time of year."""
+"""Periodic parts of dates: the time of day, the day of the week, the time of year."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bandfall.typing import Array
 DAY = 86_400.0
 PERIODS = ("day", "week", "year")
 _LENGTH = {"day": DAY, "week": 7 * DAY, "year": 365.0 * DAY}
-# The years 1 to 9999, which every library's calendar holds.
+# The years 1 to 9999, which the calendars of all libraries support.
 _FIRST, _LAST = -62_135_596_800.0, 253_402_300_799.0
 
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """Sine and cosine of the phase in each period; together as heavy as a standardised number."""
+    """Sine and cosine of the phase in each period; together they have unit variance."""
 
     position: int  # the input column
     periods: tuple[str, ...]  # of "day", "week" and "year"
@@ -32,10 +32,7 @@ class Cycles:
 
     @classmethod
     def learn(cls, position: int, seconds: np.ndarray) -> Cycles:
-        """The periods that dates show: seen at least once, and at more than two phases.
-
-        Of the time of day two phases are enough.
-        """
+        """Keep the periods that dates cover once, at three or more phases (two for a day)."""
         span = np.ptp(seconds) if len(seconds) else 0.0
         periods = []
         for period in PERIODS:
@@ -61,9 +58,9 @@ class Cycles:
         return graph.op("Concat", *parts, axis=1)
 
     def jacobian(self, seconds: np.ndarray) -> np.ndarray:
-        """dz/dx a second at rows, shape (m, 2 · number of periods).
+        """dz/dx per second at rows, shape (m, 2 · number of periods).
 
-        The day of the week goes by whole days, so that it has no slope.
+        The day of the week changes in whole days, so its slope is zero.
         """
         slopes = np.zeros((len(seconds), 2 * len(self.periods)))
         for i, period in enumerate(self.periods):
@@ -74,7 +71,7 @@ class Cycles:
 
 
 def _phase(seconds: Array, period: str) -> Array:
-    """Where in its period a date is, in [0, 1)."""
+    """The phase of dates in a period, in [0, 1)."""
     seconds = np.minimum(np.maximum(seconds, _FIRST), _LAST)
     day = np.floor(seconds / DAY)
     if period == "day":
@@ -88,14 +85,14 @@ def _phase(seconds: Array, period: str) -> Array:
 
 
 def _year(day: Array) -> Array:
-    """The year of a day since 1970, in whole numbers: floor functions, which ONNX has too."""
-    year = np.floor((day + 0.5) / 365.2425) + 1970  # off by one at most, at its ends
+    """The year of a day (days since 1970), by floor functions only, which ONNX supports."""
+    year = np.floor((day + 0.5) / 365.2425) + 1970  # off by one at most, near new year
     year = year - (day < _new_year(year))
     return year + (day >= _new_year(year + 1))
 
 
 def _new_year(year: Array) -> Array:
-    """The first of January in days since 1970, by the Gregorian calendar."""
+    """The first of January, in days since 1970 (Gregorian calendar)."""
     before = year - 1
     leap_days = np.floor(before / 4) - np.floor(before / 100) + np.floor(before / 400)
     return 365 * before + leap_days - 719_162

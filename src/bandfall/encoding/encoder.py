@@ -1,4 +1,4 @@
-"""Tables to columns that distances make sense of."""
+"""The encoder of tables: one encoding per column, learned from training rows."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from bandfall.encoding.onehot import OneHot
 from bandfall.encoding.pairs import PairMean, telling_pairs
 from bandfall.encoding.reading import looks_like_id, prepare_table
 from bandfall.encoding.schema import Schema
+from bandfall.encoding.sizes import TargetMeanAndSize, has_many_levels
 from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import plain_targets, row_weights
 from bandfall.typing import DTypeLike, TableLike
@@ -25,26 +26,28 @@ _NAMED = 5  # unknown levels listed in a warning
 
 @dataclass
 class TableEncoder:
-    """Encode tables: each column in the way of its kind, learned from training rows.
+    """Turns tables into numeric columns that distances can be computed from.
 
-    Numbers and durations: the median for missing values, with a mark; then by `numbers`. Dates: a
-    number, and sine and cosine of the time of day, of week and of year where the training rows
-    show them. Booleans: 0 and 1. Categories: by `categories`, missing values being a level of
-    their own. Text that is numbers or dates is read as such, ids are dropped, both with a
-    warning; so are columns without any value, and constant ones.
+    Numbers and durations: missing values become the median, with an indicator column; then
+    `numbers` applies. Dates: a number, and sine and cosine of the time of day, week and year if the
+    training rows cover them. Booleans: 0 and 1. Categories: `categories` applies; missing values
+    are a separate level. Text that holds numbers or dates is converted, and ids are dropped, both
+    with a warning. Columns without values and constant columns are dropped too.
 
     Parameters
     ----------
     numbers : {"standard", "quantile", "steps"}
         Zero mean and unit variance; normal quantiles; or ramps between quantiles, a unary code.
-    categories : {"onehot", "target", "pairs"}
-        One column a level, the rarest sharing one; the smoothed mean target of a level, for
-        categories of three levels and more; or one column a level, and the smoothed mean target
-        of the pairs of columns that add most to single columns.
+    categories : {"onehot", "target", "pairs", "sizes"}
+        One column per level, with a shared column for the rarest; the smoothed mean target of a
+        level, for categories with at least three levels; one column per level (from 2,000 rows on
+        "sizes", for more than thirty levels), and the smoothed mean targets of the pairs of columns
+        that add most to single columns; or the smoothed mean targets of a level and of all levels
+        that are about as frequent.
     n_steps : int, default=12
-        Most ramps a number, for "steps".
+        Maximum number of ramps per number, for "steps".
     fitted : FittedEncoding, optional
-        What was learned.
+        The learned encoding.
     suspicious : list of int
         Columns of whole numbers that look like ids; they are kept.
 
@@ -92,17 +95,17 @@ class TableEncoder:
 
         Parameters
         ----------
-        table : Table, or what `read_table` takes
-            From `prepare_table` where several encoders learn from it, or from parts of it.
+        table : Table, or an argument of `read_table`
+            Call `prepare_table` first if several encoders learn from it, or from parts of it.
         y : ndarray of shape (n,) or (n, k), optional
-            Targets, which categories="target" needs. The mean targets of training rows are
-            learned from other rows than their own.
+            Targets, for categories="target" and "pairs". The mean targets of a training row are
+            learned from other rows.
         weights : ndarray of shape (n,), optional
-            Of rows, in mean targets.
+            Weights of rows in mean targets.
         dtype : dtype
-            Of encoded rows, now and later.
+            Dtype of encoded rows, here and in `transform`.
         warn : bool
-            Whether to warn of text that is read as numbers, of ids that are dropped.
+            Whether to warn about text that is read as numbers and about dropped ids.
 
         Returns
         -------
@@ -121,20 +124,20 @@ class TableEncoder:
     def transform(self, table: TableLike, *, warn: bool = True) -> np.ndarray:
         """Encode rows, shape (m, width).
 
-        Values far outside the range of the training rows are taken as they are up to a million
-        standard deviations ("standard"), end at the last quantile ("quantile") or level off
-        after one more step ("steps"). Unknown levels are encoded like rare ones if the
-        category has such, else as zeros.
+        Values far outside the range of the training rows are clipped at a million standard
+        deviations ("standard") or at the last quantile ("quantile"), or level off after one more
+        step ("steps"). Unknown levels are encoded like rare levels if the category has any, else as
+        zeros.
 
         Raises
         ------
         ValueError
-            Where a column is missing or of another kind, naming it.
+            If a column is missing or of another kind; names it.
 
         Warns
         -----
         UserWarning
-            Once for categories never seen, once for values far outside, naming the columns.
+            Once for unknown categories and once for values far outside; names the columns.
         """
         fitted = self._known
         checked = fitted.schema.check(read_table(table), warn=warn)
@@ -147,15 +150,15 @@ class TableEncoder:
         return encoded
 
     def jacobian(self, table: TableLike) -> np.ndarray:
-        """∂z/∂x at rows, of each encoded column by its own input column, shape (m, width).
+        """∂z/∂x of each encoded column by its input column, at rows, shape (m, width).
 
-        Zero for marks of missing values, NaN for booleans and categories; dates by the second.
+        Zero for indicators of missing values, NaN for booleans and categories; dates per second.
         """
         fitted = self._known
         return fitted.jacobian(fitted.schema.check(read_table(table), warn=False))
 
     def slopes(self) -> np.ndarray:
-        """∂z/∂x where it is the same at all rows, else NaN, shape (width,)."""
+        """∂z/∂x if it is the same at all rows, else NaN, shape (width,)."""
         return self._known.slopes()
 
     @property
@@ -167,7 +170,7 @@ class TableEncoder:
     def relearned(
         self, table: Table, y: np.ndarray, weights: np.ndarray | None, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Columns that depend on targets, learned anew from some rows.
+        """Learn the columns that depend on targets again, from some rows.
 
         Parameters
         ----------
@@ -179,7 +182,7 @@ class TableEncoder:
         Returns
         -------
         list of (columns, training rows, new rows)
-            Numbers of encoded columns, and what stands in them.
+            Indices of encoded columns, and their values.
         """
         return self._known.relearned(table, y, weights, new)
 
@@ -200,9 +203,10 @@ class TableEncoder:
 
     @property
     def blocks(self) -> np.ndarray:
-        """Number of the block each encoded column belongs to, shape (width,).
+        """Number of the block of each encoded column, shape (width,).
 
-        A block is one category's columns, one number's steps, one cycle's sine and cosine.
+        A block holds the columns of a category, the steps of a number, or sine and cosine of a
+        cycle.
         """
         numbers: dict[tuple[int, str], int] = {}
         keys = [(output.source, output.part) for output in self._known.outputs]
@@ -220,14 +224,14 @@ class TableEncoder:
     @property
     def _known(self) -> FittedEncoding:
         if self.fitted is None:
-            raise ValueError("this TableEncoder has learned nothing yet: call fit_transform")
+            raise ValueError("this TableEncoder is not fitted: call fit_transform")
         return self.fitted
 
 
 def encode_all(encoders: Mapping[str, TableEncoder], table: TableLike) -> dict[str, np.ndarray]:
-    """New rows under several encoders that learned from one table.
+    """Encode new rows with several encoders that learned from the same table.
 
-    The table is read and checked once, and warnings are given once.
+    The table is read and checked once, and warnings are issued once.
     """
     names = list(encoders)
     table = encoders[names[0]].schema.check(read_table(table), warn=False)
@@ -246,7 +250,7 @@ def _learn(
     weights: np.ndarray | None,
     dtype: np.dtype,
 ) -> tuple[FittedEncoding, np.ndarray]:
-    """The encoding of a prepared table, and its encoded rows, columns that do not vary too."""
+    """The encoding of a prepared table, and its encoded rows, including constant columns."""
     columns, readings = table.columns, table.readings
     numeric = _positions(readings, "number", "datetime", "duration")
     boolean = _positions(readings, "boolean")
@@ -299,6 +303,8 @@ def _learn_categories(
         if len(np.unique(column.values)) < cls.fewest_levels:
             cls = OneHot
         learned, encoded = cls.learn(int(j), column, y, weights)
+        if cls.with_pairs and has_many_levels(learned, len(table)):
+            learned, encoded = TargetMeanAndSize.learn(int(j), column, y, weights)
         categories.append(learned)
         parts.append(encoded)
     return categories, parts
@@ -325,7 +331,7 @@ def _learn_pairs(
 
 
 def _schema(table: Table, categories: list[CategoryEncoding]) -> Schema:
-    """What a prepared table looks like."""
+    """The schema of a prepared table."""
     low, high = np.full((2, table.width), np.nan)
     for j, column in enumerate(table.columns):
         if column.kind != "category" and not column.missing.all():

@@ -1,4 +1,4 @@
-"""A learned encoding of whole tables, put together from those of columns."""
+"""A learned encoding of whole tables, composed of the encodings of columns."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ _NUMERIC = ("number", "datetime", "duration")
 
 @dataclass(frozen=True)
 class EncodedColumn:
-    """One encoded column: the input column, which part of its code, the name of its own."""
+    """Describes one encoded column."""
 
-    source: int
-    part: str
+    source: int  # the input column
+    part: str  # of its encoding: "number", "missing", "category", …
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class FittedEncoding:
-    """How a table becomes columns, as learned from the training rows.
+    """The encoding of a table, as learned from the training rows.
 
-    The columns come in this order: numbers, marks of missing values, booleans, cycles of
-    dates, categories; those that do not vary in training are left out.
+    The columns come in this order: numbers, indicators of missing values, booleans, cycles of
+    dates, categories, pairs. Columns that are constant in training are left out.
 
     Attributes
     ----------
     schema : Schema
     dtype : dtype
-        Of encoded rows.
+        Dtype of encoded rows.
     numeric, boolean : ndarray of int
         Positions of numbers, datetimes and durations, and of booleans.
     missing : MissingValues
-        Of the numeric columns, followed by the boolean ones.
+        For the numeric columns, followed by the boolean ones.
     scaling : NumberEncoding
-        Of the numeric columns, followed by the marks.
+        For the numeric columns, followed by the indicators.
     cycles : list of Cycles
     categories : list of CategoryEncoding
     used : ndarray of bool, shape (n_encoded,)
         Which encoded columns are kept.
     pairs : list of PairMean
-        Of categories; their columns come last.
+        Pairs of categories.
     """
 
     schema: Schema
@@ -77,26 +77,26 @@ class FittedEncoding:
         self._check_positions("cycles", dates, "datetime")
         self._check_positions("categories", groups, "category")
         if not np.isin(dates, self.numeric).all():
-            raise ValueError("cycles names columns that are no numbers")
+            raise ValueError("cycles names columns that are not numeric")
         encoded = {*self.numeric.tolist(), *self.boolean.tolist(), *groups.tolist()}
         if encoded != {j for j, one in enumerate(self.schema.readings) if not one.dropped}:
             raise ValueError("some columns are not encoded")
         if len(self.missing.fill) != len(self.numeric) + len(self.boolean):
-            raise ValueError("fill does not fit its columns")
+            raise ValueError("fill does not fit the columns")
         if not self.scaling.takes(len(self.numeric) + len(self.missing.marked)):
-            raise ValueError("scaling does not fit its columns")
+            raise ValueError("scaling does not fit the columns")
         for pair in self.pairs:
             if not {pair.first, pair.second} <= set(groups.tolist()):
                 raise ValueError("a pair names columns of another kind")
-            sizes = [len(self._by_position[j].levels) + 1 for j in (pair.first, pair.second)]
-            if sizes != list(pair.means.shape[:2]):
+            sizes = [len(self._by_position[j].levels) for j in (pair.first, pair.second)]
+            if np.any(pair.cells >= sizes):
                 raise ValueError("the means of a pair do not fit its levels")
         check_instance("used", self.used, np.ndarray)
         if self.used.dtype != bool or self.used.shape != (len(self.all_outputs),):
-            raise ValueError("used does not fit its columns")
+            raise ValueError("used does not fit the columns")
 
     def _check_positions(self, name: str, values: np.ndarray, *kinds: str) -> None:
-        """Raise ValueError unless these are different columns of these kinds, not dropped."""
+        """Raise ValueError unless these are distinct columns of these kinds, not dropped."""
         readings = self.schema.readings
         check_positions(name, values, len(readings))
         if len(np.unique(values)) < len(values):
@@ -105,7 +105,7 @@ class FittedEncoding:
             raise ValueError(f"{name} names columns of another kind")
 
     def transform(self, table: Table) -> tuple[np.ndarray, dict[int, list[str | None]]]:
-        """Rows of a checked table, and the levels never seen by input column."""
+        """Encoded rows of a checked table, and unknown levels by input column."""
         filled, marks = self.missing.split(self.numbers(table))
         unseen: dict[int, list[str | None]] = {}
         parts = [self.scaling.transform(self.scaled_columns(filled, marks))]
@@ -142,7 +142,7 @@ class FittedEncoding:
             )
             columns = self._numbers_of(pair.first, self._part(pair))
             found.append((columns, encoded, mean.transform(*new_places)))
-        # Columns that are constant over all rows were left out.
+        # Columns that are constant over all rows are left out.
         return [one for one in found if len(one[0]) == one[1].shape[1]]
 
     def _places(self, pair: PairMean, table: Table) -> tuple[np.ndarray, np.ndarray]:
@@ -160,15 +160,12 @@ class FittedEncoding:
         return f"with {names[pair.second]}"
 
     def _numbers_of(self, position: int, part: str) -> np.ndarray:
-        """Numbers of the kept columns of one part of an input column."""
+        """Indices of the kept columns of one part of an input column."""
         pairs = enumerate(self.outputs)
         return np.array([i for i, one in pairs if (one.source, one.part) == (position, part)], int)
 
     def jacobian(self, table: Table) -> np.ndarray:
-        """∂z/∂x of each encoded column at rows, by its own input column, shape (m, width).
-
-        Zero for marks of missing values, NaN for booleans and categories; dates by the second.
-        """
+        """See `TableEncoder.jacobian`."""
         filled, marks = self.missing.split(self.numbers(table))
         slopes = self.scaling.jacobian(self.scaled_columns(filled, marks))
         slopes = np.where(self.scaling.columns < len(self.numeric), slopes, 0.0)
@@ -179,7 +176,7 @@ class FittedEncoding:
         return np.concatenate(parts, axis=1)[:, self.used]
 
     def slopes(self) -> np.ndarray:
-        """∂z/∂x of each encoded column where it is the same everywhere, else NaN."""
+        """See `TableEncoder.slopes`."""
         slopes = np.full(len(self.used), np.nan)
         numbers = self.scaling.columns < len(self.numeric)
         slopes[: len(numbers)][numbers] = self.scaling.slopes[numbers]
@@ -189,7 +186,7 @@ class FittedEncoding:
         return slopes
 
     def numbers(self, table: Table) -> np.ndarray:
-        """Numeric and boolean columns of a checked table, NaN being missing."""
+        """Numeric and boolean columns of a checked table, with NaN for missing values."""
         if table.matrix is not None:
             everything = len(self.numeric) == table.matrix.shape[1]
             return table.matrix if everything else table.matrix[:, self.numeric]
@@ -200,13 +197,13 @@ class FittedEncoding:
         return values
 
     def scaled_columns(self, filled: np.ndarray, marks: np.ndarray) -> np.ndarray:
-        """What `scaling` takes: complete numbers, then marks."""
+        """The input of `scaling`: numbers without gaps, then indicators."""
         if not len(self.boolean) and not marks.shape[1]:
             return filled
         return np.concatenate([filled[:, : len(self.numeric)], marks], axis=1)
 
     def kept(self, parts: list[np.ndarray]) -> np.ndarray:
-        """Encoded columns that vary, in the dtype of the encoding."""
+        """The columns in use, in the dtype of the encoding."""
         encoded = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         if not self._all_used:
             encoded = encoded[:, self.used]
@@ -218,18 +215,18 @@ class FittedEncoding:
 
     @cached_property
     def _dates(self) -> list[tuple[int, Cycles]]:
-        """Cycles and where among the numeric columns theirs is."""
+        """Cycles, each with the index of its column among the numeric ones."""
         places = {int(position): i for i, position in enumerate(self.numeric)}
         return [(places[one.position], one) for one in self.cycles]
 
     @cached_property
     def outputs(self) -> list[EncodedColumn]:
-        """What each kept column is."""
+        """Descriptions of the kept columns."""
         return [one for one, used in zip(self.all_outputs, self.used, strict=True) if used]
 
     @cached_property
     def all_outputs(self) -> list[EncodedColumn]:
-        """What each encoded column is, kept or not."""
+        """Descriptions of all encoded columns, kept or not."""
         names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
         positions = [*self.numeric, *self.boolean]
         marked = [positions[i] for i in self.missing.marked]

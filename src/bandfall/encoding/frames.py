@@ -1,4 +1,4 @@
-"""Columns of a frame of any library that narwhals reads."""
+"""Columns of data frames, of any library that narwhals supports."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _column(series: Series, where: str) -> Column:
         series, dtype = series.cast(nw.Datetime("us")), nw.Datetime("us")
     if dtype == nw.Datetime:
         if getattr(dtype, "time_zone", None) is not None:
-            series = series.dt.replace_time_zone(None)  # its own clock, for hours and weekdays
+            series = series.dt.replace_time_zone(None)  # keep local time, for hours and weekdays
         return Column("datetime", _floats(series.dt.timestamp("us")) / 1e6)
     if dtype == nw.Duration:
         return Column("duration", _durations(series))
@@ -60,7 +60,7 @@ def _column(series: Series, where: str) -> Column:
 
 
 def _durations(series: Series) -> np.ndarray:
-    """Seconds, from whole microseconds: narwhals' own count goes through floats and cuts."""
+    """Seconds, from whole microseconds: narwhals converts through floats and truncates."""
     values = np.asarray(series.to_numpy()).astype("timedelta64[us]")
     return np.where(np.isnat(values), np.nan, values.astype(np.int64) / 1e6)
 
@@ -70,6 +70,6 @@ def _floats(series: Series) -> np.ndarray:
     import narwhals.stable.v2 as nw
 
     values = np.asarray(series.to_numpy())
-    if values.dtype.kind not in "biuf":  # objects, among which its library has marks of its own
+    if values.dtype.kind not in "biuf":  # objects with the library's own missing value
         values = np.asarray(series.cast(nw.Float64).to_numpy())
     return values.astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Missing numbers: the median in their place, and a column that marks them."""
+"""Missing numbers: replaced by the median, with an indicator column."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bandfall.checks import ShapeChecker, check_positions
 
 @dataclass(frozen=True, eq=False)
 class MissingValues:
-    """What stands for missing values of p columns, and which of them have a mark."""
+    """Replacements for missing values of p columns, and the columns with an indicator."""
 
     fill: np.ndarray  # (p,): medians
-    marked: np.ndarray  # (q,): columns that missed values in training
+    marked: np.ndarray  # (q,): columns with missing values in training
 
     def __post_init__(self) -> None:
         ShapeChecker()("fill", self.fill, "p")
@@ -24,7 +24,7 @@ class MissingValues:
 
     @classmethod
     def learn(cls, values: np.ndarray) -> MissingValues:
-        """Medians of the columns of `values`, NaN being missing; 0 for a column without values."""
+        """Learn the medians of columns, ignoring NaN; 0 for a column without values."""
         missing = np.isnan(values)
         known = ~missing.all(axis=0)
         fill = np.zeros(values.shape[1])
@@ -33,7 +33,7 @@ class MissingValues:
         return cls(fill, np.flatnonzero(missing.any(axis=0)))
 
     def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Complete values, shape (m, p), and the marks, shape (m, q)."""
+        """Values without gaps, shape (m, p), and the indicators, shape (m, q)."""
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
         return filled, missing[:, self.marked].astype(np.float64)

@@ -1,4 +1,4 @@
-"""Columns of Python objects: which kind they are, and their values."""
+"""Columns of Python objects: their kinds and their values."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def _column(values: object, where: str) -> Column:
 def column_of_objects(values: Sequence[object], where: str) -> Column:
     """A column of values of any type.
 
-    Numbers, booleans, times and durations are recognised where all values are such;
-    anything else is a category, its levels the text of the values.
+    Numbers, booleans, times and durations are recognised if all values are of that kind.
+    Anything else is a category whose levels are the values as text.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def column_of_objects(values: Sequence[object], where: str) -> Column:
 
 
 def categories(values: Iterable[object], declared: bool = False) -> Column:
-    """A category column, its levels the text of its values; NaN numbers if all are missing."""
+    """A category whose levels are the values as text; a column of NaN if all are missing."""
     seen: dict[object, int] = {}
     codes = np.array([seen.setdefault(value, len(seen)) for value in values], dtype=np.int64)
     levels: dict[str, int] = {}
@@ -68,10 +68,10 @@ def categories(values: Iterable[object], declared: bool = False) -> Column:
 
 
 def level(value: object) -> str | None:
-    """The text of a category, None where it is missing.
+    """A value as the text of a level; None if it is missing.
 
-    Whole numbers are written without a point, for a missing value elsewhere in the column
-    turns integers into floats.
+    Whole numbers are written without a decimal point, because a missing value elsewhere in the
+    column turns integers into floats.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def level(value: object) -> str | None:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for a missing one: None, NaN, NA, NaT, empty text."""
+    """Whether a value is missing: None, NaN, NA, NaT, empty text."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, str):
@@ -104,7 +104,7 @@ def _kind_of(value: object, where: str) -> str | None:
     if isinstance(value, bool | np.bool_):
         return "boolean"
     if isinstance(value, datetime.timedelta | np.timedelta64 | datetime.time):
-        return "duration"  # before numbers, among which NumPy counts timedelta64
+        return "duration"  # before numbers: a timedelta64 is an np.number
     if isinstance(
         value, bytes | list | tuple | set | dict | np.ndarray | complex | np.complexfloating
     ):
@@ -127,7 +127,7 @@ def _number(value: SupportsFloat) -> float:
 
 
 def _seconds(value: Any) -> float:
-    """Seconds since 1970 on a date's own clock; of a pandas period, such as a month, its start."""
+    """Seconds since 1970 in local time; a pandas period, such as a month, counts as its start."""
     if isinstance(value, np.datetime64):
         return float(value.astype("datetime64[us]").astype(np.int64) / 1e6)
     day = value if isinstance(value, datetime.date) else value.start_time

@@ -1,4 +1,4 @@
-"""One column a category, unscaled."""
+"""One-hot columns for categories, unscaled."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from bandfall.encoding.base import CategoryEncoding, levels_by_size, register
 from bandfall.encoding.table import Column
 
 MAX_COLUMNS = 30
-_MOST_COLUMNS = 1000  # in files: their tables of levels must fit in memory
+_MOST_COLUMNS = 1000  # in model files, whose tables of levels must fit in memory
 
 
 @register("onehot")
 @dataclass(frozen=True, eq=False)
 class OneHot(CategoryEncoding):
-    """One column a level; the rarest share one, which unknown ones join."""
+    """One column per level; the rarest levels and unknown levels share one."""
 
     codes: np.ndarray  # (n_levels,): column of each level
-    unknown: int  # column of levels never seen; −1 encodes them as zeros
+    unknown: int  # column of unknown levels; −1 encodes them as zeros
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_positions("codes", self.codes, len(self.levels))
         if len(self.codes) != len(self.levels):
-            raise ValueError("codes do not fit its levels")
+            raise ValueError("codes do not fit the levels")
         if self.codes.max() >= _MOST_COLUMNS:
             raise ValueError(f"a category has more than {_MOST_COLUMNS:,} columns")
         check_instance("unknown", self.unknown, int)
@@ -41,7 +41,7 @@ class OneHot(CategoryEncoding):
         y: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> tuple[OneHot, np.ndarray]:
-        """Learn the levels of a column and which of them are rare."""
+        """Learn the levels of a column, most frequent first; the last ones may share a column."""
         levels = levels_by_size(column)
         n_own = len(levels) if len(levels) <= MAX_COLUMNS else MAX_COLUMNS - 1
         codes = np.minimum(np.arange(len(levels)), n_own)
@@ -50,13 +50,13 @@ class OneHot(CategoryEncoding):
 
     @cached_property
     def table(self) -> np.ndarray:
-        """Zeros and a one for each level, zeros for unknown ones unless they join the rare."""
+        """One-hot rows of levels; the last row, for unknown levels, may be all zeros."""
         width = int(self.codes.max()) + 1
         return (np.append(self.codes, self.unknown)[:, None] == np.arange(width)).astype(float)
 
     @property
     def suffixes(self) -> list[str]:
-        """What is added to the name of the input column."""
+        """See `CategoryEncoding.suffixes`."""
         names = ["rest"] * self.width
         shared = np.bincount(self.codes, minlength=self.width) > 1
         for level, code in zip(self.levels, self.codes, strict=True):

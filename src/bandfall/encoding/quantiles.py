@@ -1,4 +1,4 @@
-"""Normal quantiles: every feature as if it were normal."""
+"""Normal quantiles: features transformed to a normal distribution."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from bandfall.encoding.base import NumberEncoding, register
 from bandfall.graphs import Graph
 
 _MAX_QUANTILES = 1000
-FARTHEST = -ndtri(1e-7)  # where normal quantiles of values out of range end
-_FEW_ROWS = 100  # up to here, all columns at once are faster than one after the other
+FARTHEST = -ndtri(1e-7)  # normal quantiles are clipped here
+_FEW_ROWS = 100  # up to here, processing all columns at once is faster than one by one
 
 
 @register("quantile")
 @dataclass(frozen=True, eq=False)
 class Quantiles(NumberEncoding):
-    """z = Φ⁻¹(share of training values below x); ties in the middle of their range.
+    """z = Φ⁻¹(share of training values below x), with the middle rank for ties.
 
-    The smallest and the largest value go to the ends, tied or not.
+    The smallest and the largest value are mapped to the ends, even if tied.
     """
 
     knots: np.ndarray  # (q, p): training values at evenly spaced ranks, rising
@@ -38,7 +38,7 @@ class Quantiles(NumberEncoding):
         cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
     ) -> Quantiles:
         """Quantiles of the columns of `values`."""
-        # Values themselves, for means of two would tear ties apart by rounding.
+        # Values themselves: rounded means of two values would break ties.
         places = np.linspace(0, len(values) - 1, min(_MAX_QUANTILES, len(values)))
         return cls(np.sort(values, axis=0)[np.round(places).astype(int)])
 
@@ -49,22 +49,22 @@ class Quantiles(NumberEncoding):
         return self._by_column(values, _scores)
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """dz/dx at rows, shape (m, p); to the right at knots, zero beyond the ends."""
+        """dz/dx at rows, shape (m, p); the right derivative at knots, zero beyond the ends."""
         return self._by_column(values, _slopes)
 
     @property
     def columns(self) -> np.ndarray:
-        """The input column of each encoded one."""
+        """See `NumberEncoding.columns`."""
         return np.arange(self.knots.shape[1])
 
     def onnx(self, graph: Graph, columns: str) -> str:
-        """Add `transform` to an ONNX graph: all columns, one after the other."""
+        """Add `transform` to an ONNX graph, column by column."""
         return graph.each_column(_onnx_scores, columns, self.knots)
 
     def _by_column(
         self, values: np.ndarray, function: Callable[[np.ndarray, np.ndarray], np.ndarray]
     ) -> np.ndarray:
-        """Column after column, which stay in the processor's cache."""
+        """Apply a function column by column, which makes good use of the cache."""
         found = np.empty(values.shape)
         for j in range(values.shape[1]):
             column = np.ascontiguousarray(values[:, j : j + 1])
@@ -73,7 +73,7 @@ class Quantiles(NumberEncoding):
 
     @cached_property
     def _padded(self) -> np.ndarray:
-        """Knots between −∞ and ∞, one row a column, shape (p, q + 2)."""
+        """Knots of each column, padded with −∞ and ∞, shape (p, q + 2)."""
         return np.pad(self.knots.T, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
 
 
@@ -95,7 +95,7 @@ def _scores(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
     left, right = _ranks(values, padded)
     n, column = padded.shape[1] - 2, np.arange(len(padded))
     below, above = padded[column, right], padded[column, right + 1]
-    with np.errstate(all="ignore"):  # beyond the ends, which are put right below
+    with np.errstate(all="ignore"):  # the ends are corrected below
         place = np.where(left == right, left - 1 + (values - below) / (above - below), 0.0)
     place = np.where(left == right, place, 0.5 * (left + right - 1)) / max(n - 1, 1)
     place = np.where(right == n, 1.0, place)
@@ -108,7 +108,7 @@ def _slopes(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
     _, right = _ranks(values, padded)
     n, column = padded.shape[1] - 2, np.arange(len(padded))
     z = _scores(values, padded)
-    # At an end the density is next to nothing, and z is cut off there.
+    # The density nearly vanishes at the ends, where z is clipped.
     inside = (right > 0) & (right < n) & (np.abs(z) < FARTHEST)
     gap = np.where(inside, padded[column, right + 1] - padded[column, right], np.inf)
     density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
@@ -116,7 +116,7 @@ def _slopes(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
 
 
 def _onnx_scores(graph: Graph, x: str, knots: str, n: int) -> str:
-    """Interpolate from both sides of ties, take the middle, and put it through Φ⁻¹."""
+    """Φ⁻¹ of the mean of both interpolated ranks (they differ at ties)."""
     last = graph.constant(max(n - 1, 1), np.float64)
     sides = []
     for comparison in ("Less", "LessOrEqual"):

@@ -1,4 +1,4 @@
-"""How the columns of a table are read: decided on training rows, kept for all later ones."""
+"""The kinds of columns: decided with the training rows, and applied to all later rows."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bandfall.encoding.standard import is_constant
 from bandfall.encoding.table import Column, Reading, Table, label
 from bandfall.warning import warn_caller
 
-_ID_ROWS = 20  # fewer rows may differ by chance
-_ID_SHARE = 0.9  # of values that differ
-_NAMED, _LONGEST = 3, 30  # levels in a message, and their characters
+_ID_ROWS = 20  # values of fewer rows may be distinct by chance
+_ID_SHARE = 0.9  # share of distinct values in an id
+_NAMED, _LONGEST = 3, 30  # levels in a message, and characters of each
 CONSTANT = "constant"
-_ROUNDED = "its values differ by rounding alone"
+_ROUNDED = "its values differ only by rounding"
 ID = "nearly all values differ, as in an id"
 _NOUNS = {"number": "numbers", "datetime": "dates", "duration": "durations"}
 _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
@@ -26,23 +26,22 @@ _TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 def prepare_table(
     table: Table, *, missing: str | Sequence[str] | None = None, warn: bool = True
 ) -> Table:
-    """A table of training rows with text that is numbers or times read as such.
+    """Decide the kind of each column of a training table, and convert text to numbers or times.
 
-    What each column is taken for is decided here, once: encoders that learn from the prepared
-    table, or from some of its rows, keep to it.
+    Encoders that learn from the prepared table, or from some of its rows, all use these kinds.
 
     Parameters
     ----------
     table : Table
     missing : str or sequence of str, optional
-        Words that stand for a missing value in any column of text. Those that people use for a
-        gap, and a few words among many numbers or dates, are found without.
+        Words that stand for a missing value in any column of text. Common ones ("n/a", "?"), and
+        a few words among many numbers or dates, are recognised anyway.
     warn : bool
 
     Warns
     -----
     UserWarning
-        Once for text that is read, once for columns that are left out, naming them.
+        Once for converted text and once for columns that are left out; names the columns.
     """
     if table.readings:
         return table
@@ -62,7 +61,7 @@ def prepare_table(
 
 
 def _learn_readings(table: Table, missing: Sequence[str]) -> list[Reading]:
-    """What each column is; 1.234 is a thousand where other columns have decimal commas."""
+    """The kind of each column; if some have decimal commas, 1.234 means 1234 in all."""
     readings = [learn_reading(column, missing) for column in table.columns]
     if any(reading.style == "comma" for reading in readings):
         with text.usual_style("comma"):
@@ -95,7 +94,7 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
 
 
 def _example(column: Column, reading: Reading) -> str:
-    """A number that would be another one with another decimal sign, and what it is taken for."""
+    """An ambiguous number, such as 1.234, and how it is read."""
     if reading.kind != "number":
         return ""
     levels = [one for one in _known_levels(column) if one not in reading.missing]
@@ -111,7 +110,7 @@ def _gaps(column: Column, reading: Reading) -> str:
 
 
 def learn_reading(column: Column, missing: Sequence[str] = ()) -> Reading:
-    """Decide what a column of training rows is."""
+    """Decide the kind of a column of training rows."""
     reading = _learn_reading(_without(column, missing))
     return replace(reading, missing=tuple(dict.fromkeys((*missing, *reading.missing))))
 
@@ -146,13 +145,13 @@ def _learn_reading(column: Column) -> Reading:
 
 
 def _counts(column: Column) -> dict[str, int]:
-    """How many rows have each level of a category."""
+    """Number of rows of each level of a category."""
     codes, counts = np.unique(column.values[~column.missing], return_counts=True)
     return {column.levels[code]: int(n) for code, n in zip(codes, counts, strict=True)}
 
 
 def _without(column: Column, words: Sequence[str]) -> Column:
-    """A category with some levels, or with blanks around them, taken as missing values."""
+    """A category in which some words, with or without blanks around them, are missing values."""
     gone = [i for i, level in enumerate(column.levels) if level.strip() in words or level in words]
     if not gone:
         return column
@@ -160,12 +159,12 @@ def _without(column: Column, words: Sequence[str]) -> Column:
 
 
 def _known_levels(column: Column) -> list[str]:
-    """Levels of a category that some row has."""
+    """Levels of a category that occur."""
     return [column.levels[code] for code in np.unique(column.values[~column.missing])]
 
 
 def _nearly_numbers(column: Column, levels: list[str]) -> str:
-    """The few values that keep text from being numbers; empty if there are many."""
+    """A message if all but a few values of a text column are numbers; else empty."""
     if column.declared or len(levels) < _ID_ROWS:
         return ""
     wrong = text.slips(levels)
@@ -179,7 +178,7 @@ def _nearly_numbers(column: Column, levels: list[str]) -> str:
 
 
 def looks_like_id(values: np.ndarray) -> bool:
-    """Whether numbers may be ids: whole, all different, and one after the other or dense."""
+    """Whether numbers may be ids: whole, distinct, and rising or dense."""
     values = values[~np.isnan(values)]
     if len(values) < _ID_ROWS or np.any(values != np.round(values)):
         return False
@@ -191,9 +190,9 @@ def looks_like_id(values: np.ndarray) -> bool:
 def read_column(
     column: Column, reading: Reading, where: str, known: Callable[[str], bool] | None = None
 ) -> Column:
-    """A column as the kind that the training rows had; raises ValueError if it is of another kind.
+    """Convert a column to the kind that it had in training; raises ValueError if impossible.
 
-    Messages call the column `where`. `known` tells whether a level of a category was seen in
+    `where` names the column in messages. `known` returns whether a level of a category occurred in
     training.
     """
     if column.kind == "category" and reading.missing:
@@ -223,9 +222,9 @@ def _empty(kind: str, n_rows: int) -> Column:
 
 
 def _as_levels(column: Column) -> Column:
-    """Numbers, booleans and dates as text, in the way objects are."""
+    """Numbers, booleans and dates as text, as `column_of_objects` would convert them."""
     unique, codes = np.unique(column.values, return_inverse=True)
-    unique = unique[~np.isnan(unique)]  # the last
+    unique = unique[~np.isnan(unique)]  # NaN comes last
     if column.kind == "boolean":
         names = ["True" if value else "False" for value in unique]
     elif column.kind == "datetime":

@@ -1,4 +1,4 @@
-"""What training rows looked like, and whether new rows look the same."""
+"""The schema of the training rows, and the check that new rows have it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bandfall.encoding.reading import read_column
 from bandfall.encoding.table import Column, Reading, Table, label
 from bandfall.warning import warn_caller
 
-_FAR = 1.0  # times the range of training rows: values farther beyond its ends are worth a warning
+_FAR = 1.0  # values farther outside the training range, in units of that range, cause a warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,11 +24,11 @@ class Schema:
     names : list of str or None
         None for arrays.
     readings : list of Reading
-        One a column.
+        One per column.
     low, high : ndarray of shape (d,)
-        Smallest and largest value seen; NaN for categories and columns without values.
+        Smallest and largest training value; NaN for categories and columns without values.
     levels : list of tuple
-        Levels of each category, None standing for missing values; empty for other columns.
+        Levels of each category, with None for missing values; empty for other columns.
     """
 
     names: list[str] | None
@@ -39,13 +39,13 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not self.readings:
-            raise ValueError("it has no columns")
+            raise ValueError("the schema has no columns")
         if self.names is not None:
             check_instance("names", self.names, list)
             for name in self.names:
                 check_instance("names", name, str)
             if len(self.names) != self.width or len(set(self.names)) < self.width:
-                raise ValueError("names do not fit its columns")
+                raise ValueError("names do not fit the columns")
         shapes = ShapeChecker(d=self.width)
         for name, values in (("low", self.low), ("high", self.high)):
             shapes(name, values, "d", allowed="any")
@@ -63,24 +63,24 @@ class Schema:
         return len(self.readings)
 
     def label(self, position: int) -> str:
-        """How messages call a column."""
+        """Name of a column in messages."""
         return label(self.names, position)
 
     def check(self, table: Table, *, warn: bool = True) -> Table:
-        """The columns of `table` in the order, and of the kinds, of the training rows.
+        """The columns of `table` with the order and the kinds of the training rows.
 
-        Columns are found by name where both have names, else by position. Further columns are
-        left out; one that is not used may be missing.
+        Columns are matched by name if both have names, else by position. Additional columns are
+        ignored, and unused columns may be missing.
 
         Raises
         ------
         ValueError
-            Where a column is missing or of another kind, naming it.
+            If a column is missing or of another kind; names it.
 
         Warns
         -----
         UserWarning
-            Once, naming the columns with values far outside the range seen.
+            Once, if values are far outside the training range; names the columns.
         """
         table = self._aligned(table)
         if table.matrix is None or not self._plain:
@@ -92,12 +92,12 @@ class Schema:
 
     @cached_property
     def _plain(self) -> bool:
-        """Whether each column is a number, or not used."""
+        """Whether all used columns are numbers."""
         return all(one.kind == "number" or one.dropped for one in self.readings)
 
     @cached_property
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """Values below the one or above the other are far outside; infinite where unknown."""
+        """Limits beyond which values are far outside; infinite if unknown."""
         reach = _FAR * (self.high - self.low)
         unused = np.array([bool(one.dropped) for one in self.readings]) | ~(reach > 0)
         return (
@@ -146,10 +146,10 @@ class Schema:
             positions = [j for j, column in columns if self._is_far(column, j)]
         if positions:
             named = ", ".join(
-                f"{self.label(j)} (seen: {self.low[j]:.6g} to {self.high[j]:.6g})"
+                f"{self.label(j)} (training: {self.low[j]:.6g} to {self.high[j]:.6g})"
                 for j in positions
             )
-            warn_caller(f"values far outside those seen in training: {named}")
+            warn_caller(f"values far outside the range of the training rows: {named}")
 
     def _is_far(self, column: Column, position: int) -> bool:
         if self.readings[position].kind == "category" or self.readings[position].dropped:

@@ -11,9 +11,9 @@ from bandfall.encoding.base import NumberEncoding, register
 from bandfall.graphs import Graph
 from bandfall.typing import Array
 
-FARTHEST = 1e6  # standard deviations: where values out of range end, so that float32 holds them
+FARTHEST = 1e6  # standard deviations; values are clipped here, within the range of float32
 _LAST_BITS = 8
-TINIEST = 1e-305  # what varies by less is constant: its reciprocal would overflow
+TINIEST = 1e-305  # columns that vary by less are constant: the reciprocal would overflow
 
 
 @register("standard")
@@ -35,7 +35,7 @@ class Standard(NumberEncoding):
     def learn(
         cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
     ) -> Standard:
-        """Means and deviations of columns; a constant column gets scale 1 and is exactly zero."""
+        """Learn means and deviations; a constant column gets scale 1 and becomes exactly zero."""
         centre, deviation = moments(values)
         constant = np.ptp(values, axis=0) <= rounding(values)
         return cls(np.where(constant, values[0], centre), np.where(constant, 1.0, deviation))
@@ -57,7 +57,7 @@ class Standard(NumberEncoding):
 
     @property
     def columns(self) -> np.ndarray:
-        """The input column of each encoded one."""
+        """See `NumberEncoding.columns`."""
         return np.arange(len(self.centre))
 
     def onnx(self, graph: Graph, columns: str) -> str:
@@ -67,10 +67,10 @@ class Standard(NumberEncoding):
 
 
 def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of columns, whatever their magnitude.
+    """Mean and standard deviation of columns of any magnitude.
 
-    Squares of 1e300 overflow and those of 1e-300 vanish; powers of two, taken out before and put
-    back after, change no digit.
+    Squares of 1e300 overflow and squares of 1e-300 vanish. Scaling by a power of two before, and
+    back afterwards, changes no digit.
     """
     exponent = np.frexp(np.abs(values).max(axis=0))[1]
     unit = np.ldexp(values, -exponent)
@@ -83,10 +83,10 @@ def is_constant(values: np.ndarray) -> bool:
 
 
 def rounding(values: np.ndarray) -> np.ndarray:
-    """Differences within columns that are rounding: a few last bits of the largest value.
+    """Largest differences within columns that may be rounding: a few bits of the largest value.
 
-    Whole numbers below 2⁵³ are exact, so their differences never are: large counters and
-    timestamps vary by little of what they are.
+    Whole numbers below 2⁵³ are exact, so their differences are never rounding: large counters and
+    timestamps vary little relative to their size.
     """
     largest = np.abs(values).max(axis=0, initial=0.0)
     exact = (largest < 2.0**53) & np.all(values == np.round(values), axis=0)

@@ -1,4 +1,4 @@
-"""Steps: a unary code, in which squared distances add up like differences of ranks."""
+"""Steps: a unary code whose squared distances are about differences of ranks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bandfall.encoding.base import NumberEncoding, register
 from bandfall.encoding.standard import FARTHEST, rounding
 from bandfall.graphs import Graph
 
-_ROWS = 512  # at a time, so that their ramps stay in the processor's cache
+_ROWS = 512  # at a time, so that their ramps stay in the cache
 
-# Many rows show finer steps, and few features leave room for them.
+# Finer steps for many rows, if there are few features.
 _FEWEST, _MOST = 12, 32
 _ROWS_PER_STEP = 200
 _WIDTH = 160
@@ -28,18 +28,17 @@ class Steps(NumberEncoding):
 
         z_i = weight · clip((x − q_i) / (q_{i+1} − q_i), 0, 1).
 
-    The squared Euclidean distance of two codes is about the 1-norm of their ranks, so that a
-    Gaussian on them is about a product of Laplace kernels. The ramps of a feature weigh the
-    same, and their variances sum to 1.
+    The squared Euclidean distance of two codes is about the 1-norm of the difference of their
+    ranks, so a Gaussian of them is about a product of Laplace kernels. The ramps of a feature have
+    equal weights, and their variances sum to 1.
 
-    Beyond its ends a feature does not stand still: the first and the last ramp go on and level
-    off after one more step, t / (1 + |t|). The order of values out of range is kept, they are
-    seen to be far, and never farther than a step.
+    Outside the training range, the first and the last ramp continue as t / (1 + |t|) and level off
+    after one more step. So values out of range keep their order, and lie outside by at most a step.
     """
 
     suffix: ClassVar[str] = "_step"
 
-    # (width,): input column of each ramp; ramps of a column stand together, from low to high.
+    # (width,): input column of each ramp; ramps of a column are consecutive, from low to high.
     columns: np.ndarray
     # (width,): q_i, q_{i+1} − q_i, and the height of the ramp.
     low: np.ndarray
@@ -55,15 +54,15 @@ class Steps(NumberEncoding):
             raise ValueError("steps must rise")
 
     def takes(self, n_columns: int) -> bool:
-        """Whether no ramp is one of a column beyond; constant columns have no ramps."""
+        """Whether all ramps are of these columns; constant columns have no ramps."""
         return not np.any(self.columns >= n_columns)
 
     @classmethod
     def learn(cls, values: np.ndarray, known: np.ndarray, n_steps: int) -> Steps:
-        """Ramps for columns of `values`; knots are quantiles of the `known` values.
+        """Learn ramps for columns of `values`; knots are quantiles of the `known` values.
 
-        A column with no more distinct values than knots has one ramp a gap; equal knots are
-        merged, so that a constant column has none.
+        A column with fewer distinct values than knots has one ramp per gap. Equal knots are
+        merged, so a constant column has no ramps.
         """
         knots = [_knots(column[ok], n_steps) for column, ok in zip(values.T, known.T, strict=True)]
         columns = np.repeat(np.arange(len(knots)), [len(q) - 1 for q in knots])
@@ -71,7 +70,7 @@ class Steps(NumberEncoding):
         gap = np.concatenate([np.empty(0), *(np.diff(q) for q in knots)])
         plain = cls(columns, low, gap, np.ones(len(low)))
         ramps = plain.transform(values)
-        # Numbers from 0 to 1: nothing is lost in the difference, and one copy is enough.
+        # Values are in [0, 1], so the difference is accurate and needs no centred copy.
         variance = np.einsum("ij,ij->j", ramps, ramps) / len(ramps) - ramps.mean(axis=0) ** 2
         total = np.bincount(columns, weights=variance, minlength=len(knots))
         weight = 1.0 / np.sqrt(np.where(total > 0, total, 1.0))
@@ -92,7 +91,7 @@ class Steps(NumberEncoding):
         return encoded
 
     def jacobian(self, values: np.ndarray) -> np.ndarray:
-        """dz/dx at rows, shape (m, width); to the right at knots."""
+        """dz/dx at rows, shape (m, width); the right derivative at knots."""
         along = self._along(values)
         positions = np.arange(len(self.low))
         rising = (along >= 0) | np.isin(positions, self.first)
@@ -113,7 +112,7 @@ class Steps(NumberEncoding):
         return ((place + beyond / (np.absolute(beyond) + 1.0)) * self.weight).name
 
     def _along(self, values: np.ndarray) -> np.ndarray:
-        """Where on each ramp: 0 at its low, 1 at its high end, shape (m, width)."""
+        """Position on each ramp: 0 at its low end, 1 at its high end, shape (m, width)."""
         along = values.take(self.columns, axis=1)
         with np.errstate(over="ignore"):
             along -= self.low

@@ -1,4 +1,4 @@
-"""A table as the encodings see it: columns of a few kinds, numbers in float64."""
+"""Tables for the encodings: columns of a few kinds, numbers in float64."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bandfall.typing import TableLike
 if TYPE_CHECKING:
     from narwhals.typing import IntoFrame
 
-# How text may be written that stands for a column of each kind.
+# Styles of text that can be converted to each kind.
 STYLES = {
     "number": NUMBER_STYLES,
     "category": (),
@@ -23,7 +23,7 @@ STYLES = {
     "datetime": DATE_STYLES,
     "duration": (CLOCK,),
 }
-LARGEST = 1e300  # beyond, differences of two values may overflow
+LARGEST = 1e300  # differences of larger values may overflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,13 @@ class Column:
     ----------
     kind : {"number", "category", "boolean", "datetime", "duration"}
     values : ndarray of shape (n,)
-        Float64 with NaN where missing; booleans as 0 and 1, datetimes as seconds since 1970 on
-        the clock of their own time zone, durations as seconds. Categories: int64 positions in
-        `levels`, −1 where missing.
+        Float64, NaN for missing values; booleans as 0 and 1, datetimes as seconds since 1970 in
+        local time, durations as seconds. Categories: int64 positions in `levels`, −1 for missing
+        values.
     levels : tuple of str
-        Of a category; those that no row has may be among them.
+        Levels of a category; some may not occur.
     declared : bool
-        Whether the type of the column says "category": its text is then not read as numbers.
+        Whether the column has a categorical dtype; its text is then not converted to numbers.
     """
 
     kind: str
@@ -60,15 +60,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a column is taken for.
+    """The kind of a column, and how its text is read.
 
     Attributes
     ----------
     kind : {"number", "category", "boolean", "datetime", "duration"}
     style : str
-        How text is written that stands for numbers or times; empty where none does.
+        How numbers or times are written as text; empty if the column is not text.
     dropped : str
-        Why the column is not used; empty where it is.
+        Why the column is not used; empty if it is used.
     missing : tuple of str
         Words that stand for a missing value in a column of text.
     """
@@ -97,11 +97,11 @@ class Table:
     names : list of str or None
         None for arrays.
     matrix : ndarray of shape (n, d) or None
-        All columns at once where each is a number.
+        All columns, if all are numbers.
     parts : list of Column
-        The columns, where not all of them are numbers.
+        The columns, if not all are numbers.
     readings : list of Reading
-        What the columns are taken for, once `prepare_table` has decided it; else empty.
+        The kinds that `prepare_table` decided; empty before.
     """
 
     names: list[str] | None
@@ -111,7 +111,7 @@ class Table:
 
     @property
     def columns(self) -> list[Column]:
-        """One `Column` each."""
+        """All columns as `Column` objects."""
         if self.matrix is None:
             return self.parts
         return [Column("number", values) for values in self.matrix.T]
@@ -125,21 +125,21 @@ class Table:
         return len(self.parts[0].values) if self.matrix is None else len(self.matrix)
 
     def take(self, rows: np.ndarray | slice) -> Table:
-        """The table of some rows: positions, a mask or a slice."""
+        """Some of the rows: positions, a mask or a slice."""
         if self.matrix is not None:
             return Table(self.names, self.matrix[rows], readings=self.readings)
         parts = [column.take(rows) for column in self.parts]
         return Table(self.names, None, parts, self.readings)
 
     def select(self, positions: Sequence[int], names: list[str] | None) -> Table:
-        """The table of some columns, under other names."""
+        """Some of the columns, with other names."""
         if self.matrix is not None:
             return Table(names, self.matrix[:, positions])
         return Table(names, None, [self.parts[position] for position in positions])
 
 
 def label(names: Sequence[str] | None, position: int) -> str:
-    """How messages call a column.
+    """Name of a column in messages.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def is_frame(X: TableLike) -> bool:
 
 
 def _has_columns(X: TableLike) -> TypeGuard[IntoFrame]:
-    """Whether X is a frame; by its class, for reading a lazy frame's columns runs its query."""
+    """Whether X is a frame; asks its class, because `columns` of a lazy frame runs its query."""
     return hasattr(type(X), "columns")
 
 
@@ -172,12 +172,12 @@ def _is_sparse(X: TableLike) -> bool:
 
 
 def read_table(X: TableLike) -> Table:
-    """Rows and columns of anything that holds them.
+    """Read a table from an array, a frame or a dict of columns.
 
     Parameters
     ----------
-    X : ndarray, list of rows, frame that narwhals reads (pandas, polars, pyarrow, …) or dict
-        A dict has one entry a column. Missing values: NaN, None, NA, NaT, empty text.
+    X : ndarray, list of rows, frame (pandas, polars, pyarrow, …) or dict of columns
+        Missing values: NaN, None, NA, NaT, empty text.
 
     Returns
     -------
@@ -186,8 +186,8 @@ def read_table(X: TableLike) -> Table:
     Raises
     ------
     ValueError
-        Naming the column: for infinite values or magnitudes beyond 1e300, for values that are
-        neither numbers, text, booleans nor times.
+        For infinite values or magnitudes beyond 1e300, and for values that are neither numbers,
+        text, booleans nor times; names the column.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def _array_of_rows(X: TableLike) -> np.ndarray:
         rows = np.asarray(X)
     except ValueError as error:
         raise ValueError(f"the rows of X have no common length: {error}") from None
-    # Numbers among text became text: take the rows again as they are.
+    # NumPy converts numbers among text to text: read the rows again as objects.
     return np.array(X, dtype=object) if rows.dtype.kind in "USO" else rows
 
 
@@ -260,11 +260,11 @@ def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
 
 
 def check_names(names: list[str]) -> None:
-    """Raise ValueError, with counts, if several columns have one name."""
+    """Raise ValueError if several columns have the same name."""
     if len(set(names)) < len(names):
         counts = {name: names.count(name) for name in names}
         twice = ", ".join(f"{name!r} ({n}×)" for name, n in sorted(counts.items()) if n > 1)
-        raise ValueError(f"X has several columns of one name: {twice}; rename or drop all but one")
+        raise ValueError(f"X has several columns with the same name: {twice}; rename or drop them")
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:
@@ -275,7 +275,7 @@ def _check_size(n_rows: int, n_columns: int) -> None:
 
 
 def check_magnitudes(names: list[str] | None, matrix: np.ndarray, first: int = 0) -> None:
-    """Raise ValueError naming a column of `matrix` that has infinite or huge values."""
+    """Raise ValueError if `matrix` has infinite or huge values; names the column."""
     wrong = np.abs(matrix) > LARGEST
     if not wrong.any():
         return
@@ -283,4 +283,4 @@ def check_magnitudes(names: list[str] | None, matrix: np.ndarray, first: int = 0
     where = label(names, first + position)
     if np.isinf(matrix[:, position]).any():
         raise ValueError(f"Input X contains infinity: {where} holds infinite values")
-    raise ValueError(f"{where} holds values beyond ±{LARGEST:.0e}: measure it in a larger unit")
+    raise ValueError(f"{where} holds values beyond ±{LARGEST:.0e}; use a larger unit")

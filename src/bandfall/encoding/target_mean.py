@@ -1,4 +1,4 @@
-"""Categories by the mean target of their rows."""
+"""Mean targets of categories."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _FOLDS = 10
 @register("target")
 @dataclass(frozen=True, eq=False)
 class TargetMean(CategoryEncoding):
-    """One number a target: the smoothed mean of a level, less that of all rows.
+    """One number per target: the smoothed mean of a level minus the mean of all rows.
 
-    In standard deviations of the target. A level of n rows keeps n / (n + m) of its deviation,
-    where m is the variance within levels over that between them: what n rows are worth.
-    Unknown levels are 0, the mean of all rows.
+    It is in standard deviations of the target. A level of n rows keeps n / (n + m) of its
+    deviation, where m is the ratio of the variances within and between levels. Unknown levels are
+    0, which stands for the mean of all rows.
     """
 
     uses_target: ClassVar[bool] = True
@@ -42,10 +42,10 @@ class TargetMean(CategoryEncoding):
         y: np.ndarray | None = None,
         weights: np.ndarray | None = None,
     ) -> tuple[TargetMean, np.ndarray]:
-        """The encoding, and the training rows in it, shape (n, n_targets).
+        """Learn from a column; return the encoding and the encoded rows, shape (n, n_targets).
 
-        The numbers of a row come from the other nine tenths of the rows, not from its own target.
-        The tenths are random, the same for every call.
+        The numbers of a row come from nine tenths of the rows, without its own. The tenths are
+        random, but the same in every call.
         """
         if y is None:
             raise ValueError("categories='target' needs the targets y")
@@ -53,7 +53,7 @@ class TargetMean(CategoryEncoding):
         y, weights = plain_targets(y, n_rows), row_weights(weights, n_rows)
         fitted = cls(position, levels, np.zeros((len(levels), y.shape[1])))
         places = fitted.places(column)
-        places[places < 0] = len(levels)  # too many to remember: one level more, not kept
+        places[places < 0] = len(levels)  # levels beyond MAX_LEVELS share one, which is not kept
         means = smoothed_means(places, y, weights, len(levels) + 1)[:-1]
         return cls(position, levels, means), out_of_fold(places, y, weights, len(levels) + 1)
 
@@ -64,18 +64,18 @@ class TargetMean(CategoryEncoding):
 
     @property
     def suffixes(self) -> list[str]:
-        """What is added to the name of the input column."""
+        """See `CategoryEncoding.suffixes`."""
         return ["mean"] if self.width == 1 else [f"mean{i}" for i in range(self.width)]
 
 
 def plain_targets(y: np.ndarray, n_rows: int) -> np.ndarray:
-    """Targets (n, k) of size 1 at most: squares of 1e300 overflow."""
+    """Targets (n, k) scaled to at most 1, because squares of 1e300 overflow."""
     y = np.asarray(y, dtype=np.float64).reshape(n_rows, -1)
     return y / np.maximum(np.abs(y).max(axis=0), 1e-300)
 
 
 def row_weights(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
-    """Weights of rows, 1 each by default."""
+    """Weights of rows; ones by default."""
     return np.ones(n_rows) if weights is None else weights
 
 
@@ -95,7 +95,7 @@ def out_of_fold(
 def smoothed_means(
     places: np.ndarray, y: np.ndarray, weights: np.ndarray, n_levels: int
 ) -> np.ndarray:
-    """Smoothed means of levels less the mean of all, in standard deviations, (n_levels, k)."""
+    """Smoothed means of levels minus the mean of all, in standard deviations, (n_levels, k)."""
     means = np.zeros((n_levels, y.shape[1]))
     if not len(y):
         return means
@@ -108,7 +108,7 @@ def smoothed_means(
     for k in range(y.shape[1]):
         sums = np.bincount(places, weights=weights * deviations[:, k], minlength=n_levels)
         means[:, k] = sums / np.maximum(sizes[:, 0], 1e-300)
-    # Of a total variance of 1: what is left inside levels, counted without bias.
+    # The total variance is 1; this is the unbiased part within levels.
     inside = weights @ (deviations - means[places]) ** 2
     freedom = total - np.count_nonzero(sizes) * total / len(y)
     within = np.minimum(inside / freedom, 1.0) if freedom > 0 else np.ones(y.shape[1])

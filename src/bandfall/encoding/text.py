@@ -1,9 +1,9 @@
-"""Numbers and dates that come as text.
+"""Numbers, dates and times written as text.
 
-A style is how all values of a column are written: "point" (1,234.5), "comma" (1.234,5), "iso"
+All values of a column are written in one style: "point" (1,234.5), "comma" (1.234,5), "iso"
 (2024-03-31 12:00), "day first" (31.3.2024), "month first" (3/31/2024), "clock" (12:30, or
-1 days 12:30:00). It is learned from the training rows, where every value must agree with it, and
-used for later ones.
+1 days 12:30:00). The style is learned from the training rows, which must all agree with it, and
+applied to later rows.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ NUMBER_STYLES = ("point", "comma")
 DATE_STYLES = ("iso", "day first", "month first")
 CLOCK = "clock"
 _STYLE_WORDS = {"point": "decimal point", "comma": "decimal comma", "iso": "year first"}
-# Words for a missing value, and what spreadsheets write if a formula fails.
+# Words for a missing value, and errors of formulas in spreadsheets.
 _FAILED = ("#n/a", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!")
 NOT_AVAILABLE = frozenset(("na", "n/a", "nan", "null", "none", *_FAILED))
-# What people write in place of a number or date.
+# Other entries for a missing number or date.
 _GAPS = ("?", "-", ".", "–", "—", "--", "...", "…", "*", "unknown", "missing", "not available")
 _NO_VALUE = NOT_AVAILABLE | {*_GAPS, "n.a.", "k.a.", "k. a.", "keine angabe", "unbekannt"}
 _FEW = 0.1  # share of levels that may be typing errors
-# Other words are missing values in a column with at least this many different numbers or dates,
-# if there are at most this many such words, in at most this share of the cells.
+# Other words are missing values in a column with at least _VALUES distinct numbers or dates, if
+# there are at most _WORDS such words, in at most a share of _CELLS of the cells.
 _VALUES, _WORDS, _CELLS = 20, 5, 0.25
 _EPOCH = datetime.datetime(1970, 1, 1)
 _usual: ContextVar[str] = ContextVar("_usual", default="point")
@@ -51,7 +51,7 @@ _PLAIN = {
 }
 _UNITS = "%$€£¥"
 _UNIT = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$")
-_CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # digits that are no quantity: 01234
+_CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # codes with leading zeros: 01234
 
 _CLOCK = (
     r"(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s*([AaPp][Mm])?"
@@ -72,13 +72,13 @@ _ORDER = {"iso": (1, 3, 4), "day first": (4, 3, 1), "month first": (4, 1, 3)}
 
 
 def style_words(style: str) -> str:
-    """A style, for people."""
+    """The name of a style in messages."""
     return _STYLE_WORDS.get(style, style)
 
 
 @contextmanager
 def usual_style(style: str) -> Iterator[None]:
-    """Take numbers that fit both styles, such as 1.234, in this one.
+    """Read numbers that fit both styles, such as 1.234, in this style.
 
     Examples
     --------
@@ -96,9 +96,8 @@ def usual_style(style: str) -> Iterator[None]:
 def number_style(levels: Iterable[str]) -> str | None:
     """The style in which all of these are numbers; None if there is no such style.
 
-    The usual style comes first, which is "point" unless `usual_style` says otherwise. Digits with
-    leading zeros are codes. Per cent stand with all values or with none, and so does the sign of a
-    currency.
+    The usual style is tried first: "point", unless `usual_style` sets another. Digits with leading
+    zeros are codes. Either all values have a per cent sign or a currency sign, or none has.
 
     Examples
     --------
@@ -117,9 +116,9 @@ def number_style(levels: Iterable[str]) -> str | None:
 
 
 def doubtful(levels: Iterable[str]) -> str:
-    """The first of these that is another number in another style; empty if there is none.
+    """The first level whose value depends on the style; empty if there is none.
 
-    Empty, too, if only one style fits all of them.
+    Also empty if only one style fits all levels.
 
     Examples
     --------
@@ -133,10 +132,10 @@ def doubtful(levels: Iterable[str]) -> str:
 
 
 def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:
-    """Words in a column of numbers or times that stand for missing values, as they are written.
+    """Words in a column of numbers or times that stand for missing values, as written.
 
-    Those that people use for a gap ("?", "unknown"), and other words without a digit if there
-    are few, in few cells, among many numbers or dates. `counts` has the cells of each level.
+    These are the common ones ("?", "unknown"), and other words without digits if there are few of
+    them, in few cells, among many numbers or dates. `counts` has the number of cells of each level.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def missing_words(counts: Mapping[str, int]) -> tuple[str, ...]:
 
 
 def is_gap(text: str) -> bool:
-    """Whether people write this word for a missing number or date."""
+    """Whether this word is a common entry for a missing number or date."""
     return text.strip().lower() in _NO_VALUE
 
 
@@ -163,7 +162,7 @@ def _present(levels: Iterable[str]) -> list[str]:
 
 
 def slips(levels: Iterable[str]) -> list[str]:
-    """The few of many levels that keep a column from being numbers; may be empty.
+    """The levels that are not numbers if nearly all others are; else empty.
 
     Examples
     --------
@@ -181,7 +180,7 @@ def slips(levels: Iterable[str]) -> list[str]:
 
 
 def numbers(levels: Sequence[str], style: str) -> np.ndarray:
-    """The numbers of levels, NaN for gaps; ValueError names the first level that is no number."""
+    """Levels as numbers, NaN for gaps; raises ValueError for the first that is not a number."""
     found = np.full(len(levels), np.nan)
     for i, text in enumerate(levels):
         value = _number(text.strip(), style)
@@ -193,7 +192,7 @@ def numbers(levels: Sequence[str], style: str) -> np.ndarray:
 
 
 def is_number(text: str, style: str) -> bool:
-    """Whether a text is a number in a style.
+    """Whether a text is a number in this style.
 
     Examples
     --------
@@ -204,9 +203,9 @@ def is_number(text: str, style: str) -> bool:
 
 
 def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
-    """The numbers of levels, NaN for "n/a" and the like, if there is nothing else beside digits.
+    """Levels as numbers, NaN for "n/a" and the like; None if any needs interpretation.
 
-    None for units, groups of digits and other words, which may mean something else.
+    Units, grouped digits and other words need interpretation.
 
     Examples
     --------
@@ -226,7 +225,7 @@ def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
 
 
 def _unit(text: str) -> str:
-    """The sign of per cent or of a currency beside a number, if any."""
+    """The per cent or currency sign of a number, or ""."""
     return next((sign for sign in text if sign in _UNITS), "")
 
 
@@ -242,7 +241,7 @@ def _number(text: str, style: str) -> float | None:
 
 
 def date_style(levels: Iterable[str]) -> str | None:
-    """The one style in which all of these are dates; None unless there is exactly one.
+    """The style in which all of these are dates; None unless exactly one fits.
 
     Examples
     --------
@@ -259,7 +258,7 @@ def date_style(levels: Iterable[str]) -> str | None:
 
 
 def is_ambiguous_date(levels: Iterable[str]) -> bool:
-    """Whether these are dates with the day first and with the month first alike."""
+    """Whether these are dates both with the day first and with the month first."""
     known = _present(levels)
     return bool(known) and date_style(known) is None and _all_dates(known, "month first")
 
@@ -269,7 +268,7 @@ def _all_dates(levels: list[str], style: str) -> bool:
 
 
 def dates(levels: Sequence[str], style: str) -> np.ndarray:
-    """Seconds since 1970, NaN for gaps; ValueError names the first level that is no date."""
+    """Seconds since 1970, NaN for gaps; raises ValueError for the first that is not a date."""
     found = _seconds(levels, style)
     for i in np.flatnonzero(np.isnan(found)).tolist():
         if not is_gap(levels[i]):
@@ -278,7 +277,7 @@ def dates(levels: Sequence[str], style: str) -> np.ndarray:
 
 
 def _seconds(levels: Sequence[str], style: str) -> np.ndarray:
-    """Seconds since 1970 of levels, NaN for those that are no dates."""
+    """Seconds since 1970, NaN for levels that are not dates."""
     if style == "iso" and all(_PLAIN_ISO.fullmatch(text) for text in levels):
         try:  # a hundred times faster than one by one
             return np.array(levels, dtype="datetime64[s]").astype(np.float64)
@@ -288,7 +287,7 @@ def _seconds(levels: Sequence[str], style: str) -> np.ndarray:
 
 
 def are_clocks(levels: Sequence[str]) -> bool:
-    """Whether all of these are hours and minutes, or days with or without them.
+    """Whether all of these are times (hours and minutes), days, or both.
 
     Examples
     --------
@@ -300,7 +299,7 @@ def are_clocks(levels: Sequence[str]) -> bool:
 
 
 def clocks(levels: Sequence[str]) -> np.ndarray:
-    """Seconds of clock times, NaN for gaps; ValueError names the first level that is not one."""
+    """Times in seconds, NaN for gaps; raises ValueError for the first that is not a time."""
     found = np.full(len(levels), np.nan)
     for i, text in enumerate(levels):
         match = _HOURS.fullmatch(text.strip())

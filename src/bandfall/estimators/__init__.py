@@ -1,6 +1,6 @@
-"""The scikit-learn surface: validation and one call."""
+"""The scikit-learn estimators: each validates its input and calls one function."""
 
-from bandfall.estimators import _storage as _storage  # makes classes storable
+from bandfall.estimators import _storage as _storage  # registers the classes for model files
 from bandfall.estimators._bandfall import BandfallRegressor
 from bandfall.estimators._classifier import BandfallClassifier
 from bandfall.estimators._constant import KernelFlowRegressor, KernelRidgeRegressor

@@ -1,9 +1,9 @@
-"""Arrays of other libraries at the edge: computed as NumPy arrays, answered in kind.
+"""Arrays of other libraries: converted to NumPy at the edge, and results converted back.
 
-The rule, for every estimator: whatever the caller's arrays are, they are computed with as NumPy
-arrays, and what is computed at rows of X comes back as the kind of array that this X is, on its
-device. What a fit stores (`path_`, `coefficients_`, …) is always NumPy's. Rows of dask arrays and
-dataframes stay where they are, except in a fit: answers at them are dask arrays.
+The rule, for every estimator: input arrays of any library are converted to NumPy arrays, and
+results for the rows of X are returned as the same kind of array as X, on the same device. Fitted
+attributes (`path_`, `coefficients_`, …) are always NumPy arrays. Blocks of dask arrays and
+dataframes stay on their workers, except in a fit, and predictions for them are dask arrays.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def answer_in_kind(cls: type) -> None:
-    """Let the public methods of a class take X as any kind of array, and answer in its kind.
+    """Make the public methods of a class accept any kind of array X and return the same kind.
 
-    Methods are wrapped when the class is made, as scikit-learn wraps those of transformers for
-    `set_output`, so that no estimator has to think of it.
+    Methods are wrapped when the class is created, as scikit-learn does for `set_output`, so that
+    estimators need no code for it.
     """
     for name, method in list(vars(cls).items()):
         if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
@@ -38,7 +38,7 @@ def _takes_rows(method: Callable[..., object]) -> bool:
 
 
 def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
-    at_once = "y" in inspect.signature(method).parameters  # a fit, a score: about all rows
+    at_once = "y" in inspect.signature(method).parameters  # fit and score need all rows
 
     @wraps(method)
     def wrapped(self: Estimator, *arguments: object, **named: object) -> object:
@@ -46,8 +46,8 @@ def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
             return lazily(method, self, rows, *arguments[1:], **others)
-        if is_dask(rows) and method.__name__ == "fit" and getattr(self, "_leaves_rows", None):
-            return method(self, *arguments, **named)  # which decides what is brought here
+        if is_dask(rows) and method.__name__ == "fit" and getattr(self, "_keeps_remote_rows", None):
+            return method(self, *arguments, **named)  # `fit` decides which rows to gather
         arrays = {name: as_numpy(value) for name, value in named.items()}
         return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
 
@@ -55,17 +55,17 @@ def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
 
 
 def _answer(result: object, rows: object) -> object:
-    """Arrays, and those that an iterator gives, in the kind of `rows`; all else as it is."""
+    """Convert an array, or every array of an iterator, to the kind of `rows`."""
     if isinstance(result, Iterator):
         return (_answer(part, rows) for part in result)
     return in_kind(result, rows) if isinstance(result, np.ndarray) else result
 
 
 def as_numpy(array: Array) -> Array:
-    """`array` as NumPy sees it, if it is a tensor or follows the array API; else unchanged.
+    """Convert tensors, dask collections and arrays of the array API to NumPy; keep anything else.
 
-    Tensors on a GPU are copied to the host, blocks on a cluster to this process. What a masked
-    array hides is missing.
+    Tensors on a GPU are copied to the host, blocks on a cluster to this process. Masked values
+    become NaN.
     """
     if isinstance(array, np.ma.MaskedArray) and array.dtype.kind in "biuf":
         dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
@@ -83,7 +83,7 @@ def as_numpy(array: Array) -> Array:
 
 
 def in_kind(result: np.ndarray, like: Array) -> Array:
-    """`result` as the kind of array that `like` is, on its device."""
+    """Convert `result` to the array type and device of `like`."""
     if _is_torch(like):
         import torch
 

@@ -28,10 +28,10 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     Trains with a falling bandwidth, as `KernelDescentRegressor` does, and uses held-out rows to
     choose everything else: how columns are encoded, how much each direction counts (a metric
     learned from the gradients of the fit itself), the kernel, how fast the bandwidth falls and
-    when to stop. The model is a weighted average of the best few. `selection_` lists everything
-    that was tried.
+    when to stop. The model is a weighted average of the best candidates. `selection_` lists all
+    trials.
 
-    Takes tables as they are, with categories, dates and missing values; see the guide.
+    Accepts raw tables with categories, dates and missing values; see the guide.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     n_members : int >= 1, default=4
         Maximum number of models to average; 1 keeps a single one.
     search_rows : int, default=10000
-        Maximum number of rows that candidates are trained on. The chosen ones get all rows.
+        Maximum number of rows that candidates are trained on. The chosen ones are trained on all.
     leaf_rows : int, default=10000
-        Maximum number of rows to train on at a time. A larger table is divided into leaves, each
-        with a model and a metric of its own, which are blended where they meet.
+        Maximum number of rows to train on at a time. A larger table is divided into leaves. Each
+        leaf has its own model and metric, and neighbouring leaves are blended.
     max_seconds : float > 0, optional
-        Time limit for the whole fit, kept to about a second, or a fifth where that is longer.
-        What there is no time for is left out: rows, encodings, trials, members; `given_up_` says
-        what. Limits below half a second count as half a second.
+        Time limit for the whole fit. A fit may exceed it by about a second or a fifth, whichever
+        is longer. Rows, encodings, trials or members that do not fit are left out; `given_up_`
+        lists them. Limits below half a second count as half a second.
     missing : str or list of str, optional
         Words that stand for a missing value in columns of text. The usual ones ("n/a", "?"), and
-        a few words among many numbers, are found without.
+        a few words among many numbers, are recognised anyway.
     random_state : int, RandomState or None, default=0
         Seed for choosing the held-out rows. The same seed gives the same model.
     memory_budget : int, default=2**30
@@ -71,33 +71,33 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     Attributes
     ----------
     average_ : bandfall.average.Average
-        The fitted model; members and encoders are its own.
+        The fitted model: members, encoders and target.
     members_ : list of Member
         The models that are averaged, heaviest first: candidate, root, path, weight.
     encoders_ : dict of str to TableEncoder
         How the columns are encoded for the members.
     path_, metric_ : Path, ndarray
-        Of the heaviest member: a path over its encoded, scaled columns, for the target in
-        standard deviations.
+        Path and metric of the heaviest member. The path is over its encoded, scaled columns, for
+        the target in standard deviations.
     best_params_ : dict
         Encoding, n_rounds, kernel, min_speed and max_r2 of the heaviest member.
     best_score_ : float
         R² of the average on held-out rows.
     held_out_rows_, held_out_predictions_, held_out_residuals_ : ndarray
-        Row numbers of the held-out rows in X (a row may occur twice), what models that had not
-        seen them predicted, and y minus these predictions, in the units of y.
+        Row numbers of the held-out rows in X (a row may occur twice), predictions for them by
+        models that had not seen them, and y minus these predictions, in the units of y.
     interval_ : dict
         How `predict_interval` works: method ("constant", or what the size of errors depends on:
-        "prediction", "metric"), the smoother's bandwidth, its gain (share by which the interval
-        score on held-out rows is below that of constant widths), n_rows (held out).
+        "prediction", "metric"), bandwidth (of the smoother of sizes), gain (relative improvement
+        of the interval score on held-out rows over constant widths), n_rows (held out).
     selection_ : dict of str to ndarray
         Everything tried, one entry per trial: encoding, n_rounds, kernel, min_speed; loss (mean
         of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
         (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
         over folds). ``pandas.DataFrame(selection_)`` makes a table.
     given_up_ : list of str
-        What was left out because of `max_seconds` or because a callback ended the search:
-        trials, members, rows. Otherwise empty.
+        Trials, members or rows that were left out because of `max_seconds` or because a callback
+        ended the search; empty otherwise.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each feature, in standard deviations
         of its encoded columns; sums to 1.
@@ -154,7 +154,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         return ends[..., 0] if np.ndim(coverage) == 0 else ends
 
     def predict_quantiles(self, X: ArrayLike, levels: ArrayLike) -> np.ndarray:
-        """Quantiles of the target at new rows, each erring away from the median.
+        """Conservative quantiles of the target at new rows: they err away from the median.
 
         Parameters
         ----------
@@ -178,16 +178,14 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         return quantiles[..., 0] if np.ndim(levels) == 0 else quantiles
 
     def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
-        """Predictions along training, from simple to final.
+        """Predictions during training, from the simplest model to the final one.
 
-        The member with the most stages sets the pace; the others keep step.
+        The member with the most stages sets the pace; the stages of the others are spread evenly.
         """
         yield from self._staged_answers(X)
 
     def gradient(self, X: ArrayLike) -> np.ndarray:
-        """∂f̂/∂x at rows of X, in the units of the features.
-
-        NaN for columns that are not numbers or times.
+        """∂f̂/∂x at rows of X, in the units of the features; NaN except for numbers and times.
 
         Returns
         -------
@@ -203,7 +201,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
 
     @property
     def held_out_predictions_(self) -> np.ndarray:
-        """What models that had not seen the held-out rows predicted for them."""
+        """Predictions for the held-out rows by models that had not seen them."""
         return self._intervals.predictions
 
     @property
@@ -213,7 +211,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
 
     @property
     def interval_(self) -> JsonDict:
-        """How `predict_interval` works."""
+        """How `predict_interval` computes intervals."""
         return self._intervals.facts
 
     def _story(self) -> Story:
@@ -231,5 +229,5 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
 def _checked_levels(name: str, levels: ArrayLike) -> np.ndarray:
     values = np.asarray(levels, dtype=float).reshape(-1)
     if np.ndim(levels) > 1 or not len(values) or not np.all((values > 0) & (values < 1)):
-        raise ValueError(f"{name}={levels!r} must be a number between 0 and 1, or several")
+        raise ValueError(f"{name}={levels!r} must be a number between 0 and 1, or a list of them")
     return values

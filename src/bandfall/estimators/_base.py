@@ -1,4 +1,4 @@
-"""What the kernel estimators share: validation in, shapes and dtypes out."""
+"""Base classes of the estimators: validation, shapes and dtypes of results, files and reports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOATS = (np.float64, np.float32)
 class TrainingData(NamedTuple):
     """Validated rows: X (n, d) and y (n, k), float32 or float64 each; weights (n,) or None.
 
-    y keeps its own dtype: what is to be rounded to the dtype of X is centred first.
+    y keeps its own dtype, because it must be centred before it is rounded to the dtype of X.
     """
 
     X: np.ndarray
@@ -43,7 +43,7 @@ class TrainingData(NamedTuple):
 
 
 class Surface(BaseEstimator):
-    """An estimator that takes any kind of array, and whose errors name the class that is used."""
+    """An estimator that takes any kind of array, and whose errors name the public class."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
@@ -52,7 +52,7 @@ class Surface(BaseEstimator):
 
 
 class Storable(Surface):
-    """An estimator that writes itself, or a page about itself, to a file."""
+    """An estimator with `save` and `report`."""
 
     # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
     _training_rows: tuple[Table | np.ndarray, np.ndarray] | None = None
@@ -81,23 +81,22 @@ class Storable(Surface):
         Parameters
         ----------
         file : path, optional
-            Where to write the page, which loads nothing.
+            Where to write the page, which needs no network.
         X, y : array-like or frame, optional
-            The training rows. A fitted model has them; only one that was loaded from a file
-            needs them again.
+            The training rows; only a model that was loaded from a file needs them.
         X_test, y_test : array-like or frame, optional
-            Rows it has not seen, to score it on. Without them, a model that tunes itself is
+            Unseen rows to score the model on. Without them, a model that tunes itself is
             scored on the training rows that its search held out.
         target : str
-            What the target is called.
+            Name of the target.
 
         Returns
         -------
         bandfall.report.Report
-            A notebook shows it; ``save`` writes it.
+            Displayed in notebooks; its method ``save`` writes it to a file.
         """
         check_is_fitted(self)
-        try:  # pages lie above the estimators, and need what the commands need
+        try:  # the report is a higher layer, with optional dependencies
             pages = import_module("bandfall.report")
         except ModuleNotFoundError as error:
             raise ImportError("reports need pandas: pip install pandas") from error
@@ -105,7 +104,7 @@ class Storable(Surface):
 
 
 class NumbersRegressor(RegressorMixin, Surface):
-    """A regressor whose `score` takes any kind of array."""
+    """A regressor for one or several targets; `score` takes any kind of array."""
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """R² of the predictions at X.
@@ -125,9 +124,9 @@ class NumbersRegressor(RegressorMixin, Surface):
 
 
 class ValidatedRegressor(NumbersRegressor, Storable):
-    """Base of the regressors on plain columns: rows in, shapes and dtypes out."""
+    """Base of the regressors on numeric arrays: validates rows, shapes predictions."""
 
-    _prediction_dtype: np.dtype | None = None  # of new rows, as in older model files
+    _prediction_dtype: np.dtype | None = None  # None in older model files: that of the rows
 
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
@@ -144,7 +143,7 @@ class ValidatedRegressor(NumbersRegressor, Storable):
         weights = _check_sample_weight(
             sample_weight, rows, dtype=np.float64, ensure_non_negative=True
         )
-        used = weights > 0  # a row of weight zero is no row
+        used = weights > 0  # rows of weight zero are dropped
         if not used.any():
             raise ValueError("sample_weight must be positive for at least one row")
         same = np.all(weights[used] == 1.0)
@@ -175,14 +174,14 @@ class ValidatedRegressor(NumbersRegressor, Storable):
             raise
 
     def _shaped(self, predictions: np.ndarray) -> np.ndarray:
-        """Predictions (..., m, k) in the shape of the target seen in fit, and in a fit dtype."""
+        """Predictions (..., m, k) in the shape of y, in a dtype that is precise enough."""
         dtype = self._dtype if self._prediction_dtype is None else self._prediction_dtype
         shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
         return shaped.astype(dtype, copy=False)
 
 
 class KernelRegressor(ValidatedRegressor):
-    """Base of the estimators that predict by their ``kernel_sum_``."""
+    """Base of the estimators that predict with their ``kernel_sum_``."""
 
     kernel: KernelLike
     memory_budget: int
@@ -227,7 +226,7 @@ def columns_without_numbers(X: TableLike) -> str:
 
 
 def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
-    """Refuse training data whose distances or sums leave the range of the dtype."""
+    """Raise ValueError if distances or sums would leave the range of the dtype."""
     check_distances(X)
     limits = np.finfo(X.dtype)
     spread = float(np.ptp(X, axis=0).max())
@@ -248,7 +247,7 @@ def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
 
 
 def check_distances(X: np.ndarray) -> None:
-    """Refuse features so large that squared distances would overflow."""
+    """Raise ValueError for features so large that squared distances would overflow."""
     largest = float(max(X.max(), -X.min()))
     allowed = (float(np.finfo(X.dtype).max) / (16.0 * X.shape[1])) ** 0.5
     if largest > allowed:

@@ -1,4 +1,4 @@
-"""scikit-learn's callback protocol, or the part of it that fits need where it has none."""
+"""scikit-learn's callback protocol, or our minimal version of it for older releases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["CallbackSupportMixin", "Reports", "with_callbacks"]
 
 
 class Reports:
-    """Reports a fit to the estimator's callbacks, task by task; X and y are passed on to them."""
+    """Reports the tasks of a fit to the estimator's callbacks, together with X and y."""
 
     def __init__(self, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> None:
         self._estimator = estimator
@@ -31,7 +31,7 @@ class Reports:
     def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
         """Report the end of a task; True if a callback ends the fit.
 
-        `state` is a callable that gives the fitted attributes reached so far, or None.
+        `state` returns the fitted attributes so far.
         """
         if not self.watched:
             return False
@@ -42,7 +42,7 @@ class Reports:
         )
 
     def finish(self, state: Callable[[], State]) -> None:
-        """The fit has ended; `state` is a callable that gives its fitted attributes."""
+        """Report the end of the fit; `state` returns the fitted attributes."""
         self._context.call_on_fit_task_end(
             estimator=self._estimator, reconstruction_attributes=state, **self._data
         )

@@ -1,4 +1,4 @@
-"""Continuing a fit: from files that are written as it goes, or from an earlier fit."""
+"""Continuing a fit from checkpoint files or from an earlier fit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bandfall.selection.leaves import FittedLeaf
 
 @dataclass(frozen=True)
 class Problem:
-    """What a path is trained on, and by which means."""
+    """Data and settings that determine a path."""
 
     data: TrainingData
     kernel: Kernel
@@ -32,7 +32,7 @@ class Problem:
     backend: Backend
 
     def differences(self, path: Path) -> list[str]:
-        """Names of what a path was not trained on or with."""
+        """Names of the data and settings in which a path differs."""
         data = self.data
         same = {
             "X": np.array_equal(path.X, data.X),
@@ -46,18 +46,18 @@ class Problem:
         return [name for name in same if not same[name]]
 
     def check_same(self, path: Path) -> None:
-        """Refuse to continue a path with other rows, targets or weights, or by other means."""
+        """Raise ValueError if a path was trained on other data or with other settings."""
         changed = self.differences(path)
         if changed:
             raise ValueError(
                 "warm_start=True continues the fitted path, which needs the same X, y, "
                 "sample_weight, kernel, solver and start bandwidth as before (changed: "
-                f"{', '.join(changed)}); use warm_start=False to start anew"
+                f"{', '.join(changed)}); use warm_start=False to start again"
             )
 
 
 class Checkpoint:
-    """The file in which a fit keeps its path."""
+    """The file that holds the path of a running fit."""
 
     def __init__(self, file: str | os.PathLike[str]):
         check_writable(file)  # now, not after the first stage
@@ -81,14 +81,14 @@ class Checkpoint:
         return path
 
     def save(self, path: Path) -> None:
-        """Replace the file; training that is worth a checkpoint does not end with a full disk."""
+        """Replace the file; warn if that fails, because a full disk must not end the training."""
         try:
             save_path(path, self.file)
         except OSError as error:
             _warn_of(error, self.file, "it holds an earlier stage, and training goes on")
 
     def before(self, watcher: Watcher) -> Watcher:
-        """A watcher that saves, then returns what another watcher decides."""
+        """A watcher that saves the path before it calls another watcher."""
 
         def watch(progress: Snapshot) -> bool:
             self.save(progress.path())
@@ -98,7 +98,7 @@ class Checkpoint:
 
 
 class LeafFolder:
-    """The folder, made if missing, of the trained leaves of a fit, one file each."""
+    """The folder for the trained leaves of a fit, one file each; created if missing."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = pathlib.Path(folder)
@@ -116,7 +116,7 @@ class LeafFolder:
         return load_leaf(file) if file.exists() else None
 
     def save(self, key: str, leaf: FittedLeaf) -> None:
-        """Keep a leaf; training that is worth a checkpoint does not end with a full disk."""
+        """Store a leaf; warn if that fails."""
         try:
             save_leaf(leaf, self._file(key))
         except OSError as error:

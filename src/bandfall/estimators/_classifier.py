@@ -24,11 +24,11 @@ class BandfallClassifier(ClassifierMixin, SelfTuning):
     """Kernel classification with nothing to tune.
 
     Uses the search of `BandfallRegressor`, judged by log-loss. Paths with a falling bandwidth train
-    on one column for every class, whose zero is the class's share of the training rows. Far from
-    all data these shares are the prediction. The outputs become probabilities by clipping or by a
-    softmax with a temperature, whichever suits the held-out rows better.
+    on one column per class: its indicator minus its share of the training rows. Far from all
+    data these shares are the prediction. The outputs become probabilities by clipping or by a
+    softmax with a temperature, whichever has the smaller log-loss on held-out rows.
 
-    Takes tables as they are, with categories, dates and missing values; see the guide.
+    Accepts raw tables with categories, dates and missing values; see the guide.
 
     Parameters
     ----------
@@ -37,12 +37,12 @@ memory_budget, device, n_jobs, verbose
         As in `BandfallRegressor`.
     class_weight : dict, "balanced" or None, default=None
         How much the rows of a class count, times `sample_weight`; with "balanced" all classes
-        count alike. The probabilities are then those under these weights.
+        count alike. Probabilities then refer to the weighted rows.
 
     Attributes
     ----------
     average_ : bandfall.average.Average
-        The fitted model; members, encoders, classes, prior and link are its own.
+        The fitted model: members, encoders, and the target with classes, prior and link.
     classes_ : ndarray of shape (n_classes,)
     prior_ : ndarray of shape (n_classes,)
         Weighted shares of the classes in the training rows, predicted far from them.
@@ -159,12 +159,12 @@ memory_budget, device, n_jobs, verbose
     def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
         """Probabilities during training, from the simplest model to the final one.
 
-        The member with the most stages sets the pace; the others keep step.
+        The member with the most stages sets the pace; the stages of the others are spread evenly.
         """
         yield from self._staged_answers(X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Share of rows whose class is predicted.
+        """Accuracy: the share of rows whose class is predicted correctly.
 
         Parameters
         ----------

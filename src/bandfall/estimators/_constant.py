@@ -25,7 +25,7 @@ from bandfall.typing import ArrayLike, Estimator
 
 
 class _ConstantBandwidthRegressor(KernelRegressor):
-    """f̂(x) = ȳ + k_σ(x, X) c with c in closed form."""
+    """f̂(x) = ȳ + k_σ(x, X) c, with c in closed form."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": KERNEL,
@@ -50,7 +50,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         self
         """
         X, y, weights = self._training_data(X, y, sample_weight)
-        # In float64 whatever X is: small penalties, long times and weights drown in float32.
+        # Always in float64: small penalties, long times and weights are lost in float32.
         X = X.astype(np.float64, copy=False)
         kernel, bandwidth = get_kernel(self.kernel), float(self.bandwidth)
         check_dense_budget(len(X), X.dtype, self.memory_budget)
@@ -213,13 +213,13 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         return flow_filter(eigenvalues, float(self.time))
 
 
-# Where the paper's experiments search (Appendix B); flow uses time = 1/penalty.
+# Search ranges of the paper's experiments (Appendix B); flow uses time = 1/penalty.
 BANDWIDTH_RANGE = (0.01, 10.0)
 PENALTY_RANGE = (1e-6, 1.0)
 
 
 class SelectedRegressor(KernelRegressor):
-    """Chooses the parameters of a constant-bandwidth regressor, then is that regressor."""
+    """Chooses the parameters of a constant-bandwidth regressor and predicts with it."""
 
     _parameter_constraints: ClassVar[dict[str, list]] = {
         "kernel": KERNEL,

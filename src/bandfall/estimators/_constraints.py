@@ -1,7 +1,7 @@
-"""What parameters may be, for scikit-learn's declarative validation.
+"""Constraints on parameters, for scikit-learn's declarative validation.
 
-An estimator lists these in ``_parameter_constraints`` and decorates `fit` with `validated`; what
-involves two parameters, or the inside of one, it adds in ``_validate_params``.
+An estimator lists these in ``_parameter_constraints`` and decorates `fit` with `validated`. Checks
+that involve two parameters, or the contents of one, go into ``_validate_params``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from bandfall.typing import Unchecked
 
 
 class _Number(Interval):
-    """An interval of numbers; True and False are none."""
+    """An interval of numbers, without True and False."""
 
     def is_satisfied_by(self, val: Unchecked) -> bool:
         return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
 
 
 class _DeviceName(Options):
-    """The name of a device; whether it is there is found out later."""
+    """The name of a device; `resolve_backend` checks later whether it exists."""
 
     def __init__(self) -> None:
         super().__init__(str, {"auto", "cpu", "cuda"})
@@ -37,7 +37,7 @@ class _DeviceName(Options):
 
 
 def number(low: float, high: float | None = None, closed: str = "left") -> Interval:
-    """Real numbers from `low` to `high`; inf is one where `high` is None and closed."""
+    """Real numbers from `low` to `high`; inf is allowed if `high` is None and closed."""
     return _Number(Real, low, high, closed=closed)
 
 
@@ -60,7 +60,7 @@ validated = _fit_context(prefer_skip_nested_validation=True)
 def chosen_kernels(
     kernels: str | Kernel | Sequence[KernelLike] | None,
 ) -> tuple[Kernel, ...] | None:
-    """The kernels to choose from, each once; None stands for the default, one may stand alone."""
+    """The distinct kernels to choose from; None for the default."""
     if kernels is None:
         return None
     if isinstance(kernels, str | Kernel):

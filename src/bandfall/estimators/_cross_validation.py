@@ -61,7 +61,7 @@ class _CrossValidatedRegressor(SelectedRegressor):
         values = self._values()
         mse = self._mse(
             X,
-            # Folds are centred anew; digits that an offset would take are saved first.
+            # Every fold is centred again; centring here first keeps the digits.
             y - column_means(y) if self.fit_intercept else y,
             get_kernel(self.kernel),
             bandwidths,
@@ -114,13 +114,13 @@ class KernelRidgeCV(_CrossValidatedRegressor):
         Candidates >= 0; by default the paper's 30, log-spaced from 1e-6 to 1.
     cv : int, "loo", splitter or iterable, default=10
         Number of consecutive folds, leave-one-out, a scikit-learn splitter, or pairs of
-        (training rows, held-out rows), such as `bandfall.selection.permutation_folds` makes
-        after the paper.
+        (training rows, held-out rows), such as those of `bandfall.selection.permutation_folds`,
+        which the paper uses.
     fit_intercept : bool, default=True
-        Subtract the mean of the training targets before training (in every fold anew) and
-        add it after. False takes the targets as they are, as the paper's experiments do.
+        Subtract the mean of the training targets before training (in every fold) and
+        add it after. The paper's experiments use False.
     n_jobs : int, optional
-        joblib workers over bandwidths (and folds, where each needs its own decomposition);
+        joblib workers over bandwidths (and folds, if each needs its own decomposition);
         threads unless `joblib.parallel_config` says otherwise.
     memory_budget : int, default=2**30
         Bytes per worker; a kernel matrix that does not fit is refused before allocation.
@@ -128,8 +128,8 @@ class KernelRidgeCV(_CrossValidatedRegressor):
     Attributes
     ----------
     bandwidth_, penalty_ : float
-        The pair with the smallest mean over folds of the mean squared error; of equals the
-        first one, bandwidths outside, penalties inside.
+        The pair with the smallest mean squared error, averaged over folds; if several are equal,
+        the first bandwidth, then the first penalty.
     best_score_ : float
         Minus that mean squared error.
     cv_results_ : dict of arrays
@@ -199,7 +199,7 @@ class KernelFlowCV(_CrossValidatedRegressor):
     times : array-like of shape (n_times,), optional
         Candidates in [0, inf]; by default one over the paper's 30 penalties: 1e6 to 1.
     cv : int, "loo", splitter or iterable, default=10
-        As in `KernelRidgeCV`; "loo" decomposes once per row here, for want of a closed form.
+        As in `KernelRidgeCV`; "loo" has no closed form here and needs one decomposition per row.
     fit_intercept : bool, default=True
         As in `KernelRidgeCV`.
     n_jobs : int, optional
@@ -282,11 +282,11 @@ def _grid(name: str, values: ArrayLike | None, ends: tuple[float, float]) -> np.
 def _results(
     mse: np.ndarray, bandwidths: np.ndarray, parameter: str, values: np.ndarray
 ) -> dict[str, Array]:
-    """`GridSearchCV`'s table, rows in order of bandwidth, then penalty or time."""
+    """The table of `GridSearchCV`, ordered by bandwidth, then by penalty or time."""
     scores = -mse.reshape(len(mse), -1)
     grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]
     mean = scores.mean(axis=0)
-    largest = np.abs(scores).max() or 1.0  # squares of squares may leave the range of floats
+    largest = np.abs(scores).max() or 1.0  # fourth powers of targets may overflow
     return {
         "param_bandwidth": grid[0],
         f"param_{parameter}": grid[1],

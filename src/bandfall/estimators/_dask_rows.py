@@ -1,4 +1,4 @@
-"""Rows that live on a cluster: gathered block by block, or predicted where they are."""
+"""Rows of dask arrays and dataframes: gathered block by block, or predicted on their workers."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def is_dask(rows: object) -> TypeGuard[DaskRows]:
 
 
 def gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
-    """A NumPy array of a dask array, a pandas object of a dask dataframe or series.
+    """Convert a dask array to a NumPy array, and a dask dataframe or series to pandas.
 
-    Blocks come one by one, so that there is never a second copy of an array.
+    Blocks are fetched one by one, so that an array is never held twice.
     """
     blocks, sizes = _blocks(rows)
     if np.isnan(sizes).any():
@@ -58,16 +58,16 @@ def lazily(
     *more: object,
     **named: object,
 ) -> object:
-    """What a method answers at rows, as dask arrays that compute block by block.
+    """The results of a method as dask arrays, computed block by block.
 
-    An iterator becomes a list, a tuple a tuple; their arrays share the work.
+    An iterator becomes a list, and a tuple stays a tuple; their arrays are computed together.
     """
     import dask
     import dask.array
 
     model = copy.copy(estimator)
     if is_cluster(getattr(model, "device", None)):
-        model.device = None  # a worker computes its blocks itself
+        model.device = None  # workers compute their blocks locally
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # placeholders may look odd
         template = method(model, _placeholder(rows), *more, **named)
@@ -99,25 +99,25 @@ def _at_block(
     more: tuple[object, ...],
     named: JsonDict,
 ) -> np.ndarray:
-    if not len(block):  # partitions may be empty, and estimators take no empty tables
+    if not len(block):  # partitions may be empty, but estimators refuse empty tables
         return nothing
     return _joined(getattr(model, method)(block, *more, **named)).astype(nothing.dtype, copy=False)
 
 
 def _joined(answer: object) -> np.ndarray:
-    """One array with the rows first: of several, the second axis counts them."""
+    """One array with rows first; several arrays are stacked along the second axis."""
     if isinstance(answer, Iterator | tuple | list):
         return np.stack(list(answer), axis=1)
     return np.asarray(answer)
 
 
 def row_blocks(rows: DaskRows) -> list[Delayed]:
-    """Blocks of whole rows, delayed."""
+    """Delayed blocks of whole rows."""
     return _blocks(rows)[0]
 
 
 def _blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
-    """Blocks of whole rows, delayed, and how many rows each has, NaN where that is not known."""
+    """Delayed blocks of whole rows, and their numbers of rows, NaN if unknown."""
     if not _is_array(rows):
         blocks = rows.to_delayed()
         return list(blocks), np.full(len(blocks), np.nan)
@@ -128,7 +128,7 @@ def _blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
 
 
 def _placeholder(rows: DaskRows) -> object:
-    """A few rows of the same columns, to see what an answer looks like."""
+    """A few rows with the same columns, to find shape and dtype of a result."""
     if not _is_array(rows):
         return rows._meta_nonempty
     return np.zeros((1, *rows.shape[1:]), rows.dtype)

@@ -48,11 +48,11 @@ from bandfall.typing import ArrayLike, RandomLike, State
 from bandfall.warning import warn_caller
 
 _MIN_MEAN_WEIGHT = 0.1
-_FLOAT32_WEIGHTS = 1e6  # largest over smallest weight: beyond, float32 loses the light rows
+_FLOAT32_WEIGHTS = 1e6  # largest ratio of weights that float32 resolves
 
 
 class WeightWarning(UserWarning):
-    """Weights so small that training ends long before it has used the rows."""
+    """Weights are so small that training ends early."""
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
@@ -186,7 +186,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         *,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
-        """Train until `max_r2`, `max_time` or a standstill; see ``path_.status``.
+        """Train until `max_r2` or `max_time` is reached or R² stalls; see ``path_.status``.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight w counts as w equal rows; training time scales with the weights.
-            Weights that sum to far less than the number of rows are warned of.
+            Weights that sum to far less than the number of rows cause a warning.
         checkpoint : path, optional
             File to which the path is written after every stage. If the file exists, training
             continues from it, with the same result as one run. A crash costs at most one stage.
@@ -227,14 +227,13 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             solver = get_solver(self.solver)
             warn_caller(
                 f"training stopped at R² = {path.r2:.4f} after max_iter={solver.max_iter} "
-                f"iterations; give solver={type(solver).__name__}(max_iter=...) more of "
-                "them, or lower max_r2",
+                f"iterations; raise solver={type(solver).__name__}(max_iter=...) or lower max_r2",
                 ConvergenceWarning,
             )
         return self
 
     def _train(self, data: TrainingData, watcher: Watcher, checkpoint: Checkpoint | None) -> Path:
-        """A path for these rows, from the start or on from one that was begun before."""
+        """Train a path on these rows, or continue an earlier one."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = MinimumSpeed(
             float(self.min_speed), float(solver.shrink), float(self.min_bandwidth)
@@ -282,7 +281,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         return path
 
     def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
-        """Split rows into those that train and those that choose where to stop."""
+        """Split rows into training rows and held-out rows."""
         n = len(data.X)
         n_held_out = int(np.ceil(fraction * n))
         if not 0 < n_held_out < n:
@@ -308,7 +307,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
     @property
     def kernel_sum_(self) -> KernelSum:
-        """The fitted model, a `KernelSum`: that of ``path_``."""
+        """The fitted model, the `KernelSum` of ``path_``."""
         return self.path_.undivided
 
     def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
@@ -338,7 +337,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         return light
 
     def _model_rows(self, X: ArrayLike) -> np.ndarray:
-        """Rows of features as rows of the path, for theory and displays: the same."""
+        """New rows in the coordinates of the path, for theory and displays."""
         return self._new_rows(X)
 
     def _backend(self, n_rows: int) -> Backend:
@@ -357,12 +356,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
 
 def _fitted_state(path: Path) -> State:
-    """Fitted attributes that make a copy of the estimator predict with a path, for callbacks."""
+    """Fitted attributes with which callbacks make a copy that predicts with this path."""
     return {"path_": path, "n_iter_": len(path.log)}
 
 
 def _wide_enough(data: TrainingData) -> TrainingData:
-    """The training data in a dtype that resolves their weights, which are warned of if small."""
+    """Convert X to float64 if float32 does not resolve the weights; warn if weights are small."""
     weights = data.weights
     if weights is None:
         return data
@@ -371,7 +370,7 @@ def _wide_enough(data: TrainingData) -> TrainingData:
         warn_caller(
             f"sample_weight sums to {total:.3g} over {n} rows. A row of weight w counts as w rows, "
             f"so this trains as on {total:.3g} rows. If only the ratios of weights matter, pass "
-            " sample_weight * len(sample_weight) / sample_weight.sum()",
+            "sample_weight * len(sample_weight) / sample_weight.sum()",
             WeightWarning,
         )
     if weights.max() > _FLOAT32_WEIGHTS * weights.min():

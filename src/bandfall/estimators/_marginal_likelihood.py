@@ -27,8 +27,8 @@ class KernelRidgeMML(SelectedRegressor):
 
     Minimises yᵀ(K + λI)⁻¹y + log det(K + λI) over σ and λ, or, with `fit_amplitude`, the
     evidence of a Gaussian process of any amplitude; see `bandfall.selection.evidence`. The
-    first is what the paper's experiments do. It takes the targets to have unit scale and
-    does badly where they have not: give it standardised targets, or fit the amplitude.
+    paper's experiments do the first. It assumes targets of unit scale and does badly on others:
+    standardise the targets, or fit the amplitude.
 
     Parameters
     ----------
@@ -38,14 +38,14 @@ class KernelRidgeMML(SelectedRegressor):
         Fit the amplitude of the process as well; the choice then does not depend on the
         scale of the targets.
     bandwidth_bounds : (float, float), default=(0.01, 10.0)
-        Made for standardised features.
+        Suitable for standardised features.
     penalty_bounds : (float, float), default=(1e-6, 1.0)
     n_starts : int >= 1, default=5
         L-BFGS-B starts from a jittered grid of n_starts × n_starts points.
     fit_intercept : bool, default=True
         Subtract the mean of the training targets before training and add it after.
     random_state : int, RandomState instance or None, default=0
-        For the jitter.
+        Seed for the jitter.
     memory_budget : int, default=2**30
         Bytes; a kernel matrix that does not fit is refused before allocation.
 
@@ -149,7 +149,7 @@ class KernelRidgeMML(SelectedRegressor):
 
 
 def _bounds(name: str, bounds: Sequence[float]) -> tuple[float, float]:
-    """Both ends, checked."""
+    """Both bounds as floats; raises ValueError if invalid."""
     try:
         low, high = (float(value) for value in bounds)
     except (TypeError, ValueError):

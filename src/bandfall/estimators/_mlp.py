@@ -12,21 +12,21 @@ from bandfall.estimators._base import ValidatedRegressor
 from bandfall.estimators._constraints import COUNT, RANDOM, number, validated
 from bandfall.typing import ArrayLike, RandomLike
 
-_CHECK_EVERY = 10  # epochs between looks at the validation rows
-_PATIENCE = 10  # checks without improvement that are borne
+_CHECK_EVERY = 10  # epochs
+_PATIENCE = 10  # checks without improvement before training ends
 
 
 class PaperMLPRegressor(ValidatedRegressor):
     """Two hidden layers of tanh units, trained as in the paper's Table 4.
 
     Full-batch gradient descent on half the mean squared error, no momentum. The output layer
-    starts at zero, hidden weights at N(0, 1/fan-in), biases at zero. The *last* rows validate,
-    every 10 epochs; training ends after more than 10 checks without a better R², and the last
-    parameters, not the best, are kept. `sklearn.neural_network.MLPRegressor` can do neither
-    of the latter two, nor start its output layer at zero.
+    starts at zero, hidden weights at N(0, 1/fan-in), biases at zero. The *last* rows are used for
+    validation every 10 epochs. Training ends after more than 10 checks without a better R² and
+    keeps the last parameters, not the best. `sklearn.neural_network.MLPRegressor` cannot validate
+    on the last rows, keep the last parameters or start its output layer at zero.
 
     The scale of the target matters: a large one drives the units into saturation within a few
-    epochs. The paper's targets are only centred, and this is part of what Table 4 shows.
+    epochs. The paper only centres its targets, which explains part of Table 4.
 
     Parameters
     ----------
@@ -35,9 +35,9 @@ class PaperMLPRegressor(ValidatedRegressor):
     learning_rate : float > 0, default=0.01
     max_epochs : int >= 1, default=10_000
     validation_fraction : float in (0, 1), default=0.1
-        Share of the rows, the last ones, that validate; at least one row.
+        Share of the rows, taken from the end, for validation; at least one row.
     random_state : int, RandomState instance or None, default=0
-        For the start weights.
+        Seed for the initial weights.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class PaperMLPRegressor(ValidatedRegressor):
         n_train = len(X) - n_held_out
         if n_train < 1:
             raise ValueError(
-                f"n_samples={len(X)} leaves no row for training beside {n_held_out} for validation"
+                f"n_samples={len(X)} leaves no row for training after {n_held_out} for validation"
             )
         self.weights_, self.biases_ = self._start(X.shape[1], y.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Methods that public estimators inherit carry the name of the public class in error messages."""
+"""Inherited methods that carry the name of the public class in error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def own_methods(cls: type) -> None:
     """Give a class copies of the public methods that it inherits, under its own name.
 
     If arguments are wrong, Python names the class that defines a method: "SelfTuning.fit() missing
-    1 required positional argument". A copy names the class that people use.
+    1 required positional argument". The copy names the public class instead.
     """
     for name in dir(cls):
         method = inspect.getattr_static(cls, name)
@@ -22,7 +22,7 @@ def own_methods(cls: type) -> None:
 
 
 def _renamed(function: FunctionType, name: str) -> FunctionType:
-    """A copy with another qualified name; a function that it wraps is copied, too."""
+    """A copy with another qualified name, and a copy of the function that it wraps."""
     inner, closure = getattr(function, "__wrapped__", None), function.__closure__
     if isinstance(inner, FunctionType):
         copy = _renamed(inner, name)

@@ -35,18 +35,18 @@ class NeuralDescentRegressor(NumbersRegressor):
     hidden : tuple of int, default=(50,)
         Widths of the tanh layers.
     tangent_control : bool, default=True
-        False: plain gradient descent with `momentum` on half the mean squared error.
+        False for plain gradient descent with `momentum` on half the mean squared error.
     min_speed : float >= 0, default=0.1
-        Slowest rise of training R² per unit of training time before the control sets in.
+        The control sets in when training R² rises more slowly than this per unit of training time.
     lr : float > 0, default=0.2
         Step size.
     momentum : float in [0, 1], default=0.95
-        Of plain gradient descent.
+        Momentum of plain gradient descent.
     anchors : int or array-like of shape (n_anchors, n_features), default=100
-        Points whose outputs should stay, or how many to draw.
+        Points whose outputs should not change, or the number of points to draw.
     anchor_sampling : {"uniform", "mixed"}, default="uniform"
-        Draw them in the box that the rows span, a tenth wider at either end, or between random
-        pairs of rows.
+        Draw anchors uniformly from the box of the rows, enlarged by a tenth at either end, or
+        between random pairs of rows.
     damping : float >= 0, default=1e-4
         Relative damping of the first controlled step; adapted afterwards.
     max_r2 : float in (0, 1], default=0.999
@@ -54,18 +54,17 @@ class NeuralDescentRegressor(NumbersRegressor):
     max_iter : int >= 1, default=5000
         Bound on the number of epochs.
     random_state : int, RandomState or None, default=None
-        Initial weights and anchors.
+        Seed for initial weights and anchors.
 
     Attributes
     ----------
     module_ : torch.nn.Module
-        The trained network; maps features to standardised targets, those that are constant
-        left out.
+        The trained network; maps features to standardised targets, without constant ones.
     log_ : bandfall.neural.TangentLog
         Epoch, blend, R², speed and kernel drift of every step.
     status_ : str
         Why training ended: "r2_reached", "iteration_limit", "stalled", "not_finite", or
-        "constant_target", where there was nothing to train.
+        "constant_target" if there was nothing to learn.
     n_iter_ : int
     anchors_ : ndarray of shape (n_anchors, n_features)
     n_features_in_, feature_names_in_
@@ -124,7 +123,7 @@ class NeuralDescentRegressor(NumbersRegressor):
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train; see ``status_`` for how it ended.
+        """Train; ``status_`` says how training ended.
 
         Parameters
         ----------
@@ -202,7 +201,7 @@ class NeuralDescentRegressor(NumbersRegressor):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.regressor_tags.poor_score = True  # interpolates noise, and max_iter may end it
+        tags.regressor_tags.poor_score = True  # it interpolates noise, or ends at max_iter
         return tags
 
     def _anchor_rows(self, X: np.ndarray) -> int | np.ndarray:

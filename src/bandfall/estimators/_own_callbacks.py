@@ -1,8 +1,8 @@
-"""Callbacks for versions of scikit-learn that have none: what `Reports` needs, and no more.
+"""A minimal version of callbacks for releases of scikit-learn without them.
 
 A callback has ``on_fit_task_begin(estimator, context)`` and
-``on_fit_task_end(estimator, context, *, fitted_estimator)``; where the latter returns True, the
-fit ends and keeps what it has reached.
+``on_fit_task_end(estimator, context, *, fitted_estimator)``. If the latter returns True, the
+fit ends with the model reached so far.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ Method = TypeVar("Method")
 
 
 class Callback(Protocol):
-    """What watches a fit."""
+    """An observer of fits."""
 
     def on_fit_task_begin(self, estimator: Estimator, context: Context) -> object:
-        """A task begins."""
+        """Called when a task begins."""
         ...
 
     def on_fit_task_end(
         self, estimator: Estimator, context: Context, *, fitted_estimator: Estimator
     ) -> bool | None:
-        """A task has ended; True ends the fit."""
+        """Called when a task has ended; True ends the fit."""
         ...
 
 
 class CallbackSupportMixin:
-    """An estimator whose fits can be watched."""
+    """An estimator with callbacks."""
 
     def set_callbacks(self, *callbacks: Callback) -> Self:
-        """Watch the next fits with these callbacks, or with none."""
+        """Use these callbacks, or none, in the next fits."""
         if callbacks:
             self._skl_callbacks = list(callbacks)
         elif hasattr(self, "_skl_callbacks"):
@@ -46,17 +46,17 @@ class CallbackSupportMixin:
 
 
 class Context:
-    """A task of a fit, and those who watch it."""
+    """A task of a fit and its callbacks."""
 
     def __init__(self, callbacks: Sequence[Callback]) -> None:
         self._callbacks = callbacks
 
     def subcontext(self, **_: object) -> Context:
-        """A part of the task."""
+        """A subtask."""
         return Context(self._callbacks)
 
     def call_on_fit_task_begin(self, estimator: Estimator, **_: object) -> None:
-        """Tell all that the task begins."""
+        """Call all callbacks at the beginning of the task."""
         for callback in self._callbacks:
             callback.on_fit_task_begin(estimator, self)
 
@@ -81,5 +81,5 @@ class Context:
 
 
 def with_callbacks(method: Method) -> Method:
-    """The method itself: its reports find the callbacks on the estimator."""
+    """Return the method: `Reports` finds the callbacks on the estimator."""
     return method

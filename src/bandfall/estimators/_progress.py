@@ -1,4 +1,4 @@
-"""Messages of a fit with ``verbose=``, and its reports to callbacks."""
+"""Progress of a fit: messages with ``verbose=``, and reports to callbacks."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from bandfall.selection.work import FINAL_FITS, observed
 from bandfall.targets import Numbers, Target
 from bandfall.warning import warn_caller
 
-_LONG, _TOO_LONG = 20.0, 600.0  # seconds that are worth a message, and a warning
-_SILENCE = 1.75  # seconds without a message before the next shows the progress
+_LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
+_SILENCE = 1.75  # seconds without a message before the progress is printed
 
 
 class FitProgress:
     """Reports a search to callbacks, and prints lines to standard error.
 
-    With `verbose` 1 it prints every improvement, with 2 every trial; from 1 on, it also prints how
-    far the fit is when nothing else was printed for two seconds.
+    With `verbose` 1 it prints every improvement, with 2 every trial. It also prints the progress
+    whenever nothing else was printed for two seconds.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class FitProgress:
         self._start = self._last = time.monotonic()
         self._least = math.inf
         self._over = False
-        self._lock = threading.RLock()  # encodings are searched side by side
+        self._lock = threading.RLock()  # encodings are searched in parallel
         self._ended = threading.Event()
 
     def __enter__(self) -> FitProgress:
@@ -53,7 +53,7 @@ class FitProgress:
         self._ended.set()
 
     def begins(self, n_rows: int, expected: Callable[[], float], bounded: bool) -> None:
-        """Say before the search how long the final fits will take.
+        """Announce before the search how long the final fits will take.
 
         `expected` measures these seconds; it is called only if they will be shown.
         """
@@ -67,10 +67,7 @@ class FitProgress:
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
         self._say(about)
         if not bounded and seconds >= _TOO_LONG:
-            warn_caller(
-                f"{about}; limit it with max_seconds (in the shell --max-seconds), or use a GPU, "
-                "which takes seconds",
-            )
+            warn_caller(f"{about}; limit it with max_seconds (in the shell --max-seconds)")
 
     def tried(self, trial: Trial) -> bool:
         """Report the best trial of a ladder of speeds; True if the search should end."""
@@ -85,7 +82,7 @@ class FitProgress:
         return self._asked("stage")
 
     def chosen(self, tuned: Tuned, n_rows: int) -> None:
-        """The search is over; what it chose is fitted to all rows."""
+        """The search is over; the chosen models are fitted to all rows next."""
         n_members = len(tuned.members)
         models = "1 model" if n_members == 1 else f"an average of {n_members} models"
         self._say(f"{len(tuned.trials)} trials; fitting {models} to {n_rows:,} rows")

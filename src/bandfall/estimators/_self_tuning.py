@@ -1,4 +1,4 @@
-"""What the estimators that tune themselves share: tables in, a search, an average of paths out."""
+"""The base of the self-tuning estimators: from a table, by a search, to an average of paths."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from bandfall.estimators._base import Storable
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._checkpoint import LeafFolder
 from bandfall.estimators._constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
-from bandfall.estimators._elsewhere import Elsewhere
 from bandfall.estimators._progress import FitProgress
+from bandfall.estimators._remote_rows import RemoteRows
 from bandfall.estimators._tables import TrainingTable, new_table, training_table, warn_of_copies
 from bandfall.estimators._views import ENCODINGS, encoded_views
 from bandfall.estimators.reading import Story, members_table
@@ -42,21 +42,21 @@ from bandfall.typing import ArrayLike, JsonDict, RandomLike, State
 
 # From this number of rows on, everything is computed in float32.
 _FLOAT32_ROWS = 500
-_FEWEST = 4  # rows to choose by
-_SHORTEST = 0.5  # seconds: in less there is no model worth having
+_FEWEST = 4  # rows that a search needs
+_SHORTEST = 0.5  # seconds; shorter limits are raised to this
 
 
 class SelfTuning(CallbackSupportMixin, Storable):
-    """Fits an average of paths that are chosen by held-out rows; subclasses name the target."""
+    """Fits an average of paths that held-out rows choose; subclasses define the target."""
 
     average_: Average[Target]
     held_out_rows_: np.ndarray
     selection_: dict[str, np.ndarray]
     given_up_: list[str]
     _dtype: np.dtype  # of the features
-    _used_rows: np.ndarray | None = None  # numbers of the rows that count; None for all
+    _used_rows: np.ndarray | None = None  # indices of the rows that were used; None for all
     target_kind: ClassVar[type[Target]]
-    _leaves_rows: ClassVar[bool] = True  # of dask arrays on workers, if it can
+    _keeps_remote_rows: ClassVar[bool] = True  # `fit` may leave the rows of dask arrays on workers
 
     _parameter_constraints = {  # noqa: RUF012
         "kernels": ["array-like", str, Kernel, None],
@@ -112,7 +112,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         *,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
-        """Choose what to average and fit it to all rows.
+        """Search for the best models and fit them to all rows.
 
         Parameters
         ----------
@@ -123,12 +123,12 @@ class SelfTuning(CallbackSupportMixin, Storable):
             How much each row counts, relative to the others. A row that outweighs all others
             counts as a tenth of the held-out evidence, and in training 100 times that.
         groups : array-like of shape (n_samples,), optional
-            The group (a patient, a site) that each row belongs to. Rows of a group are held out
-            together, so that models are judged, and intervals are measured, on groups that they
-            have not seen. Without groups, rows are held out one by one, equal ones too.
+            The group (a patient, a site) of each row. Rows of a group are held out together, so
+            that models are judged, and intervals are calibrated, on groups that they have not
+            seen. Without groups, rows are held out one by one, even if they are equal.
         checkpoint : path, optional
-            A folder for trained leaves, if there are more than `leaf_rows` rows: a fit that was cut
-            off and is run again searches again, and trains no leaf twice.
+            A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
+            interrupted, running it again repeats the search, but trains no leaf twice.
 
         Returns
         -------
@@ -138,8 +138,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         kernels = chosen_kernels(self.kernels)
         deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
         store = None if checkpoint is None else LeafFolder(checkpoint)
-        elsewhere = self._left_on_workers(X, y, sample_weight, groups, store)
-        rows, target = (X, y) if elsewhere is None else elsewhere.sample()
+        remote = self._left_on_workers(X, y, sample_weight, groups, store)
+        rows, target = (X, y) if remote is None else remote.sample()
         X, y = as_numpy(rows), as_numpy(target)
         sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
         reports = Reports(self, X, y)
@@ -147,8 +147,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         weight = getattr(self, "class_weight", None)
         given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
         self._dtype = given.dtype
-        if elsewhere is not None:
-            self._training_rows, given = None, elsewhere.sampled(given)
+        if remote is not None:
+            self._training_rows, given = None, remote.sampled(given)
         # Throughout: idle BLAS threads busy-wait.
         with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
             given = given.affordable(deadline)
@@ -166,7 +166,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         progress: FitProgress,
         store: LeafFolder | None,
     ) -> None:
-        """Search if there are enough groups of rows, and fit what was chosen to all rows."""
+        """Search if there are enough groups of rows, and fit the chosen models to all rows."""
         target, rows, encoders = self._encoded_rows(given, deadline)
         tuned, budget = default_choice(len(rows)), self._budget
         fewest = _FEWEST if given.groups is None else 2
@@ -203,7 +203,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def _encoded_rows(
         self, given: TrainingTable, deadline: Deadline
     ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
-        """What the search sees: encoded columns, and columns of the target of zero mean."""
+        """Encode features and target for the search; target columns have zero mean."""
         weights, groups = given.weights, given.groups
         dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
         evidence = None if weights is None else evidence_weights(weights)
@@ -220,14 +220,14 @@ class SelfTuning(CallbackSupportMixin, Storable):
         rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
         return target, rows, encoders
 
-    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: object) -> Elsewhere | None:
-        """Rows of a dask array or dataframe that stay where they are; None if all come here."""
+    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: object) -> RemoteRows | None:
+        """The rows of a dask array or dataframe that stay on workers; None if all are gathered."""
         if any(one is not None for one in (*others, getattr(self, "class_weight", None))):
             return None
-        return Elsewhere.of(self.target_kind, X, y, self.device, self.leaf_rows)
+        return RemoteRows.of(self.target_kind, X, y, self.device, self.leaf_rows)
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
-        """Keep what models that had not seen the held-out rows predicted for them."""
+        """Keep predictions for the held-out rows by models that had not seen them."""
         raise NotImplementedError
 
     @property
@@ -251,7 +251,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
     @property
     def metric_(self) -> np.ndarray:
-        """What the heaviest member multiplies encoded columns with."""
+        """Root of the heaviest member's metric, which multiplies encoded columns."""
         return self.average_.heaviest.root
 
     @property
@@ -282,8 +282,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         """How far rows are from the training rows, in a metric that the model has learned.
 
         The metric is that of the heaviest member with plain ("standard") columns, or of the
-        heaviest of all if there is none. Other encodings treat values beyond the range seen in
-        training like the nearest one inside it.
+        heaviest member if none has plain columns. Other encodings clip values to the range of
+        the training rows.
 
         Parameters
         ----------
@@ -292,24 +292,24 @@ class SelfTuning(CallbackSupportMixin, Storable):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Distance to the nearest training row; 1 is what 99 % of rows like those in training stay
-            within. Predictions of rows well above 1 revert to the mean.
+            Distance to the nearest training row, scaled so that 99 % of rows like the training
+            rows are below 1. Predictions for rows well above 1 revert to the mean.
         """
         columns = self._columns(X)
         return self.average_.novelty(columns, backend=self._backend(len(self.average_)))
 
     def _columns(self, X: ArrayLike) -> dict[str, np.ndarray]:
         """New rows under the encoding of every member."""
-        table = new_table(self, X)  # which raises NotFittedError before the average is missed
+        table = new_table(self, X)  # raises NotFittedError; `average_` would raise AttributeError
         return self.average_.encode(table)
 
     def _outputs(self, X: ArrayLike) -> np.ndarray:
-        """Of the average at new rows, shape (m, k)."""
+        """Outputs of the average at new rows, shape (m, k)."""
         columns = self._columns(X)
         return self.average_.evaluate(columns, backend=self._backend(len(self.average_)))
 
     def _answers(self, X: ArrayLike) -> np.ndarray:
-        """Of the target at new rows: predictions or probabilities."""
+        """Predictions or probabilities at new rows."""
         outputs = self._outputs(X)
         return self.average_.target.answer(outputs)
 
@@ -320,11 +320,11 @@ class SelfTuning(CallbackSupportMixin, Storable):
         return map(self.average_.target.answer, staged)
 
     def _model_rows(self, X: ArrayLike) -> np.ndarray:
-        """Rows of features as rows of `path_`, for theory and displays."""
+        """New rows in the coordinates of `path_`, for theory and displays."""
         return self.average_.rows_of(self.average_.heaviest, self._columns(X))
 
     def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
-        """Numbers among the rows given to `fit`, of some of those that count."""
+        """Convert indices of used rows to indices of the rows given to `fit`."""
         return rows if self._used_rows is None else self._used_rows[rows]
 
     @property
@@ -333,11 +333,11 @@ class SelfTuning(CallbackSupportMixin, Storable):
         return budget.up_to(self.search_rows)
 
     def _backend(self, n_rows: int) -> Backend:
-        """Backend for a model of `n_rows` rows, with its memory budget."""
+        """Backend for a model of `n_rows` rows."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
     def _fitted_state(self) -> State:
-        """What makes a copy of the estimator predict, for callbacks."""
+        """Fitted attributes, with which callbacks make a copy that predicts."""
         kept = {*self.get_params(), "_skl_callbacks"}
         return {name: value for name, value in vars(self).items() if name not in kept}
 

@@ -1,4 +1,4 @@
-"""What model files hold of each estimator, and the checks a loaded one must pass."""
+"""Fitted attributes of each estimator that model files store, and checks of loaded ones."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from bandfall.selection.members import Member
 from bandfall.targets import Classes, Numbers
 from bandfall.typing import Estimator, State
 
-# Fitted attributes, of every kernel estimator and of some; "?" marks those that may be missing.
+# Fitted attributes; "?" marks those that may be missing.
 _COMMON = "_dtype _y_ndim _prediction_dtype?"
 _CHOSEN = "best_estimator_ bandwidth_"
 _CV = "cv_results_ best_index_ best_score_ best_params_"
 _FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
 _SEARCHED = f"{_FOUND} _dtype given_up_? _used_rows?"
-# What files hold that were written when a model was one path.
+# Fitted attributes in old files, written when a model was a single path.
 _FITTED_ALONE = (
     *("path_", "_front", "metric_", "_max_r2", "feature_importances_", "best_score_"),
     *("best_params_", "selection_", "_dtype", "_y_ndim", "n_features_in_"),
 )
-UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})  # who watched the fit, and its rows
+UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})
 _OLD_SETTINGS = ("resolution", "step_size", "max_iter")
 
 
@@ -140,9 +140,9 @@ def _check_regressor(model: BandfallRegressor) -> None:
     if np.ndim(intervals.predictions) != average.target.ndim:
         raise ValueError("predictions do not have the shape of the target")
     if not np.array_equal(model._numbers_given(intervals.rows), model.held_out_rows_):
-        raise ValueError("intervals rest on other rows than held_out_rows_")
+        raise ValueError("the rows of intervals are not held_out_rows_")
     if intervals.method == "metric" and not average.complete:
-        raise ValueError("intervals depend on rows that are not there")
+        raise ValueError("intervals depend on missing rows")
 
 
 def _check_classifier(model: BandfallClassifier) -> None:
@@ -184,14 +184,14 @@ def _check_rows(model: SelfTuning) -> None:
     if used is not None:
         check_instance("_used_rows", used, np.ndarray)
         if used.dtype.kind != "i" or used.shape != (n_rows,) or np.any(np.diff(used) <= 0):
-            raise ValueError("_used_rows must hold the numbers of the rows that count, in order")
+            raise ValueError("_used_rows must hold the indices of the used rows, in order")
     known = (rows >= 0) & (rows < n_rows) if used is None else np.isin(rows, used)
     if not np.all(known):
         raise ValueError("held_out_rows_ points outside the training rows")
 
 
 def _one_member(_: State, fitted: State) -> State:
-    """Fitted attributes as they are now, from those of a model that was one path."""
+    """Convert fitted attributes of old files, in which a model is a single path."""
     if "_front" not in fitted:
         return fitted
     known = {*_FITTED_ALONE, "feature_names_in_"}
@@ -235,7 +235,7 @@ def _classifier_component() -> Component:
     def to_state(model: BandfallClassifier) -> State:
         state = now.to_state(model)
         weights = model.class_weight
-        if isinstance(weights, dict):  # files hold dicts with keys of text alone
+        if isinstance(weights, dict):  # keys of dicts in files must be text
             pairs = [[label, weight] for label, weight in weights.items()]
             state["parameters"] = {**state["parameters"], "class_weight": pairs}
         return state

@@ -1,4 +1,4 @@
-"""Tables in: frames with names and kinds of columns, or arrays; weights and groups of rows."""
+"""Validation of the tables that users pass: frames or arrays, targets, weights and groups."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from bandfall.warning import warn_caller
 Encoders: TypeAlias = dict[str, TableEncoder]
 Store: TypeAlias = LeafFolder | None  # of trained leaves
 
-_MANY_COPIES = 0.5  # of all rows
+_MANY_COPIES = 0.5  # share of all rows
 
 
 @dataclass(frozen=True)
 class TrainingTable:
     """Validated rows to train on."""
 
-    takes_mean_targets: ClassVar[bool] = True  # as columns, where an encoding has them
+    takes_mean_targets: ClassVar[bool] = True  # whether encodings may use mean targets
 
     table: Table
-    target: Target  # as it was learned from y, not yet coded
+    target: Target  # learned from y, not yet coded
     values: np.ndarray  # (n,) or (n, k): the target
     weights: np.ndarray | None  # (n,)
     groups: np.ndarray | None  # (n,)
     dtype: np.dtype  # of the features
-    numbers: np.ndarray | None = None  # which of the rows given, in order; None for all
+    numbers: np.ndarray | None = None  # indices of these rows in X, in order; None for all
 
     def __len__(self) -> int:
         return len(self.values)
 
     def take(self, rows: np.ndarray) -> TrainingTable:
-        """Some of the rows; the others do not count."""
+        """The table with some of the rows."""
         return replace(
             self,
             table=self.table.take(rows),
@@ -63,7 +63,7 @@ class TrainingTable:
         )
 
     def affordable(self, deadline: Deadline) -> TrainingTable:
-        """The rows that there is time for."""
+        """The rows that can be encoded in time."""
         some = affordable_rows(self.table, deadline)
         return self if some is None else self.take(some)
 
@@ -74,7 +74,7 @@ class TrainingTable:
     def fit_chosen(
         self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
     ) -> tuple[Rows, list[Member], Tuned]:
-        """Fit what the search chose to all rows; these, the members, and what was chosen."""
+        """Fit the chosen models to all rows; return the rows, the members and the choice."""
         return rows, *fit_members(rows, tuned, progress.deadline, progress.interrupted, store)
 
 
@@ -87,9 +87,9 @@ def training_table(
     groups: ArrayLike | None,
     class_weight: dict[object, float] | str | None = None,
 ) -> TrainingTable:
-    """Rows given to `fit`, validated; those of weight zero are left out.
+    """Validate the arguments of `fit`, without rows of weight zero.
 
-    The estimator learns names and number of its features, and keeps a copy of the rows.
+    Stores names and number of features, and a copy of the rows, on the estimator.
     """
     _refuse_records(X)
     _refuse_missing_targets(y)
@@ -98,7 +98,7 @@ def training_table(
         table, dtype = _read(estimator, X, reset=True), np.dtype(np.float64)
         target, values = kind.learn(y)
         if len(values) != len(table):
-            raise ValueError(f"y of {len(values)} rows does not fit X with {len(table)} rows")
+            raise ValueError(f"y has {len(values)} rows, but X has {len(table)}")
     else:
         rows, y = validate_data(
             estimator, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **kind.checks
@@ -117,7 +117,7 @@ def training_table(
     rows = TrainingTable(table, target, values, weights, known, dtype)
     if weights is None:
         return replace(rows, groups=group_numbers(known))
-    used = np.flatnonzero(weights > 0)  # a row of weight zero is no row
+    used = np.flatnonzero(weights > 0)
     if not len(used):
         raise ValueError("sample_weight must be positive for at least one row")
     rows = rows.take(used)
@@ -125,7 +125,7 @@ def training_table(
 
 
 def new_table(estimator: Estimator, X: TableLike) -> Table:
-    """Rows to predict, validated."""
+    """Validate rows to predict."""
     check_is_fitted(estimator)
     _refuse_records(X)
     X = _objects(X)
@@ -136,7 +136,7 @@ def new_table(estimator: Estimator, X: TableLike) -> Table:
 
 
 def _read(estimator: Estimator, X: TableLike, *, reset: bool) -> Table:
-    """The table of a frame or of objects; its names are stored, or compared with those of `fit`."""
+    """Read a frame or an array of objects; store its names, or compare them with those of `fit`."""
     table = read_table(X)
     if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -147,14 +147,14 @@ def _read(estimator: Estimator, X: TableLike, *, reset: bool) -> Table:
 
 
 def _refuse_records(X: TableLike) -> None:
-    """Say what to do with rows that name their values one by one."""
+    """Raise TypeError for lists of dicts and record arrays."""
     dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
     if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
         raise TypeError("rows as dicts or records are not supported; use pandas.DataFrame(X)")
 
 
 def _objects(X: TableLike) -> TableLike:
-    """Rows as lists that hold text as an array of objects; anything else as it is."""
+    """Convert lists of rows that contain text to an array of objects; keep anything else."""
     if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
         return X
     if not any(isinstance(value, str) for row in X for value in row):
@@ -168,7 +168,7 @@ def _objects(X: TableLike) -> TableLike:
 
 
 def _holds_more_than_numbers(X: TableLike) -> bool:
-    """Whether X is an array of text, or of objects some of which are text or times."""
+    """Whether X is an array with text or times in it."""
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         return False
     if X.dtype.kind in "US":
@@ -178,7 +178,7 @@ def _holds_more_than_numbers(X: TableLike) -> bool:
 
 
 def _refuse_missing_targets(y: ArrayLike) -> None:
-    """Say how many targets are missing, and what to do."""
+    """Raise ValueError if targets are missing."""
     values = np.asarray(as_numpy(y))
     if values.dtype.kind == "f":
         missing = np.isnan(values)
@@ -191,12 +191,12 @@ def _refuse_missing_targets(y: ArrayLike) -> None:
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
     raise ValueError(
         f"Input y contains NaN: {len(rows):,} of {len(values):,} rows have no target, first "
-        f"row {rows[0]}; fit the other rows"
+        f"row {rows[0]}; remove these rows before fit"
     )
 
 
 def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
-    """The groups as 0, 1, …, shape (n,); a missing value is a group of its own.
+    """The groups as 0, 1, …, shape (n,); every missing value is a separate group.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
 
 
 def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
-    """Warn if most rows are copies of earlier rows in features and target alike."""
+    """Warn if most rows are copies of earlier rows, including the target."""
     if not columns.shape[1]:  # without features all rows are equal
         return
     n_distinct = len(distinct_rows(np.column_stack([columns, targets]))[0])

@@ -1,4 +1,4 @@
-"""A training table under all encodings, or under those that there is time for."""
+"""A training table under all encodings that there is time for."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Settings(TypedDict, total=False):
     categories: str
 
 
-# "target" if a mean target can stand for a category, "pairs" if two categories interact.
+# "target" helps if the mean target describes a category, "pairs" if two categories interact.
 ENCODINGS: dict[str, Settings] = {
     "standard": {},
     "steps": {"numbers": "steps"},
@@ -27,15 +27,16 @@ ENCODINGS: dict[str, Settings] = {
     "target": {"categories": "target"},
     "pairs": {"categories": "pairs"},
 }
-# Seconds, relative to plain columns.
+# Typical seconds, relative to the standard encoding.
 _USUAL = {"standard": 1.0, "steps": 9.0, "quantile": 4.0, "target": 1.0, "pairs": 2.0}
 _SHARE = 0.2  # of the time left, for encoding
 _PROBED_ROWS = 100, 400
 _FEWEST_ROWS = 500
+_ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
 
 
 def affordable_rows(table: Table, deadline: Deadline) -> np.ndarray | None:
-    """Numbers of the rows that can be encoded in a fifth of the time; None for all."""
+    """Indices of the rows that can be encoded in a fifth of the time left; None for all."""
     n = len(table)
     if not deadline.bounded or n <= _FEWEST_ROWS:
         return None
@@ -51,7 +52,7 @@ def affordable_rows(table: Table, deadline: Deadline) -> np.ndarray | None:
 
 
 def _seconds(table: Table, n_rows: int) -> float:
-    """What the plain encoding of some rows takes."""
+    """Seconds that the standard encoding of `n_rows` rows takes."""
     some = table.take(np.linspace(0, len(table) - 1, n_rows).astype(int))
     start = clock()
     TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
@@ -65,9 +66,9 @@ def encoded_views(
     dtype: np.dtype,
     deadline: Deadline,
 ) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
-    """Encoders and encoded rows of a prepared table, by name, equal ones once.
+    """Encoders and encoded views of a prepared table, by name; none has the distances of another.
 
-    The plain columns are always there; others, if they can be encoded in a fifth of the time left.
+    The standard encoding is always included, others if they take at most a fifth of the time left.
     """
     n_steps = steps_for(len(table), table.width)
     encoders: dict[str, TableEncoder] = {}
@@ -83,12 +84,21 @@ def encoded_views(
         encoder = TableEncoder(**settings, n_steps=n_steps)
         Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
         order = order_by_content(Z)
-        view = Encoded(Z, order)
         if encoder.uses_target:
             views[name] = TargetEncoded(encoder, table, codes, weights, Z, order)
-        elif not any(np.array_equal(view.Z, other.Z) for other in views.values()):
-            views[name] = view
+        elif not any(_same_distances(Z, other) for other in views.values()):
+            views[name] = Encoded(Z, order)
         if name in views:
             encoders[name] = encoder
         unit = max(unit, (clock() - start) / _USUAL[name])
     return encoders, views
+
+
+def _same_distances(Z: np.ndarray, view: Encoded) -> bool:
+    """Whether columns differ by constants, up to rounding, as two scales of 0 and 1 do."""
+    if Z.shape != view.Z.shape:
+        return False
+    return all(
+        np.ptp(Z[:n_rows] - view.Z[:n_rows, view.places], axis=0).max(initial=0.0) <= _ROUNDING
+        for n_rows in (_PROBED_ROWS[0], len(Z))  # most encodings differ in the first rows already
+    )

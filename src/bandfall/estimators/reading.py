@@ -1,4 +1,4 @@
-"""What pages, displays, commands and exports read of a fitted estimator, in one way."""
+"""One view of a fitted estimator for reports, displays, commands and exports."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _HEADER = ("weight", "columns", "rounds of the metric", "kernel", "slowest speed
 
 @dataclass(frozen=True)
 class Story:
-    """The model of a fitted estimator, and how it came about."""
+    """The model of a fitted estimator and how it was trained."""
 
-    kernel_sum: KernelSum | None = None  # the model of an estimator that predicts by one
-    average: Average[Target] | None = None  # the model of an estimator that predicts by several
-    intervals: Intervals | None = None  # how sure the average is
-    target: Target = field(default_factory=Numbers.plain)  # what is predicted
+    kernel_sum: KernelSum | None = None  # the model of an estimator with a single kernel sum
+    average: Average[Target] | None = None  # the model of a self-tuning estimator
+    intervals: Intervals | None = None  # prediction intervals of the average
+    target: Target = field(default_factory=Numbers.plain)
     dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009  (of the features)
-    # How the kernel sum, or the heaviest member of the average, was trained.
+    # The training of the kernel sum, or of the heaviest member of the average.
     path: Path | None = None
-    # Whether predictions are the path's own, so that it may be cut between stages.
+    # Whether the path itself predicts, so that it may be cut between stages.
     cuttable: bool = False
     selection: dict[str, np.ndarray] | None = None  # trials of a search, one entry each
     given_up: Sequence[str] = ()  # what was skipped for lack of time
@@ -43,24 +43,24 @@ class Story:
 
     @property
     def members(self) -> Sequence[Member]:
-        """Of the average, heaviest first."""
+        """Members of the average, heaviest first."""
         return () if self.average is None else self.average.members
 
     @property
     def encoders(self) -> Mapping[str, TableEncoder]:
-        """Of the average, by the name of the encoding."""
+        """Encoders of the average, by name of the encoding."""
         return {} if self.average is None else self.average.encoders
 
     @property
     def paths(self) -> list[Path]:
-        """All that predictions are made of."""
+        """The paths that predict: one per member, or the only one."""
         if self.members:
             return [member.path for member in self.members]
         return [] if self.path is None else [self.path]
 
 
 def story_of(estimator: Estimator) -> Story:
-    """Of an estimator, or of the last step of a pipeline; an empty one for other packages."""
+    """The story of an estimator or of the last step of a pipeline; empty for other packages."""
     return getattr(last_step(estimator), "_story", Story)()
 
 
@@ -72,9 +72,9 @@ def answers_of(estimator: Estimator, X: TableLike) -> np.ndarray:
 
 
 def training_rows_of(estimator: Estimator) -> tuple[Table | np.ndarray, np.ndarray] | None:
-    """X (a Table or an array) and y that an estimator was fitted to, as long as it has them.
+    """X (a Table or an array) and y that an estimator was fitted to; None if it has no copy.
 
-    A pipeline does not have its own. y of a classifier is the classes.
+    Pipelines and loaded models have none. For a classifier, y holds class labels.
     """
     found = getattr(estimator, "_training_rows", None)
     if found is None:
@@ -110,7 +110,7 @@ def steps_before(estimator: Estimator) -> Estimator:
 
 
 def last_step_prefix(estimator: Estimator) -> str:
-    """What parameters of the last step begin with: ``name__`` in a pipeline, else nothing."""
+    """Prefix of parameters of the last step: ``name__`` in a pipeline, else empty."""
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
 
 

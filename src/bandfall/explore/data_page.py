@@ -1,4 +1,4 @@
-"""The explorer of a fitted model: a page that plays its training and answers what-ifs."""
+"""The explorer of a fitted model: a page that replays its training and answers what-ifs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _gain_section(findings: Findings) -> str:
     body = figure(
         chart.svg(),
         f"{target.harm} when a feature is shuffled, along training",
-        "What a model relies on first is simple and broad; what comes later is detail.",
+        "A model relies first on what is simple and broad; details come later.",
         [(class_style(i), name) for i, name in enumerate(rises)],
     )
     return section(
@@ -123,7 +123,7 @@ def _gain_tip(label: str, _: float, rise: float) -> str:
 
 
 def _member_section(members: Sequence[Member]) -> str:
-    """The models that an average is made of."""
+    """The members of an average."""
     if len(members) < 2:
         return ""
     described = [{"weight": float(one.weight), **one.candidate.summary()} for one in members]

@@ -1,7 +1,7 @@
 """The explorer over HTTP, for one person on this machine.
 
-Only the loopback interface is bound, only addresses that hold a random token are answered, only
-GET is understood, and nothing can be written.
+The server binds only the loopback interface, answers only addresses with a random token,
+understands only GET, and cannot write anything.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HOST = "127.0.0.1"
 
 
 class Explorer:
-    """A server that shows progress until it is given a page, and answers what-ifs after.
+    """A server that shows progress until it has a page, and then answers what-ifs.
 
     It closes connections that are silent for `patience` seconds.
 
@@ -56,7 +56,7 @@ class Explorer:
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://{self.host}/{self.token}/"
 
     @property
@@ -65,11 +65,11 @@ class Explorer:
         return f"{HOST}:{self._server.server_address[1]}"
 
     def progress(self, share: float) -> None:
-        """How much of the work before the page is done."""
+        """Set the share of the work before the page that is done."""
         self.share = min(max(share, self.share), 1.0)
 
     def show(self, page: str, what_if: WhatIf) -> None:
-        """The page from now on."""
+        """Serve this page from now on."""
         with self._lock:
             self._page, self._what_if = page, what_if
 
@@ -103,7 +103,7 @@ class Explorer:
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves a bounded number of connections at a time, and keeps the terminal clean."""
+    """Serves a bounded number of connections at a time, and prints nothing."""
 
     daemon_threads = True
 
@@ -130,7 +130,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int | float]]:
-    """Row and changes of a query: numbers of points, or dates as @seconds."""
+    """Row and changes of a query: indices of points, or dates as @seconds."""
     row = int(query["row"][0])
     if not 0 <= row < len(what_if.rows):
         raise ValueError("unknown row")
@@ -172,9 +172,9 @@ def _handler(explorer: Explorer, patience: float) -> type[BaseHTTPRequestHandler
                 self._send(*_json(HTTPStatus.BAD_REQUEST, {"error": "no such address"}))
                 return
             known = secrets.compare_digest(token.encode(), explorer.token.encode())
-            # Another name for this machine may be a page elsewhere that reaches for it.
-            spoken_to = self.headers.get("Host", "")
-            if not known or len(rest) != 1 or spoken_to != explorer.host:
+            # Refuse other host names, with which a foreign page could reach this server.
+            host = self.headers.get("Host", "")
+            if not known or len(rest) != 1 or host != explorer.host:
                 self._send(*_json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"}))
                 return
             self._send(*explorer.answer(rest[0], parse_qs(parts.query)))

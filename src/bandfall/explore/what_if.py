@@ -1,4 +1,4 @@
-"""What a model would predict if a row were different: rows, values they may take, outputs."""
+"""Predictions for changed rows: the rows, the values they may take, and the outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bandfall.report.findings import Findings
 from bandfall.typing import JsonDict
 
 MAX_FEATURES = 10
-MAX_CHOICES = 60  # levels of a list, dates of a page that works alone
+MAX_CHOICES = 60  # levels in a list, or dates in a saved page
 N_WORST = 5
 N_POINTS = 41
 _DAY = 86400.0
@@ -33,15 +33,15 @@ class Feature:
     """A feature that can be changed."""
 
     name: str
-    column: int  # its place among the columns of the table
-    points: Points  # what it may become
+    column: int  # its index in the table
+    points: Points  # the values that it can take
     whole_days: bool  # dates without a time of day
-    starts: list[int]  # the point nearest to the value of each row; −1 for a level without one
+    starts: list[int]  # the point nearest to the value of each row; −1 if its level is not listed
     given: list[str]  # the value of each row
 
 
 class WhatIf:
-    """Some rows, each of which may change in some features."""
+    """Some rows whose features can be changed."""
 
     def __init__(self, findings: Findings):
         self._model = findings.model
@@ -62,9 +62,9 @@ class WhatIf:
         ]
 
     def predict(self, row: int, changes: Mapping[int, int | float]) -> list[float]:
-        """Outputs of a row with other values of some features (by their numbers).
+        """Outputs of a row with other values of some features, by index of the feature.
 
-        A value is the number of a point or, of dates, seconds since 1970 as a float.
+        A value is the index of a point or, for dates, seconds since 1970 as a float.
         """
         changed = self.rows.iloc[[row]].reset_index(drop=True)
         for place, value in changes.items():
@@ -77,7 +77,7 @@ class WhatIf:
         return [float(output) for output in self._model.predict(changed)[0]]
 
     def as_data(self) -> JsonDict:
-        """All of it for a page that works alone: one feature of a row changes at a time."""
+        """All data for a saved page, in which one feature of a row changes at a time."""
         rows = list(range(len(self.rows)))
         outputs = self._model.predict(self.rows)
         return {
@@ -103,7 +103,7 @@ class WhatIf:
         }
 
     def _own_seconds(self, one: Feature) -> list[float | None]:
-        """The dates of the rows themselves."""
+        """The dates of the rows."""
         values = places(self.rows.iloc[:, one.column])
         if values is None or one.points.kind != "time":
             return []
@@ -116,7 +116,7 @@ class WhatIf:
 
 
 def _short(outputs: np.ndarray) -> list:
-    """Numbers with as many digits as a page shows, and a few more."""
+    """Numbers with seven digits, which is more than a page shows."""
     return np.vectorize(lambda value: float(f"{value:.7g}"))(outputs).tolist()
 
 

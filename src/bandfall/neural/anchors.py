@@ -1,4 +1,4 @@
-"""Where outputs should stay while residuals are fitted: two ways to draw anchors."""
+"""Two ways to draw anchors, the points at which outputs should not change."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def uniform_anchors(
     *,
     margin: float = 0.1,
 ) -> Tensor:
-    """Points uniform in the box that the rows of X span, shape (n_anchors, ...).
+    """Uniform points in the bounding box of the rows of X, shape (n_anchors, ...).
 
-    The box is wider by `margin` of its sides at either end. Without this margin nothing anchors
-    the network just outside the outermost rows, and its outputs stray there.
+    The box is extended by `margin` times its size at either end. Without this margin nothing
+    anchors the network just outside the outermost rows, and its outputs stray there.
 
     Examples
     --------
@@ -36,8 +36,8 @@ def uniform_anchors(
 def mixed_anchors(X: Tensor, n_anchors: int, generator: torch.Generator | None = None) -> Tensor:
     """Points on segments between random pairs of rows, shape (n_anchors, ...).
 
-    They stay near the data where the box is mostly empty, that is in more than a few
-    dimensions.
+    In more than a few dimensions the bounding box is mostly empty; these points stay near the
+    data.
 
     Examples
     --------

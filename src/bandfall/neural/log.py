@@ -11,7 +11,7 @@ import numpy as np
 
 
 class TangentStatus(Enum):
-    """Where training stands, and what to do about it."""
+    """The state of training; comments name remedies."""
 
     RUNNING = "running"
     R2_REACHED = "r2_reached"
@@ -22,7 +22,7 @@ class TangentStatus(Enum):
 
 
 class LogRow(NamedTuple):
-    """What was seen at the start of one step, and how the step went."""
+    """The state at the start of one step, and whether the step was accepted."""
 
     epoch: int
     blend: float
@@ -41,14 +41,13 @@ class TangentLog:
     ----------
     epoch : ndarray of int
     blend, r2, speed : ndarray of float
-        α of the step, R² on the rows of the step before it, ∂R²/∂t along it.
+        α of the step, R² on its rows before it, and ∂R²/∂t along it.
     kernel_drift : ndarray of float
-        ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on the first rows seen: how
-        far the network has left the regime of a constant tangent kernel. Measured on every
-        tenth step.
+        ‖K_NTK(t)v − K_NTK(0)v‖ / ‖K_NTK(0)v‖ for a fixed random v on rows of the first step: the
+        distance from the regime of a constant tangent kernel. Measured on every tenth step.
     damping : ndarray of float
     accepted : ndarray of bool
-        False where the step was undone because the loss would have risen.
+        False if the step was undone because the loss would have risen.
     """
 
     rows: list[LogRow] = field(default_factory=list)

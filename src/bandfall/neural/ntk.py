@@ -28,11 +28,11 @@ def empirical_ntk(
     Z : Tensor of shape (m, ...), optional
         X by default.
     algorithm : {"jacobian", "products"}
-        "jacobian" multiplies blocks of the two Jacobians; "products" forms no Jacobian and
-        takes one backward and one forward-mode pass for each of the m·k columns, for networks
-        whose single Jacobian rows are too large.
+        "jacobian" multiplies blocks of the two Jacobians. "products" forms no Jacobian and
+        takes one backward and one forward-mode pass for each of the m·k columns; it is for
+        networks for which even single rows of the Jacobian are too large.
     budget : int
-        Bytes that a pair of Jacobian blocks may take.
+        Bytes for a pair of Jacobian blocks.
 
     Returns
     -------
@@ -61,9 +61,9 @@ def gram(
     Z: Tensor | None = None,
     budget: int = DEFAULT_BUDGET,
 ) -> tuple[Tensor, list[Tensor] | None]:
-    """ΦΦᵀ (Z None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `budget` bytes.
+    """ΦΦᵀ (if Z is None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `budget` bytes.
 
-    Where one block was enough for ΦΦᵀ, the parts of Φ come along; else None.
+    Also returns the parts of Φ if one block was enough for ΦΦᵀ, else None.
     """
     blocks_x = _row_blocks(tangent, X, budget)
     if Z is None and len(blocks_x) == 1:
@@ -86,7 +86,7 @@ def _row_blocks(tangent: TangentModel, X: Tensor, budget: int) -> tuple[Tensor, 
 
 
 def _contract(left: list[Tensor], right: list[Tensor]) -> Tensor:
-    """Σ over parameter tensors, so that no joined copy of a Jacobian is made."""
+    """Φ_left Φ_rightᵀ, summed over parameter tensors to avoid a joined copy of a Jacobian."""
     total = left[0] @ right[0].T
     for a, b in zip(left[1:], right[1:], strict=True):
         total.addmm_(a, b.T)

@@ -31,12 +31,12 @@ class TangentDescent(torch.optim.Optimizer):
     """Gradient descent whose tangent kernel goes from the network's own to the identity.
 
     Every step moves the parameters by lr · (α Φ_tᵀr·scale + (1 − α) Φ⁺[r; 0]): the gradient of
-    the squared error, blended with the step that fits the residuals r while the outputs at
-    `anchors` stay where they are. α starts at 1 and falls, by the rule that lowers the
-    bandwidth of a kernel, whenever R² rises slower than `min_speed` (Section 4, Appendix D).
+    the squared error, blended with the step that fits the residuals r without changing the
+    outputs at `anchors`. α starts at 1 and falls, by the rule that lowers the
+    bandwidth of a kernel, whenever R² rises more slowly than `min_speed` (Section 4, Appendix D).
 
-    A step that would raise the loss is undone and the next one is shorter; the damping of Φ⁺
-    follows how well the linearised network foretold the last step. Neither touches a plain
+    A step that would raise the loss is undone, and the next one is shorter. The damping of Φ⁺
+    is adapted to how well the linearised network predicted the last step. Neither affects a plain
     gradient step that lowers the loss.
 
     Parameters
@@ -45,18 +45,18 @@ class TangentDescent(torch.optim.Optimizer):
         A regression network with outputs (n,), (n, 1) or (n, k). Device and dtype follow it.
         float64 is advised: small singular values of the Jacobian carry the fine structure.
     anchors : Tensor of shape (n*, ...), optional
-        Rows whose outputs should not move. By default `n_anchors` points from
-        `uniform_anchors` on the first rows seen.
+        Rows whose outputs should not change. By default `n_anchors` points from
+        `uniform_anchors` of the rows of the first step.
     lr : float > 0, default=0.2
-        Step in training time. The anchored part takes the share lr off the residuals.
+        Step in training time. The anchored part reduces the residuals by the share lr.
     min_speed : float >= 0, default=0.1
-        v, the slowest rise of R² per unit of training time before α falls; 0 never lowers α.
+        v; α falls if R² rises more slowly than this per unit of training time. 0 never lowers α.
     n_anchors : int >= 0, default=100
-        How many to draw where `anchors` is None. 0: none, which overfits badly.
+        Number of anchors to draw if `anchors` is None. Without anchors (0) it overfits badly.
     damping : float >= 0, default=1e-4
         δ/λ_max(ΦΦᵀ) of the first controlled step.
     adapt_damping : bool, default=True
-        Let the damping follow the trust ratio.
+        Adapt the damping to the trust ratio.
     damping_filter : {"tikhonov", "lifted"}, default="tikhonov"
         Filter on singular values: s/(s² + δ), or the paper's s/(s + ε)².
     reduction : {"mean", "sum"}, default="mean"
@@ -68,12 +68,12 @@ class TangentDescent(torch.optim.Optimizer):
     budget : int, default=2**30
         Bytes for Jacobian blocks of the Gram engine.
     generator : torch.Generator, optional
-        Source of the default anchors and of the drift probe.
+        Draws the default anchors and the drift probe.
 
     Attributes
     ----------
     blend : float
-        Present α.
+        The current α.
     r2 : float
         R² on the rows of the last step, after it.
     log : TangentLog
@@ -81,9 +81,9 @@ class TangentDescent(torch.optim.Optimizer):
 
     Notes
     -----
-    With mini-batches every step treats its batch as the training set: R², speed and residuals
-    are the batch's, α falls by the speed seen on batches, and rows outside the batch are held
-    only as far as anchors hold them.
+    With mini-batches, every step treats its batch as the training set: R², speed and residuals
+    are those of the batch, α depends on the speed on batches, and outputs at rows outside the batch
+    are kept only as far as anchors keep them.
 
     Examples
     --------
@@ -193,9 +193,9 @@ class TangentDescent(torch.optim.Optimizer):
         step_size = self._lr * self.step_scale
         self.tangent.set_vector(theta + step_size * trial.direction)
         new_loss = float((y - self.tangent.outputs(X)).square().sum())
-        foretold = trial.speed * total * step_size if total > 0 else math.inf
+        predicted = trial.speed * total * step_size if total > 0 else math.inf
         accepted = new_loss <= loss  # False for NaN
-        self._adapt((loss - new_loss) / foretold if accepted else -1.0, trial.blend < 1.0)
+        self._adapt((loss - new_loss) / predicted if accepted else -1.0, trial.blend < 1.0)
         if not accepted:
             self.tangent.set_vector(theta)
         self._last_good = self.tangent.vector()
@@ -231,7 +231,7 @@ class TangentDescent(torch.optim.Optimizer):
         return state
 
     def load_state_dict(self, state_dict: State) -> None:
-        """Go on where `state_dict` was taken; load the model's own state first."""
+        """Continue from a `state_dict`; load the model's own state first."""
         if "tangent" not in state_dict:
             raise ValueError("state_dict has no 'tangent' entry: it is not from TangentDescent")
         own = state_dict["tangent"]
@@ -258,11 +258,11 @@ class TangentDescent(torch.optim.Optimizer):
     def _residual(
         self, X: ArrayLike | Tensor, y: ArrayLike | Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """X, y and r = y − f(X) of shape (n, k), on the model's device and of its dtype."""
+        """X, y and r = y − f(X) of shape (n, k), in the dtype and on the device of the model."""
         rows, target = self._tensor("X", X), self._tensor("y", y)
         if len(rows) == 0 or len(rows) != len(target):
             raise ValueError(
-                "X and y must have equally many rows, at least one; got "
+                "X and y must have the same number of rows, at least one; got "
                 f"{len(rows)} and {len(target)}"
             )
         if target.ndim == 1:
@@ -329,7 +329,7 @@ class TangentDescent(torch.optim.Optimizer):
             self.damping = max(_LOWER * self.damping, min(self.damping, floor))
 
     def _kernel_drift(self) -> float:
-        """‖K(t)v − K(0)v‖/‖K(0)v‖, measured on every tenth step and carried in between."""
+        """‖K(t)v − K(0)v‖/‖K(0)v‖, measured on every tenth step and repeated in between."""
         assert self._probe is not None
         if len(self.log) % _DRIFT_EVERY:
             return self.log[-1].kernel_drift
@@ -338,7 +338,7 @@ class TangentDescent(torch.optim.Optimizer):
         return float((now - start).norm() / start.norm()) if start.norm() > 0 else math.nan
 
     def _give_up(self, status: TangentStatus) -> LogRow:
-        """Outputs are not finite before the step: restore the last good parameters."""
+        """Restore the last good parameters and end training with this status."""
         self.tangent.set_vector(self._last_good)
         self.status = status
         row = LogRow(len(self.log), self.blend, math.nan, math.nan, math.nan, self.damping, False)

@@ -1,9 +1,9 @@
 """Plain gradient descent with momentum, for millions of epochs of small tanh networks.
 
-An optimizer of a deep-learning framework spends its time between the operations when a
-network has ten parameters and twenty rows. This loop is hand-written backpropagation on
-preallocated NumPy buffers: a bias is a row of its weight matrix and the learning rate is
-folded into the residual, so that an epoch of one hidden layer is sixteen calls.
+With ten parameters and twenty rows, optimizers of deep-learning frameworks spend most of the time
+on overhead. This loop is hand-written backpropagation on preallocated NumPy buffers: a bias is a
+row of its weight matrix and the learning rate is folded into the residual, so an epoch of
+one hidden layer takes sixteen calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class PlainNetwork:
     epochs : int
         Updates made.
     r2 : float
-        R² on training data after them.
+        R² on training data at the end.
     """
 
     weights: tuple[np.ndarray, ...]
@@ -68,7 +68,7 @@ def train_plain(
     max_r2 : float
     max_epochs : int
     seed : int
-        Of the initial weights.
+        Seed of the initial weights.
     dtype : float dtype
     progress : callable, optional
         Called as ``progress(epoch, r2)`` every `progress_every` epochs; an exception raised
@@ -114,13 +114,13 @@ def _initial_weights(
 def _descend(
     weights: list[np.ndarray], X: np.ndarray, y: np.ndarray, learning_rate: float, momentum: float
 ) -> Iterator[tuple[int, float]]:
-    """Yield (updates made, Σ r²) before every update of `weights`, in place, for ever."""
+    """Update `weights` in place, endlessly; yield (updates made, Σ r²) before every update."""
     n, dtype = len(X), X.dtype
     y = y[:, None]
     rate = dtype.type(learning_rate / n)
     momentum = dtype.type(momentum)
     one = dtype.type(1)
-    # inputs[l] carries a column of ones for the bias; hidden[l] is the part tanh writes to.
+    # inputs[l] has a column of ones for the bias; hidden[l] is the part that tanh writes to.
     inputs = [np.ones((n, len(w)), dtype) for w in weights]
     inputs[0][:, :-1] = X
     hidden = [a[:, :-1] for a in inputs]

@@ -1,14 +1,14 @@
-"""The step: plain gradient blended with the step that leaves the anchors where they are.
+"""The step: the plain gradient, blended with a step that keeps the outputs at the anchors.
 
 With Φ = [Φ_t; Φ_*] the Jacobian at training rows and anchors and r the residual,
 
     Δθ = α · scale · Φ_tᵀ r + (1 − α) · Φ⁺ [r; 0],
 
 which for scale 1 is P(t) applied to the gradient, P = Φ⁺ K̃ Φ_t⁺ᵀ and
-K̃ = α K_NTK + (1 − α) [I; 0] (Appendix D; the derivation stands in docs/neural.md). No p × p
-matrix appears. Φ⁺ is damped: Φ⁺ = Φᵀ g(ΦΦᵀ) with g(λ) = 1/(λ + δ) or 1/(√λ + ε)², whose
-filters on the singular values, s/(s² + δ) and s/(s + ε)², vanish with s, so that directions
-the network cannot move are left alone.
+K̃ = α K_NTK + (1 − α) [I; 0] (Appendix D; docs/neural.md has the derivation). No p × p
+matrix appears. Φ⁺ is damped: Φ⁺ = Φᵀ g(ΦΦᵀ) with g(λ) = 1/(λ + δ) or 1/(√λ + ε)². The
+filters on the singular values, s/(s² + δ) and s/(s + ε)², vanish with s, so directions
+that the network cannot move are left alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class TangentStep:
     blend : float
         α: 1 is the network's own NTK, 0 the identity on training rows and zero on anchors.
     speed : float
-        ∂R²/∂t = 2 rᵀΦ_tΔθ / ‖y − ȳ‖² of the step as it is taken, damping included.
+        ∂R²/∂t = 2 rᵀΦ_tΔθ / ‖y − ȳ‖² of the step, including damping.
     """
 
     direction: Tensor
@@ -49,9 +49,9 @@ class TangentStep:
 def next_blend(blend: float, plain_speed: float, anchored_speed: float, min_speed: float) -> float:
     """The first α, going down from `blend`, whose R² speed reaches `min_speed`.
 
-    K̃ is linear in α, so speed(α) = α·plain + (1 − α)·anchored and the search of Algorithm 1,
-    lines 4–10, has a closed form. If no α is fast enough the answer is 0, as the bandwidth
-    then falls to its floor.
+    K̃ is linear in α, so speed(α) = α·plain + (1 − α)·anchored, and the search of Algorithm 1,
+    lines 4–10, has a closed form. If no α is fast enough, the result is 0, as the bandwidth
+    falls to its floor.
 
     Examples
     --------
@@ -84,7 +84,7 @@ def tangent_step(
     engine: str = "gram",
     budget: int = DEFAULT_BUDGET,
 ) -> TangentStep:
-    """The blended step at the present parameters, with α lowered to keep `min_speed`.
+    """The blended step at the current parameters, with α lowered to reach `min_speed`.
 
     While α = 1 is fast enough this costs one backward pass: rᵀΦ_tΦ_tᵀr = ‖Φ_tᵀr‖².
 
@@ -95,11 +95,11 @@ def tangent_step(
     residual : Tensor of shape (n, k)
         r = y − f(X).
     anchors : Tensor of shape (n*, ...)
-        Rows whose outputs should stay; may be empty.
+        Rows whose outputs should not change; may be empty.
     total : float
         ‖y − ȳ‖²; zero makes every speed infinite.
     blend, min_speed : float
-        Present α and the slowest R² speed accepted before α falls.
+        The current α, and the R² speed below which it falls.
     scale : float
         Factor on K_NTK: 1 for the summed loss ½‖r‖², 1/(n·k) for the mean.
     damping : float
@@ -149,7 +149,7 @@ def anchored_part(
     """d = Φ⁺[r; 0], shape (p,), and Φ_t d, shape (n·k,).
 
     The "gram" engine builds ΦΦᵀ and solves by its eigendecomposition; "products" solves by
-    conjugate gradients with one backward and one forward-mode pass an iteration and stores
+    conjugate gradients with one backward and one forward-mode pass per iteration, and stores
     nothing of size p·(n + n*).
     """
     rows = torch.cat([X, anchors])
@@ -170,7 +170,7 @@ def anchored_part(
 def _solve_gram(
     G: Tensor, target: Tensor, damping: float, damping_filter: str
 ) -> tuple[Tensor, Tensor]:
-    """c = g(G)b and Gc from G = U diag(λ) Uᵀ; negative λ are rounding and count as zero."""
+    """c = g(G)b and Gc from G = U diag(λ) Uᵀ; negative λ, due to rounding, count as zero."""
     eigenvalues, vectors = torch.linalg.eigh(G.double())
     eigenvalues = eigenvalues.clamp_min(0.0)
     largest = eigenvalues[-1]
@@ -191,7 +191,7 @@ def _solve_products(
 ) -> tuple[Tensor, Tensor]:
     """(ΦΦᵀ + δI)c = b by conjugate gradients (zero start), and ΦΦᵀc = b − residual − δc.
 
-    Stopped early they damp more: directions of small singular values come last.
+    Stopping early increases the damping: directions of small singular values come last.
     """
     largest = _largest_eigenvalue(tangent, rows, target)
     if not largest > 0:
@@ -215,7 +215,7 @@ def _solve_products(
 
 
 def _largest_eigenvalue(tangent: TangentModel, rows: Tensor, start: Tensor) -> float:
-    """Rayleigh quotient after a few power iterations: a scale, so two digits are plenty."""
+    """Rayleigh quotient after a few power iterations; two digits are enough for a scale."""
     vector = torch.ones_like(start)
     value = 0.0
     for _ in range(_POWER_ITERATIONS):

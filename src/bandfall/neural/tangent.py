@@ -1,7 +1,7 @@
 """A network as a function of its parameters: outputs, Jacobian, and products with it.
 
-Rows of the Jacobian Φ = ∂f/∂θ are ordered sample by sample, the outputs of a sample side by
-side; columns follow ``named_parameters()`` of those that require a gradient.
+Rows of the Jacobian Φ = ∂f/∂θ are ordered by sample, then by output; columns follow
+``named_parameters()`` of the parameters that require a gradient.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from torch.func import functional_call, jacrev, jvp, vjp, vmap
 class TangentModel:
     """The trainable parameters of `model` as one vector θ, and f(θ, X) with its derivatives.
 
-    The model maps X (n, ...) to outputs (n,), (n, 1) or (n, k), each sample on its own (put batch
-    normalisation and dropout into ``eval()``). At least one parameter requires a gradient.
+    The model maps X (n, ...) to outputs (n,), (n, 1) or (n, k), and treats each sample separately
+    (put batch normalisation and dropout into ``eval()``). At least one parameter requires a
+    gradient.
     """
 
     def __init__(self, model: nn.Module) -> None:

@@ -57,9 +57,9 @@ def fit_network(
 ) -> tuple[TangentLog, TangentStatus]:
     """Full-batch training until R² on (X, y) exceeds `max_r2` or `max_iter` steps are done.
 
-    `optimizer` is `TangentDescent` or any optimizer of torch, which then descends half the
-    mean squared error. `progress` sees every row of the log; raising in it (or a keyboard
-    interrupt) leaves the model as the last step left it.
+    `optimizer` is `TangentDescent` or any optimizer of torch, which then minimises half the
+    mean squared error. `progress` is called with every row of the log. An exception in it, or a
+    keyboard interrupt, leaves the model as it was after the last step.
     """
     if isinstance(optimizer, TangentDescent):
         return _fit_controlled(X, y, optimizer, max_r2, max_iter, progress)
@@ -98,7 +98,7 @@ def _fit_plain(
     log = TangentLog()
     y = y.unsqueeze(1) if y.ndim == 1 else y
     total = float((y - y.mean(dim=0)).square().sum())
-    while True:  # one evaluation more than steps, after the last one
+    while True:  # there is one more evaluation than steps
         optimizer.zero_grad()
         outputs = model(X)
         loss = 0.5 * (outputs.view_as(y) - y).square().mean()
@@ -123,7 +123,7 @@ def _plain_status(r2: float, max_r2: float) -> TangentStatus | None:
 
 
 def seeded_generator(seed: int) -> torch.Generator:
-    """A generator of torch on the CPU."""
+    """A seeded torch generator on the CPU."""
     return torch.Generator().manual_seed(seed)
 
 
@@ -145,10 +145,8 @@ def fit_arrays(
 ) -> tuple[TangentLog, TangentStatus, np.ndarray]:
     """Train `model` on arrays X (n, d), y (n, k); also return the anchors used, (n*, d).
 
-    Where k = 0, no target varies and the model stays as it is.
-
-    `anchors` is an array of rows, or how many to draw by `anchor_sampling` ("uniform" or
-    "mixed").
+    If k = 0, no target varies and the model is not trained. `anchors` is an array of rows, or the
+    number of rows to draw by `anchor_sampling` ("uniform" or "mixed").
     """
     rows, targets = torch.tensor(X), torch.tensor(y)  # copies: X may be read-only
     if isinstance(anchors, int):

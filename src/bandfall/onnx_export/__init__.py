@@ -1,4 +1,4 @@
-"""Export to ONNX: standard operators only, preprocessing included."""
+"""Export to ONNX, with standard operators and including preprocessing."""
 
 from bandfall.onnx_export.export import to_onnx
 

@@ -1,4 +1,4 @@
-"""Averages that tuned themselves, as ONNX graphs: outputs, and the ends of intervals."""
+"""Averages as ONNX graphs: outputs and the ends of intervals."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bandfall.selection.conformal import PRIOR_ROWS
 from bandfall.selection.members import Member
 from bandfall.targets import Numbers, Target
 
-# Between encoded rows that count as equal: what the last bits of normal quantiles amount to, and
-# the rounding of a product with the metric, in units of the largest entry.
+# Encoded rows count as equal within the rounding of normal quantiles, and of a product with the
+# metric, in units of eps times the largest entry.
 SAME_ROW = 1e-12
 SAME_PRODUCT = 64
 
 
 def add_average(graph: Graph, rows: str, average: Average[Target]) -> str:
-    """The weighted sum over members at float64 rows, in what they were trained on, (m, k)."""
+    """Outputs of the average at float64 rows, (m, k)."""
     parts = []
     for member in average.members:
         prepare, same = _prepare(average.encoders, member), _same_row(member.path.X)
@@ -62,7 +62,7 @@ def add_interval(
 def _add_sizes(
     graph: Graph, rows: str, outputs: str, average: Average[Numbers], intervals: Intervals
 ) -> str:
-    """Of errors, wider where rows are novel, shape (m, k)."""
+    """Expected sizes of errors, larger if rows are novel, shape (m, k)."""
     overall, smoother = intervals.size_rule(average)
     d = average.schema.width
     if smoother is None:
@@ -86,7 +86,7 @@ def _add_sizes(
 
 
 def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
-    """Smoothed sizes from the sums over |error| and over weights; 1 if there are no errors."""
+    """Smoothed sizes from the sums of |error| and of weights; 1 if there are no errors."""
     k = len(overall)
     axis, ends = graph.constant([1], np.int64), [graph.constant([j], np.int64) for j in (0, k)]
     above = graph.op("Slice", sums, *ends, axis)
@@ -99,7 +99,7 @@ def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
 
 
 def _prepare(encoders: Mapping[str, TableEncoder], member: Member) -> Prepare:
-    """From a block of features to the columns of a member, inside the scan over blocks."""
+    """A function that encodes a block of features for a member, inside the scan over blocks."""
     encoder = encoders[member.candidate.encoding]
     return lambda inner, block: add_encoding(inner, block, encoder, member.root)
 

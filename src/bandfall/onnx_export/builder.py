@@ -1,4 +1,4 @@
-"""ONNX graphs built by calling functions, and NumPy formulas recorded into them."""
+"""A builder of ONNX graphs, and symbols that record NumPy formulas as nodes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _OPERATORS = {
     "tanh": "Tanh",
 }
 
-# Those whose booleans are numbers in a formula, 0 and 1.
+# Comparisons, whose booleans become 0 and 1 in formulas.
 _COMPARISONS = {
     "greater": "Greater",
     "greater_equal": "GreaterOrEqual",
@@ -50,7 +50,7 @@ FLOAT_TYPES = {
 
 
 class Graph:
-    """Nodes and constants in the making; the body of a Scan sees the names of its `outer` graph."""
+    """A graph under construction; the body of a Scan can use the names of its `outer` graph."""
 
     def __init__(self, outer: Graph | None = None):
         self.nodes: list[NodeProto] = []
@@ -59,18 +59,18 @@ class Graph:
         self.taken: set[str] = set() if outer is None else outer.taken  # names of inputs
 
     def name(self, stem: str) -> str:
-        """A name that is new in this graph, its outer and its inner graphs."""
+        """A name that is unique in this graph, its outer and its inner graphs."""
         name = f"{stem}_{next(self._names)}"
         return self.name(stem) if name in self.taken else name
 
     def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output; the name of the output."""
+        """Add a node with one output; return its name."""
         output = self.name(operator.lower())
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
     def constant(self, value: ArrayLike, dtype: DTypeLike = None) -> str:
-        """Add a constant array; its name."""
+        """Add a constant array; return its name."""
         name = self.name("constant")
         array = np.ascontiguousarray(np.asarray(value, dtype=dtype)).reshape(np.shape(value))
         self.constants.append(numpy_helper.from_array(array, name))
@@ -81,19 +81,19 @@ class Graph:
         return self.op("Cast", value, to=FLOAT_TYPES[np.dtype(dtype)])
 
     def whole(self, value: str) -> str:
-        """Float64 values that are whole as int64."""
+        """Convert whole float64 values to int64."""
         return self.op("Cast", value, to=TensorProto.INT64)
 
     def symbol(self, name: str) -> Array:
-        """A float64 tensor as NumPy formulas take it; see `Symbol`."""
+        """Wrap a float64 tensor for NumPy formulas; see `Symbol`."""
         return Symbol(self, name)
 
     def clip(self, value: str, low: float, high: float) -> str:
-        """`value`, float64, within two limits."""
+        """Clip a float64 `value` to [low, high]."""
         return np.minimum(np.maximum(self.symbol(value), low), high).name
 
     def normal_quantile(self, share: str) -> str:
-        """Φ⁻¹ of a share; far out, but finite, at 0 and 1."""
+        """Φ⁻¹(share); large but finite at 0 and 1."""
         from bandfall.onnx_export.normal import add_normal_quantile
 
         return add_normal_quantile(self, share)
@@ -101,7 +101,7 @@ class Graph:
     def each_column(self, body: Callable[..., str], rows: str, knots: np.ndarray) -> str:
         """Run ``body(graph, x, column, n)`` on each column x (m,) of float64 rows (m, p).
 
-        `column` is that of `knots`, of shape (n, p). Returns the results, (m, p).
+        `column` is the corresponding column of `knots` (n, p). Returns the results, (m, p).
         """
         n = len(knots)
         columns, each = self.op("Transpose", rows, perm=[1, 0]), self.constant(knots.T, np.float64)
@@ -112,10 +112,10 @@ class Graph:
         return self.op("Transpose", found, perm=[1, 0])
 
     def interval(self, comparison: str, x: str, knots: str, n: int) -> tuple[str, str]:
-        """Which of the intervals between n rising knots x (m,) lies in, and where in it.
+        """The interval between n rising knots that contains x (m,), and the position inside.
 
-        The interval's number is that of knots that are "Less" or "LessOrEqual", less one, and at
-        least 0 and at most n − 2; the place is in [0, 1].
+        The number of the interval is the number of knots that are "Less" or "LessOrEqual", minus
+        one, clipped to [0, n − 2]; the position is in [0, 1].
         """
         wide = self.op("Unsqueeze", x, self.constant([1], np.int64))
         below = self.op("Cast", self.op(comparison, knots, wide), to=TensorProto.INT64)
@@ -165,10 +165,10 @@ def _double(name: str, shape: tuple | None) -> ValueInfoProto:
 
 
 class Symbol(NDArrayOperatorsMixin):
-    """Stands for a float64 tensor while a NumPy formula runs; every step becomes a node.
+    """A placeholder for a float64 tensor; every NumPy function applied to it becomes a node.
 
-    Kernel profiles are written for arrays: they may work in place and pass `out`. Both act
-    here as they do on arrays, so that one formula serves training and export.
+    Kernel profiles may work in place and pass `out`. Both act as they do on arrays, so that
+    training and export use the same formula.
     """
 
     def __init__(self, graph: Graph, name: str):

@@ -1,7 +1,7 @@
-"""What encodings do to a table before distances are measured, as ONNX nodes.
+"""Encodings of tables as ONNX nodes.
 
-Each encoding has its own ONNX form; here they are put together as in
-`bandfall.encoding.FittedEncoding`. Results are rounded where the Python code rounds.
+Each encoding has its own ONNX form; this module combines them as
+`bandfall.encoding.FittedEncoding` does. Results are rounded where the Python code rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bandfall.onnx_export.builder import Graph
 
 
 def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarray) -> str:
-    """The columns that a member measures distances in, from float64 rows of features."""
+    """Encoded and scaled columns of a member, from float64 rows of features."""
     fitted = encoder.fitted
     assert fitted is not None
     parts = _add_numbers(graph, rows, fitted)
@@ -34,7 +34,7 @@ def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarra
 
 
 def _add_numbers(graph: Graph, rows: str, fitted: FittedEncoding) -> list[str]:
-    """Numbers with marks of gaps, booleans and cycles of dates, those that there are."""
+    """Numbers with indicators of missing values, booleans and cycles of dates, if any."""
     positions = np.concatenate([fitted.numeric, fitted.boolean])
     if not len(positions):
         return []

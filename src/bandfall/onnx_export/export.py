@@ -1,9 +1,9 @@
 """A fitted kernel estimator as an ONNX model.
 
 The graph evaluates f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s, or a weighted average of such sums, in
-float64 whatever the type of its input, with distances taken from differences, which do not
-cancel. Rows are taken in blocks of bounded size and stages one after the other, so that memory
-does not grow with either.
+float64 whatever the type of its input. Distances are computed from differences, which do not
+cancel. Rows are processed in blocks of bounded size and stages one by one, so memory grows with
+neither.
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 def to_onnx(
     estimator: Estimator, *, dtype: DTypeLike = None, coverage: float | None = None
 ) -> ModelProto:
-    """A fitted kernel estimator, or a pipeline that ends in one, as an ONNX model.
+    """Export a fitted kernel estimator, or a pipeline that ends in one, as an ONNX model.
 
-    One input ``X`` of shape (rows, features); for tables with categories, dates or text one input
-    of shape (rows, 1) for each column that is used, under its name. Regressors have an output
-    ``prediction`` of shape (rows,) or (rows, targets), and with `coverage` two more of that shape,
-    ``lower`` and ``upper``; numbers in and out are of `dtype`. A classifier's ``prediction`` is
-    the class, and ``probability`` of shape (rows, classes), of `dtype`, goes with it. Only
-    operators of the standard set (opset 17) are used, and LabelEncoder of ai.onnx.ml for
+    The model has one input ``X`` of shape (rows, features). For tables with categories, dates or
+    text, it has one input of shape (rows, 1) for each used column, with the name of the column.
+    Regressors have an output ``prediction`` of shape (rows,) or (rows, targets), and with
+    `coverage` also ``lower`` and ``upper`` of the same shape. Classifiers have ``prediction``, the
+    class, and ``probability`` of shape (rows, classes). Numeric inputs and outputs have the type
+    `dtype`. The graph uses standard operators (opset 17), and LabelEncoder of ai.onnx.ml for
     categories. Needs the package onnx: ``pip install onnx``.
 
     Parameters
     ----------
     estimator : fitted estimator
         Any kernel estimator of this package, alone or after StandardScaler, MinMaxScaler,
-        MaxAbsScaler or RobustScaler in a pipeline. Kernels given as functions are exported
-        where they consist of NumPy's elementwise functions. A `BandfallRegressor` or
-        `BandfallClassifier` with all its encodings. Categories are strings, empty where missing;
-        booleans are 0 and 1, dates seconds since 1970 on their own clock, durations seconds,
-        and text that is read as numbers or dates is given as these. NaN is missing.
+        MaxAbsScaler or RobustScaler in a pipeline. A kernel that is a function is exported if it
+        consists of NumPy's elementwise functions. `BandfallRegressor` and `BandfallClassifier` are
+        exported with all encodings. Categories are strings, empty if missing; booleans are 0 and
+        1, dates are seconds since 1970 in local time, durations are seconds. Columns of text that
+        the model reads as numbers or dates are inputs of that kind. NaN is missing.
     dtype : {float32, float64}, optional
-        Of input and output; by default the one the estimator was trained in.
+        Type of input and output; by default that of the training data.
     coverage : float in (0, 1), optional
-        Of intervals, as in `BandfallRegressor.predict_interval`.
+        Coverage of intervals, as in `BandfallRegressor.predict_interval`.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def to_onnx(
 
     last, before = last_step(estimator), steps_before(estimator)
     if coverage is not None and not 0 < coverage < 1:
-        raise ValueError(f"coverage={coverage} must lie between 0 and 1")
+        raise ValueError(f"coverage={coverage} must be between 0 and 1")
     check_is_fitted(last)
     story = story_of(last)
     dtype = np.dtype(story.dtype if dtype is None else dtype)
@@ -133,13 +133,13 @@ class _Writer:
     rows: str  # name of the rows in it
     dtype: np.dtype  # of the outputs
     name: str  # of the estimator, for errors
-    # One for each column, if a table is more than numbers; else empty.
+    # One per column if the table is not purely numeric; else empty.
     inputs: list[ValueInfoProto] = field(default_factory=list)
 
     def model(
         self, story: Story, coverage: float | None
     ) -> tuple[list[ValueInfoProto], dict[str, str]]:
-        """Outputs of the graph, and what is to be said about them."""
+        """Outputs and properties of the graph."""
         if coverage is not None and story.intervals is None:
             raise TypeError(f"coverage={coverage}: {self.name} has no intervals")
         if story.average is not None:
@@ -152,7 +152,7 @@ class _Writer:
         return [self._output(one) for one in (*outputs, *ends)], properties
 
     def _kernel_sum(self, model: KernelSum, dtype: np.dtype) -> str:
-        """Outputs of one that predicts by a kernel sum."""
+        """Outputs of an estimator with a single kernel sum."""
         from bandfall.onnx_export.sums import add_sum
 
         _check_size([model])
@@ -187,7 +187,7 @@ class _Writer:
         return rows
 
     def _output(self, one: Output) -> ValueInfoProto:
-        """A value under a name of its own, as an output of the graph."""
+        """Make a value an output of the graph."""
         from onnx import helper
 
         value = self.graph.cast(one.value, self.dtype) if one.dtype is None else one.value
@@ -201,6 +201,6 @@ def _check_size(models: list[AnySum]) -> None:
     size = sum(model.nbytes for model in models)
     if size > MAX_BYTES:
         raise ValueError(
-            f"the model's arrays take {size / 2**30:.1f} GiB and ONNX files at most 2: use "
+            f"the model's arrays take {size / 2**30:.1f} GiB, but ONNX files hold at most 2: use "
             "Path.compress first, or train in float32"
         )

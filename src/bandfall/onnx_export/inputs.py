@@ -1,7 +1,7 @@
-"""Columns of a table as inputs of an ONNX graph, one each, and the rows made of them.
+"""Inputs of an ONNX graph, one for each column of a table, and rows made from them.
 
-Numbers, durations (seconds), dates (seconds since 1970) and booleans are floats, NaN where
-missing; categories are strings, empty where missing.
+Numbers, durations (seconds), dates (seconds since 1970) and booleans are floats, NaN if missing;
+categories are strings, empty if missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ OUTPUTS = ("prediction", "lower", "upper", "probability")
 
 
 def is_matrix(schema: Schema) -> bool:
-    """Whether all features that count are numbers or booleans, which one array holds."""
+    """Whether all used features are numbers or booleans, which fit one array."""
     return all(
         one.dropped or (one.kind in ("number", "boolean") and not one.style)
         for one in schema.readings
@@ -30,7 +30,7 @@ def add_inputs(graph: Graph, schema: Schema, dtype: np.dtype) -> tuple[str, list
     wrong = sorted({names[j] for j in used}.intersection(OUTPUTS))
     if wrong:
         raise ValueError(
-            f"an output of the ONNX model is called {wrong[0]!r}, too: rename the feature"
+            f"feature {wrong[0]!r} has the name of an output of the ONNX model: rename it"
         )
     graph.taken.update(names)
     inputs, columns = [], {}

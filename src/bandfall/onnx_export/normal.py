@@ -39,7 +39,7 @@ _TAIL = (
 
 
 def add_normal_quantile(graph: Graph, share: str) -> str:
-    """Name of Φ⁻¹(share); far out, but finite, at 0 and 1."""
+    """Add Φ⁻¹(share), which is large but finite at 0 and 1; return its name."""
     p: Array = Symbol(graph, share)
     q = p - 0.5
     central = q * _ratio(0.180625 - q * q, _CENTRE)

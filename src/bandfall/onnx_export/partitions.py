@@ -1,4 +1,4 @@
-"""Sums of kernels in leaves as ONNX graphs: each row runs through the leaves it has a share in."""
+"""Partitioned sums as ONNX graphs: each row is evaluated in the leaves that have weight there."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_partitioned(
 
 
 def _in_leaf(prepare: Prepare, leaf: Leaf) -> Prepare:
-    """From features to the coordinates of a leaf."""
+    """A function from features to the coordinates of a leaf."""
     root = leaf.root
     if root is None:
         return prepare

@@ -1,4 +1,4 @@
-"""What comes before a kernel estimator in a pipeline as ONNX nodes: scikit-learn's scalers.
+"""The scalers of scikit-learn as ONNX nodes, for pipelines.
 
 Results are rounded where the Python code rounds.
 """
@@ -30,7 +30,7 @@ def add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.d
 
 
 def _elementwise(graph: Graph, rows: str, operator: str, values: ArrayLike, dtype: np.dtype) -> str:
-    """`rows` operator `values`; float64 values act in float64 and the result is rounded."""
+    """`rows` operator `values`; with float64 values, computed in float64 and then rounded."""
     values = np.asarray(values)
     if values.dtype == dtype:
         return graph.op(operator, rows, graph.constant(values))

@@ -1,4 +1,4 @@
-"""Sums of kernels as ONNX graphs: blocks of rows, one after the other, stages inside them."""
+"""Kernel sums as ONNX graphs: a scan over blocks of rows, with a scan over stages inside."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def add_sum(
 ) -> str:
     """f at float64 rows (m, d), shape (m, k).
 
-    `prepare` makes columns of the model out of the d features. Rows at squared distance `same` or
-    less, in the norm of the kernel, count as equal, which bandwidth zero is about.
+    `prepare` turns the d features into columns of the model. At bandwidth zero, rows within a
+    squared distance of `same`, in the norm of the kernel, count as equal.
     """
     n, k = len(model.X), len(model.offset)
     sums = _blockwise(graph, rows, d, _block_body(graph, model, prepare, same), n, k)
@@ -48,7 +48,7 @@ def add_nearest(
 def _blockwise(
     graph: Graph, rows: str, d: int, body: Callable[[Graph, str], str], n: int, k: int
 ) -> str:
-    """What `body` makes of rows, (rows, k): even blocks, the last one padded, one by one."""
+    """Apply `body` to even blocks of rows, the last one padded; the result is (rows, k)."""
     one = graph.constant([1], np.int64)
     last = max(1, BLOCK_ENTRIES // n)
     n_rows = graph.op("Slice", graph.op("Shape", rows), graph.constant([0], np.int64), one)
@@ -80,10 +80,10 @@ def _zero() -> TensorProto:
 
 
 def _norm(geometry: Geometry) -> float:
-    """The p of a p-norm; other geometries are refused."""
+    """The p of a p-norm; raises ValueError for other geometries."""
     if not isinstance(geometry, Euclidean | Minkowski):
         raise ValueError(
-            f"distances in the geometry {geometry!r} cannot be exported to ONNX: only p-norms can"
+            f"distances in the geometry {geometry!r} cannot be exported to ONNX, only p-norms"
         )
     return geometry.p
 
@@ -91,11 +91,11 @@ def _norm(geometry: Geometry) -> float:
 def _block_body(
     graph: Graph, model: Sum, prepare: Prepare | None, same: float
 ) -> Callable[[Graph, str], str]:
-    """The body of the scan over blocks: (rows of a block, d) to their sums (rows, k)."""
+    """The body of the scan over blocks, from (rows of a block, d) to sums (rows, k)."""
     n, k = len(model.X), len(model.offset)
     kernel, p = model.kernel, _norm(model.kernel.geometry)
     columns = graph.cast(graph.constant(model.X.T), np.float64)
-    # Bandwidths too small to divide by act as zero, which is exact equality of rows.
+    # Bandwidths too small to divide by count as zero, which compares rows for equality.
     positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))
     scales = [
         0.0 if math.isinf(bandwidth) else float(bandwidth) ** -kernel.power
@@ -155,7 +155,7 @@ def _add_feature(graph: Graph, p: float, totals: str, new: str, train: str) -> s
 
 
 def _power(graph: Graph, values: str, exponent: float) -> str:
-    """values**exponent, values ≥ 0; roots where they serve, which take less time than powers."""
+    """values**exponent, values ≥ 0; by roots if possible, which are faster than powers."""
     if exponent == 1.0:
         return values
     if exponent == 0.5:

@@ -1,4 +1,4 @@
-"""Products with the kernel matrix K(σ). Each operator computes them in its own way."""
+"""Operators: products with the kernel matrix K(σ), dense, triangular or in blocks."""
 
 from bandfall.operators.base import KernelOperator, WeightedOperator, largest_eigenvalue
 from bandfall.operators.blocked import BlockedOperator

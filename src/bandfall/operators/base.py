@@ -1,7 +1,8 @@
-"""The interface of operators, and functions that need nothing else."""
+"""The interface of operators, and functions of any operator."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -16,7 +17,7 @@ _USEFUL_VECTORS = 64  # dimensions that are enough for most Krylov spaces
 
 
 def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
-    """The part of a budget reserved for a solver's vectors: one to four eighths."""
+    """The part of a budget that is reserved for a solver's vectors: one to four eighths."""
     needed = _USEFUL_VECTORS * n_rows * n_columns * np.dtype(dtype).itemsize
     return min(max(budget // 8, needed), budget // 2)
 
@@ -24,15 +25,15 @@ def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> i
 class KernelOperator(Protocol):
     """Products with K(σ), K(σ)_ij = k(‖x_i − x_j‖/σ), over one set of n rows.
 
-    Solvers see nothing else of the data. Arrays passed in and out are of the operator's
-    own kind (NumPy, torch), made by `array` and read by `numpy`.
+    Solvers access the data only through an operator. Its arguments and results are arrays of
+    its own kind (NumPy, torch), which `array` creates and `numpy` converts back.
     """
 
     kernel: Kernel
     n_rows: int
     dtype: np.dtype
-    trace: float  # Σ k(0) over the rows (their weights): a bound on λ_max that costs nothing
-    vector_bytes: int  # what is left of the memory budget for a solver's own arrays
+    trace: float  # Σ k(0) over the rows (their weights): a free bound on λ_max
+    vector_bytes: int  # the part of the memory budget for a solver's arrays
 
     @property
     def n_evaluations(self) -> int:
@@ -40,15 +41,15 @@ class KernelOperator(Protocol):
         ...
 
     def array(self, values: np.ndarray) -> Array:
-        """The operator's own array with these values."""
+        """An array of the operator's kind with these values."""
         ...
 
     def numpy(self, array: Array) -> np.ndarray:
-        """A NumPy array with the values of one of the operator's own."""
+        """Convert an array of the operator's kind to NumPy."""
         ...
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
-        """The operator's own array of zeros."""
+        """Zeros as an array of the operator's kind."""
         ...
 
     def product(self, bandwidth: float, block: Array) -> Array:
@@ -89,8 +90,42 @@ class HostArraysMixin:
         return np.zeros(shape, self.dtype)
 
 
-class OperatorAround:
-    """Base class of operators that compute with another one inside."""
+@dataclass(frozen=True)
+class LanczosSteps:
+    """Arguments of several Lanczos steps, each of which adds a vector to k bases."""
+
+    basis: Array  # (k, m, n): vectors up to number `first` are there, the next are written
+    first: int
+    alpha: np.ndarray  # (steps, k), float64: becomes the diagonal of T
+    # (steps + 1, k), float64: row 0 is the last off-diagonal entry; the other rows are written.
+    # Zero for vectors that vanish up to rounding.
+    beta: np.ndarray
+    negligible: float  # what counts as rounding, relative to the entries of T in the same row
+    # The matrix is S E K Eᵀ S with S = diag(factors) and E_ig = [labels_i = g], both of shape (n,);
+    # identities if not given.
+    factors: Array = None
+    labels: np.ndarray | None = None
+
+    def of(self, columns: slice) -> LanczosSteps:
+        """The steps of some of the bases; alpha and beta are copies."""
+        alpha, beta = (np.ascontiguousarray(one[:, columns]) for one in (self.alpha, self.beta))
+        return replace(self, basis=self.basis[columns], alpha=alpha, beta=beta)
+
+
+class BasisOperator(ABC):
+    """An operator that takes several Lanczos steps faster than by single products."""
+
+    @abstractmethod
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """Whether it can for this number of columns at this bandwidth."""
+
+    @abstractmethod
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """Take the steps."""
+
+
+class OperatorAround(BasisOperator):
+    """Base class of operators that wrap another one."""
 
     def __init__(self, operator: KernelOperator, n_rows: int, trace: float):
         self.operator = operator
@@ -106,15 +141,20 @@ class OperatorAround:
 
     @property
     def n_evaluations(self) -> int:
-        """Those of the operator inside."""
+        """Evaluations of the wrapped operator."""
         return self.operator.n_evaluations
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        """See `BasisOperator.extends`."""
+        inside = self.operator
+        return isinstance(inside, BasisOperator) and inside.extends(bandwidth, n_columns)
 
 
 class WeightedOperator(OperatorAround):
     """S K(σ) S with S = diag(√w): gradient flow on the weighted squared error.
 
     Minimising Σ wᵢ (yᵢ − f(xᵢ))² gives r′ = −K W r; with s = S r this is the symmetric
-    s′ = −(S K S) s. A row of weight w counts exactly as w equal rows would.
+    s′ = −(S K S) s. A row of weight w counts exactly like w equal rows.
     """
 
     def __init__(self, operator: KernelOperator, weights: np.ndarray):
@@ -125,6 +165,11 @@ class WeightedOperator(OperatorAround):
         """S K(bandwidth) S @ block."""
         return self._root * self.operator.product(bandwidth, self._root * block)
 
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """See `BasisOperator.extend`."""
+        assert isinstance(self.operator, BasisOperator)
+        self.operator.extend(bandwidth, replace(steps, factors=self._root[:, 0]))
+
     def matrix(self, bandwidth: float) -> np.ndarray:
         """S K(bandwidth) S."""
         root = self.operator.numpy(self._root)
@@ -132,14 +177,14 @@ class WeightedOperator(OperatorAround):
 
 
 class RepeatedRowsOperator(OperatorAround):
-    """K(σ) over rows that repeat, by way of the distinct ones: E K_u(σ) Eᵀ, E_ig = [i is g].
+    """K(σ) over repeated rows, computed from the distinct ones: E K_u(σ) Eᵀ, E_ig = [i is g].
 
     Parameters
     ----------
     operator : KernelOperator
         Over the distinct rows.
     labels : ndarray of shape (n,)
-        Which distinct row each row is.
+        The distinct row of each row.
     """
 
     def __init__(self, operator: KernelOperator, labels: np.ndarray):
@@ -151,44 +196,18 @@ class RepeatedRowsOperator(OperatorAround):
         sums = sums_by_group(self._labels, self.operator.n_rows, block)
         return self.operator.product(bandwidth, sums)[self._labels]
 
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """See `BasisOperator.extend`."""
+        assert isinstance(self.operator, BasisOperator)
+        self.operator.extend(bandwidth, replace(steps, labels=self._labels))
+
 
 @runtime_checkable
 class HasMatrix(Protocol):
-    """An operator that has K(bandwidth) at less than a product."""
+    """An operator that stores K(bandwidth)."""
 
     def matrix(self, bandwidth: float) -> np.ndarray:
         """K(bandwidth), of shape (n, n)."""
-        ...
-
-
-@dataclass(frozen=True)
-class LanczosSteps:
-    """Steps of Lanczos' method to take, each of which adds a vector to k bases."""
-
-    basis: np.ndarray  # (k, m, n): vectors up to number `first` are there, the next are written
-    first: int
-    alpha: np.ndarray  # (steps, k), float64: becomes the diagonal of T
-    # (steps + 1, k), float64: what stood beside the diagonal before; the other rows are written.
-    # Zero for vectors of which rounding alone is left.
-    beta: np.ndarray
-    negligible: float  # what counts as rounding, relative to the entries of T in the same row
-
-    def of(self, columns: slice) -> LanczosSteps:
-        """Those of some of the bases; alpha and beta are copies."""
-        alpha, beta = (np.ascontiguousarray(one[:, columns]) for one in (self.alpha, self.beta))
-        return replace(self, basis=self.basis[columns], alpha=alpha, beta=beta)
-
-
-@runtime_checkable
-class BasisOperator(Protocol):
-    """An operator that takes several steps of Lanczos' method at less than as many products."""
-
-    def extends(self, bandwidth: float, n_columns: int) -> bool:
-        """Whether it does for so many columns at this bandwidth."""
-        ...
-
-    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """Take the steps."""
         ...
 
 
@@ -222,9 +241,9 @@ def largest_eigenvalue(
 
 
 def group_rows(X: np.ndarray) -> tuple[np.ndarray, int]:
-    """Label equal rows alike: (labels of shape (n,), number of distinct rows).
+    """Labels (n,), equal for equal rows, and the number of distinct rows.
 
-    Labels follow the order of the rows, by their first column, then the second, and so on.
+    Labels are sorted by the first column, then by the second, and so on.
     """
     rows = np.ascontiguousarray(X) + 0.0  # −0.0 and 0.0 are one value
     _, labels = np.unique(rows, axis=0, return_inverse=True)
@@ -233,19 +252,29 @@ def group_rows(X: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of distinct rows, and which of them each row is, shape (n,).
+    """Indices of distinct rows, and for each row the position of its own among them, (n,).
 
-    As `group_rows` in no particular order, and several times faster for many columns: rows are
-    told apart by numbers made of all their bits.
+    Like `group_rows`, but unsorted and several times faster for many columns: rows are
+    compared by hashes of all their bits.
     """
     rows = np.ascontiguousarray(X) + 0.0
+    if _all_differ(rows):
+        return np.arange(len(rows)), np.arange(len(rows))
     _, first, labels = np.unique(_fingerprints(rows), return_index=True, return_inverse=True)
     labels = labels.reshape(-1)
     if len(first) == len(rows) or np.array_equal(rows[first][labels], rows):
         return first, labels
-    # Two different rows of one fingerprint: hardly ever, and never unnoticed.
+    # Distinct rows with equal fingerprints are very rare, and detected here.
     _, first, labels = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return first, labels.reshape(-1)
+
+
+def _all_differ(rows: np.ndarray) -> bool:
+    """Whether all rows differ for sure: equal ones have equal sums."""
+    weights = np.random.RandomState(0).uniform(0.5, 1.0, rows.shape[1])
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.sort((rows * weights).sum(axis=1))
+    return bool(np.all(sums[1:] > sums[:-1]))
 
 
 def _fingerprints(rows: np.ndarray) -> np.ndarray:
@@ -258,7 +287,7 @@ def _fingerprints(rows: np.ndarray) -> np.ndarray:
 
 
 def group_sums(labels: np.ndarray, n_groups: int, block: np.ndarray) -> np.ndarray:
-    """K(0) @ block: ones where rows coincide, zeros elsewhere."""
+    """K(0) @ block; K(0) is one for equal rows, and zero otherwise."""
     if n_groups == len(labels):
         return block.copy()
     return sums_by_group(labels, n_groups, block)[labels]

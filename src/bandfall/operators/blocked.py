@@ -15,13 +15,12 @@ from bandfall.operators.tiles import LEAF_SIZE, Tiles
 
 
 class BlockedOperator(HostArraysMixin):
-    """Products with K(σ) that never hold K(σ), for any number of rows.
+    """Products with K(σ) for any number of rows, without storing all of K(σ).
 
     Rows are ordered by the leaves of a k-d tree. Each tile of the upper triangle is evaluated
     once and used for both of its sides. Tiles whose leaves are so far apart that every entry is
-    below rounding are skipped: late in training, when the bandwidth is small against the data,
-    few are left. What the budget can hold of a K(σ) is kept for the next product at the same
-    bandwidth.
+    below rounding are skipped; late in training, when the bandwidth is small, few are left. As many
+    tiles as the budget allows are kept for the next product at the same bandwidth.
 
     Parameters
     ----------
@@ -91,21 +90,21 @@ class BlockedOperator(HostArraysMixin):
         return result
 
     def _begin(self, bandwidth: float) -> None:
-        """List the tiles of K(bandwidth) that are not all rounding; none is evaluated yet."""
+        """List the tiles of K(bandwidth) that do not vanish; none is evaluated yet."""
         near = self._nearest <= self._of_rows.reach(bandwidth)
         self._tiles = np.argwhere(np.triu(near))
         self._evaluated = np.zeros(min(len(self._tiles), len(self._kept)), dtype=bool)
         self._bandwidth = bandwidth
 
     def _count_evaluations(self) -> None:
-        """What the next product will evaluate: tiles that are not kept from the last one."""
+        """Count the entries that the next product evaluates: tiles that are not kept."""
         sizes = np.array([s.stop - s.start for s in self._leaves.slices])
         entries = sizes[self._tiles].prod(axis=1)
         entries[: len(self._evaluated)][self._evaluated] = 0
         self.n_evaluations += int(entries.sum())
 
     def _apply(self, number: int, block: np.ndarray, total: np.ndarray) -> None:
-        """Add one tile's share of the product, for both of its sides."""
+        """Add the contribution of one tile to the product, for both of its sides."""
         i, j = self._tiles[number]
         rows, columns = self._leaves.slices[i], self._leaves.slices[j]
         K = self._tile(number, i, j)

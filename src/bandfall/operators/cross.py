@@ -21,8 +21,10 @@ from bandfall.operators.threads import (
 )
 from bandfall.typing import Array
 
-# Work below this many kernel entries is not worth starting threads for.
+# With fewer kernel entries, one thread is faster.
 _SERIAL_ENTRIES = 1 << 22
+# Up to this number of columns, BLAS multiplies them faster one by one than as a matrix.
+_FEW_COLUMNS = 4
 
 
 def cross_product(
@@ -36,7 +38,7 @@ def cross_product(
     cumulative: bool = False,
     centres: Prepared | None = None,
 ) -> np.ndarray:
-    """Σ_s K_new(σ_s) C_s, streamed in blocks; each distance block serves every stage.
+    """Σ_s K_new(σ_s) C_s, in blocks; all stages use the same block of distances.
 
     Parameters
     ----------
@@ -50,7 +52,7 @@ def cross_product(
     cumulative : bool
         Return every partial sum over stages instead of the last one.
     centres : Prepared, optional
-        The rows X, where the caller has prepared them.
+        The rows X, if the caller has prepared them.
 
     Returns
     -------
@@ -64,6 +66,13 @@ def cross_product(
     def accumulate(rows: slice) -> None:
         for columns in blocks.columns():
             distances = blocks.distances(rows, columns)
+            if n_stages * distances.size <= blocks.entries:
+                K = scratch("kernel", (n_stages, *distances.shape), dtype)
+                terms = (
+                    blocks.loops.evaluate_all(distances, bandwidths, K) @ coefficients[:, columns]
+                )
+                out[:, rows] += terms if cumulative else terms.sum(axis=0)
+                continue
             K = scratch("kernel", distances.shape, dtype)
             last = math.nan
             for s, bandwidth in enumerate(bandwidths):
@@ -81,7 +90,7 @@ def cross_product(
 class CrossOperator:
     """Products with K(σ) between new rows and training rows, for one bandwidth after another.
 
-    Distances and the last K(σ) are kept where they take no more than a quarter of the budget.
+    Distances and the last K(σ) are kept if they take at most a quarter of the budget.
 
     Parameters
     ----------
@@ -119,9 +128,13 @@ class CrossOperator:
             )
         K = self._kept.at(bandwidth)
         result = np.empty((len(self._new), block.shape[1]), block.dtype)
+        columns = np.ascontiguousarray(block.T) if block.shape[1] <= _FEW_COLUMNS else ()
 
         def multiply(rows: slice) -> None:
-            np.matmul(K[rows], block, out=result[rows])
+            for number, column in enumerate(columns):
+                result[rows, number] = K[rows] @ column
+            if not len(columns):
+                np.matmul(K[rows], block, out=result[rows])
 
         for_each_block(multiply, len(result), self._blocks.rows, self._blocks.parallel)
         return result
@@ -139,7 +152,7 @@ def cross_gradient(
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
 
     With z = x − x_j and u = ‖z‖_p/σ the gradient of one term is c_j k′(u) u^(1−p)/σ^p times
-    sgn(z)|z|^(p−1), so that a single weight matrix W = Σ_s c_s k′(u) u^(1−p)/σ_s^p serves all
+    sgn(z)|z|^(p−1), so a single weight matrix W = Σ_s c_s k′(u) u^(1−p)/σ_s^p is enough for all
     stages (`Geometry.pull`). Stages of bandwidth 0 are constant almost everywhere and contribute
     nothing.
 
@@ -162,7 +175,7 @@ def cross_gradient(
 
 
 def check_columns(new: Array, train: Array) -> None:
-    """Refuse new rows that are no rows like those of training."""
+    """Raise ValueError unless new rows have the columns of the training rows."""
     if new.ndim != 2 or new.shape[1] != train.shape[1]:
         raise ValueError(
             f"new rows must have shape (m, {train.shape[1]}) like the training rows; "
@@ -171,7 +184,7 @@ def check_columns(new: Array, train: Array) -> None:
 
 
 class _BlockPlan:
-    """Blocks of the (m, n) distance matrix that fit the budget and, if they can, the cache."""
+    """Blocks of the (m, n) distance matrix that fit the budget and, if possible, the cache."""
 
     def __init__(
         self,
@@ -199,14 +212,15 @@ class _BlockPlan:
         self.new = self.loops.placed(X_new)
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = rows_within(budget, n_threads() * 40)
+        self.entries = min(CACHE_ENTRIES, entries)
         self._columns = min(self._n, entries, 1 << 14)
-        self.rows = rows_within(min(CACHE_ENTRIES, entries), self._columns)
+        self.rows = rows_within(self.entries, self._columns)
 
     def columns(self) -> list[slice]:
         return row_blocks(self._n, self._columns)
 
     def distances(self, rows: slice, columns: slice) -> np.ndarray:
-        """Of some new rows to some training rows: a buffer that the next call overwrites."""
+        """Distances of some new rows to some training rows; the next call overwrites the buffer."""
         shape = (len(self.new[rows]), columns.stop - columns.start)
         return self.loops.distances(
             self.new[rows], columns, scratch("distances", shape, self._dtype)

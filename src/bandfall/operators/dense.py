@@ -12,8 +12,8 @@ from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import for_each_block
 
-# Columns up to which BLAS's symmetric product, which reads half of K, is faster; for a small K
-# the call takes longer than reading.
+# Columns up to which BLAS's symmetric product, which reads half of K, is faster, unless K is
+# small.
 _FEW_COLUMNS = 8
 _SMALL = 300  # rows
 _PARALLEL_ROWS = 2000
@@ -27,7 +27,7 @@ def dense_bytes(n_rows: int, dtype: np.dtype) -> int:
 class DenseOperator(KeptOperator):
     """K(σ) as a matrix in memory.
 
-    The last K(σ) is kept: products at an unchanged bandwidth evaluate no kernel.
+    The last K(σ) is kept, so products at an unchanged bandwidth evaluate nothing.
 
     Parameters
     ----------
@@ -69,5 +69,5 @@ class DenseOperator(KeptOperator):
         return result
 
     def matrix(self, bandwidth: float) -> np.ndarray:
-        """K(bandwidth) itself: a view that the next bandwidth overwrites."""
+        """K(bandwidth), as a view that the next bandwidth overwrites."""
         return self._kept.at(bandwidth)

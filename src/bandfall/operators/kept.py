@@ -11,12 +11,12 @@ import numpy as np
 
 from bandfall.operators.base import HostArraysMixin, group_rows, group_sums
 from bandfall.operators.inner import Loops
-from bandfall.operators.threads import CACHE_ENTRIES, for_each_block
+from bandfall.operators.threads import for_each_block
 from bandfall.typing import Array
 
 
 class KeptMatrix:
-    """K(σ) for one bandwidth after another: products at an unchanged one evaluate nothing.
+    """K(σ) for the last bandwidth; products at an unchanged bandwidth evaluate nothing.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class KeptMatrix:
         self._bandwidth = math.nan
 
     def at(self, bandwidth: float) -> Array:
-        """K(bandwidth): a view that the next bandwidth overwrites."""
+        """K(bandwidth), as a view that the next bandwidth overwrites."""
         if bandwidth != self._bandwidth:
             self._bandwidth = math.nan  # an interrupted pass must not pass for a finished one
             self._evaluate(self.distances, bandwidth, self._entries)
@@ -47,7 +47,7 @@ class KeptMatrix:
 
 
 def evaluate_with(loops: Loops, parallel: bool) -> Callable[[np.ndarray, float, np.ndarray], None]:
-    """What `KeptMatrix` calls on the host: blocks that fit the cache, over threads or not."""
+    """The `evaluate` of a `KeptMatrix` on the host: by blocks, with or without threads."""
 
     def evaluate(distances: np.ndarray, bandwidth: float, out: np.ndarray) -> None:
         flat, entries = distances.reshape(-1), out.reshape(-1)
@@ -55,7 +55,7 @@ def evaluate_with(loops: Loops, parallel: bool) -> Callable[[np.ndarray, float, 
         def part(block: slice) -> None:
             loops.evaluate(flat[block], bandwidth, entries[block])
 
-        for_each_block(part, len(flat), CACHE_ENTRIES, parallel)
+        for_each_block(part, len(flat), loops.block_entries, parallel)
 
     return evaluate
 
@@ -63,8 +63,8 @@ def evaluate_with(loops: Loops, parallel: bool) -> Callable[[np.ndarray, float, 
 class KeptOperator(HostArraysMixin, ABC):
     """Base class of operators that keep all distances, and the last K(σ), in memory.
 
-    Subclasses set `_rows`, as loops over them are compared, and `_kept`, with n entries on the
-    diagonal.
+    Subclasses set `_rows`, the rows in the form of the loops, and `_kept`, whose diagonal has n
+    entries.
     """
 
     _rows: np.ndarray

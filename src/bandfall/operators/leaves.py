@@ -1,4 +1,4 @@
-"""Rows in the order of a k-d tree's leaves: near rows lie in the same block."""
+"""Rows in the order of the leaves of a k-d tree, so that near rows are in the same block."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Leaves:
         self.high = np.stack([X[part].max(axis=0) for part in parts])
 
     def distance_bounds(self, geometry: Geometry) -> np.ndarray:
-        """Smallest possible distance between rows of each two leaves, (n_leaves, n_leaves)."""
+        """Lower bounds on distances between rows of each two leaves, (n_leaves, n_leaves)."""
         return np.stack([self.distances_from(i, geometry) for i in range(len(self.slices))])
 
     def distances_from(self, i: int, geometry: Geometry) -> np.ndarray:
-        """Smallest possible distance between rows of leaf i and of every leaf, (n_leaves,)."""
+        """Lower bounds on distances between rows of leaf i and of every leaf, (n_leaves,)."""
         gap = np.maximum(self.low - self.high[i], self.low[i] - self.high)
         return geometry.box_bound(gap)
 

@@ -1,4 +1,4 @@
-"""Choose an operator by the memory budget."""
+"""Choice of an operator by the memory budget."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def make_operator(
 ) -> KernelOperator:
     """The operator for these rows that stays inside `budget` bytes.
 
-    Dense for few rows, a triangle while distances and a kernel matrix fit, blocked beyond. Where
-    many rows repeat, K is evaluated over the distinct ones only. A part of the budget is left to
-    the vectors, of `n_columns` targets each, of whatever solves with the operator.
+    Dense for few rows, a triangle while distances and a kernel matrix fit, blocked beyond. If
+    many rows repeat, K is evaluated only over the distinct ones. A part of the budget is reserved
+    for the vectors of a solver, of `n_columns` targets each.
     """
     vectors = vector_share(budget, len(X), n_columns, np.dtype(dtype))
     matrices = budget - vectors

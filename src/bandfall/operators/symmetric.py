@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.operators.base import DEFAULT_BUDGET, LanczosSteps
+from bandfall.operators.base import DEFAULT_BUDGET, BasisOperator, LanczosSteps
 from bandfall.operators.inner import (
     compiled_vectors,
     extend_bases,
@@ -33,11 +33,11 @@ def symmetric_bytes(n_rows: int, dtype: np.dtype) -> int:
     return n_rows * (n_rows + _STRIP) * np.dtype(dtype).itemsize
 
 
-class SymmetricOperator(KeptOperator):
+class SymmetricOperator(KeptOperator, BasisOperator):
     """K(σ) as a triangle in memory.
 
-    Each strip of rows goes from the diagonal to the right, and serves the part below as well:
-    half the memory and half the evaluations of a whole matrix. The last K(σ) is kept.
+    Each strip of rows goes from the diagonal to the right, and is also used for the part below the
+    diagonal: half the memory and half the evaluations of a whole matrix. The last K(σ) is kept.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class SymmetricOperator(KeptOperator):
     def _multiply(
         self, entries: np.ndarray, share: int, n_shares: int, block: np.ndarray
     ) -> np.ndarray:
-        """What some strips give, for both of their sides, a tile at a time."""
+        """The contribution of some strips to a product, for both of their sides, tile by tile."""
         total = self.zeros(block.shape)
         width = max(self._height, self._small_product // (self._height * block.shape[1]))
         for number in range(share, len(self._starts), n_shares):

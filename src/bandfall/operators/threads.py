@@ -1,4 +1,4 @@
-"""Blocks over threads: NumPy releases the GIL, so plain threads use all cores."""
+"""Threads over blocks of rows: NumPy releases the GIL, so threads can use all cores."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def n_threads() -> int:
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """This thread's buffer of that name: memory fresh from the system is slow to touch."""
+    """A buffer of this thread, reused because new memory from the system is slow to touch."""
     size = math.prod(shape)
     buffers = _local.__dict__.setdefault("buffers", {})
     key = (name, np.dtype(dtype))
@@ -62,7 +62,7 @@ def for_each(function: Callable[[Task], object], tasks: Iterable[Task], parallel
 def _in_turn(
     pool: ThreadPoolExecutor, function: Callable[[Task], object], tasks: Iterable[Task]
 ) -> None:
-    """Call `function` on every task, with few of them waiting: each takes memory."""
+    """Call `function` on every task, with few tasks waiting, because each takes memory."""
     waiting: deque[Future[object]] = deque()
     try:
         for task in tasks:
@@ -85,16 +85,16 @@ def for_each_block(
 
 @lru_cache(maxsize=1)
 def _pool(process: int) -> ThreadPoolExecutor:
-    """One pool per process: a forked child must not inherit its parent's."""
+    """One pool per process, because a forked child must not inherit that of its parent."""
     return ThreadPoolExecutor(n_threads(), thread_name_prefix="bandfall")
 
 
 class _SingleThreadedBlas(AbstractContextManager[None]):
     """Holds BLAS to one thread while any caller is inside; safe from several threads.
 
-    Some libraries count threads for the process, others for the calling thread. The first are
-    set by the first caller and restored by the last, whichever threads these are; the second
-    by each thread that comes and goes.
+    Some libraries have one setting for the process, others one per calling thread. The first kind
+    is set by the first caller and restored by the last, in whatever threads; the second kind is set
+    and restored by each thread.
     """
 
     def __init__(self) -> None:
@@ -151,10 +151,10 @@ def _counts_by_thread(pool: LibController) -> bool:
 
 
 def _release_control() -> None:
-    """Let any thread set the numbers of threads.
+    """Allow any thread to set the numbers of threads.
 
-    threadpoolctl (3.7 and later) listens only to the thread that set them first, until that
-    thread leaves a limit. An empty limit is enough; a limit that the user has set stays in force.
+    In threadpoolctl 3.7 and later, only the thread that set them first can change them, until it
+    leaves a limit. An empty limit is enough; a limit set by the user stays in force.
     """
     with _controller().limit(limits=None):
         pass
@@ -164,11 +164,10 @@ _single_threaded_blas = _SingleThreadedBlas()
 
 
 def blas_threads_for(n_rows: int, few: int = FEW_ROWS) -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for `few` rows: sharing short tasks takes longer than doing them.
+    """Limit BLAS to one thread for up to `few` rows, for which several threads are slower.
 
-    NumPy and SciPy have a pool of threads each, and idle threads busy-wait. On a busy machine,
-    threads wait for each other. Callers may nest and overlap: the last
-    one to leave restores what the first one found.
+    NumPy and SciPy have one pool of threads each, and idle threads busy-wait. Callers may nest and
+    overlap: the last one to leave restores the original setting.
     """
     return _single_threaded_blas if n_rows <= few else nullcontext()
 

@@ -25,8 +25,8 @@ LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-
 class Tiles:
     """K(σ) between any two leaves.
 
-    Distances inside a tile are taken about the centre of its leaf, which keeps float32 accurate
-    exactly where rows are near. Nothing is kept between calls, so that threads may share it.
+    Distances inside a tile are computed relative to the centre of its leaf, which keeps float32
+    accurate for near rows. Nothing is kept between calls, so threads may share it.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Tiles:
         return self._radius * bandwidth
 
     def shape(self, i: int, j: int) -> tuple[int, int]:
-        """Of the tile between two leaves."""
+        """Shape of the tile between two leaves."""
         return len(self._centred[i]), len(self._centred[j])
 
     def evaluate(self, i: int, j: int, bandwidth: float, out: np.ndarray) -> np.ndarray:
@@ -95,14 +95,14 @@ class Tiles:
         return kernel_matrix(self.kernel, out, bandwidth, out=out, work=work)
 
     def fuses(self, bandwidth: float, n_outputs: int) -> bool:
-        """Whether `add_products` serves: tiles need not be stored to be multiplied."""
+        """Whether `add_products` can be used, which multiplies tiles without storing them."""
         few = n_outputs <= _FUSED_OUTPUTS
         return few and self._form is not None and compiled_scale(self._form, bandwidth) is not None
 
     def add_products(
         self, i: int, j: int, bandwidth: float, blocks: np.ndarray, totals: np.ndarray
     ) -> None:
-        """Add what the tile between leaves i and j gives to a product, for both of its sides.
+        """Add the contribution of the tile between leaves i and j, for both of its sides.
 
         Parameters
         ----------
@@ -123,7 +123,7 @@ class Tiles:
             totals[:, columns] += other
 
     def _about(self, i: int, j: int) -> np.ndarray:
-        """Rows of leaf i about the centre of leaf j."""
+        """Rows of leaf i relative to the centre of leaf j."""
         return self._centred[i] + (self._centres[i] - self._centres[j]).astype(self.dtype)
 
 

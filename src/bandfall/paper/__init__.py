@@ -1,1 +1,1 @@
-"""The paper, reproduced: its published numbers and the statistics behind its figures and tables."""
+"""Reproduction of the paper: its experiments, published numbers and statistics."""

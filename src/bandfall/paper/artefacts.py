@@ -1,4 +1,4 @@
-"""Outcomes as files: figures, tables, and a summary that the report is made from."""
+"""Outcomes as files: figures, tables, and summaries for the report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SummaryError(Exception):
 
 @dataclass(frozen=True)
 class Summary:
-    """What is kept of a finished experiment, see `Outcome` and `Finished`.
+    """The stored part of a finished experiment; see `Outcome` and `Finished`.
 
     `code` is the digest of the code that computed it, see `bandfall.paper.fingerprint`.
     """
@@ -78,7 +78,7 @@ def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
 
 
 def write_table(table: TextTable, directory: Path) -> None:
-    """Markdown, LaTeX and CSV, each to a file of the table's name."""
+    """Write a table as Markdown, LaTeX and CSV, in files with its name."""
     texts = {
         "md": f"{table.caption}\n\n{table.markdown()}\n",
         "tex": table.latex(),
@@ -89,7 +89,7 @@ def write_table(table: TextTable, directory: Path) -> None:
 
 
 def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
-    """The summaries below `out`, of those `names` that were run, in their order."""
+    """The summaries below `out` of the experiments `names`, in this order, without missing ones."""
     paths = (out / "summaries" / f"{name}.json" for name in names)
     return [_read(path) for path in paths if path.exists()]
 
@@ -105,8 +105,8 @@ def _read(path: Path) -> Summary:
         return Summary(**entry | parts)
     except (ValueError, KeyError, TypeError) as error:
         raise SummaryError(
-            f"{path} is damaged or of another version; run {path.stem} again, which computes only "
-            "what is missing"
+            f"{path} is damaged or of another version; run {path.stem} again, which computes "
+            "missing results only"
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""Where the paper's text and the author's scripts differ, and what is done here."""
+"""Differences between the paper's text and the author's scripts, and our choices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROWS = [
     ],
     [
         "Start bandwidth where the floor σ_m is larger",
-        "not said",
+        "not stated",
         "raised to the floor",
         "scripts: the left ends of Figures 4 and 7 depend on it",
     ],
@@ -40,8 +40,8 @@ _ROWS = [
         "standardised to zero mean and unit variance",
         "features standardised over training and test rows of a split together; the target is "
         "only centred",
-        "scripts: without it the published KRR-MML cannot be had, since its criterion depends on "
-        "the target's scale and is handicapped by it",
+        "scripts: otherwise the published results of KRR-MML cannot be reproduced, because its "
+        "criterion depends on the scale of the target",
     ],
     [
         "Centring of the target",
@@ -52,7 +52,7 @@ _ROWS = [
     [
         "Sizes of the CPU splits",
         "93 of 82 rows and 7 of 81",
-        "the same, though that is one row more than there are",
+        "the same, although the data have one row less",
         "the last split has 80 rows",
     ],
     [
@@ -69,19 +69,19 @@ _ROWS = [
     ],
     [
         "Scored parameters of the MLP",
-        "not said",
+        "not stated",
         "the last, not the best on the validation rows",
         "scripts",
     ],
     [
         "Initial weights of the MLP",
-        "not said",
-        "a framework's default, not known here",
-        "N(0, 1/fan-in); the lower quartiles of Table 4 hang on it and differ by up to 0.08",
+        "not stated",
+        "the default of a framework, which is unknown",
+        "N(0, 1/fan-in); the lower quartiles of Table 4 depend on it and differ by up to 0.08",
     ],
     [
         "Loss of Figure 3's networks",
-        "not said",
+        "not stated",
         "half the mean squared error (networks 1–4), the mean squared error (network 5)",
         "scripts",
     ],

@@ -1,4 +1,4 @@
-"""Ours against the published value, cell by cell, and what it comes to."""
+"""Our values against the published ones, cell by cell, and claims about all cells."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compare_cell(
     quartile_tolerance: float,
     complete: bool,
 ) -> Comparison:
-    """One cell with its verdict, which is open unless the run was `complete`.
+    """Compare one cell; it is not judged unless the run was `complete`.
 
     Examples
     --------
@@ -91,11 +91,11 @@ def comparison_table(name: str, comparisons: Sequence[Comparison]) -> TextTable:
         ]
         rows.append(row if with_p else row[:6] + row[8:])
     header = header if with_p else header[:6] + header[8:]
-    return TextTable(name, "Every cell beside the published one.", header, rows)
+    return TextTable(name, "Every cell and the published one.", header, rows)
 
 
 def p_value_text(p_value: float | None) -> str:
-    """Two digits, bold below 0.05, a dash for none.
+    """A p-value with two digits, bold below 0.05; a dash for None.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def p_value_text(p_value: float | None) -> str:
 
 
 def tally(comparisons: Sequence[Comparison]) -> list[Claim]:
-    """What the cells of a table come to, as claims."""
+    """Claims about all cells of a table."""
     judged = [c for c in comparisons if c.verdict != NOT_JUDGED]
     claims = [_medians(comparisons, judged), _significance(comparisons, judged)]
     return [claim for claim in claims if claim is not None]
@@ -119,7 +119,7 @@ def _medians(comparisons: Sequence[Comparison], judged: Sequence[Comparison]) ->
     off = [abs(c.ours["median"] - c.published["median"]) for c in comparisons]
     n_agree = sum(c.verdict == AGREES for c in judged)
     return Claim(
-        "The published medians and quartiles are met",
+        "The published medians and quartiles are reproduced",
         f"{n_agree} of {len(judged)} cells within their tolerance; medians off by "
         f"{sum(off) / len(off):.3f} on average, {max(off):.3f} at most",
         n_agree >= _REQUIRED_SHARE * len(judged) if judged else None,
@@ -127,7 +127,7 @@ def _medians(comparisons: Sequence[Comparison], judged: Sequence[Comparison]) ->
 
 
 def _significance(comparisons: Sequence[Comparison], judged: Sequence[Comparison]) -> Claim | None:
-    """KGD-D at v = 0.1 beats both rivals wherever the paper says so."""
+    """Whether KGD-D at v = 0.1 beats both rivals wherever it does in the paper."""
     cells = [c for c in comparisons if c.cell["min_speed"] == 0.1 and c.published["p_value"] < 0.05]
     if not cells:
         return None

@@ -1,4 +1,4 @@
-"""Error against the bandwidth floor σ_m: what Figures 1, 4, 6 and 7 share."""
+"""Curves of the error against the bandwidth floor σ_m, for Figures 1, 4, 6 and 7."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PENALTY = 1e-3  # λ = 1/t of Figures 1, 4, 6 and 7
 MIN_SPEED = 0.1
 CURVES = ("descent_train", "descent_test", "ridge_train", "ridge_test")
 
-# A rise and fall of the error, as a share of the target's variance, that counts as one.
+# Smallest rise and fall of the error, as a share of the target's variance, that counts.
 _VISIBLE = 0.03
-# How near to 0 the R² of KRR must come at the smallest floor, which itself is not 0 yet.
+# Bound on |R²| of KRR at the smallest floor, which is not quite 0.
 _NEAR_ZERO = 0.2
 
 
@@ -32,7 +32,7 @@ def sweep_scores(
     kernel: str,
     floors: np.ndarray,
 ) -> Result:
-    """R² of KGD-D and KRR on training and test data: a number a floor for each of `CURVES`."""
+    """R² of KGD-D and KRR on training and test data, per floor, for each of `CURVES`."""
     sweep = paper_sweep(X, y, X_test, kernel, floors)
     return {
         "descent_train": _r2(y, sweep.train),
@@ -85,7 +85,7 @@ class SecondDescent(NamedTuple):
 def second_descent(error: np.ndarray) -> SecondDescent:
     """Valley, peak and second descent of an error curve, from simple to complex models.
 
-    Of all peaks the one with the largest `height`.
+    The peak with the largest `height` is taken.
 
     Examples
     --------

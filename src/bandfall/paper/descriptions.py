@@ -30,7 +30,7 @@ SHAPES = {
     "superconductors": (21263, 81),
     "uk_temperature": (45568, 4),
 }
-# Table 3, and what its formulas give at the distance σ.
+# Table 3, with values of its formulas at the distance σ.
 _FORMULAS = {
     "matern12": ("$\\exp(-u)$", math.exp(-1.0)),
     "matern32": (

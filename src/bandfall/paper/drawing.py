@@ -1,4 +1,4 @@
-"""The look of the figures: colours, the axis of floors, curves with their intervals."""
+"""Drawing of the figures: colours, the axis of floors, curves with intervals."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TICKS = (1e5, 100, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to no window and no global state."""
+    """An empty figure without a window and without global state."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -59,7 +59,7 @@ def draw_error_curves(ax: Axes, floors: np.ndarray, curves: Mapping[str, ErrorCu
 
 
 def floor_axis(ax: Axes, floors: np.ndarray) -> None:
-    """Label the axis of complexities by the bandwidths they stand for."""
+    """Label the axis of complexities by bandwidths."""
     lowest, highest = float(np.min(floors)), float(np.max(floors))
     span = float(np.ptp(complexity(floors)))
     ticks: list[float] = []
@@ -74,7 +74,7 @@ def floor_axis(ax: Axes, floors: np.ndarray) -> None:
 
 
 def shared_legend(figure: Figure, *axes: Axes) -> None:
-    """One legend below all panels, with what these axes show; every label once."""
+    """One legend below all panels, with the distinct labels of these axes."""
     entries: dict[str, Artist] = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):

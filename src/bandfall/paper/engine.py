@@ -1,4 +1,4 @@
-"""Runs experiments: all tasks in one pool, every result on disk at once, each outcome when due."""
+"""Runs experiments: all tasks in one pool; every result is written to disk at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bandfall.paper.store import (
     read_records,
 )
 
-# A task this long (seconds) goes first, so that it does not run alone at the end.
+# Tasks longer than this (seconds) go first, so that none runs alone at the end.
 _LONG = 30.0
 
 # Facts about a run in the report.
@@ -58,7 +58,7 @@ class RunWatcher:
         """Show a message to the user."""
 
     def start(self, total: float, done: float) -> None:
-        """Set the total work and what is done already, in seconds of one core."""
+        """Set the total and the finished work, in seconds of one core."""
 
     def advance(self, cost: float) -> None:
         """Add finished work, in seconds of one core."""
@@ -69,7 +69,7 @@ class RunWatcher:
 
 @dataclass(frozen=True)
 class Finished:
-    """An experiment and what came of it."""
+    """A finished experiment and its outcome."""
 
     experiment: Experiment
     outcome: Outcome
@@ -79,7 +79,7 @@ class Finished:
 
 @dataclass
 class _Job:
-    """An experiment under way."""
+    """An experiment in progress."""
 
     experiment: Experiment
     tasks: Sequence[Task]
@@ -92,14 +92,14 @@ class _Job:
         return [task for task in self.tasks if task.key not in self.records]
 
     def resume(self, note: Note) -> None:
-        """Take over what an earlier run finished with the same code and arguments."""
+        """Reuse results of earlier runs with the same code and arguments."""
         known = read_records(self.file, note)
         for key, digest in self.digests.items():
             if (key, digest) in known:
                 self.records[key] = known[key, digest]
 
     def finish(self, size: Size) -> Finished:
-        # Results are handed over in the order of the tasks, whatever order they came in.
+        # Results are passed in the order of the tasks, not in the order of completion.
         records = [self.records[task.key] for task in self.tasks]
         outcome = self.experiment.summarise({r.key: r.result for r in records}, size)
         return Finished(
@@ -108,12 +108,12 @@ class _Job:
 
 
 def missing_modules(experiment: Experiment) -> list[str]:
-    """What an experiment requires and is not installed."""
+    """Modules that an experiment requires and that are not installed."""
     return [name for name in experiment.requires if importlib.util.find_spec(name) is None]
 
 
 def results_path(out: Path, name: str) -> Path:
-    """Where an experiment's finished tasks are."""
+    """The file of an experiment's finished tasks."""
     return out / "results" / f"{name}.jsonl"
 
 
@@ -126,7 +126,7 @@ def run_experiments(
     n_jobs: int = 1,
     watcher: RunWatcher | None = None,
 ) -> Generator[Finished, None, None]:
-    """Run what is not done yet and yield each experiment when its last task is done.
+    """Run the missing tasks, and yield each experiment when its last task is done.
 
     Results go to ``out/results``, a line per run to ``out/runs.jsonl``; `out` is locked from the
     first result to the last. The numbers do not depend on the `n_jobs` joblib workers: every task
@@ -136,7 +136,7 @@ def run_experiments(
     watcher = watcher or RunWatcher()
     jobs = {e.name: _job(e, data, size, out) for e in experiments}
     with exclusive(out):
-        # Read under the lock: a run that has just ended may have done all of it.
+        # Read under the lock, because a run that has just ended may have finished these tasks.
         for job in jobs.values():
             job.resume(watcher.note)
         yield from _run_jobs(jobs, size=size, out=out, n_jobs=n_jobs, watcher=watcher)
@@ -181,7 +181,7 @@ def _job(experiment: Experiment, data: Data, size: Size, out: Path) -> _Job:
 
 
 def _compute(name: str, task: Task) -> tuple[str, str, float, Result]:
-    """Run one task on one thread: the number of workers must not change a sum's order.
+    """Run one task on one thread, so that the number of workers does not change results.
 
     Returns the experiment's name, the task's key, seconds and result.
     """

@@ -1,4 +1,4 @@
-"""What an experiment is: tasks to compute, and how their results become a figure or a table."""
+"""Experiments: tasks to compute, and functions that turn results into a figure or a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_JUDGED = "not judged"
 
 
 def plotted(X: np.ndarray, y: np.ndarray, grid: np.ndarray, truth: np.ndarray) -> Result:
-    """The part of a result that `draw_fit` draws beside fits."""
+    """The part of a result that `draw_fit` draws besides fits."""
     lists = {"x": X[:, 0], "y": y, "x_grid": grid[:, 0], "truth": truth}
     return {name: values.tolist() for name, values in lists.items()}
 
@@ -43,7 +43,7 @@ class Task:
     # Defined at the top of a module, so that any joblib backend can send it to a worker.
     function: Callable[..., Result]
     arguments: Mapping[str, object] = field(repr=False)  # its keyword arguments
-    cost: float = 1.0  # rough seconds on one core: the unit of the progress bar
+    cost: float = 1.0  # approximate seconds on one core, for the progress bar
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Size:
     max_epochs: int = 10_000_000  # limit on the epochs of Figure 3's networks
 
     def count(self, published: int) -> int:
-        """How many of the paper's `published` seeds to run; at least two.
+        """Number of seeds to run, of `published` seeds in the paper; at least two.
 
         Examples
         --------
@@ -107,28 +107,28 @@ def _data_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One published number beside ours."""
+    """One published cell and our numbers for it."""
 
-    cell: Entry  # what names the cell: data set, method, speed, kernel
-    # Numbers of the same names, such as median, lower, upper, p_value.
+    cell: Entry  # identifies the cell: data set, method, speed, kernel
+    # Numbers by name, such as median, lower, upper, p_value.
     ours: Entry
     published: Entry
     verdict: str  # "agrees", "differs", "not judged"
-    reason: str = ""  # what decided it
+    reason: str = ""  # for the verdict
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper as a check with numbers."""
+    """A claim of the paper, checked with numbers."""
 
     text: str
     evidence: str  # with numbers
-    holds: bool | None  # None where the run was too small to judge
+    holds: bool | None  # None if the run was too small to judge
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment comes to."""
+    """The result of an experiment."""
 
     tables: Sequence[TextTable] = ()  # the first in the paper's arrangement
     figure: Figure | None = None
@@ -144,12 +144,12 @@ class Experiment:
     name: str  # as on the command line
     title: str  # one line
     tasks: Callable[[Data, Size], Sequence[Task]]
-    # Sees the results of exactly these tasks, in their order.
+    # Called with the results of these tasks, in their order.
     summarise: Callable[[Results, Size], Outcome]
     requires: tuple[str, ...] = ()  # modules beyond the package's own dependencies
-    seeded: bool = True  # whether the size of a run changes it; if not, any run of it is complete
+    seeded: bool = True  # whether results depend on the size of a run
 
     @property
     def caption(self) -> str:
-        """What it shows, for the report."""
+        """The caption in the report."""
         return CAPTIONS.get(self.name, "")

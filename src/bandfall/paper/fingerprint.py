@@ -1,4 +1,4 @@
-"""What a result depends on, as a digest: the code that computes it and what it is given."""
+"""Digests of the code and the arguments on which a result depends."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import joblib
 from bandfall.paper.experiment import Task
 
 _PACKAGE = Path(__file__).resolve().parents[1]
-# They draw and print what is computed elsewhere: a new colour must not cost hours of computing.
+# Modules that only draw and print: a new colour must not cost hours of computing.
 _PRESENTATION = frozenset(f"bandfall.paper.{name}" for name in ("captions", "drawing", "layout"))
 
 
 def code_digest(function: Callable[..., object]) -> str:
-    """A digest of the code that a function can reach inside the package.
+    """A digest of all code of the package that a function may use.
 
-    It covers the source of the function's module and of every module of the package that this one
-    imports, directly or through others, at the top or inside a function; not libraries.
+    It covers the source of the function's module and of every module of the package that it
+    imports, directly or indirectly, at the top or inside a function. Libraries are not covered.
 
     Examples
     --------
@@ -40,9 +40,9 @@ def code_digest(function: Callable[..., object]) -> str:
 
 
 def source_digest(file: Path, package: Path, leave_out: frozenset[str] = frozenset()) -> str:
-    """A digest of a source file and of all that it imports from the package in this directory.
+    """A digest of a source file and of everything that it imports from the package.
 
-    Modules to `leave_out` do not count, nor does what only they import.
+    Modules in `leave_out`, and modules that only they import, are ignored.
     """
     sources = {"": file.read_bytes()}
     waiting = [""]
@@ -59,13 +59,13 @@ def source_digest(file: Path, package: Path, leave_out: frozenset[str] = frozens
 
 
 def task_digest(code: str, task: Task) -> str:
-    """A digest of the code and the arguments of a task: by value, arrays bit by bit."""
+    """A digest of the code and the arguments of a task; arrays are compared bit by bit."""
     digest: str = joblib.hash((code, dict(task.arguments)), hash_name="sha1")
     return digest
 
 
 def _file_of(name: str, package: Path) -> Path | None:
-    """Where a module of the package is; None for anything else."""
+    """The file of a module of the package; None for other modules."""
     first, *rest = name.split(".")
     if first != package.name:
         return None
@@ -76,7 +76,7 @@ def _file_of(name: str, package: Path) -> Path | None:
 
 @cache
 def _imported(source: bytes) -> tuple[str, ...]:
-    """Names that may be modules, of all import statements wherever they stand."""
+    """Names in all import statements that may be modules."""
     names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -47,7 +47,7 @@ class TextTable:
     name: str  # the file is called after it
     caption: str
     header: Sequence[str]
-    rows: Sequence[Sequence[str]]  # ``**text**`` is bold; ``$…$`` is mathematics, left as it is
+    rows: Sequence[Sequence[str]]  # ``**text**`` is bold; ``$…$`` is mathematics, kept unchanged
 
     def markdown(self) -> str:
         """A Markdown table without its caption."""

@@ -1,4 +1,4 @@
-"""One run at a time on a directory of results."""
+"""A lock that allows one run at a time in a directory of results."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class BusyError(Exception):
 
 @contextmanager
 def exclusive(out: Path) -> Iterator[None]:
-    """Keep other runs off a directory; BusyError if another is there. It is made if missing.
+    """Lock a directory, which is created if missing; raises BusyError if another run has the lock.
 
-    The operating system holds the lock for the open file ``out/lock`` and drops it with the
-    process, however that ends: a lock cannot outlive its run. The file stays, since removing it
-    would let two later runs lock two files of one name.
+    The operating system holds the lock of the open file ``out/lock`` and releases it when the
+    process ends, in whatever way, so a lock cannot outlive its run. The file is not removed:
+    otherwise two later runs could lock two files of the same name.
     """
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("a+", encoding="utf-8") as file:
@@ -74,5 +74,5 @@ else:
         return True
 
     def _release(file: TextIO) -> None:
-        # Workers that were forked share the lock: closing the file would not be enough.
+        # Forked workers share the lock, so closing the file would not be enough.
         fcntl.flock(file, fcntl.LOCK_UN)

@@ -1,7 +1,7 @@
 """The methods of the paper's tables on one split, by the paper's protocol (Appendices B and E).
 
-Targets come centred over the whole split, so the constant-bandwidth methods fit no intercept:
-the published numbers were computed this way.
+Targets are centred over the whole split, so the constant-bandwidth methods fit no intercept, as in
+the published experiments.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def descend(
 
 
 def score_split(split: Split, seed: int, kernel: str, methods: Sequence[str]) -> Result:
-    """``test_r2`` on one split, and what was chosen, of several methods by `method_key`.
+    """``test_r2`` and chosen parameters of several methods on one split, by `method_key`.
 
-    The seed is the split's number: it draws the folds and the start points.
+    The seed, which is the number of the split, draws the folds and the start points.
     """
     scores: Result = {}
     for method in methods:

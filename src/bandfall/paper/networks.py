@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 NETWORKS: tuple[tuple[int, ...], ...] = ((1,), (3,), (200, 200), (200, 200, 200, 200), (50,))
 SEED = 8
 N_GRID = 101
-_WIDE = 10  # from this width on arithmetic outweighs call overhead, and float32 halves it
-# Rough seconds per network when it may run to its end.
+_WIDE = 10  # from this width on, arithmetic outweighs call overhead, and float32 halves it
+# Approximate seconds per network without a limit on epochs.
 _COST = (120.0, 120.0, 1000.0, 300.0, 10.0)
 
 
@@ -95,7 +95,7 @@ def _train_controlled(
 
 @contextmanager
 def _one_torch_thread() -> Iterator[None]:
-    """As for all tasks: the engine limits only libraries that are loaded before its first task."""
+    """One torch thread: the engine limits only libraries loaded before its first task."""
     import torch
 
     n_threads = torch.get_num_threads()

@@ -21,7 +21,7 @@ class PublishedCell:
     median: float
     lower: float
     upper: float
-    p_value: float | None  # None where the paper prints none
+    p_value: float | None  # None if the paper prints none
     significant: bool  # whether the p-value is printed in bold (p < 0.05)
 
 

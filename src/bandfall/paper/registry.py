@@ -34,7 +34,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
-    """The experiments of these names, each once, in the paper's order; no name means all.
+    """The experiments with these names, in the paper's order; all if there are no names.
 
     Examples
     --------

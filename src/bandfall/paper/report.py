@@ -1,4 +1,4 @@
-"""One page with everything: published against ours, claims, figures, run time."""
+"""The report on one page: published and our numbers, claims, figures, run times."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ summary { cursor: pointer; margin: .5rem 0; }
 def write_html(
     summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
-    """A self-contained page: the PNG files of `figures` inside, no network, no scripts."""
+    """Write a self-contained page with the PNG files of `figures`, without scripts."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',
@@ -66,7 +66,7 @@ def write_html(
 def write_markdown(
     summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
-    """The same as Markdown; figures are compressed into a folder named after the file."""
+    """Write the report as Markdown; compressed figures go into a folder named after the file."""
     images = path.with_suffix("")
     parts = ["# The paper, reproduced", *_introduction(summaries, runs)]
     parts.append(_overview(summaries).markdown())
@@ -127,7 +127,7 @@ def _effort(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str
 
 
 def _run_line(run: Entry) -> str:
-    """Where and how long one run worked, and on what."""
+    """Date, duration, machine and versions of a run."""
     versions = ", ".join(f"{name} {number}" for name, number in run["versions"].items())
     return (
         f"{', '.join(_label(name) for name in run['experiments'])}: {run['tasks_done']} tasks, "
@@ -208,7 +208,7 @@ def _duration(seconds: float) -> str:
 
 
 def _compress(source: Path, target: Path) -> None:
-    """A smaller PNG of few colours: line drawings lose nothing that can be seen."""
+    """A smaller PNG with few colours, which is enough for line drawings."""
     from PIL import Image
 
     with Image.open(source) as image:

@@ -39,7 +39,7 @@ SEED = 16
 MIN_BANDWIDTH = 1e-4
 N_UPDATES = (140, 241, 780, None)  # None: to the end
 PENALTIES = (13.5, 8.2, 0.55, 1e-6)
-_LEARNED = 0.5  # R² from which on a part of the data counts as captured
+_LEARNED = 0.5  # R² from which a part of the data counts as captured
 
 
 def increasing_complexity() -> Result:

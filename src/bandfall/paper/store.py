@@ -1,8 +1,8 @@
-"""Results on disk as they come: a JSON object per line, in files that survive any cut.
+"""Results on disk: one JSON object per line, in files that survive a killed run.
 
-A line counts once its newline is written. What follows the last newline is the torn line of a run
-that was killed: reading leaves it out, and the next line takes its place. A damaged line elsewhere
-is no trace of a kill; it is left out too, and named.
+A line counts once its newline is written. Text after the last newline is the incomplete line of a
+killed run: it is ignored, and the next line replaces it. Other damaged lines are ignored too, with
+a note.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 
-Entry: TypeAlias = dict[str, Any]  # values as JSON has them; `Fields` are checked
+Entry: TypeAlias = dict[str, Any]  # JSON values; `Fields` are checked
 Note = Callable[[str], object]  # called with messages for the user
 
-Fields = Mapping[str, type | tuple[type, ...]]  # what every line must have
+Fields = Mapping[str, type | tuple[type, ...]]  # required fields of every line
 
 
 _RECORD: Fields = {"key": str, "digest": str, "seconds": (int, float), "result": dict}
@@ -41,7 +41,7 @@ def ignore(message: str) -> None:
 
 
 def read_records(path: Path, note: Note = ignore) -> dict[tuple[str, str], Record]:
-    """Finished tasks by key and digest, never those of other code or data; of equal ones the last.
+    """Finished tasks by key and digest; the last one if several are equal.
 
     Examples
     --------
@@ -60,9 +60,9 @@ def read_records(path: Path, note: Note = ignore) -> dict[tuple[str, str], Recor
 
 
 def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[Entry]:
-    """The whole lines of a file, oldest first; none if there is no file.
+    """The complete lines of a file, oldest first; none if there is no file.
 
-    A line that lacks one of the `fields` is damaged; `note` is called with a message about those.
+    A line that lacks one of the `fields` is damaged; `note` is called with a message about it.
     """
     if not path.exists():
         return []
@@ -80,7 +80,7 @@ def read_json_lines(path: Path, fields: Fields, note: Note = ignore) -> list[Ent
 
 
 def append_json_line(path: Path, entry: Entry) -> None:
-    """Add a line to a file, which is made with its directory where it does not exist."""
+    """Append a line to a file; the file and its directory are created if missing."""
     line = json.dumps(entry, allow_nan=False).encode() + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:

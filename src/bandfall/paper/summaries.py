@@ -1,4 +1,4 @@
-"""How the paper condenses many test R² into a table cell or a curve."""
+"""The paper's summaries of many test R²: cells of tables, and curves."""
 
 from typing import NamedTuple
 
@@ -38,12 +38,11 @@ def quartiles(r2: ArrayLike) -> Quartiles:
 
 
 def superiority_p_value(r2: ArrayLike, *rivals: ArrayLike) -> float:
-    """The tables' p-value: does a method beat each of its rivals?
+    """The p-value of the tables, for the claim that a method beats all its rivals.
 
     One-sided Wilcoxon signed-rank tests of the differences in test R² per split, method minus
-    rival; the largest p-value is returned, so a small one speaks against all rivals at once. It is
-    1 for a rival that agrees on every split: there is no evidence then. The paper's rivals are
-    KRR-CV and KRR-MML.
+    rival. The largest p-value is returned, so a small value is evidence against all rivals. It is
+    1 if a rival is equal on every split. The paper's rivals are KRR-CV and KRR-MML.
 
     Examples
     --------
@@ -80,7 +79,7 @@ def _one_sided(scores: np.ndarray, rival: np.ndarray) -> float:
         raise ValueError(
             f"every rival must have one score per split, {len(scores)}; got {len(rival)}"
         )
-    # Equal pairs carry no information; if few others are left, the approximation is too coarse.
+    # Equal pairs carry no information; with few others, the approximation is too coarse.
     differ = scores != rival
     if not differ.any():
         return 1.0

@@ -24,7 +24,7 @@ from bandfall.paper.summaries import quartiles, superiority_p_value
 
 N_SPLITS = {"cpu": 100, "power": 200, "superconductors": 200, "uk_temperature": 200}
 _RIVALS = ("KRR-CV", "KRR-MML")
-# Rough seconds of one method on one split.
+# Approximate seconds of one method on one split.
 _COST = {"KGD-D": 0.13, "KRR-CV": 0.03, "KRR-MML": 0.08, "KGF-CV": 0.12, "MLP": 0.08}
 
 
@@ -37,7 +37,7 @@ class ScoreTable:
     kernels: tuple[str, ...]  # its columns
     # Computed for every kernel; the MLP has no kernel and is shown in the first column.
     methods: tuple[str, ...]
-    # By method: how far a median may be from the published one, which is rounded to 0.01.
+    # By method: allowed difference to the published median, which is rounded to 0.01.
     median_tolerance: dict[str, float]
     quartile_tolerance: float = 0.03
 
@@ -51,7 +51,7 @@ class ScoreTable:
         return Experiment(f"table{self.number}", self.title, self.tasks, self.summarise)
 
     def tasks(self, data: Data, size: Size) -> list[Task]:
-        """One task per data set, kernel and split: its methods share the distances."""
+        """One task per data set, kernel and split; its methods share the distances."""
         return [
             Task(
                 f"{dataset}/{kernel}/{seed}",
@@ -65,7 +65,7 @@ class ScoreTable:
         ]
 
     def summarise(self, results: Results, size: Size) -> Outcome:
-        """The table, every cell beside the published one, and the verdicts."""
+        """The table, the comparison with published cells, and the verdicts."""
         scores = _by_cell(results)
         comparisons = [self._compare(cell, scores) for cell in self.cells]
         return Outcome(
@@ -97,7 +97,7 @@ class ScoreTable:
         )
 
     def _arranged(self, comparisons: Sequence[Comparison]) -> TextTable:
-        """Our numbers in the paper's arrangement: kernels side by side."""
+        """Our numbers in the layout of the paper, with kernels as columns."""
         with_p = any(c.cell["min_speed"] is not None for c in comparisons)
         header = ["Data", "Method, $v_{R^2}$" if with_p else "Method"]
         for kernel in self.kernels:

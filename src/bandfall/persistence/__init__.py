@@ -1,7 +1,6 @@
-"""Model files: one file, arrays and JSON, no code.
+"""Model files: one file of arrays and JSON, without code.
 
-New classes are made storable with `register`; the estimators do so in
-`bandfall.estimators._storage`.
+`register` makes a class storable; `bandfall.estimators._storage` registers the estimators.
 """
 
 from bandfall.checks import ShapeChecker

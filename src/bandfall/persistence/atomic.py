@@ -1,8 +1,8 @@
-"""Files that are written whole or not at all.
+"""Atomic writing: a file has its old or its new content, never a part.
 
-A temporary file beside the target is written, flushed to disk and renamed. While it is written
-it is locked; the lock ends with the process, so that a leftover of a killed one can be told from
-the file of another that is at work.
+A temporary file in the same directory is written, flushed to disk and renamed. It is locked
+meanwhile. The lock ends with the process, so a leftover of a killed process can be distinguished
+from the file of a running one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ try:
 except ImportError:  # Windows, where a file that is open cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
-_JUST_MADE = 60.0  # seconds in which a file may be empty because its lock is still to come
+_JUST_MADE = 60.0  # seconds in which a new file may be empty and not locked yet
 
 PathLike = str | os.PathLike[str]
 
@@ -26,8 +26,7 @@ PathLike = str | os.PathLike[str]
 def write_atomically(file: PathLike, data: bytes) -> None:
     """Write `data` so that `file` holds either its old or its new content, never a part.
 
-    The temporary file is removed when anything fails; what a killed process left behind under
-    the same name is removed too.
+    The temporary file is removed if anything fails, and so are leftovers of killed processes.
     """
     target = os.path.realpath(os.fspath(file))
     with _temporary(target) as temporary, contextlib.ExitStack() as until_renamed:
@@ -44,24 +43,24 @@ def write_atomically(file: PathLike, data: bytes) -> None:
 
 
 def check_writable(file: PathLike) -> None:
-    """Raise OSError where `write_atomically` could not even begin; leaves nothing behind."""
+    """Raise OSError if `write_atomically` could not create its file; leaves nothing behind."""
     with _temporary(os.path.realpath(os.fspath(file))) as temporary, open(temporary, "xb"):
         pass
 
 
 @contextlib.contextmanager
 def _temporary(target: str) -> Iterator[str]:
-    """A unique name beside `target`; the temporary file is always removed."""
+    """A unique name in the directory of `target`; the temporary file is always removed."""
     name = f"{target}.{os.getpid()}.{os.urandom(4).hex()}.part"
     try:
         yield name
     finally:
-        with contextlib.suppress(OSError):  # as a rule because it was renamed
+        with contextlib.suppress(OSError):  # usually it was renamed
             os.remove(name)
 
 
 def _sweep(target: str) -> None:
-    """Remove what killed processes left of `target`; not worth an error."""
+    """Remove temporary files of killed processes; errors are ignored."""
     directory, name = os.path.split(target)
     leftover = re.compile(re.escape(name) + r"\.\d+\.[0-9a-f]{8}\.part")
     with contextlib.suppress(OSError):
@@ -76,12 +75,12 @@ def _remove_if_stale(part: str) -> None:
         if status.st_size == 0 and time.time() - status.st_mtime < _JUST_MADE:
             return
         if fcntl is not None:
-            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # its writer lives: OSError
+            fcntl.flock(stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError if still written
         os.remove(part)
 
 
 def _lock_until(end: contextlib.ExitStack, descriptor: int) -> None:
-    """Lock a file, where the system can, and keep it open and locked until `end`."""
+    """Lock a file, if the system supports it, and keep it open and locked until `end`."""
     if fcntl is not None:
         with contextlib.suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,13 +88,13 @@ def _lock_until(end: contextlib.ExitStack, descriptor: int) -> None:
 
 
 def _flush_directory(directory: str) -> None:
-    """Make a rename survive a power cut, where the system can."""
+    """Make a rename survive a power cut, if the system supports it."""
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError:
-        pass  # some network file systems cannot; the rename itself has happened
+        pass  # some network file systems do not support it
     finally:
         os.close(descriptor)

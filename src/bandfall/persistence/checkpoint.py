@@ -1,4 +1,4 @@
-"""Paths and leaves in files of their own: what a training run that was cut off goes on with."""
+"""Files of single paths and leaves, from which an interrupted training run continues."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from bandfall.typing import State
 
 
 def save_path(path: Path, file: PathLike) -> None:
-    """Write a path, whole or not at all, in the format of model files."""
+    """Write a path atomically, in the format of model files."""
     _write({"path": path}, file)
 
 
 def load_path(file: PathLike) -> Path:
-    """Read a path that `save_path` wrote; safe on files from strangers."""
+    """Read a path that `save_path` wrote; safe for untrusted files."""
     return read_named(file, _read_path)
 
 
 def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
-    """Write a trained leaf, whole or not at all, in the format of model files."""
+    """Write a trained leaf atomically, in the format of model files."""
     _write(field_values(leaf), file)
 
 
 def load_leaf(file: PathLike) -> FittedLeaf:
-    """Read a leaf that `save_leaf` wrote; safe on files from strangers."""
+    """Read a leaf that `save_leaf` wrote; safe for untrusted files."""
     return read_named(file, _read_leaf)
 
 

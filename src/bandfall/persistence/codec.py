@@ -1,12 +1,12 @@
-"""Python values to JSON and arrays, and back: only values and classes named in advance.
+"""Conversion of Python values to JSON and arrays, and back; only for registered classes.
 
 Plain JSON values stand for themselves. Everything else is an object with the key "$":
 
     {"$": "array", "name": ...}                  an array of the file
-    {"$": "float", "value": "inf"}               what JSON cannot say
+    {"$": "float", "value": "inf"}               a value that JSON lacks
     {"$": "tuple" | "strings", "items": [...]}
     {"$": "dtype", "name": ...}
-    {"$": "kernel", "name": ..., "p": ..., "exponent": ...}   the last two where they are not usual
+    {"$": "kernel", "name": ..., "p": ..., "exponent": ...}   p, exponent: unless default
     {"$": "object", "class": ..., "state": {...}}   an object of a registered class
 """
 
@@ -33,11 +33,11 @@ _DTYPES = {"float32": np.dtype(np.float32), "float64": np.dtype(np.float64)}
 
 @dataclass(frozen=True)
 class Component(Generic[T]):
-    """How objects of one class are taken apart and put together."""
+    """Conversion of objects of one class to a storable state, and back."""
 
     cls: type[T]
     to_state: Callable[[T], State]
-    # Raises ValueError or TypeError unless the state, which may come from anyone, is usable.
+    # The state may come from anyone: raises ValueError or TypeError unless it is usable.
     from_state: Callable[[State], T]
 
 
@@ -47,7 +47,7 @@ _REGISTRY: dict[str, Component[Any]] = {}  # of all classes
 def register(component: Component[T], name: str | None = None) -> None:
     """Allow objects of a class in model files, under the name of the class.
 
-    Under another `name` they are read only: what older files call it.
+    With another `name`, objects of that name in older files are read as this class.
     """
     _REGISTRY[name or component.cls.__name__] = component
 
@@ -58,7 +58,7 @@ def registered_classes() -> tuple[str, ...]:
 
 
 def encode(value: Unchecked, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
-    """JSON for `value`; its arrays are put into `arrays` under names that start with `where`."""
+    """JSON for `value`; adds its arrays to `arrays` under names that start with `where`."""
     if value is None or isinstance(value, bool | str | int):
         return value
     if isinstance(value, np.generic) and np.ndim(value) == 0:
@@ -102,7 +102,7 @@ def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) 
 
 def _unstorable(where: str, value: Unchecked) -> ModelFileError:
     return ModelFileError(
-        f"{where} is {_shortened(value)}, which a model file cannot hold: it holds numbers and "
+        f"{where} is {_shortened(value)}, which a model file cannot hold: it contains numbers and "
         "known classes, never code. Use names and numbers as parameters, or pickle"
     )
 
@@ -113,7 +113,7 @@ def _shortened(value: Unchecked) -> str:
 
 
 def decode(value: Unchecked, arrays: dict[str, np.ndarray], depth: int = 0) -> Unchecked:
-    """What `encode` was given, or ModelFileError."""
+    """The inverse of `encode`; raises ModelFileError if that is not possible."""
     if depth > MAX_DEPTH:
         raise ModelFileError("its values are nested too deeply")
     if isinstance(value, list):
@@ -128,7 +128,7 @@ def decode(value: Unchecked, arrays: dict[str, np.ndarray], depth: int = 0) -> U
     try:
         return decoder(value, arrays, depth)
     except KeyError as error:
-        raise ModelFileError(f"it refers to {error}, which is not there") from None
+        raise ModelFileError(f"it refers to {error}, which is missing") from None
 
 
 def _decode_array(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:

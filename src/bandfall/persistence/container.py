@@ -1,12 +1,12 @@
-"""Arrays and a JSON document in one file: the safetensors layout, checked before it is trusted.
+"""Arrays and a JSON document in one file, in the safetensors layout; every length is checked.
 
     8 bytes      length of the header, unsigned, little endian
     header       JSON: {"__metadata__": {"bandfall": <document>}, name: {dtype, shape, offsets}}
-    data         the arrays, little endian, C order, one after the other
+    data         the arrays, little endian, C order, without gaps
 
-Any safetensors reader can open a model file. Reading is done here, because every length must
-be checked against the size of the file before memory is taken, and because a model file
-should need no further package. Nothing in a file is ever executed or imported.
+Any safetensors reader can open a model file. This module has its own reader, because every length
+must be checked against the size of the file before memory is allocated, and because reading a
+model file should need no other package. Nothing in a file is ever executed or imported.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ Document = State
 
 
 class ModelFileError(ValueError):
-    """A file is not a model this version can read, or a model cannot be put in a file."""
+    """This version cannot read a file as a model, or cannot store a model."""
 
 
 def pack(document: Document, arrays: Arrays) -> bytes:
-    """The file of a document and its arrays; equal content gives equal bytes.
+    """The bytes of a file with a document and its arrays; equal content gives equal bytes.
 
     "format_version", "arrays" (checksums) and "sha256" are added to the document's JSON values.
 
@@ -84,7 +84,7 @@ def pack(document: Document, arrays: Arrays) -> bytes:
 
 
 def unpack(stream: BinaryIO, size: int) -> tuple[Document, Arrays]:
-    """Read what `pack` wrote, or raise; memory stays within a small multiple of `size`.
+    """Read what `pack` wrote; memory stays within a small multiple of `size`.
 
     Every declared length is checked against `size`, the bytes of the stream.
     """
@@ -105,7 +105,7 @@ def unpack(stream: BinaryIO, size: int) -> tuple[Document, Arrays]:
 
 
 def read_document(stream: BinaryIO, size: int) -> Document:
-    """The checked document alone; no array is read."""
+    """The checked document, without reading arrays."""
     return _read_header(stream, size)[0]
 
 
@@ -113,7 +113,7 @@ ArrayPlace = tuple[np.dtype, tuple[int, ...], int, int]
 
 
 def _read_header(stream: BinaryIO, size: int) -> tuple[Document, dict[str, ArrayPlace], int]:
-    """Document, array entries and where the data start; every length is checked."""
+    """Document, array entries and start of the data; every length is checked."""
     length = int.from_bytes(stream.read(_LENGTH_BYTES), "little")
     start = _LENGTH_BYTES + length
     if size < _LENGTH_BYTES or not 0 < length <= MAX_HEADER_BYTES or start > size:
@@ -146,7 +146,7 @@ def _parse(text: bytes) -> State:
 def _document_checksum(document: Document) -> str | None:
     try:
         return _sha256(_canonical(document))
-    except (ValueError, RecursionError):  # NaN, infinity or endless nesting: not ours
+    except (ValueError, RecursionError):  # NaN, infinity or deep nesting: not written by `pack`
         return None
 
 
@@ -180,12 +180,12 @@ def _entry(name: str, value: Unchecked, size: int) -> ArrayPlace:
 
 
 def _are_sizes(values: ArrayLike, size: int) -> bool:
-    # No dimension exceeds the file: not even beside a dimension of zero.
+    # No dimension may exceed the size of the file, even if another one is zero.
     return isinstance(values, list) and all(type(v) is int and 0 <= v <= size for v in values)
 
 
 def _check_coverage(entries: dict[str, ArrayPlace], length: int) -> None:
-    """The arrays must lie one after the other and fill the data exactly."""
+    """Raise ModelFileError unless the arrays fill the data exactly, without overlaps."""
     end = 0
     for begin, stop in sorted((begin, stop) for _, _, begin, stop in entries.values()):
         if begin != end:
@@ -198,7 +198,7 @@ def _check_coverage(entries: dict[str, ArrayPlace], length: int) -> None:
 
 
 def _canonical(value: Unchecked) -> bytes:
-    """One text per value, so that it can be hashed; NaN and infinity are not JSON."""
+    """A unique text for a value, for hashing; NaN and infinity raise ValueError."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 

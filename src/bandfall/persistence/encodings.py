@@ -1,6 +1,6 @@
-"""How a TableEncoder is stored: its settings and what it learned, as arrays and names.
+"""Storage of a TableEncoder: settings and learned encodings, as arrays and names.
 
-Encodings check themselves when they are made; here they are only taken apart and put together.
+Encodings check their fields in `__post_init__`; this module only converts them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def to_state(encoder: TableEncoder) -> State:
     """Storable values of a fitted encoder."""
     fitted = encoder.fitted
     if fitted is None:
-        raise ValueError("a TableEncoder that has learned nothing cannot be stored")
+        raise ValueError("a TableEncoder that is not fitted cannot be stored")
     schema = fitted.schema
     return {
         "numbers": encoder.numbers,
@@ -69,7 +69,7 @@ def to_state(encoder: TableEncoder) -> State:
 
 
 def from_state(state: State) -> TableEncoder:
-    """The encoder of a state, or ValueError or TypeError: it may come from anyone."""
+    """The encoder of a state from a file; raises ValueError or TypeError if invalid."""
     check_names("TableEncoder", state, {*_FIELDS, "pairs"}, _FIELDS)
     check_instance("n_steps", state["n_steps"], int)
     for name in ("numbers", "categories"):
@@ -92,10 +92,7 @@ def from_state(state: State) -> TableEncoder:
         [_cycles(one) for one in _list("cycles", state["cycles"])],
         groups,
         state["used"],
-        [
-            make_dataclass(PairMean, check_instance("a pair", one, dict))
-            for one in _list("pairs", state.get("pairs", []))
-        ],
+        [_pair(one) for one in _list("pairs", state.get("pairs", []))],
     )
     settings = (state["numbers"], state["categories"], state["n_steps"])
     return TableEncoder(*settings, fitted, state["suspicious"])
@@ -128,7 +125,7 @@ def _cycles(state: State) -> Cycles:
 
 
 def _group(state: State) -> CategoryEncoding:
-    """The encoding of a category: the one with fields of these names."""
+    """The encoding of a category, identified by the names of its fields."""
     check_instance("a category", state, dict)
     for cls in CATEGORIES.values():
         if {field.name for field in fields(cls)} == set(state):
@@ -136,8 +133,19 @@ def _group(state: State) -> CategoryEncoding:
     raise ValueError(f"no encoding of categories has the fields {', '.join(sorted(state))}")
 
 
+def _pair(state: State) -> PairMean:
+    """Mean targets of a pair; older files have a table of all cells and of unknown levels."""
+    check_instance("a pair", state, dict)
+    means = state.get("means")
+    if "cells" not in state and isinstance(means, np.ndarray) and means.ndim == 3:
+        known = means[:-1, :-1]
+        cells = np.argwhere(known.any(axis=2))
+        state = {**state, "cells": cells, "means": known[tuple(cells.T)]}
+    return make_dataclass(PairMean, state)
+
+
 def _list(name: str, value: Unchecked, *types: type) -> list:
-    """A list, of items of these types where any are given."""
+    """A list, whose items have one of these types if any are given."""
     items = check_instance(name, value, list)
     for item in items if types else ():
         check_instance(name, item, *types)
@@ -151,7 +159,7 @@ _FRONT_FIELDS = {
 
 
 def from_front_state(state: State) -> TableEncoder:
-    """The encoder that gives the columns of a "FeatureFront", which older model files hold."""
+    """The encoder equivalent to a "FeatureFront" of older model files."""
     check_names("FeatureFront", state, _FRONT_FIELDS, _FRONT_FIELDS)
     numeric, other = (_list(name, state[name], int) for name in ("numeric", "other"))
     if sorted([*numeric, *other]) != list(range(len(numeric) + len(other))):

@@ -33,7 +33,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model file holds."""
+    """The contents of a model file."""
 
     estimator: Estimator
     notes: JsonDict = field(default_factory=dict)  # as given to `save_model`
@@ -41,11 +41,11 @@ class ModelFile:
 
 
 def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | None = None) -> None:
-    """Write a fitted estimator to `file`, whole or not at all.
+    """Write a fitted estimator to `file`, atomically.
 
-    Kernel estimators of this package, alone or at the end of a scikit-learn pipeline after
-    StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler. The file holds arrays, names
-    and numbers; it includes the training rows, on which a kernel model rests.
+    Supports the kernel estimators of this package, alone or at the end of a scikit-learn pipeline
+    after StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler. The file holds arrays, names
+    and numbers. It contains the training rows, which a kernel model needs to predict.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | No
     Raises
     ------
     ModelFileError
-        If something in the estimator cannot be stored, such as a kernel given as a function.
+        If part of the estimator cannot be stored, such as a kernel that is a function.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def save_model(estimator: BaseEstimator, file: PathLike, *, notes: JsonDict | No
 
 
 def load_model(file: PathLike) -> Estimator:
-    """Read an estimator that `save_model` wrote; safe on files from strangers.
+    """Read an estimator that `save_model` wrote; safe for untrusted files.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def read_model_file(file: PathLike) -> ModelFile:
 
 
 def read_model_document(file: PathLike) -> Document:
-    """The checked JSON document of a model file; no array is read."""
+    """The checked JSON document of a model file, without reading arrays."""
     return read_named(file, read_document)
 
 
@@ -121,12 +121,12 @@ def dump_bytes(estimator: BaseEstimator, *, notes: JsonDict | None = None) -> by
         "versions": written_by(),
     }
     data = pack(document, arrays)
-    load_bytes(data)  # what cannot be read again is not written
+    load_bytes(data)  # never write a file that cannot be read
     return data
 
 
 def load_bytes(data: bytes) -> ModelFile:
-    """What the bytes of a model file hold."""
+    """The contents of a model file, from its bytes."""
     return _read(io.BytesIO(data), len(data))
 
 
@@ -145,7 +145,7 @@ def read_named(file: PathLike, read: Callable[[BinaryIO, int], T]) -> T:
 
 
 def _open_at_once(file: str, flags: int) -> int:
-    """Open without waiting: a pipe, which is refused next, waits for someone to write to it."""
+    """Open without blocking: opening a pipe, which is refused later, would wait for a writer."""
     return os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -161,6 +161,6 @@ def _read(stream: BinaryIO, size: int) -> ModelFile:
 
 
 def written_by() -> dict[str, str]:
-    """Versions of what writes a file."""
+    """Versions of the packages that write a file."""
     here = {"bandfall": __version__, "python": platform.python_version()}
     return here | package_versions(("numpy", "scikit-learn", "scipy"))

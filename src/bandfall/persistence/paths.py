@@ -1,4 +1,4 @@
-"""How a Path is stored: its fields, with the stages as columns."""
+"""Storage of a Path: its fields, with the stages as columns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_siz
 def dataclass_component(
     cls: type[Instance], check: Callable[[Instance], None] = lambda made: None
 ) -> Component[Instance]:
-    """Component of a dataclass whose fields are storable as they are.
+    """Component of a dataclass whose fields are all storable.
 
     Its ``__post_init__``, or `check`, raises if they do not fit together.
     """
@@ -51,7 +51,7 @@ def field_values(instance: DataclassInstance) -> State:
 
 
 def make_dataclass(cls: type[Instance], state: State) -> Instance:
-    """An instance from exactly its fields; those with a default may be missing."""
+    """An instance from its fields; those with a default may be missing."""
     required = {f.name for f in fields(cls) if f.default is MISSING}
     check_names(cls.__name__, state, {f.name for f in fields(cls)}, required)
     return cls(**state)
@@ -62,20 +62,20 @@ _MODEL_FIELDS = ("X", "kernel", "offset")
 
 
 def _path_to_state(path: Path) -> State:
-    """Fields as they have always been stored: those of the model beside the rest."""
+    """The state in the format of all versions, which has the fields of the model inline."""
     own = {
         name: value
         for name, value in field_values(path).items()
         if name != "model" and name not in _STAGE_FIELDS
     }
-    if isinstance(path.model, PartitionedSum):  # which has no stages of its own
+    if isinstance(path.model, PartitionedSum):  # only its leaves have stages
         return {**own, "model": path.model}
     return {
         **own,
         **{name: getattr(path.model, name) for name in _MODEL_FIELDS},
         "stages": {
             "bandwidth": path.bandwidths,
-            # NaN where a path was compressed: its stages are no spans of time.
+            # NaN for a compressed path, whose stages are not spans of time.
             **{column: getattr(path, name) for name, column in _STAGE_FIELDS.items()},
             "coefficients": path.coefficients,
         },
@@ -94,8 +94,8 @@ def _path_from_state(state: State) -> Path:
         shapes(name, columns[name], "stages", allowed=allowed)
     if shapes.sizes["stages"] > MAX_STAGES:
         raise ValueError(
-            f"it has {shapes.sizes['stages']:,} stages, over {MAX_STAGES:,}; Path.compress makes "
-            "few of many"
+            f"it has {shapes.sizes['stages']:,} stages, over {MAX_STAGES:,}; Path.compress reduces "
+            "their number"
         )
     shapes("coefficients", columns["coefficients"], "stages n k")
     check_instance("kernel", state.get("kernel"), Kernel)
@@ -138,11 +138,11 @@ def _check_partition(partition: Partition) -> None:
         raise ValueError("children must hold two integers for each cut")
     if np.any(partition.highs <= partition.lows):
         raise ValueError("a band is empty")
-    # Every cut but the first is below one with a smaller number, every leaf below some cut.
+    # Every cut but the first is the child of an earlier cut, and every leaf of some cut.
     wanted = [*range(1, n_cuts), *(~leaf for leaf in range(n_cuts + 1))] if n_cuts else []
     below = np.any((children >= 0) & (children <= np.arange(n_cuts)[:, None]))
     if below or sorted(children.ravel().tolist()) != sorted(wanted):
-        raise ValueError("its cuts make no tree")
+        raise ValueError("its cuts do not form a tree")
 
 
 def _check_leaf(leaf: Leaf) -> None:
@@ -164,8 +164,8 @@ def _check_partitioned(model: PartitionedSum) -> None:
         shapes.sizes.pop("rows", None)
         shapes("X of a leaf", leaf.model.X, "rows d")
         shapes("offset of a leaf", leaf.model.offset, "k")
-        if leaf.model.kernel != model.kernel or leaf.model.X.dtype != model.X.dtype:
-            raise ValueError("its leaves differ in kernel or dtype")
+        if leaf.model.kernel != model.kernel:
+            raise ValueError("its leaves differ in kernel")
 
 
 def _partitioned_state(model: PartitionedSum) -> State:
@@ -219,7 +219,7 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
 
 
 def _check_able(name: str, value: object, *members: str) -> None:
-    """Accept any storable solver or schedule; its methods decide whether it is one."""
+    """Raise TypeError unless the value has these members (None is allowed)."""
     missing = [member for member in members if not hasattr(value, member)]
     if value is not None and missing:
         raise TypeError(f"{name} lacks {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""How scikit-learn objects are stored: parameters and named fitted attributes."""
+"""Storage of scikit-learn objects: parameters and named fitted attributes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def estimator_component(
     todays_parameters: Callable[[State], State] = dict,
     upgrade: Callable[[State, State], State] | None = None,
 ) -> Component:
-    """Component of an estimator: its parameters and the fitted attributes named here.
+    """Component of an estimator: its parameters and named fitted attributes.
 
-    `fitted` has the names of fitted attributes beside those of `_SHARED`; "?" marks those that may
-    be missing, `unstored` ones are left out. `check` raises ValueError or TypeError unless they fit
-    together. For files of older versions, `todays_parameters` gives parameters their current
-    names, and `upgrade(parameters, fitted)` converts fitted attributes.
+    `fitted` has the names of fitted attributes in addition to `_SHARED`; "?" marks those that may
+    be missing, and `unstored` ones are left out. `check` raises ValueError or TypeError unless they
+    fit together. For files of older versions, `todays_parameters` converts parameters, and
+    `upgrade(parameters, fitted)` converts fitted attributes.
     """
     names = f"{_SHARED} {fitted}".split()
     known = {name.removesuffix("?") for name in names}
@@ -78,7 +78,7 @@ def _check_features(estimator: Estimator) -> None:
 
 
 def _check_scaler(*names: str) -> Callable[[Estimator], None]:
-    """Arrays of one value per feature, or None where a step was switched off."""
+    """A check of arrays with one value per feature; None if a step is switched off."""
 
     def check(scaler: Estimator) -> None:
         shapes = ShapeChecker(d=scaler.n_features_in_)
@@ -96,7 +96,7 @@ def _check_scaler(*names: str) -> Callable[[Estimator], None]:
     return check
 
 
-# What each transform reads, and the parameter that switches it off.
+# Attributes that each transform reads, and the parameters that switch them off.
 _NEEDED: dict[type, list[tuple[str, str | None]]] = {
     StandardScaler: [("mean_", "with_mean"), ("scale_", "with_std")],
     MinMaxScaler: [("scale_", None), ("min_", None)],
@@ -124,7 +124,7 @@ for _cls, _names in _FITTED.items():
 
 
 def _pipeline_to_state(pipeline: Pipeline) -> State:
-    # `memory` names a directory of the machine that trained, and is not stored.
+    # `memory` names a directory of the training machine and is not stored.
     return {"steps": [[name, step] for name, step in pipeline.steps]}
 
 

@@ -24,7 +24,7 @@ from bandfall.typing import ArrayLike, Estimator, TableLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# How the two factors of the bound are written, by what is known of the residual.
+# Labels of the two terms of the bound, by kind of residual.
 _LABELS = {
     "bound": ("training: $e^{-t\\bar s}$", "shift: $\\overline{Δk_2}\\int e^{-τ\\bar s}dτ$"),
     "measured": ("training: $\\|r\\|$", "shift: $\\overline{Δk_2}\\int \\|r\\|dτ$"),
@@ -43,9 +43,9 @@ class BoundDisplay:
     bound : GeneralizationBound
     error_time : ndarray of shape (S,), optional
     error : ndarray of shape (S, m), optional
-        Errors that were measured, to draw beside the bound.
+        Measured errors, to draw with the bound.
     residual : {"bound", "measured"}
-        What `bound` was computed with.
+        The setting that `bound` was computed with.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class BoundDisplay:
         estimator : fitted estimator
         X_new : array-like of shape (m, d)
         y_new : array-like of shape (m,), optional
-            The true values there: then the errors over time are drawn too.
+            The true values; if given, the errors over time are drawn too.
         ax : matplotlib Axes, optional
         time_scale : {"linear", "log"}
         **settings
@@ -124,7 +124,7 @@ class BoundDisplay:
             raise ValueError(
                 f"y_new must be one target of shape {bound.constant.shape}; got {y_new.shape}"
             )
-        # A stage of the flow may be long: errors are wanted inside it too.
+        # A stage of the flow may be long, so errors are also computed inside it.
         shown = np.linspace(0, len(bound.time) - 1, _N_ERRORS).astype(int)
         times = np.unique(bound.time[shown])
         X_new = np.asarray(X_new, dtype=path.X.dtype)
@@ -165,13 +165,13 @@ class BoundDisplay:
         return self
 
     def _band(self, time: np.ndarray, values: np.ndarray, colour: str, label: str) -> None:
-        """Median over points, and 90 % of them."""
+        """Draw the median over points and a band with 90 % of them."""
         low, median, high = np.quantile(values, [0.05, 0.5, 0.95], axis=1)
         self.ax_.plot(time, median, color=colour, linewidth=1.8, label=label)
         if values.shape[1] > 1:
             self.ax_.fill_between(time, low, high, color=colour, alpha=0.15, linewidth=0)
 
     def _limit(self) -> None:
-        """Leave out the climb of the second term from zero."""
+        """Set limits without the initial rise of the second term from zero."""
         top = np.nanmax([self.bound.training.max(), self.bound.shift.max(), self.bound.scale])
         self.ax_.set_ylim(1e-3 * max(self.bound.scale, np.finfo(float).tiny), 3.0 * top)

@@ -1,4 +1,4 @@
-"""Decision boundaries along training: nearly straight first, finer as the bandwidth falls."""
+"""Decision boundaries during training: nearly straight first, finer as the bandwidth falls."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
-_MARGIN = 0.15  # of the range of the data, beyond which nothing is drawn
+_MARGIN = 0.15  # of the picture around the data, relative to their range
 _MAX_POINTS = 1000
 
 
@@ -33,22 +33,22 @@ _MAX_POINTS = 1000
 class BoundaryDisplay:
     """Probabilities of the classes over two features, at moments of training.
 
-    A panel a moment: colours are those of the classes, mixed by their probabilities, and lines
-    are where the most probable class changes. A model trained with the log-loss has one moment
-    only. Build it with `from_estimator`.
+    There is one panel per moment. Colours of the classes are mixed by their probabilities, and
+    lines show where the most probable class changes. A model trained with the log-loss has one
+    moment only. Build it with `from_estimator`.
 
     Parameters
     ----------
     grid : tuple of two ndarray of shape (g,)
         Values of the two features.
     probabilities : ndarray of shape (p, g, g, c)
-        In each panel, by the second feature, then the first.
+        By panel, second feature, first feature and class.
     stages, bandwidths : ndarray of shape (p,)
-        Stage that a panel shows, and the bandwidth of the heaviest member there.
+        Stage of each panel, and the bandwidth of the heaviest member there.
     n_stages : int
     classes : ndarray of shape (c,)
     names : tuple of two str
-        Of the features.
+        Names of the features.
     points, labels : ndarray of shape (n, 2) and (n,), or None
         Rows to draw, and their classes.
 
@@ -97,14 +97,14 @@ class BoundaryDisplay:
         ----------
         estimator : fitted classifier
         X : array-like or frame of numbers, of shape (n_samples, n_features)
-            Rows such as those trained on: the picture spans their range, features beside the two
-            stay at the medians.
+            Rows like the training rows. The picture spans their range; all other features are
+            fixed at their medians.
         y : array-like of shape (n_samples,), optional
-            Classes of these rows, which are then drawn.
+            Classes of these rows; if given, the rows are drawn.
         features : pair of int, default=(0, 1)
-            Which columns to draw along.
+            Columns of the two axes.
         n_panels : int, default=4
-            Most moments of training to show, evenly apart in stages, the last one included.
+            Maximum number of moments of training, evenly spaced in stages, including the last.
         resolution : int, default=80
             Points along each feature.
         axes : array of matplotlib Axes, optional
@@ -143,7 +143,7 @@ class BoundaryDisplay:
         return display.plot(axes=axes)
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
-        """Draw, on axes of the caller's, one a panel, or on new ones."""
+        """Draw on the given axes, one per panel, or on new ones."""
         n_panels = len(self.stages)
         size = (2.7 * n_panels + 0.4, 3.0)
         self.figure_, self.axes_ = axes_in_a_row(axes, n_panels, size, sharey=True)
@@ -210,7 +210,7 @@ def _values_along(column: np.ndarray, resolution: int) -> np.ndarray:
 
 
 def _margins(probabilities: np.ndarray) -> Iterator[np.ndarray]:
-    """By how much each class is ahead of all others; one of two classes is enough."""
+    """The lead of each class over all others; with two classes, only the first."""
     n_classes = probabilities.shape[-1]
     for j in range(1, 2) if n_classes == 2 else range(n_classes if n_classes > 2 else 0):
         others = np.delete(probabilities, j, axis=-1).max(axis=-1)

@@ -82,8 +82,8 @@ class DoubleDescentDisplay:
         Parameters
         ----------
         estimator : estimator or pipeline ending in one
-            `min_bandwidth` is varied where the (last) estimator has it, else `bandwidth`.
-            For double descent, train a descent to a fixed time: ``max_time=1000, max_r2=1``.
+            `min_bandwidth` is varied if the (last) estimator has it, else `bandwidth`.
+            For double descent, train to a fixed time: ``max_time=1000, max_r2=1``.
         X, y, X_test, y_test : array-like
         bandwidths : array-like, optional
             By default 30 between a thousandth of the spread of X and the spread.
@@ -131,10 +131,10 @@ class DoubleDescentDisplay:
         ax: Axes | None = None,
         **settings: Any,
     ) -> Self:
-        """Sweep the floor and draw KGD-D beside ridge regression at the same bandwidths.
+        """Sweep the floor and draw KGD-D and ridge regression at the same bandwidths.
 
-        All floors come from one shared trajectory (`bandfall.floor_sweep`), at about the
-        price of one fit; for degrees of freedom use `from_estimator`.
+        All floors share one trajectory (`bandfall.floor_sweep`), at about the
+        price of one fit. For degrees of freedom use `from_estimator`.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class DoubleDescentDisplay:
         Returns
         -------
         DoubleDescentDisplay
-            Of KGD-D; that of ridge regression is its attribute ``constant_``.
+            For KGD-D; its attribute ``constant_`` is the display of ridge regression.
         """
         y, y_test = np.asarray(y, dtype=float), np.asarray(y_test, dtype=float)
         if y.ndim != 1 or y_test.ndim != 1:
@@ -193,7 +193,7 @@ class DoubleDescentDisplay:
         label : str
         color : matplotlib color
         ceiling : float, optional
-            The error axis ends here; by default with the errors, at 2 at most.
+            Upper end of the error axis; by default the largest error, at most 2.
 
         Returns
         -------

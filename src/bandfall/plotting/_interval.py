@@ -1,4 +1,4 @@
-"""How often intervals cover, and how their width goes with the error."""
+"""Coverage of intervals, and their widths against errors."""
 
 from __future__ import annotations
 
@@ -28,22 +28,21 @@ _MAX_POINTS = 2000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class IntervalDisplay:
-    """Coverage against what was promised, and errors against the width of the interval.
+    """Observed against promised coverage, and errors against the widths of intervals.
 
-    Left: the share of rows inside, on the diagonal if the promise holds; the band is what chance
-    allows with these numbers of held-out and new rows. Right: distances from the middle of the
-    interval over half its width, and for tenths of the rows the distance that the promised
-    share stays within: on the diagonal if widths are right everywhere. Build it with
-    `from_estimator`.
+    Left: the share of rows inside, on the diagonal if the promise holds; the band shows what
+    chance allows with these numbers of held-out and new rows. Right: distances from the middle of
+    the interval against half its width and, for tenths of the rows, the distance that contains the
+    promised share, on the diagonal if all widths are right. Build it with `from_estimator`.
 
     Parameters
     ----------
     coverages, shares : ndarray of shape (c,)
-        Promised, and found.
+        Promised and observed coverages.
     half_widths, errors : ndarray of shape (n,)
-        Of one coverage: half the width, and the distance of the target from the middle.
+        For one coverage: half the width, and the distance of the target from the middle.
     coverage : float
-        That coverage.
+        This coverage.
     n_held_out : int
         Rows that the intervals were learned from.
 
@@ -81,9 +80,9 @@ class IntervalDisplay:
         coverage: float = 0.9,
         axes: AxesLike | None = None,
     ) -> Self:
-        """From a fitted `BandfallRegressor`, and rows that it has not seen.
+        """Display a fitted `BandfallRegressor`, or a pipeline ending in one, on unseen rows.
 
-        A pipeline that ends with one works, too. Each target of a row counts separately.
+        Each target of a row counts separately.
         """
         model, X = drawn_model(estimator, X)
         y = np.asarray(y, dtype=float)
@@ -103,7 +102,7 @@ class IntervalDisplay:
         return display.plot(axes=axes)
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
-        """Draw, on two axes of the caller's or on new ones."""
+        """Draw on the two given axes, or on new ones."""
         self.figure_, self.axes_ = axes_in_a_row(axes, 2, (8.0, 3.6))
         self._draw_coverage(self.axes_[0])
         self._draw_widths(self.axes_[1])

@@ -1,4 +1,4 @@
-"""How training went: bandwidth, R² and speed over time."""
+"""The course of training: bandwidth, R² and speed over time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class PathDisplay:
     Parameters
     ----------
     time, bandwidth, r2, speed : ndarray of shape (M,)
-        As in a path's log, the end included.
+        As in a path's log, with the end added.
     min_speed : float, optional
         The threshold v below which the bandwidth shrinks.
 

@@ -1,4 +1,4 @@
-"""What a self-tuning regressor tried, and what it took."""
+"""The trials of a self-tuning regressor, and the members that it chose."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _LARGEST_MARK = 250.0  # points²: of a member that is alone
 class SelectionDisplay:
     """R² on held-out rows against rounds of the learned metric, and against speed.
 
-    Left: the best of every encoding after each round. Right: the speeds of every encoding
-    (colours) and kernel (lines) at the number of rounds that suits it. Circles are the members of
-    the average, their areas their weights. A configuration tried twice stands where more rows
-    put it. Build it with `from_estimator`.
+    Left: the best trial of every encoding after each round. Right: the speeds of every encoding
+    (colours) and kernel (lines) at its best number of rounds. Circles are the members of
+    the average; their areas are the weights. A configuration that was tried twice is shown with
+    the score on more rows. Build it with `from_estimator`.
 
     Parameters
     ----------
@@ -69,12 +69,12 @@ class SelectionDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Estimator, *, axes: AxesLike | None = None) -> Self:
-        """From a fitted `BandfallRegressor`, or a pipeline that ends with one."""
+        """Display a fitted `BandfallRegressor`, or a pipeline ending in one."""
         model, _ = drawn_model(estimator)
         return cls(selection=model.selection_, members=model.members_).plot(axes=axes)
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
-        """Draw, on two axes of the caller's or on new ones."""
+        """Draw on the two given axes, or on new ones."""
         self.figure_, self.axes_ = axes_in_a_row(axes, 2, (8.0, 3.4), sharey=True)
         table = _latest(self.selection)
         if len(table["score"]):
@@ -138,7 +138,7 @@ class SelectionDisplay:
 
 
 def _latest(table: Trials) -> Trials:
-    """The last trial of every candidate, which saw the most rows."""
+    """The last trial of every candidate, which is the one on the most rows."""
     keys = zip(*(table[name].tolist() for name in _CANDIDATE), strict=True)
     rows = sorted({key: row for row, key in enumerate(keys)}.values())
     return {name: column[rows] for name, column in table.items()}

@@ -44,12 +44,12 @@ class KernelShiftDisplay:
     expected : ndarray of shape (B,), optional
         √E(Δk₂²) of Proposition 1.
     path_bandwidths, path_weights : ndarray of shape (S,), optional
-        Bandwidths of a path and the share of ∫‖y − f̂‖dt that each of them had.
+        Bandwidths of a path, and the share of each in ∫‖y − f̂‖dt.
 
     Attributes
     ----------
     regions_ : ShiftRegions
-        Where the median curve leaves 1 and where it enters the zero-region.
+        End of the one-region and start of the zero-region of the median curve.
     figure_ : matplotlib Figure
     ax_ : matplotlib Axes
 
@@ -90,7 +90,7 @@ class KernelShiftDisplay:
         X_new : array-like of shape (m, d)
             Rows of features.
         bandwidths : array-like, optional
-            By default a decade and more around what the data and the path span.
+            By default more than a decade beyond the range of the data and the path.
         ax : matplotlib Axes, optional
 
         Returns

@@ -1,4 +1,4 @@
-"""What the displays share: matplotlib on demand, axes, colours, pipelines."""
+"""Helpers of the displays: matplotlib on demand, axes, colours, pipelines."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GREY = "#666666"
 
 
 def pyplot() -> ModuleType:
-    """matplotlib.pyplot, imported when a display is drawn and not before."""
+    """matplotlib.pyplot, imported only when a display is drawn."""
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
@@ -33,7 +33,7 @@ def pyplot() -> ModuleType:
 
 
 def single_axes(ax: Axes | None) -> tuple[FigureBase, Axes]:
-    """(figure, axes) to draw on: the caller's, or new ones."""
+    """(figure, axes) to draw on: the given ones, or new ones."""
     if ax is not None:
         return ax.figure, ax
     figure, ax = pyplot().subplots(figsize=(6.0, 3.8), layout="constrained")
@@ -43,7 +43,7 @@ def single_axes(ax: Axes | None) -> tuple[FigureBase, Axes]:
 def axes_in_a_row(
     axes: AxesLike | None, n_axes: int, figsize: tuple[float, float], *, sharey: bool = False
 ) -> tuple[FigureBase, np.ndarray]:
-    """(figure, array of axes side by side): new ones, or the caller's."""
+    """(figure, array of axes in a row): the given ones, or new ones."""
     if axes is None:
         _, axes = pyplot().subplots(
             1, n_axes, figsize=figsize, layout="constrained", sharey=sharey, squeeze=False
@@ -57,7 +57,7 @@ def axes_in_a_row(
 def stacked_axes(
     ax: AxesLike | None, n_axes: int, figsize: tuple[float, float]
 ) -> tuple[FigureBase, np.ndarray]:
-    """(figure, array of axes over each other): new, the caller's, or in the place of one."""
+    """(figure, array of stacked axes): the given ones, one divided into several, or new ones."""
     if ax is None:
         return pyplot().subplots(
             n_axes, 1, sharex=True, figsize=figsize, layout="constrained", squeeze=True
@@ -79,7 +79,7 @@ def stacked_axes(
 
 
 def drawn_model(estimator: Estimator, X: TableLike = None) -> tuple[Estimator, TableLike]:
-    """A pipeline's last step, and X as that step sees it; other estimators as they are."""
+    """A pipeline's last step and its input for X; any other estimator, and X, unchanged."""
     before = steps_before(estimator)
     if before is not None:
         check_is_fitted(estimator)
@@ -88,13 +88,13 @@ def drawn_model(estimator: Estimator, X: TableLike = None) -> tuple[Estimator, T
 
 
 def check_time_scale(time_scale: str) -> None:
-    """Refuse what is not a scale of the time axis."""
+    """Raise ValueError unless this is a scale of the time axis."""
     if time_scale not in ("linear", "log"):
         raise ValueError(f"time_scale={time_scale!r} is unknown; allowed: 'linear', 'log'")
 
 
 def finish(ax: Axes) -> None:
-    """Fewer frames, a light grid behind."""
+    """Remove two spines and add a light grid."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(True, color="#dddddd", linewidth=0.6)
     ax.set_axisbelow(True)

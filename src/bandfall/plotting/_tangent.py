@@ -1,4 +1,4 @@
-"""How controlled training of a network went: R², blend and kernel drift over epochs."""
+"""The course of controlled training of a network: R², blend and kernel drift over epochs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page about a fitted model, of numbers or classes."""
+"""Reports: one self-contained HTML page about a fitted model, for numbers or classes."""
 
 from bandfall.report.columns import LabelledRows
 from bandfall.report.findings import Findings, study

@@ -1,4 +1,4 @@
-"""Rows of a report: columns as the model reads them, and rows made up from them."""
+"""Rows of a report: columns of tables as pandas columns, and rows with changed values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bandfall.encoding import Column, Schema, Table, read_table
 from bandfall.typing import Unchecked
 
 SLICE_POINTS = 81
-MAX_LEVELS = 12  # of a category that a slice shows
+MAX_LEVELS = 12  # of a category, in a slice
 MISSING = "–"
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
@@ -27,11 +27,11 @@ class LabelledRows(NamedTuple):
 
     @property
     def weights(self) -> None:
-        """Reports count all rows alike."""
+        """None: reports weight all rows equally."""
         return
 
     def as_table(self, schema: Schema | None = None) -> LabelledRows:
-        """The same, rows numbered from 0; text that `schema` reads as numbers or times, as such."""
+        """The rows numbered from 0, with text converted to numbers or times as in `schema`."""
         X = pd.DataFrame(self.X).reset_index(drop=True)
         if schema is not None and any(one.style for one in schema.readings):
             columns = schema.check(read_table(X), warn=False).columns
@@ -52,13 +52,13 @@ class LabelledRows(NamedTuple):
 
 
 def frame_of(table: Table) -> pd.DataFrame:
-    """A `Table` as pandas has it."""
+    """Convert a `Table` to a pandas frame."""
     columns = [series_of(column) for column in table.columns]
     return pd.concat(columns, axis=1, keys=table.names or range(len(columns)))
 
 
 def series_of(column: Column) -> pd.Series:
-    """A column of a `Table` as pandas has it."""
+    """Convert a column of a `Table` to a pandas series."""
     values = column.values
     if column.kind == "category":
         levels = np.append(np.array(column.levels, dtype=object), [None])
@@ -74,7 +74,7 @@ def series_of(column: Column) -> pd.Series:
 
 
 def kind_of(column: pd.Series) -> str:
-    """What a column holds: number, boolean, datetime, duration, or text for all else."""
+    """The kind of a column: number, boolean, datetime, duration, or text for anything else."""
     types, dtype = pd.api.types, column.dtype
     if types.is_bool_dtype(dtype):
         return "boolean"
@@ -86,14 +86,14 @@ def kind_of(column: pd.Series) -> str:
 
 
 def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers; booleans are not."""
+    """Whether a column holds numbers (not booleans)."""
     return kind_of(column) == "number"
 
 
 def places(column: pd.Series) -> np.ndarray | None:
-    """A column as floats, NaN where it has no value; None for booleans and categories.
+    """A column as floats, NaN for missing values; None for booleans and categories.
 
-    Durations are in seconds, dates in seconds since 1970 on the clock of the column.
+    Durations are in seconds, dates in seconds since 1970 in local time.
     """
     kind = kind_of(column)
     if kind == "datetime":
@@ -107,7 +107,7 @@ def places(column: pd.Series) -> np.ndarray | None:
 
 
 def shown(value: Unchecked) -> str:
-    """A value of any column for people.
+    """A value of any column as readable text.
 
     Examples
     --------
@@ -146,19 +146,19 @@ class Points:
 
     kind: str  # "number", "time", "duration", "level"
     grid: np.ndarray  # (n_points,): numbers or seconds; 0, 1, 2, … for levels
-    values: pd.Series  # as the model takes them
+    values: pd.Series  # in the dtype of the column
     labels: list[str]
 
     @property
     def unit(self) -> tuple[str, float]:
-        """In what durations are drawn, and how many seconds it has."""
+        """The unit in which durations are drawn, and its seconds."""
         reach = float(np.abs(self.grid).max(initial=0.0))
         few = next((one for one in _UNITS if reach >= 2 * one[1]), _UNITS[-1])
         return few if self.kind == "duration" else ("", 1.0)
 
     @property
     def axis(self) -> Axis:
-        """The axis that these places lie on."""
+        """The axis for these points."""
         low, high = float(self.grid[0]), float(self.grid[-1])
         if self.kind == "level":
             return Axis("", low - 0.5, high + 0.5, names=tuple(self.labels))
@@ -167,14 +167,14 @@ class Points:
 
     @property
     def at(self) -> np.ndarray:
-        """Places in the units of the axis."""
+        """The points in the units of the axis."""
         return self.grid / self.unit[1]
 
 
 def points_along(
     column: pd.Series, n_points: int = SLICE_POINTS, n_levels: int = MAX_LEVELS
 ) -> Points:
-    """Places between the outermost per cents of a column, or its most frequent levels in order."""
+    """Points from the 1 % to the 99 % quantile of a column, or its most frequent levels."""
     known, found = column.dropna(), places(column)
     if found is None:
         levels = _in_order(known, n_levels)
@@ -195,7 +195,7 @@ def points_along(
 
 
 def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
-    """Dates or durations of the dtype of a column, from seconds."""
+    """Convert seconds to dates or durations of the dtype of a column."""
     if kind_of(like) == "datetime":
         made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
         zone = getattr(like.dtype, "tz", None)
@@ -208,7 +208,7 @@ def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
 
 
 def _in_order(known: pd.Series, n_levels: int) -> list[object]:
-    """The most frequent levels, in their own order or as people count: 2 before 10."""
+    """The most frequent levels, in their own order or in natural order (2 before 10)."""
     frequent = list(known.value_counts().index[:n_levels])
     if isinstance(known.dtype, pd.CategoricalDtype) and known.dtype.ordered:
         return [level for level in known.dtype.categories if level in frequent]
@@ -221,7 +221,7 @@ def _count_key(level: object) -> list[tuple[int, float, str]]:
 
 
 def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: pd.Series) -> pd.DataFrame:
-    """Each of some rows with every one of these values in column j."""
+    """Copies of some rows, each with every one of these values in column j."""
     repeated = X.iloc[np.repeat(rows, len(values))].reset_index(drop=True)
     repeated.isetitem(j, pd.concat([values] * len(rows), ignore_index=True))
     return repeated
@@ -230,7 +230,7 @@ def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: pd.Series) -> 
 def shuffled_along(
     X: pd.DataFrame, j: int, n_repeats: int, random: np.random.Generator
 ) -> pd.DataFrame:
-    """Copies of the rows, one below the other, with column j shuffled in each."""
+    """Concatenated copies of the rows, with column j shuffled in each copy."""
     shuffled = pd.concat([X] * n_repeats, ignore_index=True)
     orders = [random.permutation(len(X)) for _ in range(n_repeats)]
     shuffled.isetitem(j, X.iloc[np.concatenate(orders), j].reset_index(drop=True))

@@ -1,4 +1,4 @@
-"""Where the model is wrong: of numbers residuals, of classes calibration and confusion."""
+"""Errors of a model: residuals for numbers, calibration and confusion for classes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bandfall.targets.scores import confusion, decimals, reliability, row_losses
 
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
-MAX_CONFUSION = 12  # classes that a square table can hold
+MAX_CONFUSION = 12  # classes in a square table
 
 
 def error_sections(findings: Findings, target: str) -> list[str]:
-    """What is wrong on the scored rows, for numbers or classes."""
+    """Sections about errors on the scored rows, for numbers or classes."""
     if isinstance(findings.target, Classes):
         known = findings.scored.y >= 0
         if not known.any():
@@ -66,7 +66,7 @@ def _agreement(findings: Findings, target: str) -> str:
 
 
 def _residuals_along(findings: Findings) -> str:
-    """Errors against the most important feature of numbers: what is left to learn shows."""
+    """Errors against the most important numeric feature, to show what is left to learn."""
     X = findings.scored.X
     j = next((j for j in findings.order if is_number(X.iloc[:, j])), None)
     if j is None:
@@ -106,7 +106,7 @@ def _histogram(residuals: np.ndarray) -> str:
         chart.rule(x=0.0).svg(),
         "Errors",
         f"Mean {number(float(residuals.mean()))}, standard deviation "
-        f"{number(float(residuals.std()))}. The end bars include what lies beyond them.",
+        f"{number(float(residuals.std()))}. The outer bars include all larger errors.",
     )
 
 
@@ -160,7 +160,7 @@ def _coverage(residuals: np.ndarray) -> str:
 
 
 def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> str:
-    """Whether seven in ten rows of probability 0.7 come true, and how sure the model is."""
+    """Predicted probabilities against observed shares, and how sure the model is."""
     names = findings.target.classes
     if len(names) == 2:
         asked, happened = given[:, 1], labels == 1
@@ -191,7 +191,7 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
 
 
 def _confusion(findings: Findings, names: list[str]) -> str:
-    """Which classes are taken for which."""
+    """Counts of true and predicted classes."""
     counts = confusion(findings.outputs, findings.scored.y)
     rows = []
     if len(names) > MAX_CONFUSION:  # the most frequent mistakes instead of a square
@@ -201,7 +201,7 @@ def _confusion(findings: Findings, names: list[str]) -> str:
             if wrong[i, j]:
                 cells = cell(names[i]) + cell(names[j]) + cell(wrong[i, j])
                 rows.append(f"<tr>{cells}</tr>")
-        text, heads = f"The most frequent mistakes on {findings.rows_name}.", ["class", "taken for"]
+        text, heads = f"The most frequent mistakes on {findings.rows_name}.", ["class", "predicted"]
         return section("confusion", "Confusion", text, sortable_table([*heads, "rows"], rows))
     for i, name in enumerate(names):
         n_rows = counts[i].sum()
@@ -218,7 +218,7 @@ def _confusion(findings: Findings, names: list[str]) -> str:
 
 
 def worst_rows(findings: Findings, n: int) -> list[int]:
-    """Places of the scored rows with the largest errors, each row of the table once."""
+    """Indices of the scored rows with the largest errors, without repeated rows."""
     y = findings.scored.y
     if findings.target.classes:
         errors = np.full(len(y), -np.inf)

@@ -1,4 +1,4 @@
-"""What the features are, which of them matter, and how predictions change along them."""
+"""Sections about features: the data, importances, and predictions along each feature."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HISTOGRAM_BINS = 12
 
 
 def data_section(findings: Findings, target: str) -> str:
-    """One row per column: range, spread, shape, correlation with a target of numbers."""
+    """One row per column: range, spread, distribution, and correlation with a numeric target."""
     X, y, kind = findings.train.X, findings.train.y, findings.target
     text = f"{len(y):,} training rows. The target is in the last row."
     heads = ["column", "missing", "min", "median", "mean", "max", "std. dev."]
@@ -72,14 +72,14 @@ def _row(
     n_columns: int,
     style: str = "",
 ) -> str:
-    """A row: missing values, its cells or words across all of them, and its distribution."""
+    """A table row: missing values, cells (or words that span all of them), and distribution."""
     bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
     mark = f' class="{style}"' if style else ""
     if cells[0][0] == "words":
-        told = f'<td colspan="{n_columns - 2}" class="dim words">{escape(str(cells[0][1]))}</td>'
+        middle = f'<td colspan="{n_columns - 2}" class="dim words">{escape(str(cells[0][1]))}</td>'
     else:
-        told = "".join(_cell(kind, value) for kind, value in cells)
-    return f"<tr{mark}>{cell(name)}{cell(n_missing)}{told}<td>{bars}</td></tr>"
+        middle = "".join(_cell(kind, value) for kind, value in cells)
+    return f"<tr{mark}>{cell(name)}{cell(n_missing)}{middle}<td>{bars}</td></tr>"
 
 
 def _cell(kind: str, value: str | float) -> str:
@@ -100,7 +100,7 @@ def _correlation(values: np.ndarray, y: np.ndarray) -> float:
 
 
 def _counts(values: np.ndarray) -> np.ndarray:
-    """Rows in bins between the outermost per cents."""
+    """A histogram from the 1 % to the 99 % quantile."""
     low, high = np.quantile(values, [0.01, 0.99])
     return np.histogram(values, bins=HISTOGRAM_BINS, range=(low, high))[0]
 
@@ -120,7 +120,7 @@ def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarra
 
 
 def importance_section(findings: Findings) -> str:
-    """How much worse predictions get when a feature is shuffled."""
+    """The change of the score when each feature is shuffled."""
     if np.isnan(findings.loss) or not findings.order:
         return ""
     order = findings.order[:MAX_IMPORTANCES]
@@ -154,7 +154,7 @@ def importance_section(findings: Findings) -> str:
 
 
 def slice_section(findings: Findings, target: str) -> tuple[str, str]:
-    """Predictions along the most important features, and as data those at every moment."""
+    """Predictions along the most important features, and their data at every moment."""
     figures, lines = [], {}
     for i, one in enumerate(findings.slices):
         svg, frames = _slice_chart(findings, one, f"slice-{i}", target)
@@ -186,7 +186,7 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
 def _slice_chart(
     findings: Findings, one: Slice, name: str, target: str
 ) -> tuple[str, dict[str, list[str]]]:
-    """One slice, and the path data of its lines at every moment."""
+    """One slice, and the SVG paths of its lines at every moment."""
     classes, points = findings.target.classes, one.points
     levels = points.kind == "level"
     half = findings.half_width if findings.held_out and not classes else 0.0

@@ -1,4 +1,4 @@
-"""The numbers of a report about a model: nothing here depends on how it will look."""
+"""The numbers of a report about a model, without any layout."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from bandfall.targets import Classes, Target
 from bandfall.targets.scores import unseen_words
 from bandfall.typing import Estimator
 
-MAX_ROWS = 1000  # of those that are predicted again and again
+MAX_ROWS = 1000  # for computations that predict rows many times
 N_SLICES = 6
 N_REPEATS = 5
-WORK = 1e10  # kernel entries that importances may cost: some ten seconds
-N_OTHERS = 12  # further rows through which a slice is drawn
-LEVEL = 0.9  # of intervals that are drawn
-COVERAGES = np.linspace(0.05, 0.95, 19)  # that are checked
-# Shares of the time until features are shuffled, after it, and until slices are computed.
+WORK = 1e10  # kernel entries for importances: about ten seconds
+N_OTHERS = 12  # additional rows through which slices are drawn
+LEVEL = 0.9  # coverage of the drawn intervals
+COVERAGES = np.linspace(0.05, 0.95, 19)  # coverages that are checked
+# Progress before features are shuffled, after that, and before slices are computed.
 _BEGIN, _SHUFFLED, _SLICES = 0.04, 0.66, 0.8
-_ROUNDING = 1e-5  # of the target's mean size: other rows differ by more
+_ROUNDING = 1e-5  # relative difference up to which targets count as equal
 
 
 class Stages(NamedTuple):
-    """What happened along the path; arrays of equal length, one entry a stage.
+    """The course of training: arrays with one entry per stage.
 
-    Losses have one entry more, the first of them before training; `scored_loss` is that of test
-    rows, None without them. `moved` is a stage's share of the outputs' total movement.
+    Losses have one more entry, for the start. `scored_loss` is the loss on test rows, None without
+    them. `moved` is the share of each stage in the total movement of the outputs.
     """
 
     bandwidth: np.ndarray
@@ -51,7 +51,7 @@ class Stages(NamedTuple):
 
     @property
     def gain(self) -> np.ndarray | None:
-        """By how much the loss on test rows fell during each stage."""
+        """Fall of the loss on test rows during each stage."""
         return None if self.scored_loss is None else -np.diff(self.scored_loss)
 
 
@@ -65,10 +65,10 @@ class Film(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Outputs along one feature, the others at a typical row; values (n_moments, n_points, k).
+    """Outputs along one feature, with the others fixed at a typical row.
 
-    `others` (n_rows, n_points, k) are slices of the final model through other rows, `rug` places
-    of some training rows.
+    `values` has shape (n_moments, n_points, k). `others` (n_rows, n_points, k) are slices of the
+    final model through other rows. `rug` has the values of some training rows.
     """
 
     feature: str
@@ -79,11 +79,11 @@ class Slice(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How sure the model is of test rows.
+    """Intervals on test rows.
 
-    `coverages` and `shares` (c,) are what was promised and found; `lower` and `upper` (m,) the
-    ends of intervals for `LEVEL`; `method` says what widths depend on, `n_rows` how many rows
-    they were learned from.
+    `coverages` (c,) are the promised coverages and `shares` (c,) the observed ones. `lower` and
+    `upper` (m,) are the ends of intervals for `LEVEL`. `method` says what widths depend on, and
+    `n_rows` is the number of rows they were learned from.
     """
 
     coverages: np.ndarray
@@ -96,7 +96,7 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True)
 class Findings:
-    """All numbers of a report, about a target of numbers or of classes.
+    """All numbers of a report.
 
     Attributes
     ----------
@@ -105,18 +105,18 @@ class Findings:
     unused : dict of str to str
         Features that the model does not use, and why.
     train, scored : LabelledRows
-        Targets are numbers, or positions among the classes (−1 for one that the model does not
-        know). The scored rows are test rows; without them, training rows that the search held
-        out; without these too, all training rows.
+        Targets are numbers, or positions among the classes (−1 for unknown classes). The scored
+        rows are test rows if there are any, else training rows that the search held out, else all
+        training rows.
     outputs : ndarray of shape (m, k)
-        Predictions or probabilities of the scored rows, by models that had not seen them if
-        `held_out`.
+        Predictions or probabilities for the scored rows; if `held_out`, by models that had not
+        seen them.
     row_numbers : ndarray of shape (m,)
-        Of the scored rows in the table that they come from, from 1.
+        Numbers of the scored rows in their table, from 1.
     tested, held_out : bool
-        Whether test rows were given; whether scored rows are rows that were not trained on.
+        Whether test rows were given; whether the scored rows were not trained on.
     unseen : str
-        What scores make of rows whose class the model does not know; "" without such rows.
+        A message about rows of unknown classes; "" if there are none.
     importances : ndarray of shape (d, 2)
         Mean and standard deviation of the rise of the loss when a feature is shuffled, on test
         rows or, without any, training rows.
@@ -124,8 +124,8 @@ class Findings:
     film : Film or None
         The moments of training that slices show.
     slices : list of Slice
-    intervals : Intervals or None
-        Of a model that has them, where test rows were given.
+    intervals : Coverage or None
+        If the model has intervals and test rows were given.
     """
 
     model: Model
@@ -146,7 +146,7 @@ class Findings:
 
     @property
     def target(self) -> Target:
-        """What is predicted, and how it is scored."""
+        """The target, which defines scores."""
         return self.model.target
 
     @property
@@ -161,7 +161,7 @@ class Findings:
 
     @property
     def rows_name(self) -> str:
-        """What the scored rows are called."""
+        """Name of the scored rows."""
         return "held-out rows" if self.held_out else "training rows"
 
     @property
@@ -171,7 +171,7 @@ class Findings:
 
     @property
     def probed_name(self) -> str:
-        """What these rows are called."""
+        """Name of these rows."""
         return "held-out rows" if self.tested else "training rows"
 
     @property
@@ -182,7 +182,7 @@ class Findings:
 
     @property
     def predictions(self) -> np.ndarray:
-        """Of a target of numbers, shape (m,)."""
+        """Predictions of a numeric target, shape (m,)."""
         return self.outputs[:, 0]
 
     @property
@@ -192,7 +192,7 @@ class Findings:
 
     @property
     def half_width(self) -> float:
-        """Nine in ten scored rows lie closer to their prediction than this."""
+        """The 90 % quantile of absolute errors on the scored rows."""
         return float(np.quantile(np.abs(self.residuals), LEVEL))
 
 
@@ -205,7 +205,7 @@ def study(
     seed: int = 0,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Findings:
-    """Look at a fitted model from all sides.
+    """Compute all numbers of a report about a fitted model.
 
     Parameters
     ----------
@@ -213,13 +213,13 @@ def study(
     train : LabelledRows
         The rows it was trained on, with numbers or labels as targets.
     test : LabelledRows or None
-        Rows it has not seen. Without them, it is scored on the training rows that its search
-        held out, if it has such.
+        Unseen rows. Without them, the model is scored on the training rows that its search held
+        out, if there are any.
     features : list of str
     seed : int
-        Of samples and shuffles.
+        Seed for samples and shuffles.
     progress : callable (float) -> None
-        Called with the share of the work that is done, 0 to 1.
+        Called with the share of work done, 0 to 1.
     """
     model = Model(estimator, train.y)
     train = _read(model, train)
@@ -280,14 +280,14 @@ def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarr
     outputs = np.asarray(outputs, dtype=np.float64).reshape(len(rows), -1)
     if rows.max() >= len(train.y) or not _same_rows(model, train.y[rows], outputs):
         raise ValueError(
-            "X and y are not the rows that the model was trained on; give rows that it has not "
-            "seen as X_test and y_test"
+            "X and y are not the rows that the model was trained on; pass unseen rows as X_test "
+            "and y_test"
         )
     return train.take(rows), outputs, rows
 
 
 def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
-    """Whether targets are those that the search has seen, as far as its residuals show it."""
+    """Whether these can be the targets of the search, judged by its residuals."""
     found = model.story.intervals
     if found is None:
         return bool(np.all(y >= 0))
@@ -307,7 +307,7 @@ def _unused(model: Model, features: list[str]) -> dict[str, str]:
 
 
 def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
-    """Intervals of test rows, and the share of them that they contain, for many coverages."""
+    """Intervals of test rows, and their observed coverage, for many promised coverages."""
     found = model.story.intervals
     if found is None:
         return None
@@ -347,9 +347,10 @@ def _importances(
 def _stages(
     model: Model, path: Path, train: LabelledRows, test: LabelledRows | None
 ) -> Stages | None:
-    """The path's own log, and what its stages were worth on test rows.
+    """The log of the path, and losses after each stage.
 
-    A model of several paths may have more stages than the path it shows; they keep step.
+    A model of several paths may have more stages than the path that is shown, whose stages are
+    then repeated.
     """
     outputs = [_from_start(model, rows) for rows in (train, test) if rows is not None]
     losses = [

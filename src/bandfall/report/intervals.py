@@ -1,4 +1,4 @@
-"""How sure the model is: whether its intervals hold on held-out rows, and how wide they are."""
+"""The section about intervals: their coverage on held-out rows and their widths."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDTHS = {
 
 
 def interval_section(findings: Findings, target: str) -> str:
-    """Coverage against what was promised, and the intervals of held-out rows."""
+    """Observed against promised coverage, and the intervals of held-out rows."""
     found = findings.intervals
     if found is None:
         return ""
@@ -41,7 +41,7 @@ def interval_section(findings: Findings, target: str) -> str:
 
 def _coverage(findings: Findings, found: Coverage) -> str:
     chart = diagonal("promised coverage", "share of rows inside")
-    # What chance allows with this number of rows: those held out by the search, those scored.
+    # Two standard errors, given the rows held out by the search and the scored rows.
     chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, found.n_rows)
     slack = 2.0 * np.sqrt(found.coverages * (1.0 - found.coverages) * chance)
     low, high = found.coverages - slack, found.coverages + slack

@@ -1,4 +1,4 @@
-"""What pages are made of: the shell, sections, cards, figures, tables that can be sorted."""
+"""Parts of pages: the shell, sections, cards, figures, sortable tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bandfall.typing import Unchecked
 from bandfall.version import __version__
 
 _PACKAGE = "bandfall.report"
-LONGEST = 40  # letters of a cell; what is cut off shows as a tip
+LONGEST = 40  # characters of a cell; longer text is cut and shown as a tip
 N_COLOURS = 10  # of the style sheet
 _DASHES = ("", " dashed", " dotted")
 _LINKS = {
@@ -47,7 +47,7 @@ def page_shell(
     style: str = "",
     script: str = "",
 ) -> str:
-    """A page about a model: head, links to its sections, tips, sorted tables, film."""
+    """A page about a model: head, links to its sections, and scripts for tips, tables and film."""
     links = "".join(
         f'<a href="#{name}">{link}</a>'
         for one in sections
@@ -71,7 +71,7 @@ def page_shell(
 
 
 def section(name: str, title: str, text: str, body: str) -> str:
-    """A heading that can be linked to, a sentence of guidance, and what it is about."""
+    """A section: a heading with an anchor, a text, and the body."""
     guide = f'<p class="dim">{text}</p>' if text else ""
     return f'<section id="{name}"><h2>{escape(title)}</h2>{guide}{body}</section>'
 
@@ -94,7 +94,7 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def class_style(position: int) -> str:
-    """Colour and dash of a class: no two of the first thirty look alike."""
+    """Colour and dash of a class; the first thirty classes have distinct styles."""
     dash = _DASHES[position // N_COLOURS % len(_DASHES)]
     return f"class c{position % N_COLOURS}{dash}"
 
@@ -113,7 +113,7 @@ def grid(figures: str, columns: int = 2) -> str:
 
 
 def diagonal(x: str, y: str, *values: Sequence[float] | np.ndarray) -> Chart:
-    """A chart of y against x, dashed where they are equal; from 0 to 1 without values."""
+    """A chart of y against x with a dashed diagonal; from 0 to 1 if no values are given."""
     around = Axis.around("", *values) if values else Axis("", 0.0, 1.0)
     ends = around.low, around.high
     chart = Chart(Axis(x, *ends), Axis(y, *ends), f"{y} against {x}")
@@ -134,7 +134,7 @@ def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "")
 
 
 def cell(value: Unchecked, style: str = "", text: str = "") -> str:
-    """A cell: numbers sort as such, and show as `text` if given; long text is cut, with a tip."""
+    """A table cell: numbers are sortable and shown as `text` if given; long text is cut."""
     mark = f' class="{style}"' if style else ""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         real = float(value)
@@ -149,6 +149,6 @@ def cell(value: Unchecked, style: str = "", text: str = "") -> str:
 
 
 def json_script(name: str, value: Unchecked) -> str:
-    """Data inside the page, safe whatever its texts hold."""
+    """JSON data inside the page, with "<" escaped."""
     data = json.dumps(value, allow_nan=False).replace("<", "\\u003c")
     return f'<script type="application/json" id="{name}">{data}</script>'

@@ -1,19 +1,20 @@
-"""What happened during training: bandwidth and loss along time, and scale by scale."""
+"""Sections about training: bandwidth and loss over time, and by scale."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
 from bandfall.descent import Status
 from bandfall.drawing import Axis, Chart, number
-from bandfall.report.findings import Findings
+from bandfall.report.findings import Findings, Stages
 from bandfall.report.layout import figure, grid, section
 
 MAX_SCALES = 24
-_LEAST_FALL = 1.2  # of the bandwidth, to distinguish scales
+_LEAST_FALL = 1.2  # ratio of the first to the last bandwidth that makes scales distinct
 
 
 def path_section(findings: Findings) -> str:
@@ -23,7 +24,7 @@ def path_section(findings: Findings) -> str:
         return ""
     log = path.log
     first = float(log.time[1]) if len(log) > 1 else path.time
-    # Linear time shows the story unless its beginning would vanish.
+    # Time is linear unless its beginning would be invisible.
     logarithmic = path.time > 50 * first
     start = first / 3 if logarithmic else 0.0
     times = np.maximum(np.append(log.time, path.time), start)
@@ -94,72 +95,78 @@ def _losses(findings: Findings, x: Axis, start: float) -> str:
 
 
 def scale_section(findings: Findings) -> str:
-    """What each stage added, against its bandwidth."""
+    """The contribution of each stage, against its bandwidth."""
     stages = findings.stages
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
         return ""
     if stages.bandwidth[0] < _LEAST_FALL * stages.bandwidth[-1]:
         return ""
-    name = findings.target.measure
-    gain = stages.gain
-    first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would flatten all others
-    note = ""
-    if first:
-        worth = ""
-        if gain is not None:
-            value = f"{_change(findings, gain[0]):+.3f}".replace("-", "−")
-            worth = f" and changed {name} by {value}"
-        note = (
-            f" The charts leave out the first and widest stage, bandwidth "
-            f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
-            f"movement{worth}."
-        )
-    # Stages are as long as the solver needs; equal steps in bandwidth are what compares.
-    # In place of zero: half the smallest positive bandwidth.
-    least = stages.bandwidth[stages.bandwidth > 0].min() / 2
-    bandwidth = np.maximum(stages.bandwidth, least)[first:]
-    low, high = float(bandwidth.min()) / 1.01, float(bandwidth.max()) * 1.01
-    n_scales = max(3, min(MAX_SCALES, len(bandwidth) // 2))
-    edges = np.geomspace(high, low, n_scales + 1)
-    places = np.searchsorted(-edges, -bandwidth) - 1
-    x = Axis("bandwidth, from wide to narrow", high, low, log=True)
-
-    def summed(values: np.ndarray) -> np.ndarray:
-        return np.bincount(places, weights=values[first:], minlength=n_scales)
-
-    def bars(label: str, axis: Axis, values: np.ndarray, styles: list[str]) -> str:
-        tips = [
-            f"bandwidth {number(float(a))} to {number(float(b))}\n{label} {v:+.4f}"
-            for a, b, v in zip(edges[:-1], edges[1:], values, strict=True)
-        ]
-        return Chart(x, axis, label).bars(edges, values, styles, tips).rule(y=0.0).svg()
-
-    moved = summed(stages.moved)
+    first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would dwarf all others
+    scales = _Scales.of(stages.bandwidth[first:])
+    moved = scales.summed(stages.moved[first:])
     share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
     body = figure(
-        bars("share of all movement", share, moved, ["a"] * n_scales),
+        scales.chart("share of all movement", share, moved, ["a"] * len(moved)),
         "How much each scale moved the predictions",
         "Root-mean-square change of predictions in each range of bandwidths, as a share of all.",
     )
-    if gain is not None:
-        gains = summed(gain)
-        change = _change(findings, gains)
+    if stages.gain is not None:
+        gains = scales.summed(stages.gain[first:])
+        change, label = _change(findings, gains), f"change of {findings.target.measure}"
+        styles = ["good" if one >= 0 else "bad" for one in gains]
         body += figure(
-            bars(
-                f"change of {name}",
-                Axis.around(f"change of {name}", change, [0.0]),
-                change,
-                ["good" if one >= 0 else "bad" for one in gains],
-            ),
+            scales.chart(label, Axis.around(label, change, [0.0]), change, styles),
             "What each scale was worth on held-out rows",
-            "Wide bandwidths learn the broad shape; where bars turn red, the detail learned was "
+            "Wide bandwidths learn the broad shape. Red bars mean that the learned detail was "
             "noise.",
             [("good", "better"), ("bad", "worse")],
         )
-    text = f"Bandwidths are distances between rows in the space of the (scaled) features.{note}"
+    text = "Bandwidths are distances between rows in the space of the (scaled) features."
+    text += _first_stage_note(findings, stages) if first else ""
     return section("scales", "What was learned at which scale", text, grid(body))
 
 
+def _first_stage_note(findings: Findings, stages: Stages) -> str:
+    worth = ""
+    if stages.gain is not None:
+        value = f"{_change(findings, stages.gain[0]):+.3f}".replace("-", "−")
+        worth = f" and changed {findings.target.measure} by {value}"
+    return (
+        f" The charts leave out the first and widest stage, bandwidth "
+        f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
+        f"movement{worth}."
+    )
+
+
+class _Scales(NamedTuple):
+    """Ranges of bandwidths, equal on a logarithmic axis: lengths of stages depend on the solver."""
+
+    edges: np.ndarray  # (n + 1,), falling
+    places: np.ndarray  # the range of each stage
+
+    @classmethod
+    def of(cls, bandwidths: np.ndarray) -> _Scales:
+        """Ranges for these stages; half the smallest positive bandwidth stands for zero."""
+        bandwidths = np.maximum(bandwidths, bandwidths[bandwidths > 0].min() / 2)
+        low, high = float(bandwidths.min()) / 1.01, float(bandwidths.max()) * 1.01
+        n_scales = max(3, min(MAX_SCALES, len(bandwidths) // 2))
+        edges = np.geomspace(high, low, n_scales + 1)
+        return cls(edges, np.searchsorted(-edges, -bandwidths) - 1)
+
+    def summed(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the stages of each range."""
+        return np.bincount(self.places, weights=values, minlength=len(self.edges) - 1)
+
+    def chart(self, label: str, axis: Axis, values: np.ndarray, styles: list[str]) -> str:
+        """Bars of one value per range."""
+        x = Axis("bandwidth, from wide to narrow", self.edges[0], self.edges[-1], log=True)
+        tips = [
+            f"bandwidth {number(float(a))} to {number(float(b))}\n{label} {v:+.4f}"
+            for a, b, v in zip(self.edges[:-1], self.edges[1:], values, strict=True)
+        ]
+        return Chart(x, axis, label).bars(self.edges, values, styles, tips).rule(y=0.0).svg()
+
+
 def _change(findings: Findings, gain: np.ndarray) -> np.ndarray:
-    """What a fall of the loss means for the score: R² rises, log-loss falls."""
+    """Convert a fall of the loss to a change of the score: R² rises, log-loss falls."""
     return findings.target.score(-gain) - findings.target.score(0.0)

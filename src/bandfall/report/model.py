@@ -1,4 +1,4 @@
-"""A fitted estimator as a report uses it: with tables, now and at earlier moments of training."""
+"""A fitted estimator for a report: predictions at the end and at earlier moments of training."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from bandfall.report.columns import is_number
 from bandfall.typing import ArrayLike, Estimator, TableLike
 
 MAX_MOMENTS = 30
-MAX_CUT_ROWS = 1000  # training rows up to which a path is cut between its stages
+MAX_CUT_ROWS = 1000  # paths over more training rows are not cut between stages
 LIGHT_TOLERANCE = 1e-2
-USUAL_ENTRIES = 100_000  # kernel entries of one prediction where they cannot be counted
+USUAL_ENTRIES = 100_000  # kernel entries of one prediction if they cannot be counted
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A moment of training that a film shows."""
+    """A moment of training in a film."""
 
-    stage: int  # the last stage that is complete; −1 is the start
-    part: Path | None = None  # what a further stage had added by then
+    stage: int  # the last complete stage; −1 is the start
+    part: Path | None = None  # the completed part of the next stage
 
 
 class Model:
@@ -50,14 +50,14 @@ class Model:
 
     @property
     def schema(self) -> Schema | None:
-        """What the model takes the columns for, if it takes tables as they are."""
+        """The schema of the columns, if the model takes raw tables."""
         if self._before is not None or not self.story.encoders:
             return None
         return next(iter(self.story.encoders.values())).schema
 
     @property
     def staged_path(self) -> Path | None:
-        """The path, if the model can predict as of its stages; a compressed path cannot."""
+        """The path, if the model can predict after each stage; a compressed path cannot."""
         return None if self.path is None or np.isnan(self.path.starts[0]) else self.path
 
     def predict(self, X: pd.DataFrame) -> np.ndarray:
@@ -71,17 +71,17 @@ class Model:
         return np.array([np.reshape(one, (len(X), -1)) for one in stages], dtype=np.float64)
 
     def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
-        """Both ends for every coverage, (m, 2, c); infinite where rows were too few for one."""
+        """Both ends for every coverage, (m, 2, c); infinite if there were too few rows."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # predictions have warned already
             ends = self.last.predict_interval(self._inner(X), coverages)
         return np.asarray(ends).reshape(len(X), 2, -1)
 
     def moments(self, learned: np.ndarray) -> list[Moment]:
-        """Moments about evenly apart in the share of the training loss that is learned.
+        """Moments that are about evenly spaced in the share of the training loss removed.
 
-        `learned` is that share after every stage. If no stage ends near enough, the path is cut
-        there, where possible.
+        `learned` is that share after every stage. If no stage ends near a level, the path is cut
+        there if possible.
         """
         ends = np.append(0.0, learned)
         levels = np.linspace(0.0, float(learned[-1]), MAX_MOMENTS)
@@ -107,7 +107,7 @@ class Model:
         return outputs
 
     def light(self) -> tuple[Model, int]:
-        """Nearly the same model with few bandwidths, and the entries one prediction takes."""
+        """A compressed copy of the model, and the kernel entries of one prediction."""
         if self.path is None:
             return self, USUAL_ENTRIES
         last = self.last._compressed(LIGHT_TOLERANCE)
@@ -125,7 +125,7 @@ class Model:
         return path if small else None
 
     def _inner(self, X: pd.DataFrame) -> TableLike:
-        """Rows as the last step of a pipeline sees them."""
+        """Rows as input of the last step of a pipeline."""
         rows = self._named(X)
         return rows if self._before is None else self._before.transform(rows)
 
@@ -138,7 +138,7 @@ class Model:
 
 
 def _cut(path: Path, r2: float) -> Moment:
-    """Where training R² reached a level."""
+    """The moment at which training R² reached a level."""
     cut = path.truncate(r2=r2)
     last = cut.stages[-1]
     part = cut.replace(stages=(last,), offset=np.zeros_like(cut.offset))

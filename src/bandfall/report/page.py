@@ -1,4 +1,4 @@
-"""The report: sections put together into one page, to be saved or shown in a notebook."""
+"""The report: all sections on one page, which can be saved or shown in a notebook."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def render_page(
     target, source : str
         Name of the target and of the file it came from.
     details : dict of str to str
-        Further lines about the model, for the last section.
+        Lines about the model, for the last section.
     rivals : sequence of RivalScore
         Including the model itself, under `model_name`.
     """
@@ -79,7 +79,7 @@ def render_page(
 
 
 def header(findings: Findings, source: str) -> str:
-    """What stands below the title: where the rows come from, and the few numbers."""
+    """The lines below the title: the source of the rows, and the main numbers."""
     n_classes = len(findings.target.classes)
     classes = f"{n_classes} classes, " if n_classes else ""
     return (
@@ -90,12 +90,12 @@ def header(findings: Findings, source: str) -> str:
 
 @dataclass(frozen=True)
 class Report:
-    """A page about a model; a notebook shows it.
+    """A page about a model, displayed in notebooks.
 
     Attributes
     ----------
     html : str
-        The whole page, which loads nothing.
+        The whole page, which needs no network.
     findings : Findings
         The numbers behind it.
     """
@@ -104,7 +104,7 @@ class Report:
     findings: Findings
 
     def save(self, file: str | Path) -> None:
-        """Write the page, whole or not at all."""
+        """Write the page atomically."""
         write_atomically(Path(file), self.html.encode())
 
     def __repr__(self) -> str:
@@ -134,7 +134,7 @@ def report_on(
     target: str = "y",
     seed: int = 0,
 ) -> Report:
-    """A page about a fitted estimator or pipeline with one target, of numbers or classes.
+    """Make a page about a fitted estimator or pipeline with one target.
 
     Parameters
     ----------
@@ -144,11 +144,11 @@ def report_on(
     X, y : array-like or frame, optional
         The rows it was trained on. Pipelines and models loaded from files need them.
     X_test, y_test : array-like or frame, optional
-        Rows it has not seen, to score it on.
+        Unseen rows to score the model on.
     target : str
-        What the target is called.
+        Name of the target.
     seed : int
-        Of samples and shuffles.
+        Seed for samples and shuffles.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def report_on(
 
 
 def _rows(X: TableLike, y: ArrayLike | None, classes: bool) -> LabelledRows:
-    if hasattr(X, "to_pandas"):  # polars and its like
+    if hasattr(X, "to_pandas"):  # polars, pyarrow, …
         frame = X.to_pandas()
     elif isinstance(X, Table):
         frame = frame_of(X)
@@ -204,7 +204,7 @@ def _rows(X: TableLike, y: ArrayLike | None, classes: bool) -> LabelledRows:
         target = target[:, 0]
     if target.ndim != 1 or len(target) != len(frame):
         raise ValueError(
-            f"a report is about one target, one value a row; got y of shape {target.shape} for "
-            f"{len(frame)} rows"
+            f"a report is about one target, with one value per row; got y of shape {target.shape} "
+            f"for {len(frame)} rows"
         )
     return LabelledRows(frame, target)

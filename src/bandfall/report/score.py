@@ -1,4 +1,4 @@
-"""How good the model is, beside its rivals, and what it tried on the way."""
+"""Sections about scores: the model, its rivals and the trials of its search."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from bandfall.targets.scores import Scores, decimals, row_losses
 from bandfall.typing import JsonDict
 
 MAX_TRIALS = 12
-LOWEST_R2 = -0.2  # longer bars to the left would squeeze all others
-# What is shown of a trial, under which head; columns that a search does not have are left out.
+LOWEST_R2 = -0.2  # bars end here, so that one bad model does not squeeze the others
+# Fields of trials and their headings; fields that a search does not have are left out.
 TRIAL_COLUMNS = {
     "kernel": "kernel",
     "min_speed": "speed",
@@ -29,9 +29,9 @@ TRIAL_COLUMNS = {
 
 
 class RivalScore(NamedTuple):
-    """One line of the comparison.
+    """The scores of one model in a comparison.
 
-    `losses`, one for each held-out row, show whether two lines really differ.
+    `losses` has one loss per held-out row, for tests whether two models differ.
     """
 
     name: str
@@ -61,16 +61,16 @@ class RivalScore(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The one that decides."""
+        """The main score."""
         return self.scores[next(iter(self.target.heads.values()))]
 
     @property
     def rank(self) -> float:
-        """Less is better."""
+        """A sort key: smaller is better."""
         return self.score if self.target.lower_is_better else -self.score
 
     def cells(self) -> dict[str, str]:
-        """Scores by name, for people."""
+        """Scores as text, by heading."""
         shares = [self.target.measure] if not self.target.classes else list(self.target.heads)
         return {
             head: _score_text(self.scores[name]) if head in shares else number(self.scores[name])
@@ -78,13 +78,13 @@ class RivalScore(NamedTuple):
         }
 
     def as_numbers(self) -> JsonDict:
-        """For machines, without the single losses."""
+        """Scores as numbers, by name."""
         scores = {key: value for key, value in self.scores.items() if key != "n_unseen"}
         return {"name": self.name, **scores, "seconds": self.seconds, "n_rows": self.n_rows}
 
 
 def result_cards(findings: Findings) -> str:
-    """The few numbers at the top of the page."""
+    """The main numbers, for the top of the page."""
     scores, rows = findings.scores, findings.rows_name
     if isinstance(findings.target, Classes):
         shown = [
@@ -98,7 +98,7 @@ def result_cards(findings: Findings) -> str:
             ("main", decimals(scores["r2"]), f"R² on {rows}"),
             ("", number(scores["mae"]), "mean absolute error"),
         ]
-    if not findings.held_out:  # no score to be proud of
+    if not findings.held_out:  # training scores are not emphasised
         shown = [("", value, label) for _, value, label in shown]
     shown.append(("", f"{len(findings.train.y):,}", "training rows"))
     if findings.held_out:
@@ -114,12 +114,12 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
     """The score of the model, and those of its rivals on the same rows."""
     text = _meaning(findings)
     if not findings.held_out:
-        honest = (
+        warning = (
             "No rows were held out: all numbers on this page are about training rows, and errors "
-            "on new rows are larger. Give test rows (<code>X_test</code> and <code>y_test</code>, "
+            "on new rows are larger. Pass test rows (<code>X_test</code> and <code>y_test</code>, "
             "or <code>--test-fraction 0.2</code>) to score the model."
         )
-        return section("score", "Score", honest, "")
+        return section("score", "Score", warning, "")
     n_rows = len(np.unique(findings.row_numbers))
     if not findings.tested:
         text = (
@@ -147,7 +147,7 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
 
 
 def _meaning(findings: Findings) -> str:
-    """What the scores are."""
+    """An explanation of the scores."""
     target = findings.target
     if not isinstance(target, Classes):
         return "An R² of 1 is perfect, 0 is no better than predicting the mean."
@@ -188,13 +188,13 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
             cell(one.scores[key], text=one.cells()[head]) for head, key in columns.items()
         )
         seconds = cell(one.seconds, text=_seconds(one.seconds))
-        told = "" if ours is None or one is ours else _verdict(one.losses, ours.losses, sign, unit)
-        cells = f"{cell(one.name)}{scores}<td>{told}</td>{others}{seconds}{cell(one.n_rows)}"
+        gap = "" if ours is None or one is ours else _verdict(one.losses, ours.losses, sign, unit)
+        cells = f"{cell(one.name)}{scores}<td>{gap}</td>{others}{seconds}{cell(one.n_rows)}"
         rows.append(f"<tr{mark}>{cells}</tr>")
     picture = figure(
         drawing,
         f"{measure}, {'lower' if target.lower_is_better else 'higher'} is better",
-        "Lines reach one standard error over held-out rows to either side.",
+        "Lines show one standard error over held-out rows.",
     )
     table = sortable_table(["model", measure, "difference", *columns, "fit, s", "rows"], rows)
     return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
@@ -205,14 +205,14 @@ def _seconds(value: float) -> str:
 
 
 def _standard_error(losses: np.ndarray, unit: float) -> float:
-    """Of a score, from the spread of losses over held-out rows."""
+    """Standard error of a score, from losses of held-out rows."""
     if len(losses) < 2:
         return 0.0
     return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)
 
 
 def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> str:
-    """How the score of a rival differs from that of this model, if it does clearly."""
+    """The difference of a rival's score to this model's, or "no clear difference"."""
     paired = theirs - own
     difference = sign * float(paired.mean()) / unit
     margin = 2.0 * _standard_error(paired, unit)
@@ -222,7 +222,7 @@ def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> s
 
 
 def _as_shown(selection: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Rounds of both losses together, no speed for one wide bandwidth, no penalty of zero."""
+    """Trials for display: total rounds, no speed for a single bandwidth, no zero penalty."""
     penalty = selection.get("penalty", np.zeros(1))
     if not np.any(penalty > 0):
         return {name: column for name, column in selection.items() if name != "penalty"}
@@ -235,7 +235,7 @@ def _as_shown(selection: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _weights(findings: Findings, order: np.ndarray) -> dict[int, float]:
-    """Weights of the members in the average, by the number of their trial."""
+    """Weights of the members in the average, by index of their trial."""
     selection = findings.model.story.selection or {}
     found: dict[int, float] = {}
     for member in findings.model.story.members:
@@ -244,14 +244,14 @@ def _weights(findings: Findings, order: np.ndarray) -> dict[int, float]:
             [selection[name] == value for name, value in parts if name in selection], axis=0
         )
         ours = order[same[order]]
-        if len(ours):  # trials on more rows decide
+        if len(ours):  # the trial on the most rows
             best = int(ours[np.argmax(selection["n_rows"][ours])])
             found[best] = found.get(best, 0.0) + float(member.weight)
     return found
 
 
 def trial_section(findings: Findings) -> str:
-    """What a model that tunes itself has tried, best first."""
+    """The trials of a self-tuning model, best first."""
     selection = findings.model.story.selection
     if not selection or not len(selection.get("loss", ())):
         return ""
@@ -278,8 +278,8 @@ def trial_section(findings: Findings) -> str:
         f"the training rows, and the prediction is a weighted average of a few. Best first"
         f"{', by the mean of |error|^1.5' if not findings.target.classes else ''}"
         f"{f'; {more:,} more are not shown' if more else ''}. The bandwidth shrinks whenever "
-        "training is slower than the given speed; each metric round learns the weights of the "
-        "features anew; “columns” says how the features are encoded."
+        "training is slower than the given speed. Each metric round learns the weights of the "
+        "features again. “Columns” says how the features are encoded."
     )
     return section("trials", "What was tried", text, table)
 

@@ -1,4 +1,8 @@
-"""Choosing bandwidth and penalty for constant-bandwidth regression: the rivals of KGD-D."""
+"""Model selection: the search of the self-tuning estimators, cross-validation and evidence.
+
+The names below choose bandwidth and penalty for constant-bandwidth regression, as the rivals of
+KGD-D in the paper do. The search begins in `bandfall.selection.tuning`.
+"""
 
 from bandfall.selection.cross_validation import best_cell, flow_cv_mse, ridge_cv_mse
 from bandfall.selection.evidence import Evidence, maximise_evidence

@@ -1,4 +1,4 @@
-"""Which models to average, and with what weights."""
+"""The choice of models to average, and of their weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from bandfall.selection.candidates import Judge, Trial
 
-_LIGHT = 0.1  # below such a weight a model costs as much as the heaviest and changes nothing
+_LIGHT = 0.1  # models with less weight hardly change predictions, and cost as much as the others
 
 
 def greedy_weights(
@@ -20,12 +20,12 @@ def greedy_weights(
     weights: np.ndarray | None = None,
     n_steps: int = 20,
 ) -> np.ndarray:
-    """Weights of an average of few models, not negative and of sum one, by held-out predictions.
+    """Non-negative weights with sum one for an average of at most `n_members` models.
 
     Greedy selection with replacement (Caruana, Niculescu-Mizil, Crew and Ksikes, 2004): each step
-    adds the model that helps the average most; a weight is how often a model was added. Counts
-    rather than free weights keep what is fitted to the held-out rows small. Predictions and y have
-    shape (m, k), the `weights` of held-out rows (m,); at most `n_members` models get a weight.
+    adds the model that improves the average most on held-out rows. The weight of a model is the
+    number of times that it was added; counts overfit the held-out rows less than free weights do.
+    Predictions and y have shape (m, k), the `weights` of held-out rows (m,).
     """
     counts = np.zeros(len(predictions), dtype=int)
     total = np.zeros_like(y)
@@ -55,10 +55,9 @@ def averaged(
     n_members: int,
     weights: np.ndarray | None = None,
 ) -> tuple[list[tuple[Trial, float]], np.ndarray]:
-    """Trials with their weights by `greedy_weights`, heaviest first, and their average (m, k).
+    """Trials with their `greedy_weights`, heaviest first, and the average of predictions (m, k).
 
-    Trials whose weight is below a tenth, or below half an equal share if that is less, are left
-    out.
+    Trials with a weight below a tenth, or below half an equal share if that is less, are left out.
     """
     shares = greedy_weights(predictions, y, judge, n_members=n_members, weights=weights)
     shares[shares < min(_LIGHT, 0.5 / n_members)] = 0.0

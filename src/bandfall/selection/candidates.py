@@ -1,4 +1,4 @@
-"""What a search tries, what it may cost, and how it judges."""
+"""Candidates of a search, its budget and its judges."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bandfall.checks import check_instance, check_real
 from bandfall.kernels import Kernel, get_kernel
 
 SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
-# Families that differ in kind make a good average: smooth and rough profiles, norms that mix
-# features and norms that add them up (docs/research.md says what each is worth).
+# Families of different kinds make a good average: smooth and rough profiles, norms that mix
+# features and norms that add them up (docs/research.md has the measurements).
 FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "standard": ("gaussian", "laplace^1.4", "laplace-1"),
@@ -25,22 +25,32 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pairs": ("gaussian",),
     }
 )
-MAX_R2 = 1.0 - 1e-6  # on training rows, where no earlier stop is better
+# Also tried for numbers from `Budget.fold_rows` rows on: many rows show what many levels add.
+MORE_FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType({"target": ("laplace-1",)})
+MAX_R2 = 1.0 - 1e-6  # on training rows: no path is trained beyond
 
 
 class Family(NamedTuple):
-    """Candidates that differ in metric, speed and stop alone."""
+    """Candidates that differ only in metric, speed and stop."""
 
     encoding: str
     kernel: Kernel
 
 
-class MetricKey(NamedTuple):
-    """Which metric: of which columns, by how many rounds, and whether it mixes them.
+def default_families(encodings: Sequence[str], *, more: bool = False) -> list[Family]:
+    """The families that are searched under these encodings by default."""
+    kernels = {one: FAMILIES.get(one, FAMILIES["standard"]) for one in encodings}
+    if more:
+        kernels = {one: (*names, *MORE_FAMILIES.get(one, ())) for one, names in kernels.items()}
+    return [Family(one, get_kernel(kernel)) for one in encodings for kernel in kernels[one]]
 
-    Kernels of the Euclidean norm share a metric with directions of its own. All other norms
-    depend on the axes; their kernels share a metric that scales columns one by one. Rounds by
-    log-odds, for classes, follow those by squared error.
+
+class MetricKey(NamedTuple):
+    """Identifies a metric: its encoding, its rounds, and whether it mixes columns.
+
+    Kernels of the Euclidean norm share a metric that mixes columns. All other norms depend on the
+    axes; their kernels share a metric that scales each column. For classes, rounds with log-odds
+    follow rounds with squared error.
     """
 
     encoding: str
@@ -50,22 +60,22 @@ class MetricKey(NamedTuple):
 
     @classmethod
     def of(cls, encoding: str, kernel: Kernel, n_rounds: int = 0) -> MetricKey:
-        """Of the candidates with this encoding and kernel, after some rounds."""
+        """The metric of candidates with this encoding and kernel, after some rounds."""
         return cls(encoding, kernel.geometry.rotates, n_rounds)
 
     def after(self, n_rounds: int) -> MetricKey:
-        """The same after another number of rounds."""
+        """The same metric after another number of rounds."""
         return self._replace(n_rounds=n_rounds)
 
     @property
     def learned(self) -> bool:
-        """Whether there was any round; columns are as they are otherwise."""
+        """Whether there was any round; otherwise columns are not scaled."""
         return self.n_rounds + self.log_rounds > 0
 
 
 @dataclass(frozen=True)
 class Request:
-    """A ladder of speeds to train on all parts; the kernel may be given by its name."""
+    """A ladder of speeds to train on all parts; `kernel` may be a name."""
 
     encoding: str
     n_rounds: int
@@ -86,9 +96,9 @@ class Request:
 class Candidate:
     """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
 
-    The kernel may be given by its name. The penalty is that of the log-loss for classes; 0
-    stands for squared error. Rounds by log-odds (`log_rounds`) follow those by squared error. A
-    `width` above 0 is the bandwidth of a path of one stage, relative to the largest distance.
+    `kernel` may be a name. `penalty` is that of the log-loss for classes; 0 means squared error.
+    Rounds with log-odds (`log_rounds`) follow rounds with squared error. A `width` above 0 is the
+    bandwidth of a path of one stage, relative to the largest distance.
     """
 
     encoding: str = "standard"
@@ -123,72 +133,76 @@ class Candidate:
         return Request(self.encoding, self.n_rounds, self.kernel, speeds, max_r2)
 
     def summary(self) -> dict[str, str | float]:
-        """Its parts as numbers and text."""
+        """The fields as numbers and text."""
         return {**vars(self), "kernel": str(self.kernel)}
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a candidate achieved on held-out rows."""
+    """The result of a candidate on held-out rows."""
 
     candidate: Candidate
-    loss: float  # the judge's mean loss over held-out rows at the best stop: what decides
+    loss: float  # the judge's mean loss over held-out rows at the best stop; it decides
     standard_error: float  # of `loss`, over held-out rows
     score: float  # R² on the same rows
     max_r2: float  # training R² at that stop
     n_rows: int  # training rows
-    # Training R² there, mean over parts: stops lie apart, and each part goes to its next one.
+    # Training R² reached there, mean over parts: each part stops at its next recorded level.
     train_r2: float = math.nan
-    # Outputs of classes by squared error are divided by it to be log-odds; 0: they stay codes.
+    # For classes: divides outputs of squared error to make log-odds; 0 if they stay codes.
     temperature: float = 0.0
 
     @property
     def log_odds(self) -> bool:
-        """Whether its outputs are log-odds of classes."""
+        """Whether outputs are log-odds of classes."""
         return self.candidate.penalty > 0.0 or self.temperature > 0.0
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much evidence a search gathers. Nothing here looks at the machine."""
+    """The effort of a search. It does not depend on the machine."""
 
-    # Training rows of each stage: first of the whole search, then of fewer and fewer finalists.
+    # Training rows of each stage; each stage has fewer candidates than the one before.
     stage_rows: tuple[int, ...] = (2000, 5000, 10000)
-    # Below this number of rows each row is held out in turn; from it on, one part is held out.
+    # With fewer rows, each row is held out in one of the folds; from here on, one part is held out.
     fold_rows: int = 1500
-    n_folds: int = 5  # parts held out in turn
-    few_rows: int = 300  # below this number of rows, finalists see two partitions into folds
-    race_folds: int = 2  # folds that all candidates see, from `few_rows` on; the finalists see all
-    held_out_rows: int = 2500  # most rows held out in one part
-    # Least number of rows held out there, unless that is more than a third of all: with fewer, the
-    # coverage of intervals is a matter of luck.
+    # The same for up to `rare_rows` rows if fewer than half of `fold_rows` of them are not of the
+    # most frequent class: one part would hold out too few of these.
+    rare_rows: int = 5000
+    n_folds: int = 5
+    few_rows: int = 300  # with fewer rows, finalists are judged on two partitions into folds
+    race_folds: int = 2  # folds for all candidates, from `few_rows` on; finalists get all folds
+    held_out_rows: int = 2500  # maximum number of rows held out in one part
+    # Minimum number of rows held out in one part, but at most a third of all: with fewer, the
+    # coverage of intervals would vary too much.
     fewest_held_out: int = 500
-    n_members: int = 4  # most models to average
+    n_members: int = 4  # maximum number of models to average
     max_rounds: int = 10  # of the learned metric
-    worth: float = 0.01  # share by which the loss must fall for a round to have helped
-    patience: int = 2  # rounds that may follow each other without having helped
-    # A family is trained for another round if it comes within `race` times the least loss, should
-    # it go on to fall for two rounds as it did in its last one.
+    worth: float = 0.01  # relative fall of the loss that counts as an improvement by a round
+    patience: int = 2  # consecutive rounds without improvement before the metric is final
+    # A family is trained for another round if its loss would come within `race` times the least
+    # loss after two more rounds like its last one.
     race: float = 1.4
     # A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
-    # to more rows, which take longer, if its loss is at most `close` times the least, or if the
-    # average of this stage contains it.
+    # to more rows, which take longer, if its loss is at most `close` times the least, or if it is
+    # in the average of this stage.
     hopeless: float = 1.4
     close: float = 1.05
-    # Whether the first round of a metric takes every other speed. Later rounds then try those
-    # beside the best until it is better than both: with many classes, columns take most of the
-    # time.
+    # Whether rounds after the first try the neighbours of the best speed only until it is better
+    # than both. This saves time with many classes.
     few_speeds: bool = False
-    few_kernel_rows: int = 700  # below this number of rows, classes choose among two kernels
-    # Most rows for the log-loss of classes: a Cholesky factor of more takes longer than a search.
-    log_loss_rows: int = 10_000
+    few_kernel_rows: int = 700  # with fewer rows, classes choose among two kernels
+    # Maximum numbers of rows for the log-loss, in all and in one leaf: a larger Cholesky factor
+    # takes longer than a search.
+    log_loss_rows: int = 100_000
+    cholesky_rows: int = 10_000
     # Above `exact_rows` rows, models with the log-loss are compared after training on
     # `penalty_rows` of them, and the final fits are computed in float32.
     exact_rows: int = 5000
     penalty_rows: int = 3000
 
     def up_to(self, n_rows: int) -> Budget:
-        """The same, with stages of at most `n_rows` rows."""
+        """A copy with stages of at most `n_rows` rows."""
         stages = [rows for rows in self.stage_rows if rows < n_rows]
         return replace(self, stage_rows=(*stages, min(n_rows, self.stage_rows[-1])))
 
@@ -200,19 +214,19 @@ def neighbours(speed: float) -> tuple[float, ...]:
 
 
 def next_speeds(request: Request, best: float, budget: Budget) -> tuple[float, ...]:
-    """The best speed of a round and those beside it.
+    """The best speed of a round and its neighbours.
 
-    With `few_speeds` the best alone, once it was better than those beside it.
+    With `few_speeds`, only the best once it was better than its neighbours.
     """
     beside, tried = neighbours(best), tuple(request.speeds)
     return (best,) if budget.few_speeds and tried in (beside, (best,)) else beside
 
 
 class Judge(Protocol):
-    """From predictions to a loss for every row."""
+    """Computes losses of predictions."""
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
+        """Losses of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
         ...
 
 
@@ -220,7 +234,7 @@ class Judge(Protocol):
 class PowerLoss:
     """Mean of |error|^power over targets of unit variance.
 
-    Below 2, a few odd rows among those held out do not decide for all.
+    With a power below 2, a few outliers among the held-out rows have less influence.
     """
 
     power: float = 1.5
@@ -233,10 +247,10 @@ class PowerLoss:
 
 
 def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:
-    """One entry a trial, by columns."""
+    """Columns with one entry per trial."""
     parts = [trial.candidate.summary() for trial in trials]
     keys = [field.name for field in fields(Candidate)]
-    others = {"candidate", "temperature"}  # temperatures are those of members alone
+    others = {"candidate", "temperature"}  # only members have a temperature
     names = [field.name for field in fields(Trial) if field.name not in others]
     return {
         **{key: np.array([part[key] for part in parts]) for key in keys},

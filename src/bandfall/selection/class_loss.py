@@ -18,7 +18,13 @@ from bandfall.selection.classes import SOFTMAX_LINKS, LogLoss
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
-from bandfall.selection.parts import Part, Rows, common_root, joined_weights
+from bandfall.selection.parts import (
+    Part,
+    Rows,
+    common_root,
+    joined_weights,
+    judged_by_folds,
+)
 from bandfall.selection.paths import fit_member_path
 from bandfall.selection.tuning import Tuned, mean_and_error, mean_r2, tune
 from bandfall.selection.work import FINALISTS
@@ -28,6 +34,7 @@ PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 1
 _STAGE_ENTRIES = 3e8  # rows² × columns of a search: as many as three classes of 10,000 rows have
 _FIRST_ENTRIES = 4e7  # the same of the first stage: as many as ten classes of 2,000 rows have
 _MANY_COLUMNS = 3  # that seven speeds of cost little
+_LEAF_COLUMNS = 10  # most classes for the log-loss in leaves
 _MEMBER_COLUMNS = 60  # of all members that are fitted to all rows: four of fifteen classes
 _FIRST = 0.3  # penalty that suits most members
 _WORK = "log-loss"
@@ -59,15 +66,15 @@ def tune_classes(
     new rows rises (docs/research.md).
     """
     budget = for_columns(budget or Budget(), rows.y.shape[1])
-    if len(rows) > budget.log_loss_rows:  # final fits to all rows take most of the time
+    if len(rows) > rows.leaf_rows:  # final fits to all rows take most of the time
         n_members = max(2, _MEMBER_COLUMNS // rows.y.shape[1])
         budget = replace(budget, n_members=min(budget.n_members, n_members))
     deadline = deadline or Deadline()
     chosen = _FEW_KERNELS if kernels is None and len(rows) < budget.few_kernel_rows else kernels
     settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
-    n_parts = budget.n_folds if len(rows) < budget.fold_rows else 1
-    _expect(deadline, budget, len(rows), n_parts, budget.n_members)
+    n_parts = budget.n_folds if judged_by_folds(rows, budget) else 1
+    _expect(deadline, budget, rows, n_parts, budget.n_members)
     return with_log_odds(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
 
 
@@ -102,7 +109,7 @@ def with_log_odds(
     """
     budget = budget or Budget()
     parts = _few_rows(rows, _partition(tuned.parts), budget)
-    _expect(deadline, budget, len(parts[0]) if parts else 0, len(parts), len(tuned.members))
+    _expect(deadline, budget, rows, len(parts), len(tuned.members))
     if not parts or not _affordable(rows, parts, len(tuned.members), deadline, budget):
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
@@ -335,18 +342,27 @@ def _affordable(
 ) -> bool:
     """Whether rows are few enough for matrices of their own, and there is time."""
     n, exact = max(map(len, parts)), len(rows) <= budget.exact_rows
-    n_bytes = (8 * _MATRICES if exact else 4 * _MATRICES_32) * len(rows) ** 2
-    if len(rows) > budget.log_loss_rows or n_bytes > rows.backend.budget:
+    n_together = min(len(rows), rows.leaf_rows)
+    n_bytes = (8 * _MATRICES if exact else 4 * _MATRICES_32) * n_together**2
+    if not _minimised(rows, budget) or n_bytes > rows.backend.budget:
         return False
     if not exact and deadline.bounded:  # nothing has shown how long the final fits would take
         return False
     return deadline.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
 
 
-def _expect(deadline: Deadline, budget: Budget, n_rows: int, n_parts: int, n_members: int) -> None:
-    """Announce the usual number of fits; none of more than `log_loss_rows` rows."""
-    n_fits = n_members + _USUAL_FITS if n_rows <= budget.log_loss_rows else 0
-    n_rows = n_rows if n_rows <= budget.exact_rows else budget.penalty_rows
+def _minimised(rows: Rows, budget: Budget) -> bool:
+    """Whether rows and classes are few enough for the log-loss; leaves of many take too long."""
+    divided = len(rows) > rows.leaf_rows
+    if len(rows) > budget.log_loss_rows or (divided and rows.y.shape[1] > _LEAF_COLUMNS):
+        return False
+    return min(len(rows), rows.leaf_rows) <= budget.cholesky_rows
+
+
+def _expect(deadline: Deadline, budget: Budget, rows: Rows, n_parts: int, n_members: int) -> None:
+    """Announce the usual number of fits, if the log-loss is minimised."""
+    n_fits = n_members + _USUAL_FITS if _minimised(rows, budget) else 0
+    n_rows = len(rows) if len(rows) <= budget.exact_rows else budget.penalty_rows
     entries = _PACE * n_fits * _n_ladders(n_rows, n_parts) * n_rows**2
     deadline.work.expect(FINALISTS, entries, part=_WORK)
 

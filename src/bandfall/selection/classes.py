@@ -1,7 +1,7 @@
 """Classes as columns of numbers, and back from outputs to probabilities.
 
 A path trains on one-hot columns minus the prior: far from all rows its outputs are zero, which
-stands for the prior. Two classes need one column alone.
+stands for the prior. Two classes need only one column.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 from bandfall.checks import check_real
 
 CLIP, SOFTMAX = "clip", "softmax"
-_STRAY_ROWS = 0.5  # that count when a link is chosen
-_STRAY_SHARE = 0.01  # of a row: too few to cost anything where a model is right
-_LEAST_STRAY = 1e-6  # float32 tells from none
-LEAST = 1e-12  # probability: a finite loss
-# What is tried: to which share of the prior a class may fall, and what outputs are divided by.
+_STRAY_ROWS = 0.5  # randomly labelled rows that count in the choice of a link
+_STRAY_SHARE = 0.01  # randomly labelled rows in predictions; too few to matter for a good model
+_LEAST_STRAY = 1e-6  # smallest share that float32 resolves
+LEAST = 1e-12  # probabilities are raised to this, so that the loss is finite
+# Candidates: the smallest probability of a class relative to the prior, and divisors of outputs.
 _FLOORS = tuple(np.geomspace(1e-3, 0.5, 9))
 _TEMPERATURES = tuple(np.geomspace(0.01, 4.0, 27))
-# What a search tries for every stop of every path. Each temperature is half of the one before:
-# exp(g / temperature) is the square of the exponential before.
+# Candidates in a search, for every stop of every path. Each temperature is half of the previous
+# one, so that exp(g / temperature) is the square of the previous exponential.
 _QUICK_FLOORS = _FLOORS[::3]
 _QUICK_TEMPERATURES = tuple(2.56 / 2**i for i in range(9))
 _CODE_LIMIT = 3.5  # of outputs, for codes within ±1: no exponential overflows
 
 
 def class_codes(labels: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """One-hot columns minus the prior, (n, c); of two classes the second column alone."""
+    """One-hot columns minus the prior, (n, c); with two classes, only the second column."""
     codes = np.eye(len(prior))[labels] - prior
     return codes[:, 1:] if len(prior) == 2 else codes
 
@@ -48,13 +48,13 @@ def all_columns(outputs: np.ndarray, n_classes: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Link:
-    """From outputs g to probabilities; of g = 0 the prior π.
+    """Turns outputs g into probabilities; g = 0 gives the prior π.
 
-    "clip" : p ∝ max(π + g, parameter · π), for outputs that are probabilities nearly as they are.
-    "softmax" : p ∝ π exp(g / parameter), where they order classes well but are not sure enough.
+    "clip" : p ∝ max(π + g, parameter · π), for outputs that are nearly probabilities.
+    "softmax" : p ∝ π exp(g / parameter), for outputs that rank classes well but are too uncertain.
 
-    Either is mixed with the prior, (1 − stray) p + stray · π: no class of the training rows is
-    ever impossible or certain.
+    Either is mixed with the prior, (1 − stray) p + stray · π, so that no class of the training rows
+    has probability 0 or 1.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Link:
         check_real("stray", self.stray, 0.0, 1.0)
 
     def log_probabilities(self, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        """Of outputs (..., c) for every class, shape (..., c)."""
+        """Log-probabilities for outputs (..., c), shape (..., c)."""
         if self.kind == CLIP:
             shares = np.maximum(prior + outputs, self.parameter * prior)
             logs = np.log(np.maximum(shares, LEAST))
@@ -100,14 +100,14 @@ PLAIN = Link(SOFTMAX, 1.0)  # for outputs that are log-odds
 
 @dataclass(frozen=True)
 class LogLoss:
-    """−log of the probability given to the true class, with the link that suits best."""
+    """−log of the probability of the true class, with the best link."""
 
     prior: np.ndarray  # (c,)
-    # Whether outputs are log-odds, of models that minimise the log-loss; codes of classes else.
+    # Whether outputs are log-odds (of models that minimise the log-loss) or codes of classes.
     log_odds: bool = False
 
     def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Of outputs (m, ..., k) for codes (m, ..., k), each by the best of a few links."""
+        """Losses of outputs (m, ..., k) for codes (m, ..., k), with the best of a few links."""
         outputs, true = self._outputs_and_true(predictions, y)
         if self.log_odds:
             return self._with(PLAIN, outputs, true)
@@ -119,9 +119,9 @@ class LogLoss:
         return best
 
     def _quick_losses(self, outputs: np.ndarray, true: np.ndarray) -> Iterator[np.ndarray]:
-        """Losses (m, ...) of outputs (m, ..., c) by one link after the other, as `_with` has them.
+        """Losses (m, ...) of outputs (m, ..., c) for each link in turn, equal to those of `_with`.
 
-        A search spends a good part of its time here, so that classes come first: NumPy adds up
+        A search spends much of its time here. Classes are the first axis, because NumPy sums
         many short rows slowly.
         """
         columns = np.clip(np.moveaxis(outputs, -1, 0), -_CODE_LIMIT, _CODE_LIMIT, order="C")
@@ -161,11 +161,11 @@ class LogLoss:
         n_rows: int,
         links: Sequence[Link] = (),
     ) -> tuple[Link, float]:
-        """The link of least log-loss over held-out rows, and that loss; log-odds stay as they are.
+        """The link with the smallest log-loss on held-out rows, and that loss.
 
-        Half a row that was labelled by the prior at random counts with them: few rows that are
-        all right do not make a model certain. A hundredth of a row is the stray share of the link.
-        `n_rows` of the held-out rows are different; `links` are tried in place of all that suit.
+        The choice includes half a row with a random label from the prior, so that a few correct
+        rows do not make a model certain. The stray share of the link is a hundredth of a row.
+        `n_rows` is the number of distinct held-out rows; `links` replace the default candidates.
         """
         columns, true = self._outputs_and_true(outputs, codes)
         best, least = LINKS[0], math.inf

@@ -1,10 +1,9 @@
-"""From errors at held-out rows to intervals that cover a promised share of new rows.
+"""Split-conformal prediction: intervals that cover a promised share of new rows.
 
-Split-conformal prediction: of n + 1 exchangeable errors, each is as likely as any other to be the
-r-th smallest, so that the ⌈level (n + 1)⌉-th smallest of the n errors seen exceeds the next one
-with a probability of at least `level`, whatever their distribution. Errors are divided by a size
-that may depend on the place; what is exact for equal sizes stays so for any size that does not
-look at the error itself.
+Each of n + 1 exchangeable errors is equally likely to be the r-th smallest. So the
+⌈level (n + 1)⌉-th smallest of the n known errors exceeds the next error with a probability of at
+least `level`, whatever their distribution. Errors are divided by an expected size, which may depend
+on the row. The coverage stays exact as long as the size does not depend on the error itself.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ import numpy as np
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
 
-SIDED_ROWS = 400  # from here on, each tail has its own quantile: 99 % needs 199 rows a tail
+SIDED_ROWS = 400  # from here on, each tail has its own quantile: 99 % needs 199 rows per tail
 _ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
 _N_BANDWIDTHS = 7
-PRIOR_ROWS = 3.0  # what the overall size counts where a place is judged
-_JUDGED_AT = (0.5, 0.8, 0.9, 0.95)
-_WORTH = 0.01  # share by which the score must fall for sizes to depend on the place
+PRIOR_ROWS = 3.0  # weight of the overall size, in rows
+_JUDGED_AT = (0.5, 0.8, 0.9, 0.95)  # coverages
+_WORTH = 0.01  # relative improvement of the score that justifies sizes that depend on the row
 
 
 def conformal_quantile(
     scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """The score that a new one does not exceed with probability `level` or more, shape (c, k).
+    """Upper bounds on a new score that hold with probability `level` or more, shape (c, k).
 
     The smallest score q with Σ_{scores ≤ q} w ≥ level · (Σ w + 1): the new row has weight one. It
-    is ∞ if there are too few rows for the level. Scores have shape (m, k), weights (m,), one each
-    by default, and levels, in [0, 1], (c,).
+    is ∞ if there are too few rows for the level. Scores have shape (m, k), weights (m,) (one by
+    default), and levels, in [0, 1], (c,).
 
     Examples
     --------
@@ -55,10 +54,10 @@ def conformal_quantile(
 def score_quantiles(
     scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Quantiles of signed scores, each erring to the outside, shape (c, k).
+    """Conservative quantiles of signed scores, shape (c, k).
 
-    From `SIDED_ROWS` rows on the tails are taken as they are; below, both tails are pooled and
-    the quantiles lie symmetrically about zero.
+    With at least `SIDED_ROWS` rows, the tails are treated separately. With fewer, both tails are
+    pooled and the quantiles are symmetric about zero.
     """
     levels = np.asarray(levels, dtype=float)
     n_rows = len(scores) if weights is None else weights.sum()
@@ -76,9 +75,9 @@ def score_quantiles(
 def interval_score(
     lower: np.ndarray, upper: np.ndarray, y: np.ndarray, coverage: float
 ) -> np.ndarray:
-    """Width plus 2 / (1 − coverage) times what y lies outside (Gneiting and Raftery, 2007).
+    """Width plus 2 / (1 − coverage) times the distance of y (Gneiting and Raftery, 2007).
 
-    The smaller the better; the expectation is least for the central quantiles.
+    Smaller is better. The central quantiles minimise the expected score.
     """
     outside = np.maximum(lower - y, 0.0) + np.maximum(y - upper, 0.0)
     return (upper - lower) + 2.0 / (1.0 - coverage) * outside
@@ -86,17 +85,18 @@ def interval_score(
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large errors are about a place: a kernel smoother of those seen.
+    """Expected size of errors near x: a kernel smoother of the errors at held-out rows.
 
         s(x) = (Σ_i w_i k(‖x − x_i‖ / h) |e_i| + c ē) / (Σ_i w_i k(‖x − x_i‖ / h) + c),
 
-    with ē their overall mean, which comes out far from all rows, and c the few rows it counts.
+    with ē the overall mean, which is the limit far from all rows, and c its weight, `PRIOR_ROWS`.
     """
 
     coordinates: np.ndarray  # (m, d): of the held-out rows
     errors: np.ndarray  # (m, k): in standard deviations of the target
     weights: np.ndarray  # (m,)
-    # (m,): their numbers, or those of their groups: rows with one number do not judge each other.
+    # (m,): numbers of the rows, or of their groups; rows with the same number never judge each
+    # other.
     rows: np.ndarray
 
     @property
@@ -105,17 +105,17 @@ class Sizes:
         return np.average(np.abs(self.errors), axis=0, weights=self.weights)
 
     def bandwidths(self) -> np.ndarray:
-        """Candidates, from the root mean square distance of two rows down; none if all agree."""
+        """Candidates, downwards from the root mean square distance; none if all rows are equal."""
         spread = np.sqrt(2.0 * np.var(self.coordinates.astype(np.float64), axis=0).sum())
         return spread * 0.5 ** np.arange(_N_BANDWIDTHS) if spread > 0 else np.zeros(0)
 
     def at(self, coordinates: np.ndarray, bandwidth: float) -> np.ndarray:
-        """s at new rows, shape (m_new, k); in float32, for widths need a few digits only."""
+        """s at new rows, shape (m_new, k); computed in float32, which is precise enough."""
         sums = self.as_sum([bandwidth], np.float32).evaluate(coordinates)
         return self._quotient(sums.astype(np.float64))
 
     def left_out(self, bandwidths: np.ndarray) -> np.ndarray:
-        """s at the held-out rows, from the other rows alone, shape (len(bandwidths), m, k)."""
+        """s at each held-out row, without that row, shape (len(bandwidths), m, k)."""
         sums = self.as_sum(bandwidths).evaluate_staged(self.coordinates)
         sums = np.diff(sums, axis=0, prepend=0.0)
         own = np.zeros((self.rows.max() + 1, sums.shape[2]))
@@ -125,7 +125,7 @@ class Sizes:
     def as_sum(
         self, bandwidths: Sequence[float] | np.ndarray, dtype: type[np.floating] = np.float64
     ) -> KernelSum:
-        """Σ_i w_i k |e_i| for every target, then Σ_i w_i k: k + 1 outputs, a stage a bandwidth."""
+        """Outputs Σ_i w_i k |e_i| for every target and Σ_i w_i k; one stage per bandwidth."""
         few = self._merged()
         terms = few._terms.astype(dtype)
         return KernelSum(
@@ -137,7 +137,7 @@ class Sizes:
         )
 
     def _merged(self) -> Sizes:
-        """The same smoother with a row that was held out twice, at one place, as one of both."""
+        """The same smoother, with rows that were held out twice merged into one."""
         rows, first, places = np.unique(self.rows, return_index=True, return_inverse=True)
         coordinates = self.coordinates[first]
         if len(rows) == len(places) or not np.array_equal(coordinates[places], self.coordinates):
@@ -162,27 +162,27 @@ class Sizes:
 class Calibration:
     """How errors are scaled before their quantiles are taken."""
 
-    method: str  # name of the coordinates that sizes depend on; "constant" where they do not
+    method: str  # name of the coordinates that sizes depend on, or "constant"
     bandwidth: float  # of the smoother; 0 for constant sizes
-    sizes: np.ndarray  # (m, k): of the held-out rows, each judged by the others
-    gain: float  # share by which the interval score is below that of constant sizes
+    sizes: np.ndarray  # (m, k): at the held-out rows, each computed from the others
+    gain: float  # relative improvement of the interval score over constant sizes
 
 
 def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
-    """Sizes (m, k) of errors, larger where rows are unlike those seen.
+    """Sizes (m, k) of errors, enlarged for rows that are unlike the training rows.
 
-    They grow in proportion to the distance, up to a standard deviation of the target: where
-    nothing is known but its mean.
+    They grow in proportion to the novelty, up to a standard deviation of the target, which is the
+    error of predicting the mean.
     """
     grown = sizes * np.maximum(novelty, 1.0)[:, None]
     return np.minimum(grown, np.maximum(sizes, 1.0))
 
 
 def calibrate(candidates: dict[str, Sizes], novelty: np.ndarray) -> Calibration:
-    """The sizes whose intervals score best on the held-out rows, constant ones in case of doubt.
+    """The sizes whose intervals score best on the held-out rows; constant sizes unless others win.
 
-    Candidates differ in their coordinates, by whose names they go, not in errors and weights.
-    `novelty` (m,) is that of the held-out rows.
+    `candidates` maps names of coordinates to sizes with the same errors and weights. `novelty` (m,)
+    is that of the held-out rows.
     """
     first = next(iter(candidates.values()))
     errors, weights = first.errors, first.weights
@@ -211,7 +211,7 @@ def _mean_score(errors: np.ndarray, sizes: np.ndarray, weights: np.ndarray) -> f
     total = 0.0
     for coverage in _JUDGED_AT:
         tail = 0.5 * (1.0 - coverage)
-        # Finite for however few rows: candidates are compared, nothing is promised.
+        # Finite for any number of rows: this only compares candidates.
         lower, upper = score_quantiles(scores, np.array([tail, 1.0 - tail]), weights)
         largest = np.abs(scores).max(axis=0)
         lower, upper = np.maximum(lower, -largest), np.minimum(upper, largest)

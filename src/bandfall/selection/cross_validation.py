@@ -55,7 +55,7 @@ def ridge_cv_mse(
     kernel : Kernel
     bandwidths : ndarray of shape (B,)
     penalties : ndarray of shape (P,)
-        Not negative.
+        Non-negative.
     splits : sequence of S (training rows, held-out rows)
     fit_intercept : bool
         Subtract the mean of each split's training targets before training and add it after.
@@ -125,7 +125,7 @@ def flow_cv_mse(
 
 
 def best_cell(mse: np.ndarray) -> tuple[int, int]:
-    """(bandwidth, penalty) indices of the smallest mean over splits, the first one of equals.
+    """(bandwidth, penalty) indices of the smallest mean over splits; the first of equal ones.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def _foldwise_mse(
 
 
 def _equal_splits(splits: Sequence[Split], at_most: int) -> list[list[int]]:
-    """Numbers of the splits in batches of equal sizes: small matrices go as one stack."""
+    """Indices of splits in batches of equal shapes, so that small matrices can be stacked."""
     groups: dict[tuple[int, int], list[int]] = {}
     for i, (train, held_out) in enumerate(splits):
         groups.setdefault((len(train), len(held_out)), []).append(i)

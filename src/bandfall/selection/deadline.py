@@ -1,4 +1,4 @@
-"""How long a whole fit may take, and what is skipped to be in time."""
+"""The time limit of a fit, and a list of everything skipped to keep it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from bandfall.selection.work import begin_work
 
 clock = time.monotonic
 
-PATH = 0.5  # of what a ladder of speeds takes: what one path takes at most
-AFTERWARDS = 0.25  # ladders: importances and intervals, after the final fits
-_LARGEST_SHARE = 2 / 3  # of all time, that is kept for the final fits
-_FIRST_TRIAL = 1.0  # seconds that it has at least
-_FEW_ROWS = 200  # rows: a final fit of this size is always made
+PATH = 0.5  # cost of one path, in ladders of speeds, at most
+AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
+_LARGEST_SHARE = 2 / 3  # of all time, reserved for the final fits
+_FIRST_TRIAL = 1.0  # seconds that the first trial may always take
+_FEW_ROWS = 200  # a final fit of this many rows is always made
 
 
 class Deadline:
-    """Seconds that a fit may take (no limit by default), and the pace at which it works.
+    """Seconds that a fit may take (no limit by default), and the pace of its work.
 
-    Work is counted in ladders of speeds, which a search trains: the number of products hardly
-    depends on the number n of rows, and each takes n² multiplications. The pace is that of the
-    work over the most rows so far, which is most like the work to come. `given_up` lists what was
-    left out to be in time, `work` counts what is done, for progress bars and messages.
+    Work is counted in ladders of speeds, the unit that a search trains: the number of products
+    hardly depends on the number n of rows, and each takes n² multiplications. The pace is measured
+    on the largest training so far, which resembles the work to come most. `given_up` lists what
+    was left out to save time; `work` counts finished work, for progress bars and messages.
 
     Examples
     --------
@@ -46,7 +46,7 @@ class Deadline:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is an end at all."""
+        """Whether there is a time limit."""
         return self._seconds < math.inf
 
     @property
@@ -56,15 +56,15 @@ class Deadline:
 
     @property
     def search_over(self) -> bool:
-        """Whether only what the final fits will take is left."""
+        """Whether the time left is needed for the final fits."""
         return self._search_left <= 0.0
 
     @property
     def search_ended(self) -> bool:
-        """Whether training for the search stops where it is.
+        """Whether training for the search stops now.
 
-        Without the first trial there is no model: it has a second however late it is, and is
-        trained to its end after Ctrl-C.
+        Without a first trial there is no model, so the first trial may always take a second, and is
+        completed even after Ctrl-C.
         """
         if self.begun:
             return self.search_over
@@ -107,11 +107,11 @@ class Deadline:
         self._spent = [(n_rows, n_ladders * n_rows**2, seconds)]
 
     def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
-        """Seconds, 0 where nothing is known yet."""
+        """Expected seconds; 0 if the pace is unknown."""
         return self._pace * n_ladders * n_rows**2
 
     def affordable_rows(self, n_rows: int, n_ladders: float = 1.0) -> int:
-        """How many of the rows there is time to fit, a few at least."""
+        """The number of rows that there is time to fit; a few at least."""
         needed = self.estimate(n_rows, n_ladders)
         if needed <= self.left:
             return n_rows
@@ -134,7 +134,7 @@ class Deadline:
 
     @property
     def _pace(self) -> float:
-        """Seconds an entry."""
+        """Seconds per entry."""
         most = max((rows for rows, _, _ in self._spent), default=0)
         like = [(entries, spent) for rows, entries, spent in self._spent if rows == most]
         return sum(spent for _, spent in like) / sum(entries for entries, _ in like) if like else 0

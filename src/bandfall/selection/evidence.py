@@ -4,7 +4,7 @@ With A = K(σ) + λI and targets y (n, k), the paper's experiments minimise, col
 
     L(σ, λ) = yᵀ A⁻¹ y + log det A,                                           (unit amplitude)
 
-minus twice the log likelihood of y ~ N(0, A) up to a constant. It takes the targets to have
+minus twice the log likelihood of y ~ N(0, A) up to a constant. It assumes targets of
 unit scale. Standard evidence lets y ~ N(0, a·A); the best amplitude is a = yᵀA⁻¹y / n, and
 
     L(σ, λ) = n log(yᵀ A⁻¹ y / n) + n + log det A                           (fitted amplitude)
@@ -26,7 +26,7 @@ from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.threads import decomposition_threads_for
 from bandfall.selection.cross_validation import distance_powers
 
-_DIFFERENCE = 1e-5  # of log σ, for profiles given without a derivative
+_DIFFERENCE = 1e-5  # of log σ, for profiles without a derivative
 # Start points lie a little inside the bounds and are jittered (the paper's experiments).
 _INSIDE = (1.1, 0.9)
 _JITTER = (0.91, 1.09)
@@ -41,7 +41,7 @@ class Evidence:
     distances : ndarray of shape (n, n)
         Raised to ``kernel.power``.
     y : ndarray of shape (n, k)
-        Centred where a mean is to be taken off.
+        Centred by the caller if an intercept is fitted.
     kernel : Kernel
     fit_amplitude : bool
     """
@@ -102,7 +102,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class EvidenceOptimum:
-    """Where L is smallest over all starts."""
+    """The smallest L over all starts."""
 
     bandwidth: float
     penalty: float
@@ -160,7 +160,7 @@ def _starts(bounds: np.ndarray, n_starts: int, random_state: np.random.RandomSta
 
 
 def _inverse_and_log_det(K: np.ndarray, penalty: float) -> tuple[np.ndarray, float]:
-    """(K + penalty·I)⁻¹ and its log det, by Cholesky; by spectrum where that breaks down."""
+    """(K + penalty·I)⁻¹ and log det(K + penalty·I), by Cholesky, or by spectrum if that fails."""
     shifted = K.copy()
     shifted.flat[:: len(K) + 1] += penalty
     factor, info = linalg.lapack.dpotrf(shifted, lower=1, overwrite_a=1)

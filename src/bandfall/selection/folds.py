@@ -13,7 +13,7 @@ def permutation_folds(n_rows: int, seed: int, n_folds: int = 10) -> list[Split]:
     """Shuffled folds as the paper's experiments draw them.
 
     The rows are permuted by NumPy's legacy generator and cut into `n_folds` parts of equal
-    size, the first ones a row larger where that does not come out even.
+    size; the first parts have one row more if the rows do not divide evenly.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def permutation_folds(n_rows: int, seed: int, n_folds: int = 10) -> list[Split]:
 
 
 def leave_one_out_folds(n_rows: int) -> list[Split]:
-    """Every row held out once, alone."""
+    """One fold per row."""
     rows = np.arange(n_rows)
     return [(np.delete(rows, i), rows[i : i + 1]) for i in rows]
 

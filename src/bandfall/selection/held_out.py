@@ -1,4 +1,4 @@
-"""What paths predict for held-out rows while they train, and when that gets worse."""
+"""Predictions for held-out rows during training, and the end of paths that get worse."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bandfall.selection.candidates import Judge, Request
 from bandfall.selection.ladder import Ladder
 from bandfall.selection.parts import Part, train_parts
 
-_WORSE = 0.05  # share by which a loss must exceed its least so far to have turned
+_WORSE = 0.05  # a loss has turned if it exceeds its minimum so far by this share
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Paths of several speeds on one part, and what they predict for its held-out rows.
+    """Paths of several speeds on one part, and their predictions for its held-out rows.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class Outcome:
     predictions : ndarray of shape (L + 1, m, V, k)
         Before and after every stop.
     losses : ndarray of shape (L + 1, m, V)
-        As the judge sees them; empty without one.
+        Losses by the judge; empty without a judge.
     """
 
     ladder: Ladder
@@ -39,7 +39,7 @@ def run_parts(
     judge: Judge | None = None,
     ended: Callable[[], bool] = lambda: False,
 ) -> list[Outcome]:
-    """Train at several speeds on every part, each as long as the judge sees it get better."""
+    """Train at several speeds on every part, each while its held-out loss improves."""
     held_out = HeldOut(parts, request, judge, ended)
     ladders = train_parts(parts, request, held_out, ended)
     return [
@@ -53,24 +53,24 @@ def run_parts(
 class HeldOut:
     """Predictions for the held-out rows of several parts, stop by stop.
 
-    Past its best stop a slow path takes most of its products to learn the noise. A speed has
-    turned where its loss, over all parts together, is clearly above its least so far.
+    After its best stop, a slow path would spend most of its products on learning noise. A speed has
+    turned if its loss over all parts is clearly above its minimum so far.
 
     Parameters
     ----------
     parts : sequence of Part
     request : Request
     judge : Judge, optional
-        Without one, nothing turns.
+        Without a judge, no speed turns.
     ended : callable () -> bool
-        True ends all speeds where they are.
+        True ends all speeds.
 
     Attributes
     ----------
     predictions : list of lists of ndarrays of shape (m, V, k)
         For each part, before and after every stop.
     losses : list of lists of ndarrays of shape (m, V)
-        The same as the judge sees them.
+        Their losses by the judge.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class HeldOut:
         self._least[:] = np.inf  # nothing is learned yet, and the first things may do harm
 
     def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """Take some more stops at one bandwidth; which speeds have turned, shape (V,).
+        """Add stops at one bandwidth; return which speeds have turned, shape (V,).
 
         Parameters
         ----------
         bandwidth : float
         coefficients : sequence of ndarrays of shape (S, n, V, k), one a part
-            Of the part's scaled target, what was added at each stop.
+            Contributions at each stop, for the part's scaled target.
         """
         stops = []
         for part, cross, predictions, blocks in zip(

@@ -1,4 +1,4 @@
-"""Independent tasks of a search, over threads where that pays."""
+"""Independent tasks of a search, in threads if that is faster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from bandfall.operators.threads import FEW_ROWS, blas_threads_for, n_threads
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-_WORTH_THREADS = 200  # rows: below, Python itself takes most of the time
+_WORTH_THREADS = 200  # rows; with fewer, the interpreter takes most of the time
 
 
 def threads_for(n_rows: int, n_jobs: int | None) -> int:
-    """How many tasks over `n_rows` rows to run at a time, if the user has not said so."""
+    """Number of tasks over `n_rows` rows to run at a time; `n_jobs` is the user's wish."""
     if n_jobs is None:
         return n_threads() if _WORTH_THREADS <= n_rows <= FEW_ROWS else 1
     return joblib.effective_n_jobs(n_jobs)
@@ -31,10 +31,10 @@ def parallel_map(
     n_jobs: int | None,
     stop: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """Results in order, over threads where that pays.
+    """Apply a function to all tasks, in threads if that is faster; results are in order.
 
-    No thread is left at work: if a task fails or the user interrupts, `stop` is called, which
-    should make running tasks end soon, and these are waited for.
+    No thread is left running: if a task fails or the user interrupts, `stop` is called, which
+    should make running tasks end soon, and then all tasks are awaited.
     """
     n_jobs = min(threads_for(n_rows, n_jobs), len(tasks))
     with blas_threads_for(n_rows):  # also between products: idle BLAS threads busy-wait

@@ -1,8 +1,8 @@
-"""Paths of many speeds at once.
+"""Training paths of many speeds at once.
 
-Paths that differ in their slowest speed alone pass through the same bandwidths. On a common
-grid each K(σ) is evaluated once for all of them, and their products are one matrix product:
-a whole ladder of speeds costs little more than its slowest path.
+Paths that differ only in their minimum speed pass through the same bandwidths. On a common
+grid each K(σ) is evaluated once for all of them, and their products are one matrix product,
+so a whole ladder of speeds costs little more than its slowest path.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bandfall.operators import KernelOperator
 from bandfall.operators.base import BasisOperator, LanczosSteps
 from bandfall.typing import Array
 
-_MAX_PASSES = 6  # spaces at one bandwidth: what is not trained by then, the next one trains
+_MAX_PASSES = 6  # spaces at one bandwidth; the rest is left to the next bandwidth
 _STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
 _LATEST = 1e6  # training time a bandwidth may take
 _NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
@@ -38,9 +38,9 @@ class Ladder:
     Attributes
     ----------
     bandwidths : ndarray of shape (L,)
-        Never rising; one entry a stop, several where much is trained at one bandwidth.
+        Non-increasing, one entry per stop; long training at one bandwidth has several stops.
     coefficients : ndarray of shape (L, n, V, k)
-        What each path added there, zero where it passed by.
+        Contribution of each path at each stop, or zero.
     r2 : ndarray of shape (L + 1, V)
         On training rows, before and after every stop.
     """
@@ -50,13 +50,13 @@ class Ladder:
     r2: np.ndarray
 
     def reached(self, speed: int, level: float) -> int:
-        """How many stops a path needs to reach a training R², at least one if any."""
+        """Number of stops until a path reaches a training R²; at least one if there are any."""
         return int(self.all_reached(speed, np.array([level]))[0])
 
     def until(self, speed: int, n_stops: int) -> tuple[np.ndarray, np.ndarray]:
         """Bandwidths (S,) and coefficients (S, n, k) of one path after some stops.
 
-        Each bandwidth once, and those alone at which the path has trained.
+        Only distinct bandwidths at which the path was trained.
         """
         bandwidths, starts = np.unique(-self.bandwidths[:n_stops], return_index=True)
         coefficients = self.coefficients[:n_stops, :, speed]
@@ -73,10 +73,10 @@ class Ladder:
 
 
 class Watch(Protocol):
-    """Sees what paths add, and ends those that get no better."""
+    """Observes paths during training, and ends those that no longer improve."""
 
     def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
-        """Which speeds need not go on, (V,), after stops (S, n, V, k) of every set of rows."""
+        """Which speeds may end, (V,), given the stops (S, n, V, k) of every set of rows."""
         ...
 
 
@@ -92,9 +92,9 @@ def train_ladders(
     watch: Watch | None = None,
     ended: Callable[[], bool] = lambda: False,
 ) -> list[Ladder]:
-    """Train a path for each speed on each of several sets of rows, all of them in step.
+    """Train a path for each speed on each of several sets of rows, at common bandwidths.
 
-    Each path is that of `Flow` along `MinimumSpeed`, from the largest distance in any set.
+    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ def train_ladders(
     max_r2, tolerance, max_dimension
         As in `Stopping` and `Flow`.
     watch : Watch, optional
-        Asked after every pass.
+        Called after every pass.
     ended : callable () -> bool
-        Asked every few products; True ends all paths where they are.
+        Called every few products; True ends all paths.
     """
     n_outputs = targets[0].shape[1]
     together = _Together.of(operators, len(speeds) * n_outputs)
@@ -148,11 +148,10 @@ def train_ladders(
     ]
 
 
-class _Together:
-    """Operators side by side: each has its own columns of a block, whose rows are filled up.
+class _Together(BasisOperator):
+    """Several operators as one: each has its own columns of a block, padded to equal rows.
 
-    Few rows are quickly multiplied; what takes time then is all that surrounds a product, and
-    that is the same for one set of rows and for many.
+    With few rows, most of the time is overhead, which is the same for one set of rows and for many.
     """
 
     def __init__(self, operators: Sequence[KernelOperator], columns: Sequence[np.ndarray]):
@@ -168,7 +167,7 @@ class _Together:
 
     @classmethod
     def of(cls, operators: Sequence[KernelOperator], n_columns: int) -> _Together:
-        """With as many columns for each."""
+        """Combine operators, with the same number of columns for each."""
         numbers = np.arange(len(operators) * n_columns)
         return cls(operators, np.split(numbers, len(operators)))
 
@@ -252,7 +251,7 @@ class _Climb:
         centred: bool,
         turned: Callable[[float, Sequence[np.ndarray]], np.ndarray | None],
     ) -> bool:
-        """Take every path that is fast enough as far as this bandwidth serves it."""
+        """Train every path that is fast enough until this bandwidth is too slow for it."""
         todo = np.flatnonzero(~self.finished)
         clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
         moved = False
@@ -298,7 +297,7 @@ class _Climb:
     def _grow(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, clock: _Clock
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How long each path trains now, and whether that is all this bandwidth gives it."""
+        """Training time of each path in this pass, and whether it ends at this bandwidth."""
         while True:
             full = space.exhausted or space.dimension >= space.max_dimension or self._ended()
             if full or (space.dimension in _CHECKED and space.dimension >= self._first_check):
@@ -335,10 +334,10 @@ class _Climb:
     def _advance(
         self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, times: np.ndarray
     ) -> None:
-        """Train, and keep where the paths are now and a few times on the way.
+        """Train, and record stops at the end and on the way.
 
-        A slow path does much at one bandwidth: between two stops the residual's square falls to
-        no less than two thirds, so that the best stop is not missed by far.
+        A slow path learns much at one bandwidth. Between two stops the squared residual falls to
+        two thirds at least, so that some stop is near the best one.
         """
         rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
         weights = space.weights.reshape(len(paths), -1)
@@ -361,11 +360,11 @@ class _Climb:
             self._keep(bandwidth, block)
 
     def _thresholds(self, bandwidth: float) -> np.ndarray:
-        """The speed below which a bandwidth is given up; nothing comes after bandwidth 0."""
+        """The speed below which a path leaves the bandwidth; 0 is the last bandwidth."""
         return np.full_like(self._speeds, _STANDSTILL) if bandwidth == 0.0 else self._speeds
 
     def _allowed(self, paths: np.ndarray) -> np.ndarray:
-        """The error that a pass may make: small against ‖y‖ and against what is left of it."""
+        """Allowed error of a pass: small relative to ‖y‖ and to the residual."""
         left = _TOLERATED * np.sqrt(self._squares[paths])
         return np.maximum(np.minimum(self._tolerance, left), self._resolution)
 
@@ -391,10 +390,10 @@ class _Climb:
 
 
 class _Clock:
-    """How long paths have trained at a bandwidth, and when they leave it.
+    """Training times of paths at a bandwidth, and their ends.
 
     A bandwidth belongs to the middle of its stage: a path stays `factor` times as long as its
-    speed is above the threshold. Once that moment has passed, the end is known.
+    speed is above the threshold. Once the threshold is crossed, the end is known.
     """
 
     def __init__(self, n_paths: int, factor: float):
@@ -407,12 +406,12 @@ class _Clock:
         return np.isfinite(self._end[paths])
 
     def remaining(self, paths: np.ndarray, slow: np.ndarray) -> np.ndarray:
-        """Time left, where the speed falls to its threshold after another time `slow`."""
+        """Time left, if the speed falls to its threshold after another time `slow`."""
         end = self._factor * (self._elapsed[paths] + slow)
         return np.minimum(end, self._end[paths]) - self._elapsed[paths]
 
     def pass_by(self, paths: np.ndarray, times: np.ndarray, slow: np.ndarray) -> None:
-        """Time passes; the threshold is crossed after a time `slow`."""
+        """Add training time; the threshold is crossed after a time `slow`."""
         crossed = (slow <= times) & ~self.located(paths)
         self._end[paths[crossed]] = self._factor * (self._elapsed[paths] + slow)[crossed]
         self._elapsed[paths] += times

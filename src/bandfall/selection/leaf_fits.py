@@ -1,4 +1,4 @@
-"""Members leaf by leaf: trained here or on workers, one a task, and joined to one path."""
+"""Fits members leaf by leaf, locally or on workers, and joins the leaves to one path."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from bandfall.selection.candidates import Trial
 from bandfall.selection.deadline import PATH, Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.leaves import Divided, FittedLeaf, LeafStore, fit_leaf
-from bandfall.selection.logistic import in_its_loss
+from bandfall.selection.logistic import as_codes, in_its_loss, log_loss_target
 from bandfall.selection.parts import Part
 from bandfall.selection.paths import fit_member_path, needs_digits
 from bandfall.selection.tuning import Tuned, mean_r2
 from bandfall.selection.work import FINAL_FITS
 
-SMALLEST_LEAF = 2000  # rows: smaller leaves save little time
-_HARDLY_ANY = 200  # rows of a leaf after an interrupt: its model is thrown away
-CALLS_PER_THREAD = 4  # of workers, under way at a time: more may join
-_FEWEST = 50  # rows to judge by, if the search has others
-_COMPLETE = 0.999  # weight of the leaves that have predicted a row
+SMALLEST_LEAF = 2000  # rows; smaller leaves save little time
+_HARDLY_ANY = 200  # rows of a leaf after an interrupt, when its model is discarded
+CALLS_PER_THREAD = 4  # of workers, at a time: more workers may join
+_FEWEST = 50  # held-out rows that replace the evidence of the search
+_COMPLETE = 0.999  # total weight of leaves from which a prediction is complete
 
 
 class Fitted(NamedTuple):
-    """Metric and path of a member, and what its leaves predicted for rows not seen (n, k)."""
+    """Metric and path of a member, and predictions (n, k) of its leaves for held-out rows."""
 
     root: np.ndarray
     path: Path
@@ -49,10 +49,10 @@ def fit_leaves(
     interrupted: Callable[[], bool],
     store: LeafStore | None = None,
 ) -> Fitted:
-    """Metric and path over the training rows of a part, leaf by leaf, on workers if there are any.
+    """Fit metric and path to the training rows of a part, leaf by leaf, on workers if possible.
 
-    Once time is over, the other leaves are trained on some of their rows; after an interrupt, on
-    very few, and the path has the status INTERRUPTED.
+    After the deadline, the remaining leaves are trained on some of their rows. After an interrupt,
+    they are trained on very few rows, and the path has the status INTERRUPTED.
     """
     rows = part.rows
     divided = Divided.of(part, trial, scaled(Z, root))
@@ -90,7 +90,7 @@ def fit_leaves(
     held_out = held_out_predictions(partition, divided.X, fitted)
     places = rows.views[trial.candidate.encoding].places
     root, X = as_encoded(root, Z, places)
-    path = path_of_leaves(X, divided.y, divided.weights, partition, fitted, places)
+    path = path_of_leaves(X, divided, partition, fitted, trial, places)
     return Fitted(root, path, held_out)
 
 
@@ -111,7 +111,7 @@ def train_leaf(
 
 
 class LeafTrainer:
-    """Trains leaves on a worker; it holds no rows, because these come with each call."""
+    """Trains leaves on a worker; each call brings its own rows."""
 
     nbytes = 0
 
@@ -119,16 +119,17 @@ class LeafTrainer:
         self.budget = budget
 
     def leaf(self, leaf: Divided, trial: Trial, _: None = None) -> FittedLeaf:
-        """One leaf, trained."""
+        """Train one leaf."""
         return train_leaf(replace(leaf, backend=own_backend(self.budget, len(leaf))), trial)
 
 
 def as_encoded(
     root: np.ndarray, Z: np.ndarray, places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Metric and scaled rows for columns that stand at `places` of Z.
+    """Metric and scaled rows for the columns `places` of Z.
 
-    Rows are scaled anew: stages of bandwidth zero know them by the bits that `predict` finds.
+    Rows are scaled again, because stages of bandwidth zero compare rows bit by bit, and `predict`
+    scales columns in this order.
     """
     root = root_for_columns(root, places)
     return root, scaled(np.take(Z, places, axis=1), root)
@@ -137,7 +138,7 @@ def as_encoded(
 def held_out_predictions(
     partition: Partition, X: np.ndarray, leaves: Sequence[FittedLeaf]
 ) -> np.ndarray:
-    """What leaves predicted for rows that they had not seen, (n, k); NaN for other rows."""
+    """Predictions of leaves for their held-out rows, (n, k); NaN for other rows."""
     total, known = np.zeros((len(X), leaves[0].predictions.shape[1])), np.zeros(len(X))
     for leaf, rows, shares in partition.shares(X):
         own = leaves[leaf]
@@ -150,10 +151,10 @@ def held_out_predictions(
 
 
 def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None]) -> Tuned:
-    """The same with held-out rows of all leaves as evidence, if all members have leaves.
+    """Replace the evidence by held-out rows of all leaves, if all members have leaves.
 
-    Paths of the search are trained on some of the rows; those of leaves, on all but the evidence.
-    `held_out` has the `held_out_predictions` (n, k) of each member.
+    The search trains paths on a sample of the rows; leaves are trained on all rows but the
+    evidence. `held_out` has the `held_out_predictions` (n, k) of each member.
     """
     predictions = np.zeros((len(part), part.rows.y.shape[1]))
     for (_, weight), own in zip(tuned.members, held_out, strict=True):
@@ -163,31 +164,35 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
         return tuned
     numbers, rows = part.train[known], part.rows
     weights = None if rows.weights is None else rows.evidence[numbers]
-    score = mean_r2(predictions[known], rows.y[numbers], weights)
+    codes = predictions[known]
+    if tuned.members[0][0].log_odds:
+        codes = log_loss_target(rows, numbers).codes(codes)
+    score = mean_r2(codes, rows.y[numbers], weights)
     return replace(tuned, held_out=numbers, predictions=predictions[known], score=score)
 
 
 def path_of_leaves(
     X: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray | None,
+    divided: Divided,
     partition: Partition,
     leaves: Sequence[FittedLeaf],
+    trial: Trial,
     places: np.ndarray,
 ) -> Path:
-    """One path of all leaves, for columns that stand at `places` of those that were trained on.
+    """Join leaves to one path, for the columns `places` of those that were trained on.
 
-    X (n, d) are the scaled rows that were divided, with columns in the new order already: stages of
-    bandwidth zero find rows by their bits.
+    X (n, d) holds the scaled rows, with columns already in the new order: stages of bandwidth zero
+    compare rows bit by bit.
     """
-    partition = partition.for_columns(places)
+    partition, y, weights = partition.for_columns(places), divided.y, divided.weights
     residual = np.zeros(y.shape)
     for leaf, rows, shares in partition.shares(X):
         own = leaves[leaf]
         numbers = np.concatenate([own.numbers, own.held_out])
-        missed = np.concatenate([own.path.residual, y[own.held_out] - own.predictions])
-        order = np.argsort(numbers, kind="stable")  # rows that are there twice: trained on first
-        known = np.isin(rows, numbers, assume_unique=True)  # rounding may add one at a border
+        codes = as_codes(own.predictions, trial, divided.classes)
+        missed = np.concatenate([own.path.residual, y[own.held_out] - codes])
+        order = np.argsort(numbers, kind="stable")  # of duplicates, trained rows come first
+        known = np.isin(rows, numbers, assume_unique=True)  # rounding may add rows at a border
         found = order[np.searchsorted(numbers, rows[known], sorter=order)]
         residual[rows[known]] += shares[known, None] * missed[found]
     models = [_in_places(X, leaf, places) for leaf in leaves]
@@ -215,7 +220,7 @@ def path_of_leaves(
 
 
 def root_for_columns(root: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """A metric for columns that stand at `places` of those it was learned for."""
+    """A metric for the columns `places` of those it was learned for."""
     return root[places] if root.ndim == 1 else root[np.ix_(places, places)]
 
 
@@ -229,7 +234,7 @@ def _in_places(X: np.ndarray, leaf: FittedLeaf, places: np.ndarray) -> Leaf:
 
 
 def _worst(statuses: Sequence[Status]) -> Status:
-    """How leaves ended: interrupted if one was, otherwise as most of them."""
+    """INTERRUPTED if one leaf was interrupted, otherwise the most frequent status."""
     if Status.INTERRUPTED in statuses:
         return Status.INTERRUPTED
     return max(statuses, key=lambda one: (statuses.count(one), one.value))

@@ -1,4 +1,4 @@
-"""Members of many rows: leaf by leaf, each in a metric of its own."""
+"""Training one leaf of a large table: its stop, its metric and its path."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from bandfall.selection.logistic import ClassTarget, log_loss_target
 from bandfall.selection.parts import AGAIN_ROWS, Part, Rows
 from bandfall.selection.views import Encoded
 
-_FEWEST = 50  # rows to choose by
-# They train to this R² at least, or until so little is left of what the search left.
+_FEWEST = 50  # rows for a choice
+# Candidates for the stop go up to this R² at least, or to a tenth of the search's residual.
 _FARTHEST, _BEYOND = 0.9, 0.1
-# Rows that are kept apart, of all leaves together: one in fifty, if that is neither few (but never
-# more than a sixth of all rows) nor many.
+# Held-out rows of all leaves together: one in fifty, but between 500 (or a sixth of all rows, if
+# that is less) and 10,000.
 _EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
-_JUDGING = 3  # one in three of the others chooses: half as many rows to train on stop too early
+_JUDGING = 3  # one in three of the others chooses; with half of them, training stops too early
 
 
 @dataclass(frozen=True)
 class Divided:
-    """Rows to divide into leaves, or those of one leaf: all that training it needs."""
+    """The rows of a table or of one of its leaves, with everything that training needs."""
 
-    X: np.ndarray  # (n, d): in the coordinates in which distances are measured
+    X: np.ndarray  # (n, d): in the coordinates of the metric
     y: np.ndarray  # (n, k)
     weights: np.ndarray | None  # (n,)
-    numbers: np.ndarray  # (n,): which of all the rows that are divided
+    numbers: np.ndarray  # (n,): row numbers in the whole table
     evidence: np.ndarray  # (n,) of bool: rows for scores and intervals, not trained on at first
-    # (n,) of bool: about a third of the other rows, on which paths over the rest are judged.
+    # (n,) of bool: about a third of the other rows, for choosing stop and metric.
     judging: np.ndarray
-    again: bool  # whether leaves are trained again with these rows
+    again: bool  # whether leaves are trained again, with the evidence
     variance: float  # of y over all rows, summed over targets
-    mixes: bool  # whether directions other than those of the columns make sense
+    mixes: bool  # whether the metric may mix columns
     judge: Judge
-    classes: ClassTarget | None = None  # if the log-loss is minimised
+    classes: ClassTarget | None = None
     backend: Backend = HOST
 
     @classmethod
@@ -64,7 +64,7 @@ class Divided:
             float(y.var(axis=0).sum()),
             trial.candidate.kernel.geometry.rotates,
             PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes
-            log_loss_target(rows, part.train) if trial.candidate.penalty else None,
+            None if rows.strata is None else log_loss_target(rows, part.train),
             rows.backend,
         )
 
@@ -72,7 +72,7 @@ class Divided:
         return len(self.X)
 
     def leaves(self, leaf_rows: int) -> tuple[Partition, list[np.ndarray]]:
-        """The partition, and the numbers of the rows of each leaf."""
+        """The partition, and the indices of the rows of each leaf."""
         partition = partition_rows(self.X, leaf_rows, axes=not self.mixes)
         return partition, partition.rows_of_leaves(self.X)
 
@@ -94,7 +94,7 @@ class Divided:
         )
 
     def key(self, trial: Trial) -> str:
-        """A name for what training a leaf of a trial comes to: it follows from all of this."""
+        """A hash of everything that determines the result of training this leaf."""
         arrays = (self.X, self.y, self.weights, self.numbers, self.evidence, self.judging)
         settings = (trial.candidate, trial.max_r2, trial.train_r2, trial.score, trial.temperature)
         known = (*settings, self.variance, self.mixes, self.again, self.judge)
@@ -108,7 +108,7 @@ class Divided:
         return digest.hexdigest()
 
     def rows(self, X: np.ndarray) -> Rows:
-        """For paths over X: these rows in any coordinates."""
+        """`Rows` with these targets and the columns X, for training a path."""
         groups = np.arange(len(X))
         return Rows({"leaf": Encoded(X)}, self.y, groups, self.weights, self.backend)
 
@@ -118,7 +118,7 @@ Fit: TypeAlias = Callable[[Divided, np.ndarray, Trial], Path]
 
 
 def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
-    """`Divided.evidence` and `Divided.judging`, always the same rows; groups stay together."""
+    """`Divided.evidence` and `Divided.judging`; deterministic, and groups stay together."""
     n_evidence = max(len(rows) // _EVIDENCE, min(len(rows) // 6, _FEW_EVIDENCE))
     n_evidence = max(1, min(n_evidence, _MOST_EVIDENCE))
     order = rows.shuffled_groups(np.random.RandomState(0))
@@ -130,31 +130,31 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class FittedLeaf:
-    """What was trained on the rows of one leaf."""
+    """A trained leaf."""
 
-    numbers: np.ndarray  # the rows it was trained on, among those that were divided
-    # (d, d) or (d,): the metric of the leaf, beyond the one that all leaves share.
+    numbers: np.ndarray  # row numbers of its training rows
+    # (d, d) or (d,): the leaf's own metric, applied after the one that all leaves share.
     root: np.ndarray | None
     path: Path  # over rows scaled by both
-    held_out: np.ndarray  # numbers of its rows that are evidence
-    predictions: np.ndarray  # (len(held_out), k): for these, by a path over the other rows
+    held_out: np.ndarray  # row numbers of its evidence
+    predictions: np.ndarray  # (len(held_out), k): for the evidence, by a path over the other rows
 
 
 class LeafStore(Protocol):
     """Keeps trained leaves for a fit that is run again."""
 
     def load(self, key: str) -> FittedLeaf | None:
-        """A leaf that was kept under this name."""
+        """The leaf stored under this key; None if there is none."""
         ...
 
     def save(self, key: str, leaf: FittedLeaf) -> None:
-        """Keep a leaf."""
+        """Store a leaf."""
         ...
 
 
 @dataclass(frozen=True)
 class _Judged:
-    """A path over most rows of a leaf, at the stop that is best for the others."""
+    """A path over most rows of a leaf, at the stop that predicts the other rows best."""
 
     model: KernelSum
     scale: np.ndarray
@@ -164,11 +164,10 @@ class _Judged:
 
 
 def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
-    """Choose stop and metric by some of the rows, train on all, and predict the evidence.
+    """Choose stop and metric with some of the rows, train on all, and predict the evidence.
 
-    The noise of a leaf is that of all rows, but not its variance: a training R² that is right for
-    all rows, such as that of the `trial`, is not for a leaf. One more round of the metric is kept
-    if it lowers the loss.
+    A leaf has about the same noise as the whole table but a smaller variance, so the training R²
+    of the `trial` is converted. One more round of the metric is kept if it lowers the loss.
     """
     aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
     train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
@@ -185,7 +184,9 @@ def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
 
 
 def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
-    """The trial with the stop of a leaf, and the metric of the leaf if one more round pays."""
+    """The trial with the stop of the leaf, and the leaf's own metric if it lowers the loss."""
+    if trial.candidate.width:  # one stage, whose metric comes from log-odds
+        return trial, None
     judging, y = leaf.judging, leaf.y
     few = min(np.count_nonzero(judging), np.count_nonzero(~judging)) < _FEWEST
     if few or not np.ptp(y, axis=0).any():
@@ -208,7 +209,7 @@ def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
 
 
 def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
-    """The trial with stop and score of the same residuals, relative to the variance of a leaf."""
+    """The trial with stop and score converted to the variance of the leaf."""
     own = leaf.y.var(axis=0).sum()
     growth = float(leaf.variance / own) if own > 0 else 1.0
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
@@ -219,7 +220,7 @@ def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
 
 
 def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
-    """Train on most rows of a leaf, as long as predictions for the others get better."""
+    """Train on most rows of a leaf while predictions for the others improve."""
     judging = leaf.judging
     part = Part(leaf.rows(X), np.flatnonzero(~judging), np.flatnonzero(judging))
     candidate = trial.candidate

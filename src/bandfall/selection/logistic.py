@@ -1,12 +1,12 @@
 """Kernel logistic regression in the kernel of a path.
 
-Training for a time t at one bandwidth acts like ridge regression with penalty 1/t. A path that
-stays τ_s at bandwidth σ_s therefore stands for the kernel K = Σ_s τ_s K(σ_s). In this kernel
+Training for a time t at one bandwidth acts like ridge regression with penalty 1/t. So a path that
+spends the time τ_s at bandwidth σ_s corresponds to the kernel K = Σ_s τ_s K(σ_s). In this kernel
 
     J(α) = −Σᵢ wᵢ log p(yᵢ | xᵢ) + (penalty / 2) tr(αᵀKα),   p ∝ π exp(g),  g = Kα
 
-is minimised, π being the prior and g the outputs of all classes. The model remains a sum over the
-path's bandwidths, with coefficients τ_s α.
+is minimised, where π is the prior and g are the outputs of all classes. The model remains a sum
+over the path's bandwidths, with coefficients τ_s α.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from scipy import linalg
 from bandfall.descent import Path
 from bandfall.kernels import kernel_matrix
 from bandfall.selection.candidates import Budget, Trial
-from bandfall.selection.classes import PLAIN, all_columns, class_shares
+from bandfall.selection.classes import PLAIN, all_columns, class_codes, class_shares
 from bandfall.selection.parts import Rows
 
 _MAX_STEPS = 100
-_MEMORY = 8  # steps that the curvature is estimated from
-_RENEWED = 16  # steps after which the estimate starts anew
-_FLATTEST = 1e-3  # curvature of a row, at least: rows may change sides
-_LIGHTEST = 1e-6  # weight of a row beside the heaviest, at least: curvatures are divided by
-_ENOUGH = 5e-4  # share of J that another step may gain
+_MEMORY = 8  # number of steps for the estimate of the curvature
+_RENEWED = 16  # number of steps after which the estimate restarts
+_FLATTEST = 1e-3  # smallest curvature of a row, because rows may change sides
+_LIGHTEST = 1e-6  # smallest weight of a row relative to the heaviest
+_ENOUGH = 5e-4  # training ends when a step gains less than this share of J
 _SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
 _MAX_HALVINGS = 30
-# Of a Cholesky factor, relative to the mean diagonal in float64 and to a bound of the eigenvalues
-# in float32, at first: more is tried if it takes more.
+# First shift of a Cholesky factor, relative to the mean diagonal in float64 and to a bound on the
+# eigenvalues in float32; larger shifts are tried if it fails.
 _ROUNDING, _ROUNDING_32 = 1e-10, 1e-6
 _BLOCK_ENTRIES = 2**22  # of a kernel matrix, evaluated at a time
 
 
 @dataclass(frozen=True)
 class ClassTarget:
-    """What rows are to be predicted as."""
+    """Class labels of rows, with prior and weights."""
 
     labels: np.ndarray  # (n,)
     prior: np.ndarray  # (c,)
@@ -50,12 +50,17 @@ class ClassTarget:
 
     @property
     def n_outputs(self) -> int:
-        """Columns that are trained: one for two classes."""
+        """Number of trained columns; one for two classes."""
         return 1 if len(self.prior) == 2 else len(self.prior)
 
     def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
-        """Of outputs (n, k) for all classes, shape (n, c)."""
+        """Log-probabilities for outputs (n, k), shape (n, c)."""
         return PLAIN.log_probabilities(all_columns(outputs, len(self.prior)), self.prior)
+
+    def codes(self, outputs: np.ndarray) -> np.ndarray:
+        """Convert log-odds (n, k) to codes p − π, shape (n, k)."""
+        codes = np.exp(self.log_probabilities(outputs)) - self.prior
+        return codes[:, -self.n_outputs :]
 
     def loss(self, outputs: np.ndarray) -> tuple[float, np.ndarray]:
         """−Σ w log p of the true classes, and its gradient in the outputs, shape (n, k)."""
@@ -70,7 +75,7 @@ class ClassTarget:
         return float(self.weights @ losses), self.weights[:, None] * gradient
 
     def curvatures(self, outputs: np.ndarray) -> np.ndarray:
-        """Of the loss in the outputs of each row, that of the steepest class, shape (n,)."""
+        """Curvature of the loss in the outputs of each row, for the steepest class, shape (n,)."""
         p = np.exp(self.log_probabilities(outputs))
         steepest = np.maximum((p * (1.0 - p)).max(axis=1), _FLATTEST)
         if self.n_outputs == 1:  # outputs are (−g, g)
@@ -115,9 +120,9 @@ def fit_logistic(
 ) -> np.ndarray:
     """The α that minimises J for a positive semidefinite K, shape (n, k).
 
-    L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, where the gradient of J is −(y − p) + penalty · α
-    and the Hessian is W K + penalty, W being the curvature of the loss in the outputs. The
-    estimate of the curvature starts from the inverse with one weight a row for all classes.
+    L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, in which the gradient of J is −(y − p) + penalty · α
+    and the Hessian is W K + penalty, where W is the curvature of the loss in the outputs. The
+    first estimate is the inverse with one weight per row for all classes.
     """
     alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
     outputs = _image(K, alpha)
@@ -156,7 +161,7 @@ def fit_logistic(
 
 
 class _Pair(NamedTuple):
-    """A vector and its image under K, each (n, k): sums of pairs need no further product."""
+    """A vector and its image under K, each (n, k), so that sums need no new product."""
 
     vector: np.ndarray
     image: np.ndarray
@@ -182,9 +187,9 @@ def _inverse_hessian(
 ) -> Callable[[_Pair], _Pair]:
     """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty.
 
-    Its image under K is W^-½ B⁻¹ W^½ K v; in float32 that is not close enough, and takes another
-    product. Where rounding makes B indefinite, a larger penalty takes the place of this one: steps
-    remain steps downhill.
+    Its image under K is W^-½ B⁻¹ W^½ K v. In float32 this is not accurate enough, so the image
+    takes another product. If rounding makes B indefinite, a larger penalty is used; steps still
+    go downhill.
     """
     roots = np.sqrt(curvatures)[:, None]
     exact = K.dtype == np.float64
@@ -203,7 +208,7 @@ def _inverse_hessian(
 def _cholesky(
     K: np.ndarray, roots: np.ndarray, penalty: float, rounding: float
 ) -> tuple[np.ndarray, float]:
-    """The lower factor of W^½ K W^½ + shift, and the shift: the penalty and as much as it needs."""
+    """The lower factor of W^½ K W^½ + shift, and the shift: at least the penalty."""
     while True:
         B = K * roots
         B *= roots[:, 0]
@@ -213,7 +218,7 @@ def _cholesky(
         try:
             factor, _ = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
         except linalg.LinAlgError:
-            if rounding > len(K):  # not for want of digits
+            if rounding > len(K):  # rounding is not the reason
                 raise
             rounding *= 10.0
         else:
@@ -245,9 +250,8 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
     """
     K = path_kernel(path, dtype=np.float64 if len(path.X) <= Budget.exact_rows else np.float32)
     alpha = fit_logistic(K, target, penalty)
-    logs = target.log_probabilities(_image(K, alpha))
-    truth = np.eye(len(target.prior))[target.labels]
-    residual = (truth - np.exp(logs))[:, -target.n_outputs :].astype(path.residual.dtype)
+    truth = class_codes(target.labels, target.prior)
+    residual = (truth - target.codes(_image(K, alpha))).astype(path.residual.dtype)
     return _ended(
         path,
         coefficients=(path.durations[:, None, None] * alpha).astype(path.coefficients.dtype),
@@ -258,7 +262,7 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
 
 
 def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
-    """A path as it is, or one whose outputs are log-odds if those of the trial are."""
+    """The path, with outputs converted to log-odds if those of the trial are."""
     if not trial.log_odds or not len(path):
         return path
     if trial.temperature:
@@ -266,6 +270,13 @@ def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
         return _ended(path, coefficients=share * path.coefficients, offset=share * path.offset)
     assert target is not None
     return with_log_loss(path, target, trial.candidate.penalty)
+
+
+def as_codes(outputs: np.ndarray, trial: Trial, target: ClassTarget | None) -> np.ndarray:
+    """Outputs of a trial as codes of classes, (m, k)."""
+    if trial.temperature:
+        return outputs * trial.temperature
+    return outputs if target is None or not trial.log_odds else target.codes(outputs)
 
 
 def _ended(path: Path, **changes: Any) -> Path:

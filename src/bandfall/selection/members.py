@@ -1,4 +1,4 @@
-"""From what a search has found to the models that are averaged."""
+"""Fits the models that a search has chosen: the members of the average."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from bandfall.selection.trainers import Roots, WorkerParts
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS
 
-_DIVIDED_ROWS = 20_000  # beyond, workers share products rather than members
-_PROBED_ROWS = 9000  # more than a search trains on, and than any device keeps K for
-_GRACE = 0.5  # seconds after its time in which a final fit may still get better
-_QUICK_ROWS = 1000  # to measure with, where there is little time
+_DIVIDED_ROWS = 20_000  # with more rows, workers share products rather than members
+_PROBED_ROWS = 9000  # about as many as a leaf has
+_GRACE = 0.5  # seconds by which a final fit may exceed the limit
+_QUICK_ROWS = 1000  # for measuring the pace if time is limited
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Member:
     max_r2 : float
         Training R² at which it was stopped.
     root : ndarray of shape (d, d) or (d,)
-        What encoded columns are multiplied with before distances are taken.
+        Root of the metric, which multiplies encoded columns.
     path : Path
         Over the scaled columns.
     weight : float
@@ -64,7 +64,7 @@ class Member:
         shapes = ShapeChecker(d=self.path.X.shape[1])
         shapes("root", self.root, "d" if np.ndim(self.root) == 1 else "d d")
         if self.path.kernel != self.candidate.kernel:
-            raise ValueError("its path has another kernel than its candidate")
+            raise ValueError("the kernels of path and candidate differ")
 
     def __repr__(self) -> str:
         one = self.candidate
@@ -79,7 +79,7 @@ class Member:
 
 
 def default_choice(n_rows: int) -> Tuned:
-    """The paper's rule, for rows that are too few or too alike to choose by."""
+    """The paper's rule, for tables with too few or too similar rows for a search."""
     trial = Trial(Candidate(), np.nan, np.nan, np.nan, MAX_R2, n_rows)
     nothing = np.zeros(0, dtype=int)
     return Tuned([(trial, 1.0)], nothing, np.zeros((0, 1)), np.nan, [], {})
@@ -92,13 +92,13 @@ def fit_members(
     interrupted: Callable[[], bool] = lambda: False,
     store: LeafStore | None = None,
 ) -> tuple[list[Member], Tuned]:
-    """Fit the chosen models to all rows; return them, and the choice they were made by.
+    """Fit the chosen models to all rows; return them and the (possibly reduced) choice.
 
-    Metrics are those of the search. Members that there is no time for, the lightest, are left out
-    of the average; where the heaviest alone takes too long, it is fitted to fewer rows.
-    `interrupted` is called after every stage of a long fit. Once it returns True, the model is made
-    of the finished members or, if there is none, of the heaviest on few enough rows for seconds.
-    `store` keeps leaves as soon as they are trained, and gives back those that it has.
+    Metrics are those of the search. If time is short, the lightest members are left out of the
+    average; if even the heaviest takes too long, it is fitted to fewer rows. `interrupted` is
+    called after every stage of a long fit. Once it returns True, the model consists of the finished
+    members or, if there are none, of the heaviest, fitted to so few rows that it takes seconds.
+    `store` keeps trained leaves for a fit that is run again.
     """
     deadline = deadline or Deadline()
     if len(rows) > _PROBED_ROWS and interrupted():
@@ -109,7 +109,7 @@ def fit_members(
     n_ladders = PATH * rows.final_share(len(everything))
     n_expected = 1 if deadline.interrupted else len(tuned.members)
     deadline.work.expect(FINAL_FITS, n_ladders * n_expected * len(everything) ** 2)
-    fitted = _fitted_elsewhere(rows, everything, tuned, deadline)
+    fitted = _fitted_on_workers(rows, everything, tuned, deadline)
     for trial, _ in tuned.members if not fitted else []:
         if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
             break
@@ -130,7 +130,7 @@ def fit_members(
 def members_of(
     fitted: Mapping[Trial, Fitted], tuned: Tuned, part: Part, deadline: Deadline
 ) -> tuple[list[Member], Tuned]:
-    """The members that were fitted to a part, and what was chosen: new weights if some are missing.
+    """The fitted members and the choice, with new weights if some members are missing.
 
     Held-out rows of leaves become the evidence.
     """
@@ -152,6 +152,8 @@ def expected_seconds(rows: Rows, n_members: int) -> float:
         return 0.0
     growth = rows.final_share(len(rows)) * (len(rows) / _PROBED_ROWS) ** 2
     n_together = min(len(rows), rows.leaf_rows)
+    # The first products of a process also load libraries, compile loops and start a GPU.
+    PathSeconds.measured(rows, Candidate(next(iter(rows.views))), _QUICK_ROWS)
     paths = [
         PathSeconds.measured(rows, Candidate(encoding), _PROBED_ROWS).of(n_together)
         for encoding in rows.views
@@ -160,7 +162,7 @@ def expected_seconds(rows: Rows, n_members: int) -> float:
 
 
 def _affordable_leaves(rows: Rows, tuned: Tuned, deadline: Deadline) -> Rows:
-    """The rows, in smaller leaves if that keeps all members in time."""
+    """The rows, with smaller leaves if time is too short for all members."""
     if len(rows) <= rows.leaf_rows or deadline.interrupted or not deadline.bounded:
         return rows
     n_probed = min(len(rows), _QUICK_ROWS)
@@ -176,9 +178,9 @@ def _affordable_leaves(rows: Rows, tuned: Tuned, deadline: Deadline) -> Rows:
 
 
 def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
-    """Numbers of the rows that the heaviest member is in time with."""
+    """Indices of the rows to which the heaviest member can be fitted in time."""
     n_rows = len(rows)
-    if deadline.interrupted:  # which takes seconds
+    if deadline.interrupted:  # fitting this many takes seconds
         n = min(len(rows), _PROBED_ROWS)
     elif len(rows) > rows.leaf_rows:  # time grows with rows, not with their square
         needed = deadline.estimate(len(rows), PATH * rows.final_share(len(rows)))
@@ -188,8 +190,8 @@ def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray
         if deadline.bounded:
             n_probed = min(len(rows), _QUICK_ROWS)
             path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed)
-            deadline.measured(n_probed, PATH, path.anew)
-            if deadline.affordable_rows(len(rows), PATH) <= path.most_kept:  # which are quicker
+            deadline.measured(n_probed, PATH, path.recomputed)
+            if deadline.affordable_rows(len(rows), PATH) <= path.most_kept:
                 deadline.measured(n_probed, PATH, path.kept)
                 n_rows = min(len(rows), path.most_kept)
         n = deadline.affordable_rows(n_rows, PATH)
@@ -199,12 +201,12 @@ def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
 
 
-def _fitted_elsewhere(
+def _fitted_on_workers(
     rows: Rows, part: Part, tuned: Tuned, deadline: Deadline
 ) -> dict[Trial, Fitted]:
-    """All members that there is time for, side by side on workers, each on one of them.
+    """All members that there is time for, trained in parallel, one per worker.
 
-    Empty without workers, or if it pays to divide leaves or products instead.
+    Empty without workers, or if dividing leaves or products is faster.
     """
     if len(part) > min(_DIVIDED_ROWS, rows.leaf_rows):
         return {}
@@ -224,10 +226,10 @@ def _fitted_elsewhere(
 
 
 class WorkerMembers(WorkerParts):
-    """What a worker holds to fit members: one part, of all rows to train on."""
+    """The state of a worker that fits members: one part with all training rows."""
 
     def member(self, trial: Trial, roots: Roots, _: None) -> Fitted:
-        """A member, trained."""
+        """Train one member."""
         (part,) = self.parts([0], [roots])
         return _fit_member(part.rows, part, trial, Deadline(), lambda: False)
 
@@ -240,8 +242,8 @@ def _fit_member(
     interrupted: Callable[[], bool],
     store: LeafStore | None = None,
 ) -> Fitted:
-    """Metric and path over the training rows of a part, for columns as the encoder gives them."""
-    # Few rows are never long; a path that is cut off at once would be no model at all.
+    """Metric and path over the training rows of a part, for columns in the encoder's order."""
+    # Small fits are not interrupted: they are quick, and a path cut off at once is no model.
     timed = deadline.bounded and not deadline.interrupted
     watched = timed or len(part) > _PROBED_ROWS
 

@@ -1,4 +1,4 @@
-"""How long training will take, measured with a few products."""
+"""Estimates of training time, from a few measured products."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from bandfall.selection.deadline import Deadline, clock
 from bandfall.selection.parts import Rows
 
 _PROBED_ROWS = 1000
-_USUAL_PATH = (15, 550)  # bandwidths and products
-_USUAL_LADDER = (15, 150)  # of all speeds side by side
-_ENOUGH = 2.0  # seconds, to measure well
+_USUAL_PATH = (15, 550)  # bandwidths and products of a typical path
+_USUAL_LADDER = (15, 150)  # of a typical ladder, which trains all speeds together
+_ENOUGH = 2.0  # seconds left that allow a more careful measurement
 _N_SPEEDS = 7
 _FIRST_SHARE = 0.1  # of all time, for the first ladder of speeds
-_FEWEST_ROWS = 100  # to search on, however little time there is
+_FEWEST_ROWS = 100  # for a search, however short the time
 
 
 @dataclass(frozen=True)
 class PathSeconds:
     """Seconds that a path over some rows takes.
 
-    A search does not show it: its paths end where they get worse, and its matrices are kept.
+    The pace of a search does not predict this: its paths end early, and its matrices are kept.
     """
 
-    kept: float  # seconds if the kernel matrix is kept from product to product
-    anew: float  # seconds if it is evaluated anew for every product
+    kept: float  # seconds if the kernel matrix is kept between products
+    recomputed: float  # seconds if it is evaluated for every product
     most_kept: int  # number of rows up to which it is kept
 
     @classmethod
@@ -40,7 +40,7 @@ class PathSeconds:
         once, evaluated, repeated = _seconds(rows, candidate.encoding, candidate.kernel, n_rows, 1)
         n_bandwidths, n_products = _USUAL_PATH
         first = np.arange(1)
-        dtype = rows.views[candidate.encoding].columns(first, first)[0].dtype
+        dtype = rows.views[candidate.encoding].columns(first, first[:0])[0].dtype
         most = math.isqrt(rows.backend.budget // dtype.itemsize)
         while symmetric_bytes(most, dtype) > rows.backend.budget:
             most -= 1
@@ -51,12 +51,12 @@ class PathSeconds:
         )
 
     def of(self, n_rows: int) -> float:
-        """At the pace of a path over as many rows as this."""
-        return self.kept if n_rows <= self.most_kept else self.anew
+        """Seconds at the pace of a path over `n_rows` rows."""
+        return self.kept if n_rows <= self.most_kept else self.recomputed
 
 
 def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Deadline) -> Budget:
-    """The budget, with fewer rows if the first ladder would take more than a tenth of all time."""
+    """The budget, with fewer rows if the first ladder would take more than a tenth of the time."""
     if not deadline.bounded:
         return budget
     wanted = min(len(rows), budget.stage_rows[0])
@@ -83,7 +83,7 @@ def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Dead
 def _seconds(
     rows: Rows, encoding: str, kernel: Kernel, n_rows: int, n_speeds: int
 ) -> tuple[float, float, float]:
-    """Of what is done only once, of a product at a new bandwidth, and of one more there."""
+    """Seconds for preparation, for a product at a new bandwidth, and for one more product there."""
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     X, _ = rows.views[encoding].columns(some, np.arange(0))
     times = [clock()]

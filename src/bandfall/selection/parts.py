@@ -25,6 +25,8 @@ from bandfall.selection.weights import evidence_weights
 SHRINK = 0.5  # of the bandwidth from stage to stage
 TOLERANCE = 1e-2  # of the flow, a stage: held-out rows do not see the difference
 MAX_DIMENSION = 32
+_KEPT_BYTES = 2**24  # of rows in the metric of the last round, for each metric
+_Pair = tuple[np.ndarray, np.ndarray]
 _GROWTH = 1.5  # of training rows, from stage to stage
 _OVERLAPPING = 1.3  # rows of all leaves together, relative to those that are divided
 _LEAF_PATHS = 1.9  # over all rows of a leaf: its own, and two over two thirds of them
@@ -120,6 +122,7 @@ class Part:
         inverse = np.divide(1.0, self._units, out=np.zeros_like(self._units), where=varies)
         self.target = root * (y - self.offset) * inverse  # of unit norm in all
         self.roots: dict[MetricKey, np.ndarray] = {}
+        self._scaled: dict[MetricKey, tuple[MetricKey, np.ndarray, _Pair]] = {}
 
     def __len__(self) -> int:
         return len(self.train)
@@ -185,10 +188,16 @@ class Part:
         return self.roots[key]
 
     def scaled_rows(self, key: MetricKey) -> tuple[np.ndarray, np.ndarray]:
-        """Training rows and held-out rows in a metric."""
+        """Training rows and held-out rows in a metric; those of its last round are kept."""
         root = self.root(key)
+        kept = self._scaled.get(key.after(0))
+        if kept is not None and kept[0] == key and (kept[1] is root or not key.learned):
+            return kept[2]
         X, X_new = self._encoded(key.encoding)
-        return scaled(X, root), scaled(X_new, root)
+        rows = scaled(X, root), scaled(X_new, root)
+        if rows[0].nbytes + rows[1].nbytes <= _KEPT_BYTES:
+            self._scaled[key.after(0)] = key, root, rows
+        return rows
 
     def _encoded(self, encoding: str) -> tuple[np.ndarray, np.ndarray]:
         return self._rows.views[encoding].columns(self.train, self.held_out)
@@ -267,11 +276,11 @@ def joined_weights(parts: Sequence[Part]) -> np.ndarray | None:
 def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> list[list[Part]]:
     """Parts for the whole search, and for its finalists, stage by stage.
 
-    Below `budget.fold_rows` rows, later stages judge by more folds; beyond, they train on more
-    rows, at least half as many again each.
+    If rows are few, later stages judge by more folds; otherwise they train on more rows, at least
+    half as many again each.
     """
     n, groups = len(rows), rows.groups
-    if n < budget.fold_rows:
+    if judged_by_folds(rows, budget):
         splits = split_rows(rows, random, budget.n_folds)
         n_first = budget.race_folds
         if n < budget.few_rows:  # one partition is a coin toss
@@ -292,6 +301,17 @@ def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> 
         if _GROWTH * size <= sizes[0]:
             sizes.insert(0, size)
     return [[Part(rows, others[:size], held_out)] for size in sizes]
+
+
+def judged_by_folds(rows: Rows, budget: Budget) -> bool:
+    """Whether each row is held out in a fold: all rows, or those of rare classes, are few.
+
+    Rows of the most frequent class count only as far as there are others to tell them from.
+    """
+    n, most = len(rows), min(budget.rare_rows, budget.stage_rows[-1])
+    if n < budget.fold_rows or rows.strata is None or n > most:
+        return n < budget.fold_rows
+    return 2 * (n - int(np.bincount(rows.strata).max())) < budget.fold_rows
 
 
 def split_rows(

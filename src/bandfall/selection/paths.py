@@ -1,4 +1,4 @@
-"""The path of a trial: how far and how closely it is followed."""
+"""Training the path of a trial: its stop and its accuracy."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Rows
 
 _PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
-_ROUNDED = 0.5  # of a trial's error: where rounding may add more, float64 is worth its price
-# Shares of a trial's error: targets need not be met closer, nor the flow be followed closer.
-_LEFT = 0.03
-_TOLERATED = 0.03
+_ROUNDED = 0.5  # share of a trial's error; if rounding may be larger, float64 is used
+_LEFT = 0.03  # share of a trial's error that may remain on training rows
+_TOLERATED = 0.03  # share of a trial's error, as tolerance of the flow
 
 
 def stop_of(trial: Trial) -> float:
-    """The training R² of the search's stop, or where little is left beside its held-out error.
+    """The training R² at which the final path stops.
 
-    The last per mille of the targets takes a slow path half of its products and most of its
-    bandwidths, which slow down every later prediction, and changes predictions by less than a
-    percent of their error.
+    This is the stop of the search, or an earlier one at which the training error is small compared
+    with the held-out error. Fitting the last per mille of the targets takes a slow path half of its
+    products and most of its bandwidths, which slow down every later prediction, and changes
+    predictions by less than a percent of their error.
     """
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
     error = _error(trial)
@@ -36,7 +36,7 @@ def stop_of(trial: Trial) -> float:
 def fit_member_path(
     rows: Rows, train: np.ndarray, X: np.ndarray, trial: Trial, watcher: Watcher | None = None
 ) -> Path:
-    """The path of a trial over training rows X, stopped where its search said."""
+    """Train the path of a trial on rows X up to its stop."""
     if trial.candidate.width:
         return _one_stage(rows, train, X, trial.candidate)
     max_r2 = stop_of(trial)
@@ -55,7 +55,7 @@ def fit_member_path(
 
 
 def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidate) -> Path:
-    """A path of one unit of time at one bandwidth: what kernel logistic regression starts from."""
+    """A path of one stage, as the start of kernel logistic regression."""
     kernel, y = candidate.kernel, rows.y[train].astype(X.dtype)
     with operator_over(rows.backend, X, kernel, n_columns=y.shape[1]) as operator:
         return fit_path(
@@ -75,7 +75,8 @@ def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidat
 def needs_digits(path: Path, trial: Trial) -> bool:
     """Whether a path should be trained again in float64.
 
-    A wide kernel with a small penalty adds and subtracts larger numbers than its path.
+    Logistic regression with a wide kernel and a small penalty has larger coefficients than its
+    path, so it always is.
     """
     if path.X.dtype != np.float32:
         return False
@@ -83,10 +84,10 @@ def needs_digits(path: Path, trial: Trial) -> bool:
 
 
 def _rounding(path: Path) -> float:
-    """What rounding may do to predictions: slow paths add and subtract large numbers."""
+    """Bound on the rounding error of predictions; slow paths have large coefficients."""
     return _PRODUCT_ERROR * float(np.linalg.norm(path.coefficients.astype(np.float64)))
 
 
 def _error(trial: Trial) -> float:
-    """Root mean square of the errors on held-out rows; NaN where there were none to tell."""
+    """Root mean square error on held-out rows; NaN if there were none."""
     return math.nan if math.isnan(trial.score) else math.sqrt(max(1.0 - trial.score, 1e-12))

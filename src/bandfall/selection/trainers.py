@@ -1,4 +1,4 @@
-"""Who trains for a search: this process, or workers of a cluster, with the same result."""
+"""Training for a search, in this process or on workers of a cluster, with the same result."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bandfall.selection.parts import Part, Rows, train_parts
 Roots = dict[MetricKey, np.ndarray]
 
 
-# Entered around the training of one request: it is timed there, not while it waits for a thread.
+# A context around the training of one request; it excludes the time spent waiting for a thread.
 Within: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 
@@ -31,13 +31,13 @@ class Trainer(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether callers only wait while others train, so that many may call at a time."""
+        """Whether callers only wait for results, so that many may call at a time."""
         ...
 
     def outcomes(
         self, requests: Sequence[Request], within: Within = nullcontext
     ) -> Iterator[list[Outcome]]:
-        """See `run_parts`, for one request after the other."""
+        """The outcomes of `run_parts` for each request, in order."""
         ...
 
     def ladders(
@@ -55,9 +55,9 @@ class LocalTrainer:
     parts : sequence of Part
     judge : Judge
     ended : callable () -> bool
-        True ends training in progress where it is.
+        True stops training in progress.
     pool : ThreadPoolExecutor, optional
-        Its threads train the requests of all callers side by side. Without one, the caller trains
+        Its threads train the requests of all callers in parallel. Without a pool, the caller trains
         each request only when its outcome is needed.
     """
 
@@ -100,7 +100,7 @@ class LocalTrainer:
 
 
 class RemoteTrainer:
-    """Has all requests trained at once by workers that hold the rows.
+    """Sends all requests at once to workers that hold the rows.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class RemoteTrainer:
             return self._helpers.call(calls)[0]
 
     def _roots(self, numbers: Sequence[int], request: Request) -> list[Roots]:
-        """Metrics are learned here: those that a request needs go with it."""
+        """The metrics that a request needs; they are learned locally and sent with it."""
         key = request.metric
         return [{key: self._parts[number].root(key)} for number in numbers]
 
@@ -149,7 +149,7 @@ def trainer_for(
     ended: Callable[[], bool] = lambda: False,
     n_jobs: int | None = 1,
 ) -> Iterator[Trainer]:
-    """Workers where the backend of the rows has any, else `n_jobs` threads of this process."""
+    """A trainer with the workers of the backend, or else with `n_jobs` threads of this process."""
     helpers = rows.backend.helpers(WorkerParts(rows, parts, judge, rows.backend.budget))
     if helpers is not None:
         try:
@@ -169,7 +169,7 @@ def trainer_for(
 
 
 class WorkerParts:
-    """What a worker holds of a search.
+    """The state of a worker that trains for a search.
 
     Parameters
     ----------
@@ -181,16 +181,16 @@ class WorkerParts:
     """
 
     def __init__(self, rows: Rows, parts: Sequence[Part], judge: Judge, budget: int):
-        self.rows = replace(rows, backend=HOST)  # a client does not travel
+        self.rows = replace(rows, backend=HOST)  # a Dask client cannot be pickled
         self.splits = [(part.train, part.held_out) for part in parts]
         self.judge = judge
         self.budget = budget
 
     @property
     def nbytes(self) -> int:
-        """Columns under all encodings, and targets."""
+        """Bytes of the columns under all encodings and of targets."""
         n_rows = np.arange(1)
-        width = sum(one.columns(n_rows, n_rows)[0].nbytes for one in self.rows.views.values())
+        width = sum(one.columns(n_rows, n_rows[:0])[0].nbytes for one in self.rows.views.values())
         return len(self.rows) * width + self.rows.y.nbytes
 
     def outcomes(self, request: Request, roots: Sequence[Roots], _: None) -> list[Outcome]:
@@ -205,7 +205,7 @@ class WorkerParts:
         return train_parts(self.parts(numbers, roots), request)
 
     def parts(self, numbers: Sequence[int], roots: Sequence[Roots]) -> list[Part]:
-        """Parts with metrics of their own: calls may come at the same time."""
+        """New parts with these metrics: calls may run at the same time."""
         rows = replace(self.rows, backend=own_backend(self.budget, len(self.splits[0][0])))
         parts = [Part(rows, *self.splits[number]) for number in numbers]
         for part, known in zip(parts, roots, strict=True):

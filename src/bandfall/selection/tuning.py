@@ -1,10 +1,10 @@
-"""Choosing encoding, metric, kernel, speed and stop by evidence: the search behind Bandfall.
+"""The search behind Bandfall: it chooses encoding, metric, kernel, speed and stop by held-out rows.
 
 A family is an encoding and a kernel. Families that measure distances in the same metric learn it
-together, round by round, each round judged at several speeds: one ladder of speeds costs little
-more than one path, and serves every stop. The best of every family then meet on more rows or
-folds, and the model is a weighted average of few of them: models that differ in kind make a better
-average than the best few, which are alike.
+together, round by round, and each round is judged at several speeds: a ladder of speeds costs
+little more than one path and covers every stop. The best trial of every family is then compared
+with the others on more rows or folds. The model is a weighted average of a few families, because
+models of different kinds make a better average than the best few, which resemble each other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from bandfall.centring import column_means
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.selection.averaging import averaged, greedy_weights
 from bandfall.selection.candidates import (
-    FAMILIES,
     MAX_R2,
     SPEEDS,
     Budget,
@@ -33,6 +32,7 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Request,
     Trial,
+    default_families,
     neighbours,
     next_speeds,
 )
@@ -51,39 +51,40 @@ from bandfall.selection.parts import (
 from bandfall.selection.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall.selection.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 
-_N_FIRST_SPEEDS = 7  # of SPEEDS: slower ones are tried if slow ones do well
+# Of the first round: every other speed. Those beside the best follow with the metric and among
+# the finalists, also slower ones.
+_FIRST_SPEEDS = SPEEDS[:7:2]
 _MAX_STOPS = 60
 _FIRST_LIMIT = 0.9999  # training R², before anything is known
-# What a search usually takes, to say how far it is: rounds of a metric that are tried, rounds of
-# one that is chosen, and the share of all families that come to the next stage.
-_ROUNDS_AHEAD = 2  # at its last pace, before a family counts as out of the race
-_ROUNDS_TRIED = 4
-_ROUNDS_CHOSEN = 3
-_SHARE_CHOSEN = 0.8
+_ROUNDS_AHEAD = 2  # a family is dropped if it would not win even after this many more rounds
+# Typical values, for estimates of progress.
+_ROUNDS_TRIED = 4  # rounds of a metric that are tried
+_ROUNDS_CHOSEN = 3  # rounds of a metric that is chosen
+_SHARE_CHOSEN = 0.8  # share of families that reach the next stage
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """What a search has found.
+    """The result of a search.
 
     Attributes
     ----------
     members : list of (Trial, float)
-        What to average, with weights of sum one, heaviest first.
+        The trials to average and their weights, which sum to one; heaviest first.
     held_out : ndarray of shape (m,)
-        Row numbers of the evidence; a row may stand there more than once.
+        Row numbers of the evidence; a row may occur more than once.
     predictions : ndarray of shape (m, k)
-        Of the average for these rows, by models that have not seen them.
+        Predictions of the average for these rows, by models that have not seen them.
     score : float
-        Their R².
+        R² of these predictions.
     trials : list of Trial
-        Everything tried, in order.
+        All trials, in order.
     roots : dict of MetricKey to ndarray
         The metrics of the members.
     among : callable (sequence of Trial) -> Tuned, optional
-        The same with weights for these members alone.
+        Returns the result with these members only, and new weights.
     parts : sequence of Part
-        Whose held-out rows the evidence is.
+        The parts whose held-out rows are the evidence.
     """
 
     members: list[tuple[Trial, float]]
@@ -97,19 +98,19 @@ class Tuned:
 
 
 Climb: TypeAlias = "Generator[Found, float | None, None]"
-"""What has been found so far, after each round; gets the least loss of all climbs in return."""
+"""Yields everything found so far after each round, and receives the least loss of all climbs."""
 
 
 @dataclass
 class Found:
-    """Trials, and for the best speed of every encoding, metric and kernel what it predicted."""
+    """Trials, and predictions of the best speed of every encoding, metric and kernel."""
 
     trials: list[Trial] = field(default_factory=list)
     scouts: dict[MetricKey, Trial] = field(default_factory=dict)
     predictions: dict[Trial, np.ndarray] = field(default_factory=dict)
 
     def add(self, other: Found) -> None:
-        """Take over all that another one holds."""
+        """Add the contents of another one."""
         self.trials += other.trials
         self.scouts |= other.scouts
         self.predictions |= other.predictions
@@ -126,12 +127,6 @@ class Found:
         for trial in self.best:
             families.setdefault(trial.candidate.family, trial)
         return list(families.values())
-
-
-def default_families(encodings: Sequence[str]) -> list[Family]:
-    """The families that are searched under these encodings by default."""
-    kernels = {one: FAMILIES.get(one, FAMILIES["standard"]) for one in encodings}
-    return [Family(one, get_kernel(kernel)) for one in encodings for kernel in kernels[one]]
 
 
 def tune(
@@ -155,21 +150,23 @@ def tune(
     judge : Judge, optional
         `PowerLoss` by default.
     kernels : sequence of Kernel or str, optional
-        To try under every encoding; by default those of `FAMILIES`.
+        Kernels to try under every encoding; by default those of `FAMILIES`.
     random : RandomState
         Draws the held-out rows.
     interrupted : callable (Trial) -> bool
-        Gets the best trial of every ladder of speeds; True ends the search with the best so far.
+        Called with the best trial of every ladder of speeds; True ends the search with the best
+        model so far.
     deadline : Deadline, optional
-        Of the whole fit: the search ends while there is time for what comes after it.
+        Time limit of the whole fit; the search leaves time for the final fits.
     n_jobs : int, optional
-        Ladders of speeds to train at a time, each on a thread of its own; by default as many as
-        there are cores where that pays. The result does not depend on it.
+        Number of ladders of speeds to train at a time, one per thread; by default one per core if
+        that is faster. The result does not depend on it.
     """
     budget, deadline = budget or Budget(), deadline or Deadline()
     judge = judge or PowerLoss()
     if kernels is None:
-        families = default_families(list(rows.views))
+        more = rows.strata is None and len(rows) >= budget.fold_rows
+        families = default_families(list(rows.views), more=more)
     else:
         families = [Family(one, get_kernel(k)) for one in rows.views for k in kernels]
     budget = affordable_budget(rows, families[0].kernel, budget, deadline)
@@ -211,7 +208,7 @@ def tune(
         if number + 1 < len(stages):
             grows = len(stages[number + 1][0]) > len(parts[0])
             finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
-            if number > 0 and len(rows) > rows.leaf_rows:  # leaves go on with the metric themselves
+            if number > 0 and len(rows) > rows.leaf_rows:  # leaves refine the metric themselves
                 stages[number + 1][0].roots.update(search.parts[0].roots)
             _expect_finalists(deadline, finalists, stages[number + 1])
             _expect_later(deadline, stages[number + 2 :], len(finalists), budget)
@@ -226,10 +223,10 @@ def race(
     n_jobs: int,
     stop: Callable[[], None] = lambda: None,
 ) -> list[Found]:
-    """What each climb has found.
+    """Run all climbs and return their results.
 
-    Climbs go on round by round, side by side. Between rounds each receives the least loss of
-    all, so that the result does not depend on how many run at a time.
+    Climbs advance round by round, in parallel. After each round every climb receives the least
+    loss of all, so that the result does not depend on the number of threads.
     """
     results = [Found() for _ in climbs]
     running, least = list(range(len(climbs))), None
@@ -271,7 +268,7 @@ def _expect(
     families: Sequence[Family],
     budget: Budget,
 ) -> None:
-    """Announce the whole fit, as far as it can be known."""
+    """Announce the expected work of the whole fit."""
     work = deadline.work
     n_ladders = PATH * rows.final_share(len(rows)) * budget.n_members
     work.expect(FINAL_FITS, n_ladders * len(rows) ** 2)
@@ -320,7 +317,7 @@ class Search:
     interrupted : callable (Trial) -> bool
     deadline : Deadline, optional
     trainer : Trainer, optional
-        Of the same parts; one that trains here by default.
+        For the same parts; trains in this process by default.
     """
 
     def __init__(
@@ -343,9 +340,10 @@ class Search:
         self._weights = joined_weights(parts)
 
     def explore(self, key: MetricKey, kernels: Sequence[Kernel], budget: Budget) -> Climb:
-        """Learn a metric round by round while that helps any kernel."""
-        speeds = SPEEDS[: _N_FIRST_SPEEDS : 2 if budget.few_speeds else 1]
-        starts = [Request(key.encoding, 0, kernel, speeds, _FIRST_LIMIT) for kernel in kernels]
+        """Learn a metric round by round while any kernel improves."""
+        starts = [
+            Request(key.encoding, 0, kernel, _FIRST_SPEEDS, _FIRST_LIMIT) for kernel in kernels
+        ]
         return self._rounds(key, starts, {}, budget, budget.patience, (SEARCH, str(key)))
 
     def decide(
@@ -355,11 +353,11 @@ class Search:
         budget: Budget,
         anew: bool,
     ) -> Climb:
-        """Finalists of one metric, and the speeds beside them.
+        """Judge finalists of one metric, at their speeds and the neighbouring ones.
 
-        If asked to learn the metric `anew`, on more rows than before, judge it round by round:
-        other rows want other stops and other numbers of rounds. Otherwise parts that lack it learn
-        it as its scouts did, for as many rounds as before.
+        With `anew`, learn the metric again on more rows than before and judge it round by round,
+        because stops and numbers of rounds may differ. Otherwise, parts that lack the metric learn
+        it with the settings of its scouts, for as many rounds as before.
         """
         n_rows, n_parts = len(self.parts[0]), len(self.parts)
         n_ladders = len(finalists) + PATH * _rounds_to_learn(self.parts, finalists)
@@ -383,7 +381,7 @@ class Search:
                 learn_metrics(self.parts, start.metric, scouts, train)
                 outcomes = self._trainer.outcomes([start], within)
                 self._take(found, start, next(outcomes))
-            yield Found() if self._ended() else found  # cut off: no fair comparison
+            yield Found() if self._ended() else found  # trials that were cut off are not comparable
 
     def _rounds(
         self,
@@ -394,17 +392,17 @@ class Search:
         patience: int,
         stage: tuple[str, str],
     ) -> Climb:
-        """Learn a metric round by round while that helps, from no round on.
+        """Learn a metric round by round, beginning with none, while that helps.
 
         Each of `starts` is trained from its own round on, while it is `_promising`. Earlier rounds
-        train their scout alone, at its speed.
+        train only their scout, at its speed.
         """
         found = Found()
         requests = {start.kernel: start for start in starts}
         losses: dict[Kernel, list[float]] = {start.kernel: [] for start in starts}
         overall = math.inf
 
-        def fair() -> Found:  # finalists that were cut off cannot be compared
+        def fair() -> Found:  # finalists that were cut off are not comparable
             return Found() if scouts and self._ended() else found
 
         least, misses = math.inf, 0
@@ -476,7 +474,7 @@ class Search:
     def _take(
         self, found: Found, request: Request, outcomes: list[Outcome]
     ) -> tuple[Trial, list[Outcome]]:
-        """Judge the outcomes of a request: its best trial, and what each part did."""
+        """Judge the outcomes of a request; return its best trial and the outcomes."""
         trials = [
             self._judged(
                 Candidate(request.encoding, request.n_rounds, request.kernel, speed), outcomes, i
@@ -493,10 +491,10 @@ class Search:
     def shortlist(
         self, found: Found, budget: Budget, *, dear: bool = False, last: bool = False
     ) -> list[Trial]:
-        """The trials that the next stage looks at.
+        """The trials for the next stage.
 
-        All families that may still win. If more rows make the stage expensive (`dear`), those near
-        the best and those in the average of this stage; in the `last` stage the latter alone.
+        All families that may still win. If more rows make the stage expensive (`dear`), only those
+        near the best and those in the average of this stage; in the `last` stage only the latter.
         """
         finalists = found.finalists
         limit = (budget.close if dear else budget.hopeless) * finalists[0].loss
@@ -507,7 +505,7 @@ class Search:
         return [one for one, a, b in zip(finalists, near, taken, strict=True) if a or b]
 
     def tuned(self, found: Found, n_members: int, among: Sequence[Trial] | None = None) -> Tuned:
-        """The average to take, of some trials or the best, and the evidence for it."""
+        """The average of the best trials, or of those `among` some, and the evidence for it."""
         best = found.best if among is None else list(among)
         predictions = [found.predictions[trial] for trial in best]
         members, average = averaged(
@@ -538,9 +536,9 @@ class Search:
         )
 
     def _judged(self, candidate: Candidate, outcomes: list[Outcome], speed: int) -> Trial:
-        """The trial of one speed, at the stop that is best for all parts together."""
+        """The trial of one speed, at the best common stop of all parts."""
         losses = [outcome.losses for outcome in outcomes]
-        n_stops = max(1, len(losses[0]) - 1)  # none: where it starts
+        n_stops = max(1, len(losses[0]) - 1)  # without stops, the start
         levels = np.unique(np.concatenate([o.ladder.r2[-n_stops:, speed] for o in outcomes]))
         places = np.linspace(0, len(levels) - 1, min(len(levels), _MAX_STOPS)).astype(int)
         levels = levels[places] if len(levels) else np.zeros(1)  # constant targets train nothing
@@ -561,7 +559,7 @@ class Search:
 
 
 def _promising(losses: Sequence[float], least: float, budget: Budget) -> bool:
-    """Whether a family may still come near the least loss of all, if it goes on falling."""
+    """Whether the loss of a family may still come near the least of all, at its present trend."""
     if len(losses) < 2:
         return True
     fall = min(1.0, losses[-1] / losses[-2]) if losses[-2] > 0 else 1.0
@@ -569,7 +567,7 @@ def _promising(losses: Sequence[float], least: float, budget: Budget) -> bool:
 
 
 def _beyond(trial: Trial) -> float:
-    """How far to train where a trial is the best so far: well beyond its stop, and no farther."""
+    """Training R² for the next round: well beyond the stop of the best trial."""
     return min(MAX_R2, 1.0 - 0.1 * (1.0 - trial.max_r2))
 
 
@@ -589,7 +587,7 @@ def mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[floa
 
 
 def mean_r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
-    """R² averaged over targets that vary; NaN where none does."""
+    """R² averaged over targets that vary; NaN if none does."""
     mean = column_means(y, weights)
     variance = np.average((y - mean) ** 2, axis=0, weights=weights)
     error = np.average((predictions - y) ** 2, axis=0, weights=weights)

@@ -1,4 +1,4 @@
-"""A table under one encoding, with no target of a held-out row in any column."""
+"""Encoded tables for a search; no column depends on the target of a held-out row."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _COMPARED_ROWS = 2000
 
 
 class Encoded:
-    """Columns that do not depend on the target: the same whichever rows are held out.
+    """Columns that do not depend on the target, and so not on the choice of held-out rows.
 
-    Z (n, width) is as the encoder gives it; `order` tells where in Z each column of the view is.
+    Z (n, width) comes from the encoder; column j of the view is column ``order[j]`` of Z.
     """
 
     def __init__(self, Z: np.ndarray, order: np.ndarray | None = None):
@@ -23,12 +23,12 @@ class Encoded:
 
     @property
     def places(self) -> np.ndarray:
-        """Where in the view each column of the encoder is, shape (width,)."""
+        """Position in the view of each column of the encoder, shape (width,)."""
         return np.argsort(self._order)
 
     @property
     def variances(self) -> np.ndarray:
-        """Of each column of the encoder, over all rows, shape (width,)."""
+        """Variance of each column of the encoder, over all rows, shape (width,)."""
         return self.Z.var(axis=0, dtype=np.float64)[self.places]
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -40,9 +40,9 @@ View: TypeAlias = Encoded  # a table under one encoding
 
 
 class TargetEncoded(Encoded):
-    """Columns some of which are mean targets: those are learned anew for every part.
+    """Columns of which some are mean targets, which are learned separately for every part.
 
-    The encoder was fitted to all rows, and gave Z when it learned.
+    The encoder was fitted to all rows; Z is the result of its `fit_transform`.
     """
 
     def __init__(
@@ -59,34 +59,38 @@ class TargetEncoded(Encoded):
         self._table = encoder.schema.check(table, warn=False)
         self._y = y
         self._weights = weights
-        self._known: dict[tuple[bytes, bytes], tuple[np.ndarray, np.ndarray]] = {}
+        self._known: dict[bytes, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
 
     def columns(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of Z, mean targets replaced by those of the training rows."""
+        """Rows of Z, with mean targets learned from all rows that are not new.
+
+        Levels with few rows need all of them, even if a search trains on some rows alone.
+        """
         if not len(new):
             return super().columns(train, new)
-        key = (train.tobytes(), new.tobytes())
+        key = new.tobytes()
         if key not in self._known:
-            self._known[key] = self._learn(train, new)
-        return self._known[key]
+            self._known[key] = self._learn(new)
+        others, Z, Z_new = self._known[key]
+        return Z[np.searchsorted(others, train)], Z_new
 
-    def _learn(self, train: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        Z, Z_new = super().columns(train, new)
-        weights = None if self._weights is None else self._weights[train]
-        own, others = self._table.take(train), self._table.take(new)
+    def _learn(self, new: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        others = np.setdiff1d(np.arange(len(self._y)), new)
+        Z, Z_new = super().columns(others, new)
+        weights = None if self._weights is None else self._weights[others]
         for columns, encoded, encoded_new in self._encoder.relearned(
-            own, self._y[train], weights, others
+            self._table.take(others), self._y[others], weights, self._table.take(new)
         ):
             Z[:, self.places[columns]] = encoded
             Z_new[:, self.places[columns]] = encoded_new
-        return Z, Z_new
+        return others, Z, Z_new
 
 
 def order_by_content(Z: np.ndarray) -> np.ndarray:
-    """Columns of Z in an order that follows from their values, not from where they stand.
+    """An order of the columns of Z that depends only on their values, not on their positions.
 
-    Sums over columns round differently in another order, and rounding tips choices between
-    models that are all but equal.
+    Sums over columns round differently in another order, and rounding can decide between models
+    that are nearly equal.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Weights of rows: how much each counts in training, and as evidence."""
+"""Weights of rows in training and as held-out evidence."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import math
 
 import numpy as np
 
-_LARGEST_SHARE = 0.1  # of all evidence, that one row may be
+_LARGEST_SHARE = 0.1  # of all evidence, for one row
 _FEWEST = 2  # rows that decide, however few there are
-# Times that share, in training: heavier rows are met anyway, and where a few of them are nearly all
-# of the variance, a training R² of almost one says nothing about the others.
+# Largest weight in training, in units of the largest weight as evidence. Heavier rows are fitted
+# anyway, and if a few rows have nearly all of the variance, a training R² near one says nothing
+# about the others.
 _HEAVIEST = 100.0
-_LIGHTEST = 1e-30  # of the heaviest: lighter rows count nothing, and their weights would underflow
+_LIGHTEST = 1e-30  # relative to the heaviest row; smaller weights would underflow
 
 
 def evidence_weights(weights: np.ndarray) -> np.ndarray:
-    """Weights of rows as evidence: no row is more than a tenth of it, however heavy.
+    """Weights of rows as evidence: no row counts for more than a tenth of all.
 
-    Held-out errors weighted by one row that outweighs all others would say nothing about a model
-    but how it does there.
+    Otherwise one very heavy row could decide alone.
 
     Examples
     --------
@@ -37,9 +37,9 @@ def evidence_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def training_weights(weights: np.ndarray) -> np.ndarray | None:
-    """Positive weights in units of their mean as evidence; None where all are equal.
+    """Positive weights in units of their mean as evidence; None if all are equal.
 
-    Speeds of training then mean the same whether or not one row outweighs all others.
+    Training speeds are then comparable, whether or not one row outweighs all others.
     """
     weights = np.maximum(weights / weights.max(), _LIGHTEST)
     evidence = evidence_weights(weights)

@@ -1,4 +1,4 @@
-"""How much of a fit is done, and how long the rest will take."""
+"""Progress of a fit: finished work, and an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ from dataclasses import dataclass, field
 clock = time.monotonic
 
 SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
-_LATE = 0.1  # share that a task has left when it has taken as long as expected
-_FINAL_PACE = 0.5  # of a search's seconds per entry: a final path stops at its stop
-_LASTING = 0.5  # a part corrected again and again goes on for this share of what it has done
-_COLD = 10.0  # seconds: tasks that took less in all may have compiled loops most of the time
+_LATE = 0.1  # share of a task that is left when it has taken as long as expected
+_FINAL_PACE = 0.5  # seconds per entry of a final path, relative to the search
+_LASTING = 0.5  # a part that was corrected goes on for this share of its finished work
+_COLD = 10.0  # seconds; if all tasks together took less, most of it may have been compilation
 
 _observer: ContextVar[Callable[[Work], None] | None] = ContextVar("_observer", default=None)
 
 
 @dataclass
 class _Part:
-    """A part of a stage."""
+    """The entries of one part of a stage."""
 
-    # Entries that have not begun, entries of finished tasks, and the seconds of these.
-    to_come: float = 0.0
-    done: float = 0.0
-    spent: float = 0.0
-    total: float = 0.0  # entries of finished tasks, those that showed no pace included
-    most: int = 1  # most tasks at a time so far
-    n_expected: int = 0  # times it was announced, if it has a name; 0 once it is over
+    to_come: float = 0.0  # entries that have not begun
+    done: float = 0.0  # entries of finished tasks that count for the pace
+    spent: float = 0.0  # seconds of these tasks
+    total: float = 0.0  # entries of all finished tasks
+    most: int = 1  # largest number of tasks at a time so far
+    n_expected: int = 0  # number of announcements, if it has a name; 0 once it is over
 
     @property
     def left(self) -> float:
@@ -70,9 +69,9 @@ class Work:
 
     Work is counted in kernel matrix entries: rows² × the number of ladders of speeds (a single
     path is about half a ladder, `deadline.PATH`). Stages follow each other; within a stage, parts
-    may run side by side. Each part has a pace of its own, in seconds per entry: more columns or
-    another norm take longer. A part that has not begun takes the pace of the part of the same name
-    in an earlier stage, or else the mean pace.
+    may run in parallel. Each part has its own pace, in seconds per entry: more columns or
+    another norm take longer. For a part that has not begun, the pace of the part with the same name
+    in an earlier stage is used, or else the mean pace.
 
     Methods may be called from several threads.
 
@@ -97,24 +96,24 @@ class Work:
         self._lock = threading.Lock()
 
     def expect(self, stage: str, entries: float, *, part: str = "") -> None:
-        """Set how much work of a stage has not begun yet; call it again to correct it.
+        """Set the amount of work of a stage that has not begun; call it again to correct it.
 
-        Parts of a stage are corrected one by one, and add up. Tasks of a part with a name are
-        expected to follow each other, until some run side by side. A part with a name that was
-        corrected is expected to go on for half as long as so far, until it has 0 entries left.
+        Each part of a stage is corrected separately. Tasks of a named part are assumed to follow
+        each other until some run in parallel. A named part that was corrected is assumed to go on
+        for half as long as it took so far, until it has 0 entries left.
         """
         with self._lock:
             own = self._part(stage, part)
             own.to_come, own.n_expected = entries, own.n_expected + 1 if entries and part else 0
 
     def measured(self, stage: str, seconds: float) -> None:
-        """Set how long a whole stage will take, until its own tasks show better."""
+        """Set the seconds for a whole stage; used until its own tasks have been timed."""
         with self._lock:
             self._stages[stage].measured = seconds
 
     @contextmanager
     def task(self, stage: str, entries: float, *, part: str = "") -> Iterator[None]:
-        """Work on part of a stage; a stage that begins ends all stages before it."""
+        """Context for work on a part of a stage; the start of a stage ends all earlier ones."""
         with self._lock:
             one = self._begun(stage)
             own = self._part(stage, part)
@@ -147,8 +146,8 @@ class Work:
     def share(self) -> float:
         """Share of the time that has passed, 0 to 1; never falls.
 
-        Each call covers the share of the rest that has passed of the estimated time since the last
-        call, so that wrong estimates are corrected gradually.
+        Each call advances the share by the time since the last call relative to the estimated time
+        left, so that wrong estimates are corrected gradually.
         """
         with self._lock:
             now = clock()
@@ -207,10 +206,10 @@ class Work:
 def _paces(
     one: _Stage, known: dict[str, float], mean: float | None, running: list[_Task], now: float
 ) -> dict[str, float]:
-    """Seconds per entry on one thread for each part of a stage, as far as that is known.
+    """Seconds per entry on one thread for each part of a stage, if known.
 
-    `known` are those of earlier stages, `mean` stands in for parts without one. A task that takes
-    longer than expected slows its part down before it ends.
+    `known` has the paces of earlier stages; `mean` is used for other parts. A running task that
+    takes longer than expected already lowers the pace of its part.
     """
     paces = {}
     done = {name: part for name, part in one.parts.items() if part.done}
@@ -230,7 +229,7 @@ def _paces(
 
 
 def _unfinished(task: _Task, pace: float, now: float) -> float:
-    """Entries that a running task has left; slows down when it takes longer than expected."""
+    """Entries that a running task has left; never 0, even if it takes longer than expected."""
     done = _ratio(now - task.start, pace * task.entries)
     return task.entries * (1.0 - (1.0 - _LATE) * done if done < 1.0 else _LATE / done)
 
@@ -241,7 +240,7 @@ def _ratio(part: float, whole: float) -> float:
 
 @contextmanager
 def observed_by(observer: Callable[[Work], None]) -> Iterator[None]:
-    """Give the `Work` of every fit inside to the observer, when the fit begins."""
+    """Pass the `Work` of every fit inside this context to the observer when the fit begins."""
     token = _observer.set(observer)
     try:
         yield
@@ -250,12 +249,12 @@ def observed_by(observer: Callable[[Work], None]) -> Iterator[None]:
 
 
 def observed() -> bool:
-    """Whether anyone observes fits in this context."""
+    """Whether there is an observer in this context."""
     return _observer.get() is not None
 
 
 def begin_work() -> Work:
-    """A new `Work`, shown to the observer if there is one."""
+    """A new `Work`, passed to the observer if there is one."""
     work, observer = Work(), _observer.get()
     if observer is not None:
         observer(work)

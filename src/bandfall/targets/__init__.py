@@ -1,4 +1,4 @@
-"""What models predict: one kind of target a file, behind one protocol."""
+"""Targets: numbers and classes, one file each, with a common base class."""
 
 from bandfall.targets.base import Output, Target
 from bandfall.targets.classes import Classes

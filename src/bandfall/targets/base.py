@@ -1,4 +1,4 @@
-"""What a model predicts: how it is read, coded for training, judged, answered and scored."""
+"""The base class of targets: how y is read, coded for training, judged, answered and scored."""
 
 from __future__ import annotations
 
@@ -18,61 +18,62 @@ from bandfall.typing import ArrayLike, FloatT
 
 
 class Output(NamedTuple):
-    """An output of an ONNX graph: name, value, dtype (None: the requested one) and last sizes."""
+    """An output of an ONNX graph; `shape` is that of one row."""
 
     name: str
     value: str
-    dtype: np.dtype | None
+    dtype: np.dtype | None  # None: the dtype requested by the user
     shape: tuple[int, ...] = ()
 
 
 class Target(ABC):
     """A kind of target.
 
-    An estimator calls `learn` with y as given, `coded` with the rows that count, hands `tune`,
-    `judge` and `strata` to the search, calls `settled` with what was found, and from then on
-    answers with `answer`. Outputs (..., m, k) are what models are trained on: codes of zero mean.
+    An estimator calls `learn` with the user's y and `coded` with the rows to train on. It uses
+    `tune`, `judge` and `strata` for the search and calls `settled` with the result. From then on,
+    `answer` turns outputs into predictions. Models are trained on codes, which have zero mean;
+    their outputs have shape (..., m, k).
     """
 
-    measure: ClassVar[str]  # the score that messages and pages show
+    measure: ClassVar[str]  # name of the score in messages and pages
     lower_is_better: ClassVar[bool]
-    heads: ClassVar[Mapping[str, str]]  # of tables of scores: what each shows, `measure` first
-    trial_column: ClassVar[str]  # which number of a `Trial` that score is
+    heads: ClassVar[Mapping[str, str]]  # headings of score tables to names of scores
+    trial_column: ClassVar[str]  # attribute of a `Trial` that holds the score
     loss_name: ClassVar[str]
-    harm: ClassVar[str]  # what shuffling a feature does to the score
-    checks: ClassVar[Mapping[str, bool]] = MappingProxyType({})  # of y, for `validate_data`
+    harm: ClassVar[str]  # label for the change of the score when a feature is shuffled
+    checks: ClassVar[Mapping[str, bool]] = MappingProxyType({})  # options of `validate_data` for y
 
     @classmethod
     @abstractmethod
     def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
-        """A target, not yet ready to answer, and the values of all rows, (n,) or (n, k)."""
+        """Read y: a target that is not fitted yet, and the values of all rows, (n,) or (n, k)."""
 
     @abstractmethod
     def coded(
         self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
-        """A target that has learned its units, and codes of zero mean, (n, k) in float64.
+        """A target with units, and codes of zero mean, (n, k) in float64.
 
-        `dtype` is that of the features, in which answers are given if it has enough digits.
+        `dtype` is the dtype of the features. Answers have the same dtype if it is precise enough.
         """
 
     @property
     @abstractmethod
     def n_columns(self) -> int:
-        """k, how many columns codes have."""
+        """k, the number of columns of codes."""
 
     @property
     def judge(self) -> Judge | None:
-        """What candidates are judged by; None for the search's own."""
+        """The judge of candidates; None for the default of the search."""
         return None
 
     @property
     def classes(self) -> list[str]:
-        """Names of classes; none of numbers."""
+        """Names of the classes; empty for numbers."""
         return []
 
     def strata(self, values: np.ndarray) -> np.ndarray | None:
-        """Classes that held-out rows are to hold in equal shares, shape (n,); None for none."""
+        """Classes for stratified held-out rows, shape (n,); None for numbers."""
         return None
 
     def tune(self, rows: Rows, **settings: Any) -> Tuned:
@@ -81,15 +82,15 @@ class Target(ABC):
 
     @abstractmethod
     def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
-        """A target that has learned from held-out rows how to answer, and the score there."""
+        """A target calibrated on the held-out rows, and the score there."""
 
     @abstractmethod
     def answer(self, outputs: np.ndarray) -> np.ndarray:
-        """What models return: predictions in the shape of y, or probabilities (m, c)."""
+        """Predictions in the shape of y, or probabilities (m, c), for outputs of a model."""
 
     @abstractmethod
     def read(self, y: ArrayLike) -> np.ndarray:
-        """Targets of any rows as scores take them, shape (n,) or (n, k)."""
+        """Convert y of any rows to the values that scores expect, shape (n,) or (n, k)."""
 
     @abstractmethod
     def start(self, values: np.ndarray) -> np.ndarray:
@@ -97,21 +98,21 @@ class Target(ABC):
 
     @abstractmethod
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
-        """What training lowers, of answers (m, k)."""
+        """The training loss of answers (m, k)."""
 
     @abstractmethod
     def score(self, loss: FloatT) -> FloatT:
-        """The score that is shown, from the loss."""
+        """Convert the loss to the score that users see."""
 
     @abstractmethod
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
     ) -> Scores:
-        """All scores by name, of answers (m, k); rows of weight zero are none."""
+        """All scores of answers (m, k), by name; rows of weight zero are ignored."""
 
     @abstractmethod
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
-        """Losses whose mean decides, one for each row that can be scored."""
+        """Losses of the rows that can be scored."""
 
     @abstractmethod
     def words(self, loss: float) -> str:

@@ -1,4 +1,4 @@
-"""Targets that are classes, answered by probabilities."""
+"""Classes as targets, predicted as probabilities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import Scores, decimals, positions, row_losses, score_classes
 from bandfall.typing import ArrayLike, FloatT
 
-_ROUNDING = 1e-6  # of the sum of shares
+_ROUNDING = 1e-6  # allowed error of the sum of shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,9 +44,9 @@ class Classes(Target):
     prior : ndarray of shape (c,)
         Their weighted shares in the training rows.
     link : Link
-        From outputs to probabilities.
+        Turns outputs into probabilities.
     dtype : dtype
-        Of probabilities.
+        Dtype of probabilities.
     """
 
     labels: np.ndarray
@@ -82,7 +82,7 @@ class Classes(Target):
 
     @classmethod
     def plain(cls, labels: np.ndarray) -> Self:
-        """A target of which nothing but the classes is known."""
+        """A target with these classes and a uniform prior."""
         return cls(labels, np.full(len(labels), 1.0 / len(labels)))
 
     @classmethod
@@ -102,7 +102,7 @@ class Classes(Target):
 
     @property
     def n_columns(self) -> int:
-        """One for two classes: the other column is its negative."""
+        """1 for two classes, whose columns are negatives of each other; else the number of them."""
         return 1 if len(self.labels) == 2 else len(self.labels)
 
     @property
@@ -112,7 +112,7 @@ class Classes(Target):
 
     @property
     def classes(self) -> list[str]:
-        """Names."""
+        """See `Target`."""
         return [str(one) for one in self.labels]
 
     def strata(self, values: np.ndarray) -> np.ndarray:
@@ -120,11 +120,11 @@ class Classes(Target):
         return values
 
     def tune(self, rows: Rows, **settings: Any) -> Tuned:
-        """See `Target`; the members may come to minimise the log-loss."""
+        """See `Target`; members may be trained further on the log-loss."""
         return tune_classes(rows, **settings)
 
     def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
-        """With the link of least log-loss on held-out rows, and minus that loss."""
+        """Choose the link with the smallest log-loss on held-out rows; the score is minus that."""
         held_out = tuned.held_out
         if not len(held_out):
             return self, -np.nan
@@ -135,16 +135,16 @@ class Classes(Target):
         return replace(self, link=link), -loss
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
-        """Probabilities of outputs (m, k), shape (m, c)."""
+        """Probabilities for outputs (m, k), shape (m, c)."""
         return np.exp(self.log_probabilities(outputs)).astype(self.dtype, copy=False)
 
     def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
-        """Their logarithms, in float64."""
+        """Logarithms of probabilities for outputs (m, k), shape (m, c), in float64."""
         columns = all_columns(outputs, len(self.labels))
         return self.link.log_probabilities(columns, self.prior)
 
     def read(self, y: ArrayLike) -> np.ndarray:
-        """Positions of labels, −1 for those that the model does not know."""
+        """Positions of labels, −1 for unknown classes."""
         y = np.asarray(y)
         return positions(y.astype(str) if self.labels.dtype.kind == "U" else y, self.labels)
 
@@ -153,7 +153,7 @@ class Classes(Target):
         return self.prior
 
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
-        """Log-loss over the rows of known classes; NaN without any."""
+        """Log-loss over the rows of known classes; NaN if there are none."""
         return float(self.row_losses(values, answers).mean()) if np.any(values >= 0) else np.nan
 
     def score(self, loss: FloatT) -> FloatT:
@@ -163,12 +163,12 @@ class Classes(Target):
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
     ) -> Scores:
-        """Log-loss, AUC, accuracy, calibration error, and how many rows are of unknown classes."""
+        """Log-loss, AUC, accuracy, calibration error and the number of rows of unknown classes."""
         found = score_classes(answers, values, weights)._asdict()
         return {**found, "n_unseen": int(np.sum(values < 0))}
 
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
-        """−log of the probability of the true class, of the rows of known classes."""
+        """−log of the probability of the true class, for rows of known classes."""
         return row_losses(answers[values >= 0], values[values >= 0])
 
     def words(self, loss: float) -> str:
@@ -176,7 +176,7 @@ class Classes(Target):
         return f"{self.measure} {decimals(loss, 4)}"
 
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
-        """See `Target`; the most probable class, and the probabilities of all."""
+        """See `Target`; the most probable class, and all probabilities."""
         probabilities = self._onnx_probabilities(graph, outputs)
         labels = self._onnx_labels()
         best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
@@ -188,7 +188,7 @@ class Classes(Target):
         return found, {"classes": json.dumps(self.labels.tolist())}
 
     def _onnx_probabilities(self, graph: Graph, outputs: str) -> str:
-        """As `Link.log_probabilities` computes them."""
+        """The formula of `Link.log_probabilities`."""
         if len(self.labels) == 2:
             outputs = graph.op("Concat", graph.op("Neg", outputs), outputs, axis=1)
         link, prior = self.link, self.prior
@@ -207,7 +207,7 @@ class Classes(Target):
         return graph.op("Add", linked, graph.constant(link.stray * prior, np.float64))
 
     def _onnx_labels(self) -> np.ndarray:
-        """The classes in a type that ONNX has: text, whole numbers, booleans or float64."""
+        """The classes in a type of ONNX: text, integers, booleans or float64."""
         kind = self.labels.dtype.kind
         if kind in "UO":
             return self.labels.astype(str).astype(object)

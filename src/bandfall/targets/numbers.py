@@ -1,4 +1,4 @@
-"""Targets that are numbers: one or several columns."""
+"""Numbers as targets: one or several columns."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import Scores, decimals, score_numbers
 from bandfall.typing import ArrayLike, DTypeLike, FloatT
 
-_MAX_ROUNDING = 1e-3  # of predictions, in mean deviations of the target
-_ROUNDING = 8.0 * np.finfo(np.float64).eps  # of the mean: a target that varies less is constant
+_MAX_ROUNDING = 1e-3  # of predictions, in mean absolute deviations of the target
+_ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant target
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Target):
-    """Columns of numbers; models are trained on standard deviations from the mean.
+    """Columns of numbers; models are trained on standardised columns.
 
     Attributes
     ----------
     offset, scale : ndarray of shape (k,)
-        Mean and standard deviation of every column; 1 for the deviation of a constant one.
+        Mean and standard deviation of every column; a constant column has scale 1.
     ndim : {1, 2}
-        Of y, and so of predictions.
+        Number of dimensions of y and of predictions.
     dtype : dtype
-        Of predictions.
+        Dtype of predictions.
     """
 
     offset: np.ndarray
@@ -66,7 +66,7 @@ class Numbers(Target):
 
     @classmethod
     def plain(cls, n_columns: int = 1, ndim: int = 1, dtype: DTypeLike = np.float64) -> Self:
-        """A target whose outputs are its values already."""
+        """A target without scaling: outputs are predictions."""
         return cls(np.zeros(n_columns), np.ones(n_columns), ndim, np.dtype(dtype))
 
     @classmethod
@@ -79,7 +79,7 @@ class Numbers(Target):
     def coded(
         self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
-        """See `Target`; targets of zero mean and unit variance."""
+        """See `Target`; codes have zero mean and unit variance."""
         offset, scale = _standard_units(values, weights)
         with np.errstate(over="ignore"):
             codes = (values - offset) / scale
@@ -96,26 +96,26 @@ class Numbers(Target):
         return self, tuned.score
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
-        """Predictions of outputs (..., m, k), in the units and the shape of y."""
+        """Predictions for outputs (..., m, k), in the units and the shape of y."""
         return self.shaped(outputs * self.scale + self.offset)
 
-    quantile = answer  # of outputs that are quantiles
+    quantile = answer  # for outputs that are quantiles
 
     def slopes(self, outputs: Callable[[], np.ndarray]) -> np.ndarray:
-        """Derivatives of predictions by outputs, which are computed if needed, (k,) or (m, k)."""
+        """Derivatives of predictions by outputs, (k,) or (m, k); calls `outputs` only if needed."""
         return self.scale
 
     def outputs(self, predictions: np.ndarray) -> np.ndarray:
-        """Outputs (m, k) that have these predictions, in float64."""
+        """The inverse of `answer`: outputs (m, k) in float64."""
         values = predictions.reshape(-1, self.n_columns).astype(np.float64)
         return (values - self.offset) / self.scale
 
     def errors(self, predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
-        """Errors of outputs (m, k), from predictions and y minus them."""
+        """Convert residuals at these predictions to errors of outputs (m, k)."""
         return residuals.reshape(-1, self.n_columns) / self.scale
 
     def residuals(self, outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """y minus predictions, of outputs and codes (m, k), in the shape of y."""
+        """Residuals in the units and the shape of y, for outputs and codes (m, k)."""
         return self.shaped((codes - outputs) * self.scale)
 
     def shaped(self, predictions: np.ndarray) -> np.ndarray:
@@ -142,11 +142,11 @@ class Numbers(Target):
     def scores(
         self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
     ) -> Scores:
-        """R², mean absolute and root mean squared error."""
+        """R², mean absolute error and root mean squared error."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
 
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
-        """Squared errors, mean over targets."""
+        """Squared errors, averaged over targets."""
         return ((values.reshape(len(values), -1) - answers) ** 2).mean(axis=1)
 
     def words(self, loss: float) -> str:
@@ -158,7 +158,7 @@ class Numbers(Target):
         return [self.onnx_quantile(graph, "prediction", outputs)], {}
 
     def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:
-        """Values of outputs (m, k) that are quantiles under a name, in the shape of y."""
+        """An ONNX output `name` in the units and the shape of y, for outputs (m, k)."""
         scaled = graph.op("Mul", outputs, graph.constant(self.scale, np.float64))
         value = graph.op("Add", scaled, graph.constant(self.offset, np.float64))
         if self.ndim == 1:
@@ -180,7 +180,7 @@ def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
 
 
 def check_variation(y: np.ndarray, smallest: float, dtype: DTypeLike) -> None:
-    """Refuse a target, shape (n,) or (n, k), with a column that varies by less than `smallest`."""
+    """Raise ValueError if a column of y, (n,) or (n, k), varies by less than `smallest`."""
     with np.errstate(over="ignore"):
         variations = np.ptp(np.asarray(y, dtype=np.float64).reshape(len(y), -1), axis=0)
     small = variations[(variations > 0) & (variations < smallest)]
@@ -192,7 +192,7 @@ def check_variation(y: np.ndarray, smallest: float, dtype: DTypeLike) -> None:
 
 
 def _standard_units(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of every target, 1 for constant ones, safe for huge values."""
+    """Mean and standard deviation (1 if constant) of every target, without overflow."""
     largest = np.abs(y).max(axis=0)
     unit = np.where(largest > 0, largest, 1.0)
     shares = y / unit
@@ -203,11 +203,11 @@ def _standard_units(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarr
 
 
 def _checked(y: ArrayLike) -> np.ndarray:
-    """y in float64, (n,) or (n, k); anything but finite numbers is refused."""
+    """y in float64, (n,) or (n, k); raises ValueError unless all are finite numbers."""
     y = np.asarray(y)
     if y.dtype.kind in "mM":
         raise ValueError(
-            "y holds dates or durations, and a target must be a number, such as that of days"
+            "y holds dates or durations, but a target must be a number, such as a number of days"
         )
     if y.dtype.kind not in "biuf":
         try:

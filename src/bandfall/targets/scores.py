@@ -1,4 +1,4 @@
-"""How good answers are: of numbers by R² and errors, of classes by log-loss and calibration."""
+"""Scores: R² and errors for numbers; log-loss, AUC, accuracy and calibration for classes."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from sklearn.metrics import (
 
 from bandfall.typing import ArrayLike
 
-LEAST = 1e-15  # probability: a finite loss even of a model that was certain and wrong
+LEAST = 1e-15  # probabilities are raised to this, so that the log-loss stays finite
 N_BINS = 10
-MAX_NAMED = 5  # classes in one message
+MAX_NAMED = 5  # classes listed in a message
 
 Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
 
 
 class ClassScores(NamedTuple):
-    """Scores of probabilities, over rows whose class occurs in training; NaN if not defined."""
+    """Scores of probabilities, over rows of known classes; NaN if not defined."""
 
-    log_loss: float  # mean of −log of the probability given to the true class
-    # Area under the ROC curve; of more than two classes each against the rest, their mean.
+    log_loss: float  # mean of −log of the probability of the true class
+    # Area under the ROC curve; with more than two classes, the mean of one against the rest.
     auc: float
     # Share of rows whose class is the most probable one; unknown classes count as wrong.
     accuracy: float
-    # Mean distance of confidence and share of right rows, over ten bins of confidence.
+    # Mean of |confidence − accuracy| over ten bins of confidence.
     calibration_error: float
 
 
 class Bin(NamedTuple):
-    """Rows of about equal probability: their mean probability, share that came true, weight."""
+    """Rows of similar probability: mean probability, observed share, total weight."""
 
     probability: float
     share: float
@@ -44,14 +44,14 @@ class Bin(NamedTuple):
 def score_numbers(
     y: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None
 ) -> Scores:
-    """R², mean absolute and root mean squared error, over several targets their mean.
+    """R², mean absolute error and root mean squared error, averaged over targets.
 
-    R² is NaN where the target does not vary, for then it is not defined. Rows of weight 0 are none.
+    R² is NaN if a target is constant. Rows of weight 0 are ignored.
     """
     if weights is not None:
         y, predictions, weights = (part[weights > 0] for part in (y, predictions, weights))
     varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
-    # Squares of huge or tiny values leave the range of numbers; those of their shares do not.
+    # Squares of huge or tiny values would overflow or underflow.
     unit = max(float(np.abs(y).max()), float(np.abs(predictions).max())) or 1.0
     y, predictions = y / unit, predictions / unit
     return {
@@ -69,7 +69,7 @@ def positions(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
 
 
 def unseen_words(y: ArrayLike, classes: np.ndarray, rows: str = "rows") -> str:
-    """What scores make of `rows` whose class was not among those trained on; "" for none.
+    """A message about `rows` whose class did not occur in training; "" if there are none.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def score_classes(
 
 
 def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
-    """Mean over the classes that some rows are of and others are not."""
+    """Mean over the classes with rows inside and outside."""
     n_classes = probabilities.shape[1]
     areas = []
     for label in range(1, 2) if n_classes == 2 else range(n_classes):
@@ -136,7 +136,7 @@ def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> 
 def reliability(
     probabilities: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
 ) -> list[Bin]:
-    """Probabilities (m,) against what came true, in bins of equal width, empty ones left out."""
+    """Probabilities (m,) and observed shares in bins of equal width, without empty bins."""
     weights = np.ones(len(probabilities)) if weights is None else weights
     places = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
     bins = []
@@ -153,7 +153,7 @@ def reliability(
 
 
 def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Rows of known classes by their class (first axis) and the most probable one, (c, c)."""
+    """Counts of rows by true class (first axis) and most probable class, (c, c)."""
     n_classes, known = probabilities.shape[1], labels >= 0
     counts = np.zeros((n_classes, n_classes), dtype=np.int64)
     np.add.at(counts, (labels[known], probabilities[known].argmax(axis=1)), 1)

@@ -25,11 +25,11 @@ class GeneralizationBound:
     ----------
     time : ndarray of shape (T,)
     training : ndarray of shape (T,)
-        First term, e^{−t s̄_min} ‖y‖/√n: what is still to be learned.
+        First term, e^{−t s̄_min} ‖y‖/√n: the part that is still to be learned.
     shift : ndarray of shape (T, m)
         Second term, Δk̄₂ ∫₀ᵗ e^{−τ s̄_min} dτ ‖y‖/√n: in- against out-of-sample.
     constant : ndarray of shape (m,)
-        C, NaN where unknown.
+        C; NaN if unknown.
     mean_smallest_eigenvalue : ndarray of shape (T,)
         s̄_min(t).
     mean_kernel_shift : ndarray of shape (T, m)
@@ -48,20 +48,20 @@ class GeneralizationBound:
 
     @property
     def kernel_terms(self) -> np.ndarray:
-        """First and second term together, shape (T, m): all that the kernel decides."""
+        """Sum of the first and second term, shape (T, m): the part that depends on the kernel."""
         return self.training[:, None] + self.shift
 
     @property
     def total(self) -> np.ndarray:
-        """The right-hand side of Equation 5, shape (T, m); NaN where C is unknown."""
+        """The right-hand side of Equation 5, shape (T, m); NaN if C is unknown."""
         return self.kernel_terms + self.constant
 
 
 def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.ndarray, np.ndarray]:
     """e^{−∫₀ᵗ s_min dτ}, Lemma 1's bound on ‖y − f̂(t)‖ / ‖y‖ = √(1 − R²(t)).
 
-    It holds for gradient flow; for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
-    a hair below the limit of stability.
+    It holds for gradient flow, and for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
+    slightly below the limit of stability.
 
     Parameters
     ----------
@@ -148,9 +148,9 @@ def generalization_bound(
         E|ε|; for normal noise of standard deviation s it is s·√(2/π).
         With both given, C = L (1/n) Σ ‖x* − xᵢ‖ + E|ε|; otherwise C is NaN.
     residual : {"bound", "measured"}
-        "bound" is Equation 5. "measured" stops the proof one line earlier: the residual norm
-        that was seen in training in place of Lemma 1's bound on it, and therefore smaller
-        terms, ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
+        "bound" is Equation 5. "measured" stops the proof one line earlier. It uses the residual
+        norm observed in training instead of Lemma 1's bound, which gives the smaller terms
+        ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
     n_times : int
         Most steps of the log to report, the first and the end among them.
     backend : Backend
@@ -162,8 +162,8 @@ def generalization_bound(
 
     Notes
     -----
-    With weights, a row of weight w counts as w equal rows. With several targets the bound is
-    on the root mean square over targets of the error, each in units of its ‖y‖/√n; `noise`
+    With weights, a row of weight w counts as w equal rows. With several targets, the bound is
+    on the root mean square error over targets, each in units of its ‖y‖/√n; `noise`
     and `derivative_bound` are then in these units too.
 
     Examples
@@ -225,7 +225,7 @@ def _mean_shift(
 
 
 def _target_scale(path: Path) -> float:
-    """‖y‖/√n for one target; 1 for several, whose R² pools columns of unit norm."""
+    """‖y‖/√n for one target; 1 for several, which have unit norm in training."""
     if len(path.scale) > 1:
         return 1.0
     return float(path.scale[0]) / math.sqrt(row_weights(path.weights, len(path.X)).sum())
@@ -234,7 +234,7 @@ def _target_scale(path: Path) -> float:
 def _constant(
     path: Path, new: np.ndarray, derivative_bound: float | None, noise: float | None
 ) -> np.ndarray:
-    """C of Equation 5: L · mean distance + E|ε|, NaN where either is unknown."""
+    """C of Equation 5: L · mean distance + E|ε|; NaN if L or E|ε| is unknown."""
     if derivative_bound is None or noise is None:
         return np.full(len(new), np.nan)
     slope = non_negative(derivative_bound, "derivative_bound")

@@ -1,4 +1,4 @@
-"""Effective number of parameters (Appendix A, Proposition 3) of ridge, flow and a path."""
+"""Effective number of parameters of ridge, flow and paths (Appendix A, Proposition 3)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT_PROBES = 32
 
 @dataclass(frozen=True)
 class StagedDegreesOfFreedom:
-    """Degrees of freedom of a path as it trains.
+    """Degrees of freedom of a path during training.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class StagedDegreesOfFreedom:
         0 and the end of every stage.
     value : ndarray of shape (S + 1,)
     standard_error : ndarray of shape (S + 1,)
-        Of the random probes; zero where the trace is exact.
+        Standard error due to random probes; zero if the trace is exact.
     """
 
     time: np.ndarray
@@ -51,7 +51,10 @@ class StagedDegreesOfFreedom:
 
 @runtime_checkable
 class Smooths(Protocol):
-    """A model of one bandwidth whose coefficients are g(K)(y − ȳ): it, its weights, and g(λ)."""
+    """A model of one bandwidth with coefficients g(K)(y − ȳ).
+
+    ``_smoother`` returns the model, its weights and the filter g(λ).
+    """
 
     def _smoother(self) -> tuple[KernelSum, np.ndarray | None, SpectralFilter]: ...
 
@@ -59,8 +62,8 @@ class Smooths(Protocol):
 def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
-    The trace of the smoother that acts on the centred target, as in Proposition 3: the
-    mean that is taken off and put back is not counted.
+    This is the trace of the smoother of the centred target, as in Proposition 3; the
+    mean, which is subtracted and added back, is not counted.
 
     Parameters
     ----------
@@ -183,8 +186,8 @@ def staged_degrees_of_freedom(
     ----------
     path : Path or estimator with ``path_``
     n_probes : int, optional
-        Estimate the trace from this many random sign vectors (Hutchinson) instead of computing
-        it. By default exact up to 400 rows, 32 probes above.
+        Estimate the trace from this number of random sign vectors (Hutchinson). By default it
+        is exact up to 400 rows, and estimated from 32 probes above.
     random_state : int
         Seed of the probes.
     backend : Backend
@@ -238,7 +241,7 @@ def kernel_eigenvalues(
     X, kernel = rows(X, "X"), get_kernel(kernel)
     w = row_weights(weights, len(X))
     if float(non_negative(bandwidth, "bandwidth")) in (0.0, np.inf):
-        # Blocks of ones where rows coincide: one eigenvalue per group, its summed weight.
+        # K consists of blocks of ones: one eigenvalue per group of equal rows, its total weight.
         labels = group_rows(X)[0] if bandwidth == 0 else np.zeros(len(X), dtype=int)
         groups = np.bincount(labels, weights=w)
         return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))

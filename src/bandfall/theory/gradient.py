@@ -1,4 +1,4 @@
-"""How steep a fitted function can be (Appendix A, Proposition 4)."""
+"""Bounds on the gradient of a fitted function (Appendix A, Proposition 4)."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def gradient_bound(
 
     ‖∂f̂/∂x‖ is Euclidean, whatever norm the kernel measures distances in. The last factor, 1 for
     p = 2, comes from that norm: the gradient of ‖z‖_p has the dual norm ‖·‖_{p/(p−1)} = 1, and
-    ‖g‖₂ ≤ d^(1/2 − 1/r) ‖g‖_r for r = p/(p − 1) ≥ 2, where 1/2 − 1/r = 1/p − 1/2. It is reached
-    where all coordinates of z are equal. Kernels with an exponent below 1 are infinitely steep
-    at u = 0, and their bound is ∞.
+    ‖g‖₂ ≤ d^(1/2 − 1/r) ‖g‖_r for r = p/(p − 1) ≥ 2, where 1/2 − 1/r = 1/p − 1/2. Equality holds
+    if all coordinates of z are equal. Kernels with an exponent below 1 are infinitely steep
+    at u = 0, so their bound is ∞.
 
     Parameters
     ----------
     X : array-like of shape (n, d)
     y : array-like of shape (n,) or (n, k)
-        As it is trained on: centre it first for the bound of a model with an intercept.
+        Centre it first for the bound of a model with an intercept.
     kernel : str or Kernel
-        One whose largest derivative is known.
+        Its largest derivative must be known.
     bandwidth : float or array-like, in [0, ∞]
         The bound is ∞ at 0 and 0 at ∞.
     penalty : float ≥ 0
@@ -79,11 +79,12 @@ def gradient_bound(
 def path_gradient_bound(path: PathSource) -> np.ndarray:
     """Bound on ‖∂f̂/∂x‖ of a fitted path, anywhere: Σ_s (1/σ_s) ‖c_s‖ k′_max √n d^(1/p − 1/2).
 
-    Per unit of the path's own columns: where an estimator encodes features, of those it makes.
+    The derivative is with respect to the path's own columns; if an estimator encodes features,
+    these are the encoded columns.
 
-    The step of Proposition 4's proof that bounds ∂k/∂x, stage by stage, with the coefficients
-    that training arrived at. Stages of bandwidth 0 are flat almost everywhere and are left
-    out, as in ``path.gradient``.
+    This applies the bound on ∂k/∂x in the proof of Proposition 4 to each stage, with its fitted
+    coefficients. Stages of bandwidth 0 are flat almost everywhere and are left out, as in
+    ``path.gradient``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the theory functions accept: rows, bandwidths, weights, and a Path or a fitted model."""
+"""Arguments of the theory functions: rows, bandwidths, weights, and a Path or a fitted model."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ PathSource: TypeAlias = Path | Estimator  # a path, a fitted estimator with one,
 
 
 def best_model(model: PathSource) -> PathSource:
-    """The model that a search has found, or the model itself."""
+    """The best model of a search, or the model itself."""
     return getattr(model, "best_estimator_", model)
 
 
 def as_path(model: PathSource) -> Path:
-    """The path of a fitted estimator, or the Path itself, whose ``path_`` it is."""
+    """The path of a fitted estimator, or the Path itself (a Path is its own ``path_``)."""
     model = best_model(model)
     path: Path | None = getattr(model, "path_", None)
     if path is not None:
@@ -36,12 +36,12 @@ def as_path(model: PathSource) -> Path:
 
 
 def trained_path(model: PathSource) -> Path:
-    """`as_path`; raises if the path has no stages of training: compressed, or of several leaves."""
+    """`as_path`; raises ValueError if the path is compressed or has several leaves."""
     path = as_path(model)
     if path.n_leaves > 1:
         raise ValueError(
-            f"the path has {path.n_leaves} leaves, which trained apart; fit with leaf_rows above "
-            "the number of rows for a path of one leaf"
+            f"the path has {path.n_leaves} leaves, which were trained separately; fit with "
+            "leaf_rows above the number of rows for a path of one leaf"
         )
     if path.solver is None:
         raise ValueError(
@@ -54,14 +54,14 @@ def path_rows(model: PathSource, X: TableLike) -> np.ndarray:
     """Rows of X as float64 in the columns of a model's path.
 
     The method ``_model_rows`` of paths and estimators converts rows of features to rows of the
-    path. A model without it is refused: distances between rows in different columns are wrong.
+    path. Without it, a TypeError is raised: distances between rows in different columns are wrong.
     """
     model, n_columns = best_model(model), as_path(model).X.shape[1]
     convert = getattr(model, "_model_rows", None)
     if convert is None:
         raise TypeError(
-            f"{type(model).__name__} does not say how rows of features become rows of its path_; "
-            "pass the path_, and X_new in the columns that it was trained on"
+            f"{type(model).__name__} cannot convert rows of features to rows of its path_; pass "
+            "the path_, and X_new in the columns that it was trained on"
         )
     return rows(convert(X), "X_new", n_columns)
 
@@ -87,7 +87,7 @@ def non_negative(values: ArrayLike, name: str) -> np.ndarray:
 
 
 def row_weights(weights: ArrayLike | None, n_rows: int) -> np.ndarray:
-    """Positive weights of shape (n,); ones where None."""
+    """Positive weights of shape (n,); ones by default."""
     if weights is None:
         return np.ones(n_rows)
     array = np.asarray(weights, dtype=np.float64)
@@ -106,7 +106,7 @@ def operator_for(
 
 
 def path_operator(path: Path, backend: Backend) -> AbstractContextManager[KernelOperator]:
-    """The operator a path was trained with, in float64."""
+    """The operator of a path's training, in float64."""
     X = np.asarray(path.X, dtype=np.float64)
     return operator_for(X, path.kernel, path_weights(path), backend)
 

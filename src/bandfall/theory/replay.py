@@ -19,7 +19,7 @@ from bandfall.operators import KernelOperator, largest_eigenvalue
 from bandfall.operators.base import as_matrix
 from bandfall.theory.inputs import path_operator
 
-# A decomposition of K costs about as much as this many products with n columns.
+# Cost of a decomposition of K, in products with n columns.
 SPECTRUM_PRODUCTS = 12
 CHEBYSHEV_TOLERANCE = 1e-14  # of each coefficient
 RESOLVED = 1e-10  # of the factor itself
@@ -38,9 +38,9 @@ def residual_factor(stage: Stage) -> Multiplier:
 def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarray]:
     """P_s ⋯ P₁ block after each stage s, for a block of shape (n, p).
 
-    In the coordinates of √w r where the path has weights. Each factor is applied by as many
-    products as its Chebyshev expansion needs to 1e-14, or, where the block is as wide as K
-    and that would take longer, by one eigendecomposition.
+    With weights, in the coordinates √w r. Each factor is applied by a Chebyshev expansion that
+    is accurate to 1e-14 or, if the block is as wide as K and that is faster, by one
+    eigendecomposition.
     """
     with path_operator(path, backend) as operator:
         wide = block.shape[1] >= operator.n_rows
@@ -62,13 +62,13 @@ def _n_steps(stage: Stage) -> int:
 
 
 def _degree_limit(stage: Stage) -> int:
-    """(1 − Δtλ)^m is a polynomial already."""
+    """The degree of (1 − Δtλ)^m, or a large number for flow."""
     return 1 << 20 if stage.step_size is None else _n_steps(stage)
 
 
 def _chebyshev_series(factor: Multiplier, upper: float, limit: int) -> np.ndarray:
     """Coefficients a_k with p(λ) = Σ a_k T_k(2λ/upper − 1) on [0, upper]."""
-    # A factor that has decayed before the first node looks like zero: compare between nodes.
+    # A factor that decays before the first node looks like zero, so compare between nodes too.
     probes = np.append(0.0, np.geomspace(1e-9, 1.0, 64))
     wanted = factor(upper * probes)
     degree = 8

@@ -1,4 +1,4 @@
-"""The kernel shift Δk₂: how differently the kernel sees a new point and the training rows.
+"""The kernel shift Δk₂: the difference of the kernel at a new point and at the training rows.
 
 Section 3.3: Δk₂ is 1 at bandwidth 0 and 0 at bandwidth ∞ whatever the data (the one-region
 and the zero-region), and random and of the order of n in between (the peak-region).
@@ -123,8 +123,8 @@ def expected_kernel_shift(
 
         E(Δk₂²) = (μ_k − k(0))² + (n² + n − 2)(ς_k² − c_k) + ς_k²
 
-    estimated from a sample without bias: the squared mean drops out of the sum, and what is
-    left is linear in U-statistics over pairs and triples of rows. Never negative.
+    is estimated from a sample without bias: the squared mean cancels, and the rest is
+    linear in U-statistics over pairs and triples of rows. Never negative.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def expected_kernel_shift(
     kernel : str, Kernel or callable
     bandwidth : float or array-like, in [0, ∞]
     n_rows : int, optional
-        n, the number of training rows Δk₂ is formed with; N by default.
+        n, the number of training rows of Δk₂; N by default.
     backend : Backend
         Where to compute, and in how much memory.
 
@@ -158,7 +158,7 @@ def expected_kernel_shift(
 
 
 class ShiftRegions(NamedTuple):
-    """Bandwidths where the one-region ends and where the zero-region begins."""
+    """Bandwidths at which the one-region ends and the zero-region begins."""
 
     one_below: float
     zero_above: float
@@ -169,17 +169,17 @@ def shift_regions(
 ) -> ShiftRegions:
     """Split a curve Δk₂(σ) into its one-, peak- and zero-region (Section 3.3).
 
-    The paper names the regions without drawing lines; the lines here: the one-region is all
-    below the first bandwidth with Δk₂ > 1 + `tolerance`, the zero-region all above the last
-    bandwidth with Δk₂ > 1 − `tolerance`. A curve without a peak passes from one to zero at
-    its last crossing of 1 − `tolerance`.
+    The paper does not define where the regions end. Here, the one-region ends at the first
+    bandwidth with Δk₂ > 1 + `tolerance`, and the zero-region begins at the last
+    bandwidth with Δk₂ > 1 − `tolerance`. If there is no peak, both are at the last crossing of
+    1 − `tolerance`.
 
     Parameters
     ----------
     bandwidths : array-like of shape (B,)
         Rising.
     shift : array-like of shape (B,)
-        Δk₂ at these bandwidths: one point's, a median over points, or a root of
+        Δk₂ at these bandwidths, of one point or as a median over points, or the root of
         `expected_kernel_shift`.
     tolerance : float
 
@@ -224,7 +224,7 @@ def _u_statistics(
             squares[b, part] = np.einsum("ij,ij->i", shortfall, shortfall)
     pairs, square = sums.sum(axis=1), squares.sum(axis=1)
     triples = (sums * sums - squares).sum(axis=1)
-    # (Σ_{i≠j} d_ij)² counts quadruples, and four ways to share one row, two to share both.
+    # (Σ_{i≠j} d_ij)² also counts pairs that share one row (in four ways) or both (in two).
     quadruples = pairs * pairs - 4.0 * triples - 2.0 * square
     n_pairs = n * (n - 1.0)
     with np.errstate(invalid="ignore", divide="ignore"):  # n = 3: no quadruple exists
@@ -248,7 +248,7 @@ def _distance_blocks(
     """Distances ** kernel.power between rows of A and all of B, in row blocks that fit."""
     centre = B.mean(axis=0)
     B = B - centre
-    # distances, kernel block, difference, its square, and the masks on the way
+    # 48 bytes per entry: distances, kernel block, difference, its square, and masks
     for part in row_blocks(len(A), rows_within(backend.budget, 48 * len(B))):
         yield part, kernel.geometry.block(A[part] - centre, B, kernel.power)
 

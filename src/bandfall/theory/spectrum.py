@@ -1,6 +1,6 @@
-"""The smallest eigenvalue of K: how fast the slowest part of the target is learned.
+"""The smallest eigenvalue of K: the rate at which the slowest part of the target is learned.
 
-K is positive semi-definite, so that its singular values are its eigenvalues (Remark 2).
+K is positive semi-definite, so its singular values are its eigenvalues (Remark 2).
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from bandfall.theory.inputs import (
 from bandfall.theory.trajectory import Trajectory
 from bandfall.typing import ArrayLike
 
-# Up to here a tridiagonal reduction (4/3 n³) is cheaper than the products Lanczos would need.
+# Up to here, a tridiagonal reduction (4/3 n³) is cheaper than the products of Lanczos.
 EXACT_ROWS = 2000
 LANCZOS_PRODUCTS = 300
-# The exponent t·s̄_min of a path is right to this much, and never too large.
+# Error of the exponent t·s̄_min of a path, which is never too large.
 EXPONENT_TOLERANCE = 1e-3
 
 
@@ -46,7 +46,7 @@ def smallest_eigenvalue(
     tolerance: float = 0.0,
     backend: Backend = HOST,
 ) -> np.ndarray:
-    """s_min(K(σ)) (Theorem 1), exact at bandwidth 0 (1, or 0 where rows repeat) and ∞.
+    """s_min(K(σ)) (Theorem 1), exact at bandwidth 0 (1, or 0 if rows repeat) and ∞.
 
     Parameters
     ----------
@@ -54,15 +54,15 @@ def smallest_eigenvalue(
     kernel : str, Kernel or callable
     bandwidth : float or array-like, in [0, ∞]
     weights : array-like of shape (n,), optional
-        Then of √w K √w.
+        With weights, the matrix is √w K √w.
     method : {"auto", "exact", "lanczos"}
         "exact" computes one eigenvalue of the matrix with LAPACK. "lanczos" uses at most
-        300 products and answers with the smallest Ritz value less its residual norm, which
-        lies below s_min once the iteration has seen the lower end of the spectrum. "auto" is
+        300 products and returns the smallest Ritz value minus its residual norm, which
+        lies below s_min once the iteration has reached the lower end of the spectrum. "auto" is
         exact up to 2,000 rows.
     tolerance : float
-        Gershgorin's bound, which costs one product and lies below s_min, is taken where it
-        is known to be closer than this; Lanczos stops there too.
+        Gershgorin's bound, which costs one product and lies below s_min, is used if it
+        is known to be within this tolerance. Lanczos stops at it too.
     backend : Backend
         Where to compute, and in how much memory.
 
@@ -87,12 +87,12 @@ def smallest_eigenvalue(
 def path_smallest_eigenvalue(
     path: PathSource, *, backend: Backend = HOST
 ) -> tuple[np.ndarray, np.ndarray]:
-    """s_min at each distinct bandwidth of a path, cheap enough for a whole path.
+    """s_min at each distinct bandwidth of a path.
 
-    Bandwidths are visited from narrow to wide. Where K is nearly the identity, Gershgorin's
-    bound serves; from the first bandwidth on where s_min no longer matters over the length of
-    the path, wider ones count as 0. Both err downwards, by less than 1e-3 in t·s̄_min
-    altogether, so that a bound built on them still holds.
+    Bandwidths are visited from narrow to wide. If K is nearly the identity, Gershgorin's
+    bound is used. Once s_min is so small that it no longer matters over the length of the path, it
+    is set to 0 for all wider bandwidths. Both err downwards, by less than 1e-3 in t·s̄_min in
+    total, so a bound built on them still holds.
 
     Parameters
     ----------
@@ -214,7 +214,7 @@ class _Bottom:
         return max(0.0, float(lowest[0]))
 
     def _lanczos(self, bandwidth: float) -> float:
-        """Smallest Ritz value less its residual."""
+        """Smallest Ritz value minus its residual."""
         start = np.random.default_rng(0).standard_normal((len(self._X), 1))
         vector = self.operator.array(start)
         image = self.operator.product(bandwidth, vector)

@@ -1,4 +1,4 @@
-"""How fast R² on training data rises, and how that slows down (Proposition 2)."""
+"""Speed and acceleration of R² on training data (Proposition 2)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bandfall.typing import ArrayLike
 def r2_speed(
     path: PathSource, bandwidth: ArrayLike | None = None, *, backend: Backend = HOST
 ) -> np.ndarray:
-    """∂R²/∂t = 2 ‖y − f̂‖²_K / ‖y‖² ≥ 0 where a path stands (Proposition 2, Equation 7).
+    """∂R²/∂t = 2 ‖y − f̂‖²_K / ‖y‖² ≥ 0 at the end of a path (Proposition 2, Equation 7).
 
-    As a function of the bandwidth it is what the paper's rule searches; it is not monotone.
-    For an earlier time, pass ``path.truncate(time=...)``.
+    The paper's rule searches this function of the bandwidth, which is not monotone. For an earlier
+    time, pass ``path.truncate(time=...)``.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ def _at_bandwidths(
     bandwidth: ArrayLike | None,
     backend: Backend,
 ) -> np.ndarray:
-    """A function of the end of a path at each bandwidth, by default at the path's last one."""
+    """Evaluate a function of the final state at each bandwidth, by default the last one."""
     path = as_path(path)
     if not np.any(path.scale > 0):
-        raise ValueError("the target of this path is constant: its R² has no speed")
+        raise ValueError("the target of this path is constant, so R² has no speed")
     bandwidths = non_negative(path.bandwidth if bandwidth is None else bandwidth, "bandwidth")
     with path_operator(path, backend) as operator:
         front, _ = front_at_end(path, operator)

@@ -1,4 +1,4 @@
-"""A path over training time, fine enough for integrals: what Theorem 1's averages need."""
+"""A path over training time, fine enough for the integrals of Theorem 1."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bandfall.operators import KernelOperator
 from bandfall.theory.inputs import PathSource, path_operator, trained_path
 from bandfall.typing import Array
 
-# A step of exact flow over which ‖r‖ falls by more than this factor's logarithm is resolved.
+# Steps of exact flow over which log ‖r‖ falls by more than this are resolved.
 LOG_RATIO = 0.02
 TIMES_PER_STEP = 64
 KRYLOV_TOLERANCE = 1e-8
@@ -29,15 +29,15 @@ class Trajectory:
     time: np.ndarray  # (M + 1,): start of every step, and the end
     duration: np.ndarray  # (M,)
     residual: np.ndarray  # (M + 1,): ‖r(t)‖ / ‖y‖ = √(1 − R²) at those times
-    # (M,): ∫ ‖r‖ dτ / ‖y‖ over each step: as Euler sums it; for exact flow the logarithmic mean of
-    # both ends, just above the integral because ‖r‖ is log-convex.
+    # (M,): ∫ ‖r‖ dτ / ‖y‖ over each step: the Euler sum or, for exact flow, the logarithmic mean
+    # of both ends, slightly above the integral because ‖r‖ is log-convex.
     residual_integral: np.ndarray
     bandwidths: np.ndarray  # (B,): the distinct bandwidths, rising
     bandwidth_index: np.ndarray  # (M,): which of them each step used
 
     @classmethod
     def from_path(cls, path: Path, backend: Backend = HOST) -> Trajectory:
-        """What a fitted path went through."""
+        """The trajectory of a fitted path."""
         log = fine_log(path, backend=backend)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
@@ -57,7 +57,7 @@ class Trajectory:
         return np.concatenate([[0.0], np.cumsum(values)])
 
     def thinned(self, n_times: int) -> np.ndarray:
-        """Indices into `time`, at most `n_times` of them, the first and last among them."""
+        """At most `n_times` indices into `time`, including the first and the last."""
         if n_times < 2:
             raise ValueError(f"n_times={n_times!r} must be at least 2")
         last = len(self.time) - 1
@@ -77,10 +77,10 @@ class Trajectory:
 def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
     """A path's log with the inside of long flow steps filled in.
 
-    The flow solver takes one step per bandwidth, however long. Inside it R² and speed are
-    sums of exponentials that one Krylov space yields at any time, so that a step over which
-    the residual falls by more than 2 % becomes 64, geometrically spaced. Costs one product
-    per stage, and as many as the fit took for the stages that are resolved. Euler steps stay.
+    The flow solver takes one step per bandwidth, however long. Inside a step, R² and speed are
+    sums of exponentials, which one Krylov space gives at any time. A step over which the
+    residual falls by more than 2 % becomes 64 steps, geometrically spaced. This costs one product
+    per stage, plus as many as the fit needed for the resolved stages. Euler steps are kept.
 
     Parameters
     ----------
@@ -115,8 +115,8 @@ def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
 def _resolved_stages(
     path: Path, operator: KernelOperator, coarse: np.ndarray, backend: Backend
 ) -> list[np.ndarray]:
-    """Columns of the log of every stage, the steps of stages with `coarse` ones resolved."""
-    # r = y before the first stage; afterwards each stage takes K c off it.
+    """Columns of the log of every stage; stages with `coarse` steps are resolved."""
+    # r = y before the first stage, and each stage subtracts K c.
     target = (path.targets(backend=backend) - path.offset) * (path.scale > 0)
     start, units = front_at_end(path.replace(residual=target), operator)
     residual = start.residual
@@ -138,7 +138,7 @@ def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = (a - b) / a
         mean = (a - b) / -np.log1p(-relative)
-    # a = b, and where the logarithm has no digits left
+    # If a and b are nearly equal, the logarithm has no digits left.
     return np.where(relative > 1e-9, mean, 0.5 * (a + b))
 
 
@@ -167,7 +167,7 @@ def _resolved(operator: KernelOperator, residual: Array, columns: np.ndarray) ->
 
 
 def _step_times(rate: float, duration: float) -> np.ndarray:
-    """Times inside a step: log ‖r‖ falls fastest at its start, at `rate` = rᵀKr/rᵀr."""
+    """Times inside a step, denser at its start, where log ‖r‖ falls fastest (at `rate`)."""
     first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
     return np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
 
@@ -177,7 +177,7 @@ def _inside_step(
 ) -> tuple[np.ndarray, np.ndarray, Array]:
     """‖r‖² and speed at `times` of a step, and the residual at its end.
 
-    As many Krylov spaces, one after the other, as it takes to be accurate everywhere.
+    Uses as many consecutive Krylov spaces as accuracy requires.
     """
     squares, speeds = np.empty_like(times), np.empty_like(times)
     begin = 0.0
@@ -218,6 +218,6 @@ def _is_euler(path: Path, log: Log) -> np.ndarray:
 
 
 def _stage_index(path: Path, log: Log) -> np.ndarray:
-    """Which stage each step of a log belongs to, shape (M,)."""
+    """The stage of each step of a log, shape (M,)."""
     starts = np.array([stage.time for stage in path.stages])
     return np.maximum(np.searchsorted(starts, log.time, side="right") - 1, 0)

@@ -1,9 +1,9 @@
-"""The inner loops: distances, profiles and gradients a block at a time; products of vectors.
+"""The inner loops: distances, profiles and gradients by blocks, and products of vectors.
 
-Two forms with the same members: `PlainLoops` with NumPy, for any kernel and dtype, and
+There are two implementations: `PlainLoops` with NumPy, for any kernel and dtype, and
 `CompiledLoops` with numba, for the kernels of this package in float32. `loops_over` chooses the
-second if numba can be imported and there is enough work to be worth compiling.
-Double precision stays with NumPy: small fits and the figures of the paper are the same to the bit.
+second if numba can be imported and there is enough work to justify compilation.
+Double precision always uses NumPy, so small fits and the paper's figures are the same to the bit.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Protocol
 import numpy as np
 
 from bandfall.geometry import Prepared
-from bandfall.kernels import Kernel, kernel_matrix, vanishing_bandwidth
+from bandfall.kernels import Kernel, kernel_matrices, kernel_matrix, vanishing_bandwidth
 from bandfall.operators.base import LanczosSteps
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
-from bandfall.operators.threads import scratch
+from bandfall.operators.threads import CACHE_ENTRIES, scratch
 from bandfall.typing import Array
 
 __all__ = [
@@ -47,18 +47,26 @@ _WORTH_COMPILING = 400 * 400
 _WORTH_IMPORTING = 1 << 26
 # Euclidean distances of more features than this are quicker as a matrix product.
 _DIRECT_FEATURES = 200
+# Entries that compiled loops evaluate in one call: they read and write each entry once, in less
+# time than a task takes to reach a thread if blocks are small.
+_COMPILED_ENTRIES = 1 << 20
 
 
 class Loops(Protocol):
     """Distances of rows to the n rows X, and what is evaluated from them."""
 
     @property
+    def block_entries(self) -> int:
+        """Number of entries for `evaluate` at a time."""
+        ...
+
+    @property
     def own(self) -> np.ndarray:
-        """The rows X as `distances` takes them; equal where rows of X are."""
+        """The rows X in the form of `distances`; equal rows stay equal."""
         ...
 
     def placed(self, X_new: np.ndarray) -> np.ndarray:
-        """Other rows as `distances` takes them."""
+        """Other rows in the form of `distances`."""
         ...
 
     def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
@@ -69,6 +77,12 @@ class Loops(Protocol):
         """K(bandwidth) from contiguous distances."""
         ...
 
+    def evaluate_all(
+        self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
+    ) -> np.ndarray:
+        """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
+        ...
+
     def gradient(
         self,
         rows: np.ndarray,
@@ -76,12 +90,12 @@ class Loops(Protocol):
         bandwidths: Sequence[float] | np.ndarray,
         coefficients: np.ndarray,
     ) -> np.ndarray:
-        """What some of X add to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
+        """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
         ...
 
 
 class PlainLoops:
-    """With NumPy; distances are computed in float64.
+    """Loops with NumPy; distances are computed in float64.
 
     Parameters
     ----------
@@ -91,6 +105,8 @@ class PlainLoops:
     dtype : dtype
         Of distances and K(σ).
     """
+
+    block_entries = CACHE_ENTRIES  # several passes over each block
 
     def __init__(self, kernel: Kernel, prepared: Prepared, dtype: np.dtype):
         self._kernel, self._prepared, self._dtype = kernel, prepared, dtype
@@ -117,6 +133,13 @@ class PlainLoops:
         work = scratch("work", distances.shape, self._dtype)
         return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
 
+    def evaluate_all(
+        self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
+    ) -> np.ndarray:
+        """See `Loops.evaluate_all`."""
+        work = scratch("work", out.shape, self._dtype)
+        return kernel_matrices(self._kernel, distances, np.asarray(bandwidths), out, work)
+
     def gradient(
         self,
         rows: np.ndarray,
@@ -132,13 +155,15 @@ class PlainLoops:
 
 
 class CompiledLoops:
-    """With numba, in float32; differences are taken directly, so that nothing cancels.
+    """Loops with numba, in float32; distances come from differences, which do not cancel.
 
     Parameters
     ----------
     kernel : Kernel
     X : ndarray of shape (n, d), float32
     """
+
+    block_entries = _COMPILED_ENTRIES
 
     def __init__(self, kernel: Kernel, X: np.ndarray):
         self._code = _code()
@@ -166,6 +191,14 @@ class CompiledLoops:
         if scale is None:
             return kernel_matrix(self._kernel, distances, bandwidth, out=out)
         self._code.evaluate(distances.reshape(-1), scale, self._form.kind, out.reshape(-1))
+        return out
+
+    def evaluate_all(
+        self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
+    ) -> np.ndarray:
+        """See `Loops.evaluate_all`."""
+        for bandwidth, K in zip(bandwidths, out, strict=True):
+            self.evaluate(distances, bandwidth, K)
         return out
 
     def gradient(
@@ -237,7 +270,7 @@ def loops_over(
 def compiled_form(
     kernel: Kernel, X: np.ndarray, dtype: np.dtype | type, n_entries: float
 ) -> Form | None:
-    """How compiled loops see a kernel; None where NumPy serves."""
+    """The compiled form of a kernel; None if NumPy is used."""
     exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
     if not exact or _plain_work(kernel, X, n_entries) < _WORTH_COMPILING:
         return None
@@ -248,7 +281,7 @@ def compiled_form(
 
 
 def _plain_work(kernel: Kernel, X: np.ndarray, n_entries: float) -> float:
-    """What kernel entries cost with NumPy, in entries of the Euclidean norm."""
+    """Cost of kernel entries with NumPy, in entries of the Euclidean norm."""
     return n_entries if kernel.geometry.rotates else n_entries * max(1, X.shape[1])
 
 
@@ -289,12 +322,12 @@ def add_products(
 def symmetric_product(
     entries: np.ndarray, height: int, share: int, n_shares: int, block: np.ndarray
 ) -> np.ndarray:
-    """What every `n_shares`-th strip of K gives to K @ block, shape (n, k), float32.
+    """Contribution of every `n_shares`-th strip of K to K @ block, shape (n, k), float32.
 
     Parameters
     ----------
     entries : ndarray
-        Strips of `height` rows of K, each from its diagonal to the right, one after the other.
+        Consecutive strips of `height` rows of K, each from its diagonal to the right.
     height, share, n_shares : int
     block : ndarray of shape (n, k)
     """
@@ -310,20 +343,23 @@ def extend_bases(entries: np.ndarray, height: int, n_rows: int, steps: LanczosSt
     `entries` and `height` are those of `symmetric_product`.
     """
     tridiagonal = steps.alpha, steps.beta, steps.negligible
-    _code().lanczos(entries, n_rows, height, steps.basis, steps.first, *tridiagonal)
+    factors = np.ones(0, np.float32) if steps.factors is None else steps.factors
+    labels = np.zeros(0, np.intp) if steps.labels is None else steps.labels
+    rows = np.ascontiguousarray(factors), labels
+    _code().lanczos(entries, n_rows, height, steps.basis, steps.first, *tridiagonal, *rows)
 
 
 def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:
-    """Vectors (k, n) without their parts along a basis (k, m, n) of which `n_vectors` are there.
+    """Orthogonalise vectors (k, n) against the first `n_vectors` of a basis (k, m, n).
 
     Returns
     -------
     vectors : array of shape (k, n)
-        Made orthogonal twice, which is enough.
+        Orthogonalised twice, which is enough.
     overlaps : array of shape (k,)
-        With the last of the basis.
+        With the last basis vector.
     squares : array of shape (k,)
-        Squared norms of what is left.
+        Squared norms of the result.
     """
     n_outputs, n_rows = image.shape
     if compiled_vectors(basis, n_rows):
@@ -340,7 +376,7 @@ def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, A
 
 
 def compiled_vectors(array: Array, n_rows: int) -> bool:
-    """Whether compiled loops serve for vectors of this kind and length."""
+    """Whether to use compiled loops for vectors of this kind and length."""
     return (
         isinstance(array, np.ndarray)
         and array.dtype == np.float32
@@ -357,7 +393,7 @@ def even_features(X: np.ndarray) -> np.ndarray:
 
 
 def compiled_scale(form: Form, bandwidth: float) -> np.float32 | None:
-    """What multiplies distances**power at a bandwidth; None for one as good as 0."""
+    """The factor of distances**power at a bandwidth; None if it counts as 0."""
     if bandwidth <= vanishing_bandwidth(np.finfo(np.float32)):
         return None
     return np.float32(0.0 if math.isinf(bandwidth) else form.factor * bandwidth**-form.power)
@@ -365,7 +401,7 @@ def compiled_scale(form: Form, bandwidth: float) -> np.float32 | None:
 
 @lru_cache(maxsize=1)
 def _code_or_none() -> ModuleType | None:
-    """The compiled loops, where numba can be imported and compiles."""
+    """The compiled loops; None if numba cannot be imported or cannot compile."""
     try:
         from numba import config
 

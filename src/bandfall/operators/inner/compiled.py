@@ -1,12 +1,12 @@
 """Compiled loops over rows, with numba: distances, profiles, gradients and products.
 
-Importing this module imports numba, which takes most of a second: `bandfall.operators.inner` does
-so, and only for work that is worth it. Compiled code is kept on disk for later processes.
+Importing this module imports numba, which takes most of a second, so `bandfall.operators.inner`
+imports it only for enough work. Compiled code is cached on disk for later processes.
 
-Every inner loop runs over contiguous columns and holds nothing but arithmetic, so that the compiler
-vectorises it. Rows come twice: as they are, (m, d), and as columns, (d, n); d is even (a feature of
-zeros changes no distance), because features are taken in pairs. No loop is parallel in itself:
-callers give blocks of rows to their own threads.
+Every inner loop runs over contiguous columns and contains only arithmetic, so that the compiler
+vectorises it. Rows are passed as rows, (m, d), and as columns, (d, n). Features are processed in
+pairs, so d is even (a feature of zeros changes no distance). No loop is parallel: callers
+distribute blocks of rows over their own threads.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from numba.extending import intrinsic
 
 from bandfall.operators.inner.kinds import EXPONENTIAL, MATERN32, MATERN52, RATIONAL
 
-float32, int32 = np.float32, np.int32
+float32, int32, int64 = np.float32, np.int32, np.int64
 
 # Products may be fused with sums; nothing else is rearranged. Divisions are not checked.
 _OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 _CHUNK = 1024  # columns: a row of distances and its features stay in the first-level cache
+# Columns of a product with a kept K: memory is read in long pieces, and vectors stay in the
+# second-level cache.
+_LONG_CHUNK = 4096
 
 
 def _compiled(function):
-    """Compiled when first called, and kept on disk where a directory can be written."""
+    """Compile on first call; the result is cached on disk if a directory is writable."""
     try:
         return njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # neither beside the package nor in the user's cache
@@ -154,7 +157,7 @@ def _split(exponent):
 
 @_inlined
 def _other_root(t):
-    """√t by arithmetic alone: beside the processor's own roots, which wait for each other."""
+    """√t by arithmetic, which runs in parallel with the processor's square-root unit."""
     y = _from_bits(_minus(_HALVED, _right(_bits(t), int32(1))))  # t^(−1/2) within 3.5 %
     e = t * y * y
     y = y * (float32(1.875) + e * (float32(-1.25) + float32(0.375) * e))  # within 1e-4
@@ -259,7 +262,7 @@ def fill(A, columns, start, stop, p, power, scale, kind, out):
 
 
 def _summing(function):
-    """Sums may be taken in any order: the compiler's."""
+    """Allow the compiler to reorder sums."""
     return njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})(function)
 
 
@@ -330,7 +333,7 @@ def _add_product(W, slopes, coefficients):
 
 @_inner
 def _divide(W, D, order):
-    """W / D**order, and 0 where D is; the result stays finite however small D is."""
+    """W / D**order, or 0 if D is 0; finite for any positive D."""
     if order == 0.0:
         for j in range(W.size):
             W[j] = W[j] if D[j] > float32(0.0) else float32(0.0)
@@ -424,8 +427,8 @@ def _strip_product(K, start, block, total):
     """Add the products of a strip of rows, K (h, n − start) from its diagonal on, both ways."""
     height, width = K.shape
     n_fours = height - height % 4
-    for first in range(0, width, _CHUNK):
-        last = min(first + _CHUNK, width)
+    for first in range(0, width, _LONG_CHUNK):
+        last = min(first + _LONG_CHUNK, width)
         for i in range(0, n_fours, 4):
             low, row = max(first, i + 4), start + i
             for o in range(block.shape[0]):
@@ -499,29 +502,64 @@ def _orthogonalise(basis, n_vectors, vectors, overlaps, squares):
 
 @_compiled
 def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
-    """Take the parts along basis[i, :n_vectors] out of vectors[i], twice; basis is (k, m, n).
+    """Orthogonalise vectors[i] against basis[i, :n_vectors], twice; basis is (k, m, n).
 
-    What vectors[i] had along the last of them goes to overlaps[i], what is left of its squared
-    norm to squares[i].
+    overlaps[i] becomes the product with the last basis vector, and squares[i] the squared norm of
+    the result.
     """
     _orthogonalise(basis, n_vectors, vectors, overlaps, squares)
 
 
+@_inner
+def _copy(source, target):
+    """One vector into another: numba takes two seconds to compile `target[:] = source`."""
+    for j in range(target.size):
+        target[j] = source[j]
+
+
+@_inner
+def _matrix_times(entries, n_rows, height, vectors, factors, labels, image):
+    """S E K Eᵀ S times vectors (k, n) into image; see `lanczos`. The vectors are overwritten."""
+    image[:] = 0
+    if factors.size > 0:
+        for i in range(vectors.shape[0]):
+            for j in range(factors.size):
+                vectors[i, j] *= factors[j]
+    sums, products = vectors, image
+    if labels.size > 0:
+        sums = np.zeros((vectors.shape[0], n_rows), np.float32)
+        products = np.zeros((vectors.shape[0], n_rows), np.float32)
+        for i in range(vectors.shape[0]):
+            for j in range(labels.size):
+                sums[i, labels[j]] += vectors[i, j]
+    _add_strips(entries, n_rows, height, int64(0), int64(1), sums, products)
+    if labels.size > 0:
+        for i in range(vectors.shape[0]):
+            for j in range(labels.size):
+                image[i, j] = products[i, labels[j]]
+    if factors.size > 0:
+        for i in range(vectors.shape[0]):
+            for j in range(factors.size):
+                image[i, j] *= factors[j]
+
+
 @_compiled
-def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible):
+def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible, factors, labels):
     """Extend bases (k, m, n), of vectors up to `first`, by as many vectors as alpha and beta have.
 
     Row by row alpha and beta (steps, k) are those of T; beta[0] has what came before. A vector
-    of which no more than `negligible` is left becomes zero, and so does its beta.
+    of which no more than `negligible` is left becomes zero, and so does its beta. The matrix is
+    S E K Eᵀ S, S = diag(factors) and E_ig = [labels_i = g]; empty arrays stand for identities.
     """
-    image = np.empty((basis.shape[0], n_rows), np.float32)
-    newest = np.empty_like(image)
+    n_values = labels.size if labels.size > 0 else n_rows
+    image = np.empty((basis.shape[0], n_values), np.float32)
+    newest = np.empty((basis.shape[0], n_values), np.float32)
     squares = np.empty(basis.shape[0])
     for step in range(alpha.shape[0]):
         place = first + step
-        image[:] = 0
-        newest[:] = basis[:, place, :n_rows]
-        _add_strips(entries, n_rows, height, 0, 1, newest, image)
+        for i in range(basis.shape[0]):
+            _copy(basis[i, place], newest[i])
+        _matrix_times(entries, n_rows, height, newest, factors, labels, image)
         _orthogonalise(basis, place + 1, image, alpha[step], squares)
         for i in range(basis.shape[0]):
             left = math.sqrt(squares[i])
@@ -529,5 +567,5 @@ def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible):
                 left = 0.0
             beta[step + 1, i] = left
             inverse = float32(1.0 / left if left > 0.0 else 0.0)
-            for j in range(n_rows):
+            for j in range(n_values):
                 basis[i, place + 1, j] = inverse * image[i, j]

@@ -24,7 +24,7 @@ def gradient_block(
     coefficients: Array,
     xp: ModuleType = np,
 ) -> Array:
-    """One block's share of `cross_gradient`, shape (m, d, k), with NumPy or torch."""
+    """The contribution of one block to `cross_gradient`, shape (m, d, k), with NumPy or torch."""
     if kernel.slope is None:
         raise ValueError(f"kernel {kernel.name!r} was given without a derivative")
     limits = xp.finfo(distances.dtype)
@@ -52,6 +52,6 @@ def gradient_block(
 def usable_bandwidths(
     bandwidths: Sequence[float] | np.ndarray, limits: np.finfo | torch.finfo
 ) -> np.ndarray:
-    """Which stages have a gradient: not those of bandwidth ∞, 0, or as good as 0."""
+    """Which stages have a gradient: not those of bandwidth ∞ or (practically) 0."""
     values = np.asarray(bandwidths, dtype=float)
     return np.flatnonzero((values > vanishing_bandwidth(limits)) & np.isfinite(values))

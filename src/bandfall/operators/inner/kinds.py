@@ -1,4 +1,4 @@
-"""Find the compiled formula of a kernel."""
+"""The compiled form of kernels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bandfall.kernels import Kernel
 
 DISTANCE, EXPONENTIAL, MATERN32, MATERN52, RATIONAL = range(5)
 
-# Of each profile: its kind, what multiplies q there, its own slope, and that slope's constant.
+# For each profile: its kind, the factor of q, its slope, and the constant of that slope.
 _FORMS = {
     profiles.gaussian: (EXPONENTIAL, 0.5, profiles.gaussian_slope, 1.0),
     profiles.matern12: (EXPONENTIAL, 1.0, profiles.laplace_slope, 1.0),
@@ -23,7 +23,7 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class Form:
-    """A kernel in compiled terms.
+    """The parameters of a kernel for compiled loops.
 
     Attributes
     ----------
@@ -31,10 +31,10 @@ class Form:
     factor : float
         The profile is a function of factor · q.
     p, power : float
-        Of the norm, and of the distances that are kept.
+        p of the norm, and the power to which distances are raised.
     constant, order : float
-        The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q; NaN where
-        the kernel has a slope of its own.
+        The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q; NaN if
+        the user defined the slope.
     """
 
     kind: int

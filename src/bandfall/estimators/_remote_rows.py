@@ -13,9 +13,9 @@ from bandfall.estimators._dask_rows import is_dask, row_blocks
 from bandfall.estimators._progress import FitProgress
 from bandfall.estimators._tables import Encoders, Store, TrainingTable
 from bandfall.selection.deadline import Deadline
-from bandfall.selection.leaves_there import fit_members_there, sample_numbers
 from bandfall.selection.members import Member
 from bandfall.selection.parts import Rows
+from bandfall.selection.remote_leaves import fit_remote_members, sample_numbers
 from bandfall.selection.tuning import Tuned
 from bandfall.targets import Target
 from bandfall.typing import ArrayLike, TableLike
@@ -25,75 +25,75 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Elsewhere:
-    """All rows of a fit, of which a sample was brought here."""
+class RemoteRows:
+    """All rows of a fit; only a sample of them is gathered."""
 
     blocks: Blocks  # the features
-    target: Target  # as it was learned from all rows
-    values: np.ndarray  # (n,) or (n, k): the target of all rows, which a model holds anyway
-    numbers: np.ndarray  # rows in the sample
+    target: Target  # learned from all rows
+    values: np.ndarray  # (n,) or (n, k): the target of all rows, which the model stores anyway
+    numbers: np.ndarray  # indices of the rows in the sample
 
     @classmethod
     def of(
         cls, kind: type[Target], X: TableLike, y: ArrayLike, device: str | None, leaf_rows: int
-    ) -> Elsewhere | None:
-        """None unless X is a dask array or dataframe of more than one leaf, and workers train."""
+    ) -> RemoteRows | None:
+        """None unless X is a dask array or dataframe of more than one leaf and workers train."""
         if not is_dask(X) or device is None or not is_cluster(device):
             return None
-        from bandfall.backends.blocks import Blocks
+        from bandfall.backends.blocks import Blocks, computed
         from bandfall.backends.cluster import connect
 
         client = connect(device)
-        blocks = Blocks(client, row_blocks(X))
+        blocks = Blocks(client, computed(client, X, row_blocks(X)))
         if len(blocks) <= leaf_rows:
             return None
         if is_dask(y):
-            y = np.concatenate(blocks.gathered(client.compute(row_blocks(y))))
+            y = np.concatenate(blocks.gathered(computed(client, y, row_blocks(y))))
         target, values = kind.learn(as_numpy(y))
         if len(values) != len(blocks):
-            raise ValueError(f"y of {len(values)} rows does not fit X with {len(blocks)} rows")
+            raise ValueError(f"y has {len(values)} rows, but X has {len(blocks)}")
         numbers = sample_numbers(len(blocks))
         log.info("%d rows stay on the workers, %d come here", len(blocks), len(numbers))
         return cls(blocks, target, values, numbers)
 
     def sample(self) -> tuple[TableLike, np.ndarray]:
-        """Features and target of the sample, as `fit` is given them."""
+        """Features and target of the sample, in the form that users pass."""
         return self.blocks.take(self.numbers), self.values[self.numbers]
 
     def sampled(self, table: TrainingTable) -> SampledTable:
-        """The table of the sample, as a part of all rows."""
+        """The table of the sample, linked to all rows."""
         values = self.values[self.numbers]
         own = {**vars(table), "target": self.target, "values": values}
-        return SampledTable(**own, elsewhere=self)
+        return SampledTable(**own, remote=self)
 
 
 @dataclass(frozen=True)
 class SampledTable(TrainingTable):
-    """Rows to search with, of many more that are on workers."""
+    """A sample of rows for the search; all rows stay on workers."""
 
-    takes_mean_targets: ClassVar[bool] = False  # those of the sample would leak its own targets
+    takes_mean_targets: ClassVar[bool] = False  # mean targets of the sample would leak
 
-    elsewhere: Elsewhere = field(kw_only=True)
+    remote: RemoteRows = field(kw_only=True)
 
     def affordable(self, deadline: Deadline) -> SampledTable:
-        """All of them: a sample is small."""
+        """The whole sample, which is small."""
         return self
 
     def coded(self, weights: np.ndarray | None) -> tuple[Target, np.ndarray]:
-        """See `Target.coded`: as learned from all rows."""
+        """See `Target.coded`; learned from all rows."""
         target, codes = self._coded_everywhere()
-        return target, codes[self.elsewhere.numbers]
+        return target, codes[self.remote.numbers]
 
     def fit_chosen(
         self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
     ) -> tuple[Rows, list[Member], Tuned]:
-        """Fit what the search chose to all rows, where they are; see `TrainingTable`."""
+        """Fit the chosen models to all rows, on the workers; see `TrainingTable`."""
         target, codes = self._coded_everywhere()
-        strata = target.strata(self.elsewhere.values)
-        # All rows but their columns, which views hold of the sample alone.
+        strata = target.strata(self.remote.values)
+        # All rows, but views (encoded columns) of the sample only.
         everything = replace(rows, y=codes, groups=np.arange(len(codes)), strata=strata)
-        there = (self.elsewhere.blocks, everything, rows, encoders, tuned, progress.deadline)
-        return everything, *fit_members_there(*there)
+        there = (self.remote.blocks, everything, rows, encoders, tuned, progress.deadline)
+        return everything, *fit_remote_members(*there)
 
     def _coded_everywhere(self) -> tuple[Target, np.ndarray]:
-        return self.elsewhere.target.coded(self.elsewhere.values, None, self.dtype)
+        return self.remote.target.coded(self.remote.values, None, self.dtype)

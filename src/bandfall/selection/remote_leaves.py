@@ -1,9 +1,9 @@
-"""Members of rows that live on workers: divided there, trained there, never all in one place.
+"""Fits members to rows that stay on workers and are never gathered in one place.
 
-A sample of the rows is enough for the search, the encodings and the cuts. Each worker encodes its
-blocks and divides them; the pieces of a leaf meet on the worker that trains it. What comes back is
-the model, leaf by leaf. Cuts depend on the sample, and a leaf on its rows alone: the number of
-workers, and those that are lost, change no bit.
+A sample of the rows is enough for the search, the encodings and the cuts. Each worker encodes and
+divides its blocks; the pieces of a leaf are sent to the worker that trains it. Only trained leaves
+come back. Cuts depend on the sample, and a leaf depends on its rows: neither the number of workers
+nor lost workers change a bit of the result.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ from bandfall.selection.tuning import Tuned
 from bandfall.selection.work import FINAL_FITS
 from bandfall.typing import State, TableLike
 
-if TYPE_CHECKING:  # which imports Dask
+if TYPE_CHECKING:  # this module imports Dask
     from bandfall.backends.blocks import Blocks
 
-SAMPLE_ROWS = 50_000  # that are brought here, for the search, encodings and cuts
-_MARGIN = 0.9  # of leaf_rows, that leaves aim at: the sample gives their size only roughly
+SAMPLE_ROWS = 50_000  # gathered for the search, encodings and cuts
+_MARGIN = 0.9  # target size of leaves over leaf_rows: the sample predicts sizes only roughly
 
 
 def sample_numbers(n_rows: int) -> np.ndarray:
-    """Numbers of the rows of the sample, sorted."""
+    """Sorted row numbers of the sample."""
     order = np.random.RandomState(0).permutation(n_rows)
     return np.sort(order[: min(n_rows, SAMPLE_ROWS)])
 
 
 @dataclass(frozen=True)
 class Division:
-    """How the rows of a block become pieces of leaves."""
+    """Divides a block of rows into pieces of leaves."""
 
     encoder: TableEncoder
-    order: np.ndarray  # (width,): where among encoded columns each column of the metric is
+    order: np.ndarray  # (width,): the encoded column of each column of the metric
     root: np.ndarray  # (width, width) or (width,): the metric, for columns in that order
-    partition: Partition  # in that metric
+    partition: Partition  # in the coordinates of the metric
 
 
 def divide_block(
     block: TableLike, division: Division, rows: Divided
 ) -> list[tuple[Divided, np.ndarray]]:
-    """For each leaf its rows of a block, and the same rows as the model holds them: a task.
+    """For each leaf, its rows of a block, and their columns in the order of the model.
 
-    `rows` is the block without its columns X.
+    A task for a worker. `rows` is the block without its columns X.
     """
     Z = division.encoder.transform(read_table(_readable(block)), warn=False)
     dtype = rows.X.dtype
@@ -79,16 +79,16 @@ def divide_block(
 def train_pieces(
     pieces: Sequence[tuple[Divided, np.ndarray]], trial: Trial, trainer: LeafTrainer, most: int
 ) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
-    """Train one leaf of its pieces on at most `most` rows: a task.
+    """Join the pieces of a leaf and train it on at most `most` rows: a task for a worker.
 
-    Returns it, and the numbers and columns of all its rows.
+    Returns the leaf, and the numbers and columns of all its rows.
     """
     leaf, X = _joined([one for one, _ in pieces]), np.concatenate([rows for _, rows in pieces])
     some = np.arange(0, len(leaf), -(-len(leaf) // most))
     return trainer.leaf(leaf.take(some), trial), leaf.numbers, X
 
 
-def fit_members_there(
+def fit_remote_members(
     blocks: Blocks,
     everything: Rows,
     sample: Rows,
@@ -96,10 +96,10 @@ def fit_members_there(
     tuned: Tuned,
     deadline: Deadline,
 ) -> tuple[list[Member], Tuned]:
-    """Fit what was chosen to the rows of blocks, leaf by leaf; see `fit_members`.
+    """Fit the chosen models to the rows of blocks, leaf by leaf; see `fit_members`.
 
-    `everything` has targets, groups and classes of all rows, but views of the `sample` alone. Once
-    the deadline is over, leaves that have not begun are trained on few of their rows.
+    `everything` has targets, groups and classes of all rows, but views of the `sample` only. After
+    the deadline, leaves that have not begun are trained on few of their rows.
     """
     part = Part(everything, np.arange(len(everything)), np.arange(0))
     seen = Part(sample, np.arange(len(sample)), np.arange(0))
@@ -109,13 +109,13 @@ def fit_members_there(
     fitted: dict[Trial, Fitted] = {}
     for trial, _ in tuned.members:
         start = clock()
-        fitted[trial] = _fit_there(blocks, part, seen, encoders, trial, deadline)
+        fitted[trial] = _fit_remote_member(blocks, part, seen, encoders, trial, deadline)
         if clock() - start > deadline.left:
             break
     return members_of(fitted, tuned, part, deadline)
 
 
-def _fit_there(
+def _fit_remote_member(
     blocks: Blocks,
     part: Part,
     seen: Part,
@@ -123,7 +123,7 @@ def _fit_there(
     trial: Trial,
     deadline: Deadline,
 ) -> Fitted:
-    """One member: its metric, the path of all its leaves, and what these predict as evidence."""
+    """Fit one member: metric, path of all leaves, and their predictions of the evidence."""
     candidate, rows = trial.candidate, part.rows
     view, root = seen.rows.views[candidate.encoding], seen.root(candidate.metric)
     Z, _ = view.columns(seen.train, seen.held_out)
@@ -133,7 +133,7 @@ def _fit_there(
     division = Division(encoders[candidate.encoding], np.argsort(view.places), root, partition)
     without = Divided.of(part, trial, np.zeros((len(part), 0), Z.dtype))
     borders = zip(blocks.starts[:-1], blocks.starts[1:], strict=True)
-    without = replace(without, backend=HOST)  # a client does not travel
+    without = replace(without, backend=HOST)  # a Dask client cannot be pickled
     own = [(division, without.take(np.arange(first, last))) for first, last in borders]
     held = blocks.each("divide", divide_block, own)
     trainer = LeafTrainer(rows.backend.budget)
@@ -157,19 +157,19 @@ def _fit_there(
         X[numbers] = columns
     fitted = [leaf for leaf, _, _ in results]
     held_out = held_out_predictions(partition.for_columns(places), X, fitted)
-    path = path_of_leaves(X, without.y, without.weights, partition, fitted, places)
+    path = path_of_leaves(X, without, partition, fitted, trial, places)
     return Fitted(as_encoded(root, Z[:1], places)[0], path, held_out)
 
 
 def _readable(block: TableLike) -> TableLike:
-    """A block as `read_table` takes it: arrays of whole numbers as floats."""
+    """Convert integer arrays to floats, for `read_table`."""
     if isinstance(block, np.ndarray) and block.dtype.kind in "iub":
         return block.astype(np.float64)
     return block
 
 
 def _joined(pieces: Sequence[Divided]) -> Divided:
-    """Pieces of one leaf, one below the other."""
+    """Concatenate the pieces of one leaf."""
     first = pieces[0]
     names = ("X", "y", "numbers", "evidence", "judging")
     arrays: State = {name: np.concatenate([getattr(one, name) for one in pieces]) for name in names}

@@ -122,5 +122,5 @@ $(VENV)/.%: pyproject.toml | $(BIN)/python
 
 clean:
 	rm -rf $(VENV) .venv-oldest .venv-latest out build dist .coverage \
-		docs/api/generated docs/auto_examples \
+		docs/api/generated docs/auto_examples docs/playground.html \
 		.pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -15,6 +15,7 @@ matplotlib.use("agg")
 import landing  # noqa: E402
 
 import bandfall  # noqa: E402
+from bandfall.explore import render_playground  # noqa: E402
 
 project = "Bandfall"
 author = "The Bandfall developers"
@@ -71,6 +72,7 @@ html_title = "Bandfall"
 html_favicon = "_static/favicon.svg"
 html_static_path = ["_static"]
 html_css_files = ["bandfall.css"]
+(HERE / "playground.html").write_text(render_playground(), encoding="utf-8")
 html_extra_path = ["playground.html"]
 html_show_sourcelink = False
 html_copy_source = False

@@ -33,15 +33,12 @@ class Front(Protocol):
 
     def speed(self, bandwidth: float) -> float:
         """∂R²/∂t = 2 rᵀK(bandwidth)r / yᵀy (Equation 7)."""
-        ...
 
     def limit_speed(self) -> float:
         """The speed in the limit of bandwidth zero."""
-        ...
 
     def speed_ceiling(self, bandwidth: float) -> float:
         """A bound on the speed at this and every smaller bandwidth."""
-        ...
 
 
 class Schedule(Protocol):
@@ -50,19 +47,15 @@ class Schedule(Protocol):
     @property
     def floor(self) -> float:
         """The smallest bandwidth that it shrinks to."""
-        ...
 
     def next_bandwidth(self, front: Front) -> float:
         """The bandwidth for the step that starts now."""
-        ...
 
     def threshold(self, bandwidth: float) -> float:
         """The speed below which the schedule leaves `bandwidth`; 0 if it never does."""
-        ...
 
     def span(self, front: Front) -> float:
         """The longest time for which this bandwidth may be used; ∞ if there is no limit."""
-        ...
 
 
 def asked_bandwidth(schedule: Schedule, front: Front) -> float:

@@ -26,27 +26,22 @@ class Sum(Protocol):
     @property
     def X(self) -> np.ndarray:
         """The centres."""
-        ...
 
     @property
     def kernel(self) -> Kernel:
         """The kernel of every stage."""
-        ...
 
     @property
     def bandwidths(self) -> np.ndarray:
         """Bandwidth of each stage."""
-        ...
 
     @property
     def coefficients(self) -> np.ndarray:
         """Coefficients of shape (stages, centres, outputs)."""
-        ...
 
     @property
     def offset(self) -> np.ndarray:
         """The constant term, shape (outputs,)."""
-        ...
 
 
 class CrossProduct(Protocol):
@@ -54,7 +49,6 @@ class CrossProduct(Protocol):
 
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""
-        ...
 
 
 class Holding(Protocol):
@@ -65,7 +59,6 @@ class Holding(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of the object itself."""
-        ...
 
 
 class Helpers(Protocol):
@@ -73,15 +66,12 @@ class Helpers(Protocol):
 
     def call(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[Any]:
         """Results of calls, in order; a call is the name of a method and its arguments."""
-        ...
 
     def threads(self) -> list[str]:
         """The worker of each available thread."""
-        ...
 
     def close(self) -> None:
         """Remove the object from the workers."""
-        ...
 
 
 class Backend(ABC):

@@ -33,18 +33,15 @@ class Solver(Protocol):
     @property
     def shrink(self) -> float:
         """The relative size of one bandwidth shrink."""
-        ...
 
     @property
     def max_iter(self) -> int:
         """Bound on iterations."""
-        ...
 
     def run(
         self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
     ) -> Status:
         """Move the front along the schedule, record every step, return why training ended."""
-        ...
 
     def hold(
         self,
@@ -56,11 +53,9 @@ class Solver(Protocol):
         stopping: Stopping,
     ) -> Rest:
         """The rest of a run at one bandwidth, from the eigenvalues."""
-        ...
 
     def within(self, stage: Stage) -> Solver:
         """A solver that repeats a part of this stage."""
-        ...
 
 
 def fit_path(

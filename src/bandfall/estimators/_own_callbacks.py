@@ -21,13 +21,11 @@ class Callback(Protocol):
 
     def on_fit_task_begin(self, estimator: Estimator, context: Context) -> object:
         """Called when a task begins."""
-        ...
 
     def on_fit_task_end(
         self, estimator: Estimator, context: Context, *, fitted_estimator: Estimator
     ) -> bool | None:
         """Called when a task has ended; True ends the fit."""
-        ...
 
 
 class CallbackSupportMixin:

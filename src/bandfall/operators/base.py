@@ -38,27 +38,21 @@ class KernelOperator(Protocol):
     @property
     def n_evaluations(self) -> int:
         """Kernel entries evaluated so far."""
-        ...
 
     def array(self, values: np.ndarray) -> Array:
         """An array of the operator's kind with these values."""
-        ...
 
     def numpy(self, array: Array) -> np.ndarray:
         """Convert an array of the operator's kind to NumPy."""
-        ...
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
         """Zeros as an array of the operator's kind."""
-        ...
 
     def product(self, bandwidth: float, block: Array) -> Array:
         """K(bandwidth) @ block for a block of shape (n, k); exact at bandwidth 0 and ∞."""
-        ...
 
     def max_distance(self) -> float:
         """Largest distance between two rows."""
-        ...
 
 
 class HostArraysMixin:
@@ -208,7 +202,6 @@ class HasMatrix(Protocol):
 
     def matrix(self, bandwidth: float) -> np.ndarray:
         """K(bandwidth), of shape (n, n)."""
-        ...
 
 
 def as_matrix(operator: KernelOperator, bandwidth: float) -> np.ndarray:

@@ -77,7 +77,6 @@ class Watch(Protocol):
 
     def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """Which speeds may end, (V,), given the stops (S, n, V, k) of every set of rows."""
-        ...
 
 
 def train_ladders(

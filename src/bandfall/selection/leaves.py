@@ -145,11 +145,9 @@ class LeafStore(Protocol):
 
     def load(self, key: str) -> FittedLeaf | None:
         """The leaf stored under this key; None if there is none."""
-        ...
 
     def save(self, key: str, leaf: FittedLeaf) -> None:
         """Store a leaf."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -32,19 +32,16 @@ class Trainer(Protocol):
     @property
     def waits(self) -> bool:
         """Whether callers only wait for results, so that many may call at a time."""
-        ...
 
     def outcomes(
         self, requests: Sequence[Request], within: Within = nullcontext
     ) -> Iterator[list[Outcome]]:
         """The outcomes of `run_parts` for each request, in order."""
-        ...
 
     def ladders(
         self, parts: Sequence[Part], request: Request, within: Within = nullcontext
     ) -> list[Ladder]:
         """See `train_parts`."""
-        ...
 
 
 class LocalTrainer:

@@ -58,30 +58,24 @@ class Loops(Protocol):
     @property
     def block_entries(self) -> int:
         """Number of entries for `evaluate` at a time."""
-        ...
 
     @property
     def own(self) -> np.ndarray:
         """The rows X in the form of `distances`; equal rows stay equal."""
-        ...
 
     def placed(self, X_new: np.ndarray) -> np.ndarray:
         """Other rows in the form of `distances`."""
-        ...
 
     def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
         """distance**power of rows to some of X, into out (m, len of columns), contiguous."""
-        ...
 
     def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
         """K(bandwidth) from contiguous distances."""
-        ...
 
     def evaluate_all(
         self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
     ) -> np.ndarray:
         """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
-        ...
 
     def gradient(
         self,
@@ -91,7 +85,6 @@ class Loops(Protocol):
         coefficients: np.ndarray,
     ) -> np.ndarray:
         """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
-        ...
 
 
 class PlainLoops:

@@ -1,15 +1,21 @@
 """The floor plan: what is decided at the edge is named nowhere below it."""
 
 import ast
+import importlib
+import inspect
+import pkgutil
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 
 import bandfall
 
 SOURCE = Path(bandfall.__file__).parent
+METHODS = FunctionType | property | cached_property | classmethod | staticmethod
 EDGE = ("estimators", "backends", "commands")
 BELOW = sorted(
     path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in EDGE
@@ -103,3 +109,25 @@ def test_the_walk_of_a_search_leaves_no_module_out():
     ]
     assert first
     assert not missed
+
+
+def public_methods():
+    """Methods and properties of all public classes, by their full name."""
+    for found in pkgutil.walk_packages(bandfall.__path__, "bandfall."):
+        if found.name.endswith("__main__"):
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except ImportError:  # Triton is missing without a GPU
+            continue
+        for cls in vars(module).values():
+            own = inspect.isclass(cls) and cls.__module__ == module.__name__
+            if own and not cls.__name__.startswith("_"):
+                for name in vars(cls):
+                    member = inspect.getattr_static(cls, name)
+                    if not name.startswith("_") and isinstance(member, METHODS):
+                        yield f"{found.name}.{cls.__name__}.{name}", getattr(cls, name)
+
+
+def test_public_methods_have_or_inherit_a_docstring():
+    assert not [name for name, method in public_methods() if not inspect.getdoc(method)]

@@ -135,7 +135,6 @@ class Euclidean(Geometry):
     rotates: ClassVar[bool] = True
 
     def prepare(self, X: np.ndarray) -> Prepared:
-        """See `Geometry.prepare`."""
         centred = super().prepare(X)
         return Prepared(centred.rows, centred.mean, squared_norms(centred.rows))
 
@@ -148,7 +147,6 @@ class Euclidean(Geometry):
         *,
         squares: Array | None = None,
     ) -> Array:
-        """See `Geometry.block`."""
         return squared_to_power(squared_distances(A, B, xp, squares=squares), power, xp)
 
     def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
@@ -156,7 +154,6 @@ class Euclidean(Geometry):
         return A * W.sum(1)[:, None] - W @ B
 
     def norms(self, Z: np.ndarray) -> np.ndarray:
-        """See `Geometry.norms`."""
         return np.linalg.norm(Z, axis=1)
 
     def _comparable(self, Z: np.ndarray) -> np.ndarray:
@@ -209,7 +206,6 @@ class Minkowski(Geometry):
         *,
         squares: Array | None = None,
     ) -> Array:
-        """See `Geometry.block`."""
         shape = (len(A), len(B))
         D = np.zeros(shape, A.dtype) if xp is np else A.new_zeros(shape)
         for rows in row_blocks(len(A), rows_within(_entries(xp), len(B))):
@@ -219,7 +215,6 @@ class Minkowski(Geometry):
         return D
 
     def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
-        """See `Geometry.pull`."""
         total = xp.zeros_like(A)
         for rows in row_blocks(len(A), rows_within(_entries(xp), len(B))):
             for k in range(A.shape[1]):
@@ -228,7 +223,6 @@ class Minkowski(Geometry):
         return total
 
     def norms(self, Z: np.ndarray) -> np.ndarray:
-        """See `Geometry.norms`."""
         return np.linalg.norm(Z, ord=self.p, axis=1)
 
     def _to_p(self, z: Array, xp: ModuleType) -> Array:

@@ -53,9 +53,11 @@ class Schedule(Protocol):
 
     def threshold(self, bandwidth: float) -> float:
         """The speed below which the schedule leaves `bandwidth`; 0 if it never does."""
+        return 0.0
 
     def span(self, front: Front) -> float:
         """The longest time for which this bandwidth may be used; ∞ if there is no limit."""
+        return math.inf
 
 
 def asked_bandwidth(schedule: Schedule, front: Front) -> float:
@@ -75,7 +77,7 @@ def _not_negative(schedule: Schedule, name: str, value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Schedule):
     """Always the start bandwidth: kernel gradient descent (Equations 1 and 3)."""
 
     @property
@@ -84,20 +86,11 @@ class Constant:
         return math.inf
 
     def next_bandwidth(self, front: Front) -> float:
-        """See `Schedule`."""
         return front.bandwidth
-
-    def threshold(self, bandwidth: float) -> float:
-        """See `Schedule`."""
-        return 0.0
-
-    def span(self, front: Front) -> float:
-        """See `Schedule`."""
-        return math.inf
 
 
 @dataclass(frozen=True)
-class Geometric:
+class Geometric(Schedule):
     """Halves every `half_life` units of training time, in steps of `ratio`, down to `floor`."""
 
     half_life: float
@@ -112,16 +105,10 @@ class Geometric:
         check_number("ratio", self.ratio, low=1, low_open=True, finite=True)
 
     def next_bandwidth(self, front: Front) -> float:
-        """See `Schedule`."""
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
         return max(self.start * self.ratio**-n_shrinks, self.floor)
 
-    def threshold(self, bandwidth: float) -> float:
-        """See `Schedule`."""
-        return 0.0
-
     def span(self, front: Front) -> float:
-        """See `Schedule`."""
         n_shrinks = math.floor(front.time / self._interval + 1e-9)
         return (n_shrinks + 1) * self._interval - front.time
 
@@ -131,7 +118,7 @@ class Geometric:
 
 
 @dataclass(frozen=True)
-class MinimumSpeed:
+class MinimumSpeed(Schedule):
     """The paper's rule (Section 3.5; Algorithm 1, lines 4–10).
 
     While R² on training data rises slower than `min_speed`, shrink the bandwidth by
@@ -155,7 +142,6 @@ class MinimumSpeed:
         check_number("floor", self.floor, low=0, finite=True)
 
     def next_bandwidth(self, front: Front) -> float:
-        """See `Schedule`."""
         bandwidth = front.bandwidth
         if front.speed(bandwidth) >= self.min_speed:  # line 5
             return bandwidth
@@ -173,9 +159,4 @@ class MinimumSpeed:
         return bandwidth
 
     def threshold(self, bandwidth: float) -> float:
-        """See `Schedule`."""
         return self.min_speed if bandwidth > self.floor else 0.0
-
-    def span(self, front: Front) -> float:
-        """See `Schedule`."""
-        return math.inf

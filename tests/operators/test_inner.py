@@ -77,7 +77,7 @@ def table(n=70, m=33, d=5, seed=0):
 
 
 def both_loops(X, kernel):
-    plain = inner.PlainLoops(kernel, kernel.geometry.prepare(X), np.dtype(np.float32))
+    plain = inner.Loops(kernel, kernel.geometry.prepare(X), np.dtype(np.float32))
     return plain, inner.CompiledLoops(kernel, X)
 
 
@@ -164,9 +164,9 @@ def test_which_loops_serve(monkeypatch):
         (X, single, get_kernel(lambda u: 1 / (1 + u)), many),
         (np.zeros((600, 300), np.float32), single, get_kernel("gaussian"), many),
     ):
-        assert isinstance(inner.loops_over(rows, one, dtype, n), inner.PlainLoops)
+        assert type(inner.loops_over(rows, one, dtype, n)) is inner.Loops
     # A prediction is not worth importing numba for, unless it is a large one.
-    assert isinstance(inner.loops_over(X, kernel, single, many, once=True), inner.PlainLoops)
+    assert type(inner.loops_over(X, kernel, single, many, once=True)) is inner.Loops
     assert isinstance(inner.loops_over(X, kernel, single, 1e9, once=True), inner.CompiledLoops)
     gradients = inner.loops_over(X, kernel, single, many, once=True, slopes=True)
     assert isinstance(gradients, inner.CompiledLoops)
@@ -174,9 +174,9 @@ def test_which_loops_serve(monkeypatch):
     own_slope = Kernel("mine", 1, laplace.profile, lambda q, xp: -xp.exp(-q))
     assert isinstance(inner.loops_over(X, own_slope, single, many), inner.CompiledLoops)
     loops = inner.loops_over(X, own_slope, single, many, slopes=True)
-    assert isinstance(loops, inner.PlainLoops)
+    assert type(loops) is inner.Loops
     monkeypatch.setattr(inner, "_code_or_none", lambda: None)
-    assert isinstance(inner.loops_over(X, kernel, single, many), inner.PlainLoops)
+    assert type(inner.loops_over(X, kernel, single, many)) is inner.Loops
 
 
 def test_numba_without_its_compiler_is_none(monkeypatch):

@@ -177,16 +177,13 @@ class NumpyBackend(Backend):
         dtype: np.dtype | type | None = None,
         n_columns: int = 1,
     ) -> KernelOperator:
-        """See `Backend.operator`."""
         dtype = X.dtype if dtype is None else dtype
         return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
 
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
-        """See `Backend.cross`."""
         return CrossOperator(X_new, X, kernel, self.budget)
 
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.gradient`."""
         parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
         return cross_gradient(*parts, budget=self.budget)
 

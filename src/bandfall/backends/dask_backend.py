@@ -64,7 +64,6 @@ class DaskBackend(NumpyBackend):
         dtype: np.dtype | type | None = None,
         n_columns: int = 1,
     ) -> KernelOperator:
-        """See `Backend.operator`."""
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)
         labels, n_distinct = group_rows(X)
@@ -76,25 +75,20 @@ class DaskBackend(NumpyBackend):
         return RepeatedRowsOperator(operator, labels)
 
     def release(self, operator: KernelOperator) -> None:
-        """See `Backend.release`."""
         own = operator.operator if isinstance(operator, RepeatedRowsOperator) else operator
         if isinstance(own, DaskOperator):
             own.close()
 
     def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.evaluate`."""
         return self._at_rows("evaluate", model, X, axis=0)
 
     def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.staged`."""
         return self._at_rows("staged", model, X, axis=1)
 
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.gradient`."""
         return self._at_rows("gradient", model, X, axis=0)
 
     def helpers(self, holding: Holding) -> Crew:
-        """See `Backend.helpers`."""
         return Crew(self.client, holding, "bandfall-search", patience=_SEARCH_PATIENCE)
 
     def _at_rows(self, method: str, model: Sum, X: np.ndarray, axis: int) -> np.ndarray:
@@ -105,7 +99,7 @@ class DaskBackend(NumpyBackend):
         crew = Crew(self.client, WorkerSum(model, self.budget), "bandfall-sum")
         try:
             parts = np.array_split(X, min(len(X), _SHARES))
-            answers = crew.run([Call(method, (part,)) for part in parts])
+            answers = crew.run([Call("at", (method, part)) for part in parts])
         finally:
             crew.close()
         return np.concatenate([answer.value for answer in answers], axis=axis)

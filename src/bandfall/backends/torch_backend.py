@@ -35,17 +35,14 @@ class TorchBackend(Backend):
         dtype: np.dtype | type | None = None,
         n_columns: int = 1,
     ) -> KernelOperator:
-        """See `Backend.operator`."""
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)
         return TorchOperator(X, kernel, dtype, self.device, self.budget - vectors, vectors)
 
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
-        """See `Backend.cross`."""
         return TorchCross(X_new, X, kernel, self.device, self.budget)
 
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """See `Backend.gradient`."""
         return gradients(*self._parts(model, X), self.budget)
 
     @contextmanager

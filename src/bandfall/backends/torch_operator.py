@@ -86,7 +86,6 @@ class TorchOperator(BasisOperator):
         return sums[self._labels]
 
     def extends(self, bandwidth: float, n_columns: int) -> bool:
-        """See `BasisOperator.extends`."""
         return True
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:

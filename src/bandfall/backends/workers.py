@@ -179,18 +179,8 @@ class WorkerSum:
         """Bytes of centres and coefficients."""
         return self.model.X.nbytes + self.model.coefficients.nbytes
 
-    def evaluate(self, X: np.ndarray, _: None) -> np.ndarray:
-        """See `Backend.evaluate`."""
-        return self._backend.evaluate(self.model, X)
-
-    def staged(self, X: np.ndarray, _: None) -> np.ndarray:
-        """See `Backend.staged`."""
-        return self._backend.staged(self.model, X)
-
-    def gradient(self, X: np.ndarray, _: None) -> np.ndarray:
-        """See `Backend.gradient`."""
-        return self._backend.gradient(self.model, X)
-
-    @property
-    def _backend(self) -> Backend:
-        return own_backend(self.budget, len(self.model.X))
+    def at(self, method: str, X: np.ndarray, _: None) -> np.ndarray:
+        """The result of `evaluate`, `staged` or `gradient` of this worker's backend."""
+        backend = own_backend(self.budget, len(self.model.X))
+        found: np.ndarray = getattr(backend, method)(self.model, X)
+        return found

@@ -56,7 +56,6 @@ class OneHot(CategoryEncoding):
 
     @property
     def suffixes(self) -> list[str]:
-        """See `CategoryEncoding.suffixes`."""
         names = ["rest"] * self.width
         shared = np.bincount(self.codes, minlength=self.width) > 1
         for level, code in zip(self.levels, self.codes, strict=True):

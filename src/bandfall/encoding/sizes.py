@@ -81,7 +81,6 @@ class TargetMeanAndSize(CategoryEncoding):
 
     @property
     def suffixes(self) -> list[str]:
-        """See `CategoryEncoding.suffixes`."""
         k = self.means.shape[1]
         numbers = [""] if k == 1 else [str(i) for i in range(k)]
         return [f"{name}{i}" for name in ("mean", "size") for i in numbers]

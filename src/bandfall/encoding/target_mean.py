@@ -64,7 +64,6 @@ class TargetMean(CategoryEncoding):
 
     @property
     def suffixes(self) -> list[str]:
-        """See `CategoryEncoding.suffixes`."""
         return ["mean"] if self.width == 1 else [f"mean{i}" for i in range(self.width)]
 
 

@@ -215,7 +215,6 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         return self._intervals.facts
 
     def _story(self) -> Story:
-        """See `story_of`."""
         held_out = self._intervals.predictions
         return replace(super()._story(), intervals=self._intervals, held_out_answers=held_out)
 

@@ -190,7 +190,6 @@ memory_budget, device, n_jobs, verbose
         return self.average_.target.link
 
     def _story(self) -> Story:
-        """See `story_of`."""
         return replace(super()._story(), held_out_answers=self.held_out_probabilities_)
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:

@@ -327,7 +327,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             yield self._shaped(predictions)
 
     def _story(self) -> Story:
-        """See `story_of`."""
         return replace(super()._story(), path=self.path_, cuttable=True)
 
     def _compressed(self, tolerance: float) -> Self:

@@ -139,7 +139,6 @@ class OperatorAround(BasisOperator):
         return self.operator.n_evaluations
 
     def extends(self, bandwidth: float, n_columns: int) -> bool:
-        """See `BasisOperator.extends`."""
         inside = self.operator
         return isinstance(inside, BasisOperator) and inside.extends(bandwidth, n_columns)
 
@@ -160,7 +159,6 @@ class WeightedOperator(OperatorAround):
         return self._root * self.operator.product(bandwidth, self._root * block)
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """See `BasisOperator.extend`."""
         assert isinstance(self.operator, BasisOperator)
         self.operator.extend(bandwidth, replace(steps, factors=self._root[:, 0]))
 
@@ -191,7 +189,6 @@ class RepeatedRowsOperator(OperatorAround):
         return self.operator.product(bandwidth, sums)[self._labels]
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """See `BasisOperator.extend`."""
         assert isinstance(self.operator, BasisOperator)
         self.operator.extend(bandwidth, replace(steps, labels=self._labels))
 

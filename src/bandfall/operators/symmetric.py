@@ -90,11 +90,9 @@ class SymmetricOperator(KeptOperator, BasisOperator):
         return sum(parts[1:], parts[0])
 
     def extends(self, bandwidth: float, n_columns: int) -> bool:
-        """See `BasisOperator.extends`."""
         return bandwidth > 0.0 and self._n_shares == 1 and self._compiled(n_columns)
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """See `BasisOperator.extend`."""
         extend_bases(self._kept.at(bandwidth), self._height, self.n_rows, steps)
 
     def _compiled(self, n_columns: int) -> bool:

@@ -198,14 +198,12 @@ class _Together(BasisOperator):
         return result
 
     def extends(self, bandwidth: float, n_columns: int) -> bool:
-        """See `BasisOperator.extends`."""
         return all(
             isinstance(operator, BasisOperator) and operator.extends(bandwidth, len(columns))
             for operator, columns in zip(self.operators, self.columns, strict=True)
         )
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        """See `BasisOperator.extend`."""
         for operator, columns in zip(self.operators, self.columns, strict=True):
             if len(columns):
                 assert isinstance(operator, BasisOperator)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -26,36 +26,12 @@ Roots = dict[MetricKey, np.ndarray]
 Within: TypeAlias = Callable[[], AbstractContextManager[object]]
 
 
-class Trainer(Protocol):
-    """Trains on the parts of a search."""
-
-    @property
-    def waits(self) -> bool:
-        """Whether callers only wait for results, so that many may call at a time."""
-
-    def outcomes(
-        self, requests: Sequence[Request], within: Within = nullcontext
-    ) -> Iterator[list[Outcome]]:
-        """The outcomes of `run_parts` for each request, in order."""
-
-    def ladders(
-        self, parts: Sequence[Part], request: Request, within: Within = nullcontext
-    ) -> list[Ladder]:
-        """See `train_parts`."""
-
-
 class LocalTrainer:
-    """Trains in this process.
+    """Trains on the parts of a search, in this process.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-    judge : Judge
-    ended : callable () -> bool
-        True stops training in progress.
-    pool : ThreadPoolExecutor, optional
-        Its threads train the requests of all callers in parallel. Without a pool, the caller trains
-        each request only when its outcome is needed.
+    `ended` returns True to stop training in progress. The threads of a `pool` train the requests
+    of all callers in parallel. Without a pool, the caller trains each request only when its
+    outcome is needed.
     """
 
     def __init__(
@@ -70,13 +46,13 @@ class LocalTrainer:
 
     @property
     def waits(self) -> bool:
-        """See `Trainer.waits`."""
+        """Whether callers only wait for results, so that many may call at a time."""
         return self._pool is not None
 
     def outcomes(
         self, requests: Sequence[Request], within: Within = nullcontext
     ) -> Iterator[list[Outcome]]:
-        """See `Trainer.outcomes`."""
+        """The outcomes of `run_parts` for each request, in order."""
 
         def train(request: Request) -> list[Outcome]:
             with within():
@@ -87,7 +63,7 @@ class LocalTrainer:
     def ladders(
         self, parts: Sequence[Part], request: Request, within: Within = nullcontext
     ) -> list[Ladder]:
-        """See `Trainer.ladders`."""
+        """See `train_parts`."""
 
         def train() -> list[Ladder]:
             with within():
@@ -97,14 +73,7 @@ class LocalTrainer:
 
 
 class RemoteTrainer:
-    """Sends all requests at once to workers that hold the rows.
-
-    Parameters
-    ----------
-    helpers : Helpers
-        With a `WorkerParts` of the same parts.
-    parts : sequence of Part
-    """
+    """Sends all requests at once to workers, which hold a `WorkerParts` of the same parts."""
 
     waits = True
 
@@ -114,7 +83,7 @@ class RemoteTrainer:
     def outcomes(
         self, requests: Sequence[Request], within: Within = nullcontext
     ) -> Iterator[list[Outcome]]:
-        """See `Trainer.outcomes`."""
+        """See `LocalTrainer.outcomes`."""
         everywhere = range(len(self._parts))
         calls = [("outcomes", (one, self._roots(everywhere, one))) for one in requests]
         results = (one for batch in [calls] for one in self._helpers.call(batch))  # all at once
@@ -126,7 +95,7 @@ class RemoteTrainer:
     def ladders(
         self, parts: Sequence[Part], request: Request, within: Within = nullcontext
     ) -> list[Ladder]:
-        """See `Trainer.ladders`."""
+        """See `train_parts`."""
         numbers = [i for i, part in enumerate(self._parts) if any(part is one for one in parts)]
         calls = [("ladders", (numbers, request, self._roots(numbers, request)))]
         with within():
@@ -165,17 +134,11 @@ def trainer_for(
             pool.shutdown(cancel_futures=True)
 
 
-class WorkerParts:
-    """The state of a worker that trains for a search.
+Trainer: TypeAlias = LocalTrainer | RemoteTrainer
 
-    Parameters
-    ----------
-    rows : Rows
-    parts : sequence of Part
-    judge : Judge
-    budget : int
-        Bytes for kernel matrices.
-    """
+
+class WorkerParts:
+    """The state of a worker that trains for a search; `budget` bytes are for kernel matrices."""
 
     def __init__(self, rows: Rows, parts: Sequence[Part], judge: Judge, budget: int):
         self.rows = replace(rows, backend=HOST)  # a Dask client cannot be pickled

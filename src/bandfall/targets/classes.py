@@ -96,7 +96,6 @@ class Classes(Target):
     def coded(
         self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
-        """See `Target`."""
         prior = class_shares(values, weights, len(self.labels))
         return replace(self, prior=prior, dtype=np.dtype(dtype)), class_codes(values, prior)
 
@@ -112,7 +111,6 @@ class Classes(Target):
 
     @property
     def classes(self) -> list[str]:
-        """See `Target`."""
         return [str(one) for one in self.labels]
 
     def strata(self, values: np.ndarray) -> np.ndarray:

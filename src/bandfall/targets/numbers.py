@@ -71,7 +71,6 @@ class Numbers(Target):
 
     @classmethod
     def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
-        """See `Target`."""
         y = _checked(y)
         values = y.reshape(len(y), -1)
         return cls.plain(values.shape[1], y.ndim), values

@@ -1,9 +1,9 @@
 """The inner loops: distances, profiles and gradients by blocks, and products of vectors.
 
-There are two implementations: `PlainLoops` with NumPy, for any kernel and dtype, and
-`CompiledLoops` with numba, for the kernels of this package in float32. `loops_over` chooses the
-second if numba can be imported and there is enough work to justify compilation.
-Double precision always uses NumPy, so small fits and the paper's figures are the same to the bit.
+There are two implementations: `Loops` with NumPy, for any kernel and dtype, and `CompiledLoops`
+with numba, for the kernels of this package in float32. `loops_over` chooses the second if numba can
+be imported and there is enough work to justify compilation. Double precision always uses NumPy, so
+small fits and the paper's figures are the same to the bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,6 @@ from bandfall.typing import Array
 __all__ = [
     "CompiledLoops",
     "Loops",
-    "PlainLoops",
     "add_products",
     "compiled_form",
     "compiled_scale",
@@ -52,69 +51,27 @@ _DIRECT_FEATURES = 200
 _COMPILED_ENTRIES = 1 << 20
 
 
-class Loops(Protocol):
-    """Distances of rows to the n rows X, and what is evaluated from them."""
-
-    @property
-    def block_entries(self) -> int:
-        """Number of entries for `evaluate` at a time."""
-
-    @property
-    def own(self) -> np.ndarray:
-        """The rows X in the form of `distances`; equal rows stay equal."""
-
-    def placed(self, X_new: np.ndarray) -> np.ndarray:
-        """Other rows in the form of `distances`."""
-
-    def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
-        """distance**power of rows to some of X, into out (m, len of columns), contiguous."""
-
-    def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
-        """K(bandwidth) from contiguous distances."""
-
-    def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
-    ) -> np.ndarray:
-        """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
-
-    def gradient(
-        self,
-        rows: np.ndarray,
-        columns: slice,
-        bandwidths: Sequence[float] | np.ndarray,
-        coefficients: np.ndarray,
-    ) -> np.ndarray:
-        """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
+Bandwidths: TypeAlias = Sequence[float] | np.ndarray
 
 
-class PlainLoops:
-    """Loops with NumPy; distances are computed in float64.
+class Loops:
+    """Distances of rows to the n rows X, and what is evaluated from them, with NumPy.
 
-    Parameters
-    ----------
-    kernel : Kernel
-    prepared : Prepared
-        The rows X.
-    dtype : dtype
-        Of distances and K(σ).
+    Distances are computed in float64; they and K(σ) have the given dtype.
     """
 
-    block_entries = CACHE_ENTRIES  # several passes over each block
+    block_entries = CACHE_ENTRIES  # for `evaluate` at a time, which passes over them several times
 
     def __init__(self, kernel: Kernel, prepared: Prepared, dtype: np.dtype):
         self._kernel, self._prepared, self._dtype = kernel, prepared, dtype
-
-    @property
-    def own(self) -> np.ndarray:
-        """See `Loops.own`."""
-        return self._prepared.rows
+        self.own = prepared.rows  # the rows X in the form of `distances`; equal rows stay equal
 
     def placed(self, X_new: np.ndarray) -> np.ndarray:
-        """See `Loops.placed`."""
+        """Other rows in the form of `distances`."""
         return np.asarray(X_new, dtype=np.float64) - self._prepared.mean
 
     def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
-        """See `Loops.distances`."""
+        """distance**power of rows to some of X, into out (m, len of columns), contiguous."""
         known = self._prepared.squares
         squares = None if known is None else known[columns]
         kernel = self._kernel
@@ -122,39 +79,29 @@ class PlainLoops:
         return out
 
     def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
-        """See `Loops.evaluate`."""
+        """K(bandwidth) from contiguous distances."""
         work = scratch("work", distances.shape, self._dtype)
         return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
 
     def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
+        self, distances: np.ndarray, bandwidths: Bandwidths, out: np.ndarray
     ) -> np.ndarray:
-        """See `Loops.evaluate_all`."""
+        """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
         work = scratch("work", out.shape, self._dtype)
         return kernel_matrices(self._kernel, distances, np.asarray(bandwidths), out, work)
 
     def gradient(
-        self,
-        rows: np.ndarray,
-        columns: slice,
-        bandwidths: Sequence[float] | np.ndarray,
-        coefficients: np.ndarray,
+        self, rows: np.ndarray, columns: slice, bandwidths: Bandwidths, coefficients: np.ndarray
     ) -> np.ndarray:
-        """See `Loops.gradient`."""
+        """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
         X = self.own[columns]
         distances = self.distances(rows, columns, np.empty((len(rows), len(X)), self._dtype))
         some = coefficients[:, columns]
         return gradient_block(rows, X, distances, self._kernel, bandwidths, some)
 
 
-class CompiledLoops:
-    """Loops with numba, in float32; distances come from differences, which do not cancel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray of shape (n, d), float32
-    """
+class CompiledLoops(Loops):
+    """Loops with numba, over rows X in float32; distances come from differences, without loss."""
 
     block_entries = _COMPILED_ENTRIES
 
@@ -166,11 +113,9 @@ class CompiledLoops:
         self._columns = np.ascontiguousarray(self.own.T)
 
     def placed(self, X_new: np.ndarray) -> np.ndarray:
-        """See `Loops.placed`."""
         return even_features(X_new)
 
     def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
-        """See `Loops.distances`."""
         start, stop, _ = columns.indices(len(self.own))
         form = self._form
         self._code.fill(
@@ -179,7 +124,6 @@ class CompiledLoops:
         return out
 
     def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
-        """See `Loops.evaluate`."""
         scale = compiled_scale(self._form, bandwidth)
         if scale is None:
             return kernel_matrix(self._kernel, distances, bandwidth, out=out)
@@ -187,21 +131,15 @@ class CompiledLoops:
         return out
 
     def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Sequence[float] | np.ndarray, out: np.ndarray
+        self, distances: np.ndarray, bandwidths: Bandwidths, out: np.ndarray
     ) -> np.ndarray:
-        """See `Loops.evaluate_all`."""
         for bandwidth, K in zip(bandwidths, out, strict=True):
             self.evaluate(distances, bandwidth, K)
         return out
 
     def gradient(
-        self,
-        rows: np.ndarray,
-        columns: slice,
-        bandwidths: Sequence[float] | np.ndarray,
-        coefficients: np.ndarray,
+        self, rows: np.ndarray, columns: slice, bandwidths: Bandwidths, coefficients: np.ndarray
     ) -> np.ndarray:
-        """See `Loops.gradient`."""
         form = self._form
         start, stop, _ = columns.indices(len(self.own))
         used = usable_bandwidths(bandwidths, np.finfo(np.float32))
@@ -237,26 +175,16 @@ def loops_over(
     prepared: Prepared | None = None,
     slopes: bool = False,
 ) -> Loops:
-    """Choose loops over rows X for `n_entries` kernel entries in all.
+    """Choose loops over rows X (n, d) for `n_entries` kernel entries in all.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    dtype : dtype
-        Of distances and K(σ).
-    n_entries : float
-    once : bool
-        Whether each entry is evaluated only once, unlike in training.
-    prepared : Prepared, optional
-        The rows X, where the caller has prepared them.
-    slopes : bool
-        Whether gradients are wanted.
+    Distances and K(σ) have the given dtype. `once` says that each entry is evaluated only once,
+    unlike in training, and `slopes` that gradients are wanted. `prepared` has the rows X, if the
+    caller has prepared them.
     """
     brief = once and not slopes and _plain_work(kernel, X, n_entries) < _WORTH_IMPORTING
     form = compiled_form(kernel, X, dtype, 0 if brief else n_entries)
     if form is None or (slopes and math.isnan(form.constant)):
-        return PlainLoops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
+        return Loops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
     return CompiledLoops(kernel, X)
 
 
@@ -317,12 +245,7 @@ def symmetric_product(
 ) -> np.ndarray:
     """Contribution of every `n_shares`-th strip of K to K @ block, shape (n, k), float32.
 
-    Parameters
-    ----------
-    entries : ndarray
-        Consecutive strips of `height` rows of K, each from its diagonal to the right.
-    height, share, n_shares : int
-    block : ndarray of shape (n, k)
+    `entries` are consecutive strips of `height` rows of K, each from its diagonal to the right.
     """
     vectors = np.ascontiguousarray(block.T)
     total = np.zeros_like(vectors)
@@ -343,16 +266,9 @@ def extend_bases(entries: np.ndarray, height: int, n_rows: int, steps: LanczosSt
 
 
 def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:
-    """Orthogonalise vectors (k, n) against the first `n_vectors` of a basis (k, m, n).
+    """Orthogonalise vectors (k, n) against the first `n_vectors` of a basis (k, m, n), twice.
 
-    Returns
-    -------
-    vectors : array of shape (k, n)
-        Orthogonalised twice, which is enough.
-    overlaps : array of shape (k,)
-        With the last basis vector.
-    squares : array of shape (k,)
-        Squared norms of the result.
+    Returns the vectors, their overlaps (k,) with the last basis vector, and squared norms (k,).
     """
     n_outputs, n_rows = image.shape
     if compiled_vectors(basis, n_rows):

@@ -9,8 +9,10 @@ import math
 
 import numpy as np
 
+from bandfall.typing import Weights
 
-def column_means(y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+
+def column_means(y: np.ndarray, weights: Weights = None) -> np.ndarray:
     """(Weighted) mean of each column of y (n, k), exact where a column is constant.
 
     Deviations from the first row are averaged, because sums of numbers with a large common offset
@@ -20,7 +22,7 @@ def column_means(y: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray
     return first + np.average(y - first, axis=0, weights=weights)
 
 
-def column_norms(y: np.ndarray, means: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+def column_norms(y: np.ndarray, means: np.ndarray, weights: Weights = None) -> np.ndarray:
     """√Σ wᵢ(yᵢ − mean)² of each column, exactly zero where centring leaves only rounding."""
     centred = y - means
     weighted = centred if weights is None else np.sqrt(weights)[:, None] * centred

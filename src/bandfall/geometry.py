@@ -60,13 +60,7 @@ class Geometry:
         return Prepared(rows - mean, mean)
 
     def block(
-        self,
-        A: Array,
-        B: Array,
-        power: float = 1,
-        xp: ModuleType = np,
-        *,
-        squares: Array | None = None,
+        self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
     ) -> Array:
         """``‖a_i − b_j‖**power`` for rows with the same mean subtracted, shape (m, n).
 
@@ -139,13 +133,7 @@ class Euclidean(Geometry):
         return Prepared(centred.rows, centred.mean, squared_norms(centred.rows))
 
     def block(
-        self,
-        A: Array,
-        B: Array,
-        power: float = 1,
-        xp: ModuleType = np,
-        *,
-        squares: Array | None = None,
+        self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
     ) -> Array:
         return squared_to_power(squared_distances(A, B, xp, squares=squares), power, xp)
 
@@ -198,13 +186,7 @@ class Minkowski(Geometry):
         return Prepared(np.asfortranarray(centred.rows), centred.mean)
 
     def block(
-        self,
-        A: Array,
-        B: Array,
-        power: float = 1,
-        xp: ModuleType = np,
-        *,
-        squares: Array | None = None,
+        self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
     ) -> Array:
         shape = (len(A), len(B))
         D = np.zeros(shape, A.dtype) if xp is np else A.new_zeros(shape)
@@ -263,9 +245,7 @@ def squared_norms(A: Array, xp: ModuleType = np) -> Array:
     return xp.einsum("ij,ij->i", A, A)
 
 
-def squared_distances(
-    A: Array, B: Array, xp: ModuleType = np, *, squares: Array | None = None
-) -> Array:
+def squared_distances(A: Array, B: Array, xp: ModuleType = np, *, squares: Array = None) -> Array:
     """‖a_i − b_j‖² for float64 rows with the same mean subtracted, shape (m, n).
 
     Never negative; exactly zero for identical rows; relative error about 1e-9 at worst,

@@ -243,10 +243,7 @@ class _UserProfile:
 
 
 def get_kernel(
-    kernel: KernelLike,
-    *,
-    p: float | None = None,
-    exponent: float | None = None,
+    kernel: KernelLike, *, p: float | None = None, exponent: float | None = None
 ) -> Kernel:
     """Return the kernel for a name, a `Kernel` or a user's own profile.
 

@@ -19,14 +19,7 @@ from bandfall.descent import Path
 from bandfall.geometry import scaled
 from bandfall.partitioned import AnySum
 
-__all__ = [
-    "gradient_outer_product",
-    "learned_root",
-    "mean_root",
-    "metric_root",
-    "scaled",
-    "slopes",
-]
+__all__ = ["gradient_outer_product", "learned_root", "mean_root", "metric_root", "scaled", "slopes"]
 
 _MAX_ROWS = 2000
 # Budget for slopes of single features (rows × centres × features), and minimum number of rows.
@@ -124,11 +117,7 @@ def _outer_product(
 
 
 def _gradients(
-    model: AnySum,
-    X: np.ndarray,
-    scale: np.ndarray,
-    backend: Backend,
-    ended: Callable[[], bool],
+    model: AnySum, X: np.ndarray, scale: np.ndarray, backend: Backend, ended: Callable[[], bool]
 ) -> Iterator[np.ndarray]:
     """Gradients (b, k, d) at blocks of rows, each target divided by its scale (k,)."""
     units = np.where(scale > 0, scale, np.inf)

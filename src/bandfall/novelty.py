@@ -137,11 +137,7 @@ def _tree_of(Z: np.ndarray, geometry: Geometry) -> _Tree | None:
 
 
 def _distances(
-    new: np.ndarray,
-    rows: np.ndarray,
-    own: np.ndarray | None,
-    dtype: type[np.floating],
-    budget: int,
+    new: np.ndarray, rows: np.ndarray, own: np.ndarray | None, dtype: type[np.floating], budget: int
 ) -> np.ndarray:
     """Distances to the nearest rows: those with the largest score x · z − ‖z‖² / 2.
 

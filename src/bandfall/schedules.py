@@ -12,14 +12,7 @@ from typing import Protocol
 
 from bandfall.parameters import check_number
 
-__all__ = [
-    "MIN_SHRINK",
-    "Constant",
-    "Front",
-    "Geometric",
-    "MinimumSpeed",
-    "Schedule",
-]
+__all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
 
 MIN_SHRINK = 1e-8  # with a smaller relative shrink the search would hardly end
 _ROUNDING = 1e-5  # relative error of speeds in float32

@@ -6,7 +6,7 @@ Values of type `object` are checked before they are used. `Array`, `Estimator` a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -18,6 +18,8 @@ FloatT = TypeVar("FloatT", float, np.ndarray)  # a number, or an array of them
 ArrayLike: TypeAlias = npt.ArrayLike  # an array of any library, or nested lists
 TableLike: TypeAlias = object  # an ArrayLike, a frame or a dict of columns
 DTypeLike: TypeAlias = npt.DTypeLike | None  # an argument of `numpy.dtype`
+Values: TypeAlias = Sequence[float] | np.ndarray  # numbers in order, such as bandwidths
+Weights: TypeAlias = np.ndarray | None  # of rows, (n,); None if all count the same
 RandomLike: TypeAlias = int | np.random.RandomState | None  # a seed
 State: TypeAlias = dict[str, Any]  # fields by name; the class made from them checks them
 JsonDict: TypeAlias = dict[str, object]  # values of any kind, by name

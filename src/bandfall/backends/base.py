@@ -18,6 +18,7 @@ from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE
 from bandfall.operators.cross import CrossOperator
 from bandfall.operators.dense import dense_bytes
 from bandfall.operators.threads import blas_threads_for
+from bandfall.typing import DTypeLike
 
 
 class Sum(Protocol):
@@ -89,11 +90,7 @@ class Backend(ABC):
 
     @abstractmethod
     def operator(
-        self,
-        X: np.ndarray,
-        kernel: Kernel,
-        dtype: np.dtype | type | None = None,
-        n_columns: int = 1,
+        self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
     ) -> KernelOperator:
         """Products with K(σ) over the rows of X, in their dtype unless another is given.
 
@@ -137,11 +134,7 @@ class Backend(ABC):
 
 @contextmanager
 def operator_over(
-    backend: Backend,
-    X: np.ndarray,
-    kernel: Kernel,
-    dtype: np.dtype | type | None = None,
-    n_columns: int = 1,
+    backend: Backend, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
 ) -> Iterator[KernelOperator]:
     """A context with an operator of the backend, which is released at the end."""
     operator = backend.operator(X, kernel, dtype, n_columns)
@@ -171,11 +164,7 @@ class NumpyBackend(Backend):
     trusted: ClassVar[bool] = True
 
     def operator(
-        self,
-        X: np.ndarray,
-        kernel: Kernel,
-        dtype: np.dtype | type | None = None,
-        n_columns: int = 1,
+        self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
     ) -> KernelOperator:
         dtype = X.dtype if dtype is None else dtype
         return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)

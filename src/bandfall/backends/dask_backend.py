@@ -26,6 +26,7 @@ from bandfall.operators.base import (
 )
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.tiles import LEAF_SIZE
+from bandfall.typing import DTypeLike
 
 # Workers are not equally fast, so long products are divided into more shares than threads.
 # A share costs scheduler and client some 2 ms.
@@ -58,11 +59,7 @@ class DaskBackend(NumpyBackend):
         return connect(self.device)
 
     def operator(
-        self,
-        X: np.ndarray,
-        kernel: Kernel,
-        dtype: np.dtype | type | None = None,
-        n_columns: int = 1,
+        self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
     ) -> KernelOperator:
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)

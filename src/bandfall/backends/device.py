@@ -18,9 +18,7 @@ _HOST_ROWS = 2000
 
 
 def resolve_backend(
-    device: str | None = None,
-    memory_budget: int = DEFAULT_BUDGET,
-    n_rows: int | None = None,
+    device: str | None = None, memory_budget: int = DEFAULT_BUDGET, n_rows: int | None = None
 ) -> Backend:
     """The backend for a device and a memory budget.
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from bandfall.backends.fused_form import TritonForm, triton_form
 from bandfall.kernels import Kernel
 from bandfall.operators.base import GIBIBYTE
+from bandfall.typing import Values
 
 _BLOCK = 128  # rows; a program's tile is a part of a block in each direction
 _DIRECT_FEATURES = 12  # up to here differences in registers serve, beyond tensor cores
@@ -203,7 +202,7 @@ class FusedCross:
         if min(self.new.depth, self.rows.depth) == 0:
             self.new.depth = self.rows.depth = 0
 
-    def product(self, bandwidths: Sequence[float] | np.ndarray, coefficients: Tensor) -> Tensor:
+    def product(self, bandwidths: Values, coefficients: Tensor) -> Tensor:
         """f at the new rows, shape (m, k), for coefficients of shape (S, n, k)."""
         values, scales = self._values(coefficients), self._scales(bandwidths, coefficients)
         result = values.new_empty((values.shape[1], self.new.stride))
@@ -212,7 +211,7 @@ class FusedCross:
             result[part] = self._pass(scales, values[:, part].contiguous())
         return result[:, : self.new.n_rows].T
 
-    def gradient(self, bandwidths: Sequence[float] | np.ndarray, coefficients: Tensor) -> Tensor:
+    def gradient(self, bandwidths: Values, coefficients: Tensor) -> Tensor:
         """∂f/∂x at the new rows, shape (m, d, k)."""
         scales = self._scales(bandwidths, coefficients)
         factors = coefficients.new_tensor(
@@ -228,7 +227,7 @@ class FusedCross:
         values[:, :, :n_rows] = coefficients.swapaxes(1, 2)
         return values
 
-    def _scales(self, bandwidths: Sequence[float] | np.ndarray, like: Tensor) -> list[float]:
+    def _scales(self, bandwidths: Values, like: Tensor) -> list[float]:
         return [self.form.scale(float(b), self.unit, like.dtype) for b in bandwidths]
 
     def _grid(self, launch: Launch, values: Tensor, width: int) -> tuple[tuple[int, int], int]:

@@ -16,6 +16,7 @@ from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator
 from bandfall.operators.base import DEFAULT_BUDGET, vector_share
 from bandfall.operators.threads import FEW_ROWS, blas_threads_for
+from bandfall.typing import DTypeLike
 
 
 @dataclass(eq=False)
@@ -29,11 +30,7 @@ class TorchBackend(Backend):
     )
 
     def operator(
-        self,
-        X: np.ndarray,
-        kernel: Kernel,
-        dtype: np.dtype | type | None = None,
-        n_columns: int = 1,
+        self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
     ) -> KernelOperator:
         dtype = np.dtype(X.dtype if dtype is None else dtype)
         vectors = vector_share(self.budget, len(X), n_columns, dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from bandfall.operators.base import DEFAULT_BUDGET, GIBIBYTE, BasisOperator, Lan
 from bandfall.operators.cross import check_columns
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.kept import KeptMatrix
+from bandfall.typing import DTypeLike, Values
 
 # Rows up to which a kept K is multiplied faster than a fused one is evaluated, and nothing
 # needs to be compiled first: those of a leaf.
@@ -41,7 +42,7 @@ class TorchOperator(BasisOperator):
         self,
         X: np.ndarray,
         kernel: Kernel,
-        dtype: np.dtype | type = np.float64,
+        dtype: DTypeLike = np.float64,
         device: str = "cpu",
         budget: int = DEFAULT_BUDGET,
         vector_bytes: int = DEFAULT_BUDGET // 8,
@@ -265,7 +266,7 @@ def sums(
     new: Tensor,
     train: Tensor,
     kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
+    bandwidths: Values,
     weights: Tensor,
     budget: int,
     *,
@@ -295,12 +296,7 @@ def sums(
 
 
 def gradients(
-    new: Tensor,
-    train: Tensor,
-    kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
-    weights: Tensor,
-    budget: int,
+    new: Tensor, train: Tensor, kernel: Kernel, bandwidths: Values, weights: Tensor, budget: int
 ) -> np.ndarray:
     """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row, of what is on the device already."""
     check_columns(new, train)

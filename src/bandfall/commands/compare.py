@@ -17,13 +17,7 @@ from bandfall.commands.terminal import (
     print_json,
     print_table,
 )
-from bandfall.commands.training import (
-    MAX_ROWS,
-    Device,
-    ModelChoice,
-    make_estimator,
-    split_words,
-)
+from bandfall.commands.training import MAX_ROWS, Device, ModelChoice, make_estimator, split_words
 from bandfall.report import RivalScore
 
 

@@ -212,7 +212,4 @@ def _one_line_errors(out: Path) -> Iterator[None]:
         reason = "not a directory" if taken else error.strerror or str(error)
         fail(f"'{error.filename or out}' cannot be used: {reason}")
     except KeyboardInterrupt:
-        fail(
-            "stopped; finished work is kept: run the same command again to continue",
-            INTERRUPTED,
-        )
+        fail("stopped; finished work is kept: run the same command again to continue", INTERRUPTED)

@@ -27,21 +27,9 @@ from bandfall.commands.intervals import (
     novelty_column,
 )
 from bandfall.commands.kept_rows import trained_on
-from bandfall.commands.outputs import (
-    PREDICTION,
-    ForceOption,
-    check_out,
-    is_predictions,
-    write_page,
-)
+from bandfall.commands.outputs import PREDICTION, ForceOption, check_out, is_predictions, write_page
 from bandfall.commands.rows import targets_of
-from bandfall.commands.tables import (
-    Features,
-    check_finite,
-    name_of,
-    read_file,
-    require_columns,
-)
+from bandfall.commands.tables import Features, check_finite, name_of, read_file, require_columns
 from bandfall.commands.terminal import (
     Bar,
     InputError,

@@ -12,11 +12,7 @@ from bandfall.commands import options
 from bandfall.commands.classes import Task, TaskOption
 from bandfall.commands.csv_files import Style
 from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
-from bandfall.commands.rivals import (
-    class_rivals,
-    rivals,
-    score_rivals,
-)
+from bandfall.commands.rivals import class_rivals, rivals, score_rivals
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import kept_rows_of, model_details, model_of
 from bandfall.commands.terminal import Bar, JsonOption, note, one_line_errors, print_json

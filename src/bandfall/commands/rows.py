@@ -10,15 +10,10 @@ import pandas as pd
 from bandfall.commands.classes import Task, are_classes, target_labels
 from bandfall.commands.columns import feature_numbers, target_numbers, times, weight_numbers
 from bandfall.commands.csv_files import Style
-from bandfall.commands.tables import (
-    check_finite,
-    check_plain,
-    name_of,
-    read_file,
-    require_columns,
-)
+from bandfall.commands.tables import check_finite, check_plain, name_of, read_file, require_columns
 from bandfall.commands.terminal import InputError, counted, note
 from bandfall.targets.scores import unseen_words
+from bandfall.typing import Weights
 
 MIN_ROWS = 4
 
@@ -79,7 +74,7 @@ class Dataset:
     source: str
     roles: Roles
     style: Style = field(default_factory=Style)
-    weights: np.ndarray | None = None  # (n,)
+    weights: Weights = None  # (n,)
     time: np.ndarray | None = None  # (n,)
     group: np.ndarray | None = None  # (n,)
     n_dropped: int = 0  # rows with missing features, which some models cannot use

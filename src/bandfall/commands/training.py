@@ -31,7 +31,7 @@ from bandfall.estimators.reading import Story, last_step, last_step_prefix, stor
 from bandfall.interrupts import Interrupt
 from bandfall.report.columns import kind_of
 from bandfall.selection.work import observed_by
-from bandfall.typing import Estimator, JsonDict
+from bandfall.typing import Estimator, JsonDict, Weights
 
 # Default of --max-rows for quick looks at a table; larger tables are sampled at random. `fit` takes
 # all rows, except for models that need n³ operations.
@@ -183,7 +183,7 @@ def _train(
 
 def fit_arguments(
     estimator: Estimator,
-    weights: np.ndarray | None,
+    weights: Weights,
     groups: np.ndarray | None,
     *,
     checkpoint: Path | None = None,

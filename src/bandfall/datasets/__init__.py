@@ -3,12 +3,7 @@
 No data are bundled: `bandfall.datasets.real` describes where the real files are searched.
 """
 
-from bandfall.datasets.real import (
-    load_cpu,
-    load_power,
-    load_superconductors,
-    load_uk_temperature,
-)
+from bandfall.datasets.real import load_cpu, load_power, load_superconductors, load_uk_temperature
 from bandfall.datasets.splits import Split, paper_splits
 from bandfall.datasets.synthetic import make_sine, make_two_scale
 

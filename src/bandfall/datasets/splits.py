@@ -100,9 +100,7 @@ def paper_splits(
 
 
 def _target_first(
-    data: str | np.ndarray,
-    target: np.ndarray | None,
-    data_home: str | os.PathLike[str] | None,
+    data: str | np.ndarray, target: np.ndarray | None, data_home: str | os.PathLike[str] | None
 ) -> np.ndarray:
     """A new array with the target as first column, followed by the features in file order."""
     if isinstance(data, str):

@@ -82,12 +82,7 @@ def make_sine(
 
 
 @validate_params(
-    {
-        "n_samples": _COUNT,
-        "n_test": _COUNT,
-        "noise": _NOISE,
-        "random_state": ["random_state"],
-    },
+    {"n_samples": _COUNT, "n_test": _COUNT, "noise": _NOISE, "random_state": ["random_state"]},
     prefer_skip_nested_validation=True,
 )
 def make_two_scale(

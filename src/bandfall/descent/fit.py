@@ -21,6 +21,7 @@ from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
 from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.schedules import Constant, Schedule
+from bandfall.typing import Weights
 
 # Standard deviations of the target; float32 rounding stays far below.
 _DEVICE_GAP = 0.05
@@ -67,7 +68,7 @@ def fit_path(
     schedule: Schedule,
     stopping: Stopping,
     bandwidth: float | None = None,
-    weights: np.ndarray | None = None,
+    weights: Weights = None,
     backend: Backend = HOST,
     operator: KernelOperator | None = None,
     watcher: Watcher | None = None,
@@ -229,11 +230,7 @@ def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, n
 
 
 def truncate_path(
-    path: Path,
-    *,
-    time: float | None = None,
-    r2: float | None = None,
-    backend: Backend = HOST,
+    path: Path, *, time: float | None = None, r2: float | None = None, backend: Backend = HOST
 ) -> Path:
     """See `Path.truncate`."""
     if (time is None) == (r2 is None):
@@ -324,5 +321,5 @@ def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
     return max(0, int(np.searchsorted(r2_at_starts, float(r2 or 0.0), side="left")) - 1)
 
 
-def _root_weights(weights: np.ndarray | None) -> np.ndarray | float:
+def _root_weights(weights: Weights) -> np.ndarray | float:
     return 1.0 if weights is None else np.sqrt(weights)[:, None]

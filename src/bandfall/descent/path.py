@@ -15,7 +15,7 @@ from bandfall.descent.stopping import Status
 from bandfall.kernels import Kernel
 from bandfall.model import KernelSum
 from bandfall.partitioned import AnySum, PartitionedSum
-from bandfall.typing import State
+from bandfall.typing import State, Weights
 
 if TYPE_CHECKING:
     from bandfall.descent.fit import Solver
@@ -144,7 +144,7 @@ class Path:
     r2: float
     status: Status
     bandwidth: float
-    weights: np.ndarray | None = None
+    weights: Weights = None
     plan: Plan | None = field(default=None, repr=False)
     solver: Solver | None = field(default=None, repr=False)
     schedule: Schedule | None = field(default=None, repr=False)

@@ -28,10 +28,6 @@ class Rest:
 
 def first_end(*, r2: float, time: float, stalled: float) -> tuple[Status, float]:
     """The limit that comes first, and its time; at the latest a standstill at `HORIZON`."""
-    ends = {
-        Status.R2_REACHED: r2,
-        Status.TIME_REACHED: time,
-        Status.STALLED: min(stalled, HORIZON),
-    }
+    ends = {Status.R2_REACHED: r2, Status.TIME_REACHED: time, Status.STALLED: min(stalled, HORIZON)}
     status = min(ends, key=lambda limit: ends[limit])  # the first one of equals
     return status, ends[status]

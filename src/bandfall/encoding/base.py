@@ -18,6 +18,7 @@ import numpy as np
 from bandfall.checks import check_instance
 from bandfall.encoding.table import Column
 from bandfall.graphs import Graph
+from bandfall.typing import Weights
 
 MAX_LEVELS = 10_000  # maximum number of levels in a model; rarer levels count as unknown
 
@@ -117,11 +118,7 @@ class CategoryEncoding(ABC):
     @classmethod
     @abstractmethod
     def learn(
-        cls,
-        position: int,
-        column: Column,
-        y: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[CategoryEncoding, np.ndarray]:
         """Learn the encoding of a column; return it and the encoded training rows.
 

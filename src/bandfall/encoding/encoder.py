@@ -18,7 +18,7 @@ from bandfall.encoding.schema import Schema
 from bandfall.encoding.sizes import TargetMeanAndSize, has_many_levels
 from bandfall.encoding.table import Reading, Table, read_table
 from bandfall.encoding.target_mean import plain_targets, row_weights
-from bandfall.typing import DTypeLike, TableLike
+from bandfall.typing import DTypeLike, TableLike, Weights
 from bandfall.warning import warn_caller
 
 _NAMED = 5  # unknown levels listed in a warning
@@ -86,7 +86,7 @@ class TableEncoder:
         self,
         table: TableLike,
         y: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        weights: Weights = None,
         dtype: DTypeLike = np.float64,
         *,
         warn: bool = True,
@@ -168,7 +168,7 @@ class TableEncoder:
         return bool(fitted.pairs) or any(one.uses_target for one in fitted.categories)
 
     def relearned(
-        self, table: Table, y: np.ndarray, weights: np.ndarray | None, new: Table
+        self, table: Table, y: np.ndarray, weights: Weights, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Learn the columns that depend on targets again, from some rows.
 
@@ -244,11 +244,7 @@ def _positions(readings: list[Reading], *kinds: str) -> np.ndarray:
 
 
 def _learn(
-    encoder: TableEncoder,
-    table: Table,
-    y: np.ndarray | None,
-    weights: np.ndarray | None,
-    dtype: np.dtype,
+    encoder: TableEncoder, table: Table, y: np.ndarray | None, weights: Weights, dtype: np.dtype
 ) -> tuple[FittedEncoding, np.ndarray]:
     """The encoding of a prepared table, and its encoded rows, including constant columns."""
     columns, readings = table.columns, table.readings
@@ -295,7 +291,7 @@ def _learn_categories(
     table: Table,
     readings: list[Reading],
     y: np.ndarray | None,
-    weights: np.ndarray | None,
+    weights: Weights,
 ) -> tuple[list[CategoryEncoding], list[np.ndarray]]:
     categories, parts = [], []
     for j in _positions(readings, "category"):
@@ -315,7 +311,7 @@ def _learn_pairs(
     table: Table,
     categories: list[CategoryEncoding],
     y: np.ndarray | None,
-    weights: np.ndarray | None,
+    weights: Weights,
 ) -> tuple[list[PairMean], list[np.ndarray]]:
     if not CATEGORIES[encoder.categories].with_pairs or len(categories) < 2:
         return [], []

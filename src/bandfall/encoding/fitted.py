@@ -16,6 +16,7 @@ from bandfall.encoding.schema import Schema
 from bandfall.encoding.table import Table
 from bandfall.encoding.target_mean import plain_targets, row_weights
 from bandfall.encoding.text import style_words
+from bandfall.typing import Weights
 
 _NUMERIC = ("number", "datetime", "duration")
 
@@ -123,7 +124,7 @@ class FittedEncoding:
         return self.kept(parts), unseen
 
     def relearned(
-        self, table: Table, y: np.ndarray, weights: np.ndarray | None, new: Table
+        self, table: Table, y: np.ndarray, weights: Weights, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """See `TableEncoder.relearned`."""
         found = []

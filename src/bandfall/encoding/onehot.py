@@ -10,6 +10,7 @@ import numpy as np
 from bandfall.checks import check_instance, check_positions, check_real
 from bandfall.encoding.base import CategoryEncoding, levels_by_size, register
 from bandfall.encoding.table import Column
+from bandfall.typing import Weights
 
 MAX_COLUMNS = 30
 _MOST_COLUMNS = 1000  # in model files, whose tables of levels must fit in memory
@@ -35,11 +36,7 @@ class OneHot(CategoryEncoding):
 
     @classmethod
     def learn(
-        cls,
-        position: int,
-        column: Column,
-        y: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[OneHot, np.ndarray]:
         """Learn the levels of a column, most frequent first; the last ones may share a column."""
         levels = levels_by_size(column)

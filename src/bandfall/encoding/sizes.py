@@ -19,6 +19,7 @@ from bandfall.encoding.target_mean import (
     row_weights,
     smoothed_means,
 )
+from bandfall.typing import Weights
 
 _FEWEST_ROWS = 2000  # means of many levels from fewer rows mislead
 
@@ -49,11 +50,7 @@ class TargetMeanAndSize(CategoryEncoding):
 
     @classmethod
     def learn(
-        cls,
-        position: int,
-        column: Column,
-        y: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[TargetMeanAndSize, np.ndarray]:
         """Learn the encoding; return it and the encoded training rows, as in `TargetMean`.
 

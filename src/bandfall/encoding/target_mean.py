@@ -11,6 +11,7 @@ import numpy as np
 from bandfall.checks import ShapeChecker
 from bandfall.encoding.base import CategoryEncoding, levels_by_size, register
 from bandfall.encoding.table import Column
+from bandfall.typing import Weights
 
 _FOLDS = 10
 
@@ -36,11 +37,7 @@ class TargetMean(CategoryEncoding):
 
     @classmethod
     def learn(
-        cls,
-        position: int,
-        column: Column,
-        y: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        cls, position: int, column: Column, y: np.ndarray | None = None, weights: Weights = None
     ) -> tuple[TargetMean, np.ndarray]:
         """Learn from a column; return the encoding and the encoded rows, shape (n, n_targets).
 
@@ -73,7 +70,7 @@ def plain_targets(y: np.ndarray, n_rows: int) -> np.ndarray:
     return y / np.maximum(np.abs(y).max(axis=0), 1e-300)
 
 
-def row_weights(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+def row_weights(weights: Weights, n_rows: int) -> np.ndarray:
     """Weights of rows; ones by default."""
     return np.ones(n_rows) if weights is None else weights
 

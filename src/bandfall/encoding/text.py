@@ -173,8 +173,7 @@ def slips(levels: Iterable[str]) -> list[str]:
     if any(_CODE.fullmatch(text) for text in known):
         return []
     wrong = min(
-        ([text for text in known if not is_number(text, style)] for style in NUMBER_STYLES),
-        key=len,
+        ([text for text in known if not is_number(text, style)] for style in NUMBER_STYLES), key=len
     )
     return wrong if len(wrong) < _FEW * len(known) else []
 

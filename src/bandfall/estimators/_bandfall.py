@@ -170,7 +170,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         if not np.all(np.isfinite(offsets)):
             warn_caller(
                 f"{self._intervals.n_rows:,} held-out rows are too few for this coverage; "
-                "some ends are infinite",
+                "some ends are infinite"
             )
         backend = self._backend(len(self.average_))
         columns = self._columns(X)

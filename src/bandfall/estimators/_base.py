@@ -21,7 +21,7 @@ from bandfall.model import KernelSum
 from bandfall.persistence import save_model
 from bandfall.targets import Numbers
 from bandfall.targets.numbers import check_variation, prediction_dtype
-from bandfall.typing import Array, ArrayLike, TableLike
+from bandfall.typing import Array, ArrayLike, TableLike, Weights
 
 FLOATS = (np.float64, np.float32)
 
@@ -34,7 +34,7 @@ class TrainingData(NamedTuple):
 
     X: np.ndarray
     y: np.ndarray
-    weights: np.ndarray | None
+    weights: Weights
 
     def take(self, rows: np.ndarray) -> TrainingData:
         """Some of the rows."""

@@ -16,29 +16,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from bandfall.backends import Backend, check_device, resolve_backend
-from bandfall.descent import (
-    Path,
-    Status,
-    Stopping,
-    fit_path,
-    get_solver,
-    resume_path,
-    rewind_path,
-)
+from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
 from bandfall.descent.fit import Solver
 from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
 from bandfall.estimators._checkpoint import Checkpoint, Problem
-from bandfall.estimators._constraints import (
-    COUNT,
-    DEVICE,
-    FLAG,
-    KERNEL,
-    RANDOM,
-    number,
-    validated,
-)
+from bandfall.estimators._constraints import COUNT, DEVICE, FLAG, KERNEL, RANDOM, number, validated
 from bandfall.estimators.reading import Story
 from bandfall.interrupts import Interrupt
 from bandfall.kernels import KernelLike, get_kernel

@@ -18,7 +18,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.remote_leaves import fit_remote_members, sample_numbers
 from bandfall.selection.tuning import Tuned
 from bandfall.targets import Target
-from bandfall.typing import ArrayLike, TableLike
+from bandfall.typing import ArrayLike, TableLike, Weights
 
 if TYPE_CHECKING:
     from bandfall.backends.blocks import Blocks
@@ -79,7 +79,7 @@ class SampledTable(TrainingTable):
         """The whole sample, which is small."""
         return self
 
-    def coded(self, weights: np.ndarray | None) -> tuple[Target, np.ndarray]:
+    def coded(self, weights: Weights) -> tuple[Target, np.ndarray]:
         """See `Target.coded`; learned from all rows."""
         target, codes = self._coded_everywhere()
         return target, codes[self.remote.numbers]

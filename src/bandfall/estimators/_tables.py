@@ -25,7 +25,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.weights import training_weights
 from bandfall.targets import Target
-from bandfall.typing import ArrayLike, Estimator, TableLike
+from bandfall.typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall.warning import warn_caller
 
 Encoders: TypeAlias = dict[str, TableEncoder]
@@ -43,7 +43,7 @@ class TrainingTable:
     table: Table
     target: Target  # learned from y, not yet coded
     values: np.ndarray  # (n,) or (n, k): the target
-    weights: np.ndarray | None  # (n,)
+    weights: Weights  # (n,)
     groups: np.ndarray | None  # (n,)
     dtype: np.dtype  # of the features
     numbers: np.ndarray | None = None  # indices of these rows in X, in order; None for all
@@ -67,7 +67,7 @@ class TrainingTable:
         some = affordable_rows(self.table, deadline)
         return self if some is None else self.take(some)
 
-    def coded(self, weights: np.ndarray | None) -> tuple[Target, np.ndarray]:
+    def coded(self, weights: Weights) -> tuple[Target, np.ndarray]:
         """See `Target.coded`."""
         return self.target.coded(self.values, weights, self.dtype)
 
@@ -225,5 +225,5 @@ def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
         warn_caller(
             f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
             "they are copies (an up-sampled table), the held-out score is too good: pass groups= "
-            "to fit, with one value for all copies of a row",
+            "to fit, with one value for all copies of a row"
         )

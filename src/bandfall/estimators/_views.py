@@ -10,6 +10,7 @@ from bandfall.encoding import Table, TableEncoder, prepare_table
 from bandfall.encoding.steps import steps_for
 from bandfall.selection.deadline import Deadline, clock
 from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
+from bandfall.typing import Weights
 
 
 class Settings(TypedDict, total=False):
@@ -60,11 +61,7 @@ def _seconds(table: Table, n_rows: int) -> float:
 
 
 def encoded_views(
-    table: Table,
-    codes: np.ndarray,
-    weights: np.ndarray | None,
-    dtype: np.dtype,
-    deadline: Deadline,
+    table: Table, codes: np.ndarray, weights: Weights, dtype: np.dtype, deadline: Deadline
 ) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
     """Encoders and encoded views of a prepared table, by name; none has the distances of another.
 

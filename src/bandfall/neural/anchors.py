@@ -7,11 +7,7 @@ from torch import Tensor
 
 
 def uniform_anchors(
-    X: Tensor,
-    n_anchors: int,
-    generator: torch.Generator | None = None,
-    *,
-    margin: float = 0.1,
+    X: Tensor, n_anchors: int, generator: torch.Generator | None = None, *, margin: float = 0.1
 ) -> Tensor:
     """Uniform points in the bounding box of the rows of X, shape (n_anchors, ...).
 

@@ -56,10 +56,7 @@ def empirical_ntk(
 
 
 def gram(
-    tangent: TangentModel,
-    X: Tensor,
-    Z: Tensor | None = None,
-    budget: int = DEFAULT_BUDGET,
+    tangent: TangentModel, X: Tensor, Z: Tensor | None = None, budget: int = DEFAULT_BUDGET
 ) -> tuple[Tensor, list[Tensor] | None]:
     """ΦΦᵀ (if Z is None) or Φ_XΦ_Zᵀ, in row blocks of which two fit into `budget` bytes.
 

@@ -293,7 +293,7 @@ class TangentDescent(torch.optim.Optimizer):
             warn_caller(
                 f"the network has {self.tangent.n_parameters} parameters for {n_rows} outputs at "
                 "training rows and anchors: it cannot fit the residuals and hold every anchor, "
-                "so the damped step is a least-squares compromise between the two",
+                "so the damped step is a least-squares compromise between the two"
             )
         v = torch.randn(
             outputs.numel(),

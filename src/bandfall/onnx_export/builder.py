@@ -43,10 +43,7 @@ _COMPARISONS = {
     "less_equal": "LessOrEqual",
 }
 
-FLOAT_TYPES = {
-    np.dtype(np.float32): TensorProto.FLOAT,
-    np.dtype(np.float64): TensorProto.DOUBLE,
-}
+FLOAT_TYPES = {np.dtype(np.float32): TensorProto.FLOAT, np.dtype(np.float64): TensorProto.DOUBLE}
 
 
 class Graph:

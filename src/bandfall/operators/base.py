@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from bandfall.kernels import Kernel
-from bandfall.typing import Array
+from bandfall.typing import Array, DTypeLike
 
 GIBIBYTE = 2**30
 DEFAULT_BUDGET = GIBIBYTE
@@ -64,7 +64,7 @@ class HostArraysMixin:
         For a solver's own arrays.
     """
 
-    def __init__(self, n_rows: int, kernel: Kernel, dtype: np.dtype | type, vector_bytes: int):
+    def __init__(self, n_rows: int, kernel: Kernel, dtype: DTypeLike, vector_bytes: int):
         self.kernel = kernel
         self.dtype = np.dtype(dtype)
         self.n_rows = n_rows

@@ -12,6 +12,7 @@ from bandfall.operators.base import DEFAULT_BUDGET, HostArraysMixin, group_rows,
 from bandfall.operators.leaves import Leaves
 from bandfall.operators.threads import for_each, n_threads, scratch
 from bandfall.operators.tiles import LEAF_SIZE, Tiles
+from bandfall.typing import DTypeLike
 
 
 class BlockedOperator(HostArraysMixin):
@@ -37,7 +38,7 @@ class BlockedOperator(HostArraysMixin):
         self,
         X: np.ndarray,
         kernel: Kernel,
-        dtype: np.dtype | type = np.float64,
+        dtype: DTypeLike = np.float64,
         budget: int = DEFAULT_BUDGET,
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):

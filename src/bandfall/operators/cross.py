@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,13 +12,8 @@ from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, evaluate_with
-from bandfall.operators.threads import (
-    CACHE_ENTRIES,
-    for_each_block,
-    n_threads,
-    scratch,
-)
-from bandfall.typing import Array
+from bandfall.operators.threads import CACHE_ENTRIES, for_each_block, n_threads, scratch
+from bandfall.typing import Array, Values
 
 # With fewer kernel entries, one thread is faster.
 _SERIAL_ENTRIES = 1 << 22
@@ -31,7 +25,7 @@ def cross_product(
     X_new: np.ndarray,
     X: np.ndarray,
     kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
+    bandwidths: Values,
     coefficients: np.ndarray,
     *,
     budget: int = DEFAULT_BUDGET,
@@ -144,7 +138,7 @@ def cross_gradient(
     X_new: np.ndarray,
     X: np.ndarray,
     kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
+    bandwidths: Values,
     coefficients: np.ndarray,
     *,
     budget: int = DEFAULT_BUDGET,

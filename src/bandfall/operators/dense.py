@@ -11,6 +11,7 @@ from bandfall.operators.base import DEFAULT_BUDGET
 from bandfall.operators.inner import loops_over
 from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import for_each_block
+from bandfall.typing import DTypeLike
 
 # Columns up to which BLAS's symmetric product, which reads half of K, is faster, unless K is
 # small.
@@ -43,7 +44,7 @@ class DenseOperator(KeptOperator):
         self,
         X: np.ndarray,
         kernel: Kernel,
-        dtype: np.dtype | type = np.float64,
+        dtype: DTypeLike = np.float64,
         vector_bytes: int = DEFAULT_BUDGET // 8,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)

@@ -15,6 +15,7 @@ from bandfall.operators.base import (
 from bandfall.operators.blocked import BlockedOperator
 from bandfall.operators.dense import DenseOperator, dense_bytes
 from bandfall.operators.symmetric import SymmetricOperator, symmetric_bytes
+from bandfall.typing import DTypeLike
 
 _WORTH_A_LOOK = 500  # rows: below, looking for repeats costs more than they do
 _DISTINCT_SHARE = 0.98
@@ -27,7 +28,7 @@ _FEW_SINGLE_ROWS = 399
 def make_operator(
     X: np.ndarray,
     kernel: Kernel,
-    dtype: np.dtype | type = np.float64,
+    dtype: DTypeLike = np.float64,
     budget: int = DEFAULT_BUDGET,
     n_columns: int = 1,
 ) -> KernelOperator:

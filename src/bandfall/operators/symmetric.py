@@ -8,14 +8,10 @@ import numpy as np
 
 from bandfall.kernels import Kernel
 from bandfall.operators.base import DEFAULT_BUDGET, BasisOperator, LanczosSteps
-from bandfall.operators.inner import (
-    compiled_vectors,
-    extend_bases,
-    loops_over,
-    symmetric_product,
-)
+from bandfall.operators.inner import compiled_vectors, extend_bases, loops_over, symmetric_product
 from bandfall.operators.kept import KeptMatrix, KeptOperator, evaluate_with
 from bandfall.operators.threads import FEW_ROWS, for_each
+from bandfall.typing import DTypeLike
 
 _STRIP = 256  # rows
 # Multiplications in one call: BLAS is twice as fast on products this small with a narrow block,
@@ -55,7 +51,7 @@ class SymmetricOperator(KeptOperator, BasisOperator):
         self,
         X: np.ndarray,
         kernel: Kernel,
-        dtype: np.dtype | type = np.float64,
+        dtype: DTypeLike = np.float64,
         vector_bytes: int = DEFAULT_BUDGET // 8,
         strip_rows: int = _STRIP,
         small_product: int = _SMALL_PRODUCT,

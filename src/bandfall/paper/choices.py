@@ -23,12 +23,7 @@ _ROWS = [
         "update first, so that the first step is always at σ₀",
         "text",
     ],
-    [
-        "Smallest bandwidth in the tables",
-        "0",
-        "0.001",
-        "text: the limit at 0 is exact here",
-    ],
+    ["Smallest bandwidth in the tables", "0", "0.001", "text: the limit at 0 is exact here"],
     [
         "Limits of KGD-D",
         "training R² 0.999, or time 1000 in Figures 1, 4, 6 and 7",

@@ -91,10 +91,7 @@ def shared_legend(figure: Figure, *axes: Axes) -> None:
 
 
 def draw_fit(
-    ax: Axes,
-    result: Entry,
-    fits: Mapping[str, tuple[str, ArrayLike]],
-    limits: tuple[float, float],
+    ax: Axes, result: Entry, fits: Mapping[str, tuple[str, ArrayLike]], limits: tuple[float, float]
 ) -> None:
     """Training points, the true function, and fits by label: (colour, values)."""
     x_grid = result["x_grid"]

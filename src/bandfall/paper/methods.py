@@ -15,12 +15,7 @@ from sklearn.metrics import r2_score
 from bandfall.datasets import Split
 from bandfall.descent import Euler, Stopping, fit_path
 from bandfall.descent.path import Path
-from bandfall.estimators import (
-    KernelFlowCV,
-    KernelRidgeCV,
-    KernelRidgeMML,
-    PaperMLPRegressor,
-)
+from bandfall.estimators import KernelFlowCV, KernelRidgeCV, KernelRidgeMML, PaperMLPRegressor
 from bandfall.kernels import get_kernel
 from bandfall.operators import DenseOperator
 from bandfall.paper.experiment import Result

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_SPLITS = 100
-_KERNELS = {
-    "figure4": ("gaussian",),
-    "figure7": ("matern12", "matern32", "matern52", "cauchy"),
-}
+_KERNELS = {"figure4": ("gaussian",), "figure7": ("matern12", "matern32", "matern52", "cauchy")}
 
 Curves = Mapping[tuple[str, str], dict[str, ErrorCurve]]  # by kernel and data set
 

@@ -44,10 +44,7 @@ PANEL_SEED = 8
 N_SEEDS = 100
 N_GRID = 300
 _PANEL_FLOORS = {"figure1": (1.0, 0.5, 0.1, 0.01), "figure6": (5.0, 0.5, 0.1, 0.01)}
-_KERNELS = {
-    "figure1": ("gaussian",),
-    "figure6": ("matern12", "matern32", "matern52", "cauchy"),
-}
+_KERNELS = {"figure1": ("gaussian",), "figure6": ("matern12", "matern32", "matern52", "cauchy")}
 
 
 def sine_panels(kernel: str, floors: Sequence[float]) -> Result:

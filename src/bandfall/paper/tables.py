@@ -7,15 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bandfall.paper.comparison import compare_cell, comparison_table, p_value_text, tally
-from bandfall.paper.experiment import (
-    Comparison,
-    Data,
-    Experiment,
-    Outcome,
-    Results,
-    Size,
-    Task,
-)
+from bandfall.paper.experiment import Comparison, Data, Experiment, Outcome, Results, Size, Task
 from bandfall.paper.layout import TextTable
 from bandfall.paper.methods import method_key, score_split
 from bandfall.paper.names import DATASETS, KERNELS

@@ -177,11 +177,7 @@ def from_front_state(state: State) -> TableEncoder:
             "n_steps": 12,
             "suspicious": [],
             "names": None,
-            "readings": {
-                "kind": kinds,
-                "style": [""] * len(kinds),
-                "dropped": [""] * len(kinds),
-            },
+            "readings": {"kind": kinds, "style": [""] * len(kinds), "dropped": [""] * len(kinds)},
             **dict.fromkeys(("low", "high"), np.full(len(kinds), np.nan)),
             "dtype": state["dtype"],
             "numeric": np.array(numeric, dtype=np.int64),

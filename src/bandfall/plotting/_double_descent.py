@@ -165,10 +165,7 @@ class DoubleDescentDisplay:
                 train_error=_unexplained(train, y),
                 test_error=_unexplained(new, y_test),
             )
-            for train, new in (
-                (sweep.train, sweep.new),
-                (sweep.ridge_train, sweep.ridge_new),
-            )
+            for train, new in ((sweep.train, sweep.new), (sweep.ridge_train, sweep.ridge_new))
         )
         falling.plot(ax=ax, label="falling to σ")
         falling.constant_ = constant.plot(ax=falling.ax_, label="constant σ", color=ORANGE)

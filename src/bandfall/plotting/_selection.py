@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
-from bandfall.plotting._style import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    AxesLike,
-    axes_in_a_row,
-    drawn_model,
-)
+from bandfall.plotting._style import BLUE, GREEN, GREY, ORANGE, AxesLike, axes_in_a_row, drawn_model
 from bandfall.selection.members import Member
 from bandfall.typing import Estimator
 

@@ -21,7 +21,7 @@ from bandfall.plotting._style import (
 from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
 from bandfall.theory.inputs import as_path, path_rows, rows
 from bandfall.theory.trajectory import Trajectory
-from bandfall.typing import ArrayLike, Estimator, TableLike
+from bandfall.typing import ArrayLike, Estimator, TableLike, Weights
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -141,7 +141,7 @@ class KernelShiftDisplay:
         X_new: np.ndarray,
         kernel: Kernel,
         bandwidths: ArrayLike | None,
-        weights: np.ndarray | None,
+        weights: Weights,
     ) -> Self:
         if bandwidths is None:
             bandwidths = _default_bandwidths(X)

@@ -5,12 +5,4 @@ from bandfall.report.findings import Findings, study
 from bandfall.report.page import Report, render_page, report_on
 from bandfall.report.score import RivalScore
 
-__all__ = [
-    "Findings",
-    "LabelledRows",
-    "Report",
-    "RivalScore",
-    "render_page",
-    "report_on",
-    "study",
-]
+__all__ = ["Findings", "LabelledRows", "Report", "RivalScore", "render_page", "report_on", "study"]

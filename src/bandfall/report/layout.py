@@ -10,7 +10,7 @@ import numpy as np
 
 from bandfall.drawing import POLICY, Axis, Chart, number, read_resource, style_sheet
 from bandfall.report.columns import MISSING, shown
-from bandfall.typing import Unchecked
+from bandfall.typing import Unchecked, Values
 from bandfall.version import __version__
 
 _PACKAGE = "bandfall.report"
@@ -112,7 +112,7 @@ def grid(figures: str, columns: int = 2) -> str:
     return f'<div class="grid{columns}">{figures}</div>'
 
 
-def diagonal(x: str, y: str, *values: Sequence[float] | np.ndarray) -> Chart:
+def diagonal(x: str, y: str, *values: Values) -> Chart:
     """A chart of y against x with a dashed diagonal; from 0 to 1 if no values are given."""
     around = Axis.around("", *values) if values else Axis("", 0.0, 1.0)
     ends = around.low, around.high

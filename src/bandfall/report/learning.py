@@ -50,9 +50,7 @@ def path_section(findings: Findings) -> str:
     if len(path) == 1:
         fall = f"One stage, of bandwidth {wide}."
     body = figure(
-        falling.svg(),
-        "The bandwidth falls" if len(path) > 1 else "The bandwidth",
-        fall + zero,
+        falling.svg(), "The bandwidth falls" if len(path) > 1 else "The bandwidth", fall + zero
     ) + _losses(findings, x, start)
     text = (
         "Training starts with a bandwidth as wide as the data and narrows it whenever training "

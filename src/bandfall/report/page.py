@@ -12,12 +12,7 @@ import numpy as np
 import pandas as pd
 
 from bandfall.encoding import Table
-from bandfall.estimators.reading import (
-    feature_names_of,
-    last_step,
-    story_of,
-    training_rows_of,
-)
+from bandfall.estimators.reading import feature_names_of, last_step, story_of, training_rows_of
 from bandfall.persistence.atomic import write_atomically
 from bandfall.report.columns import LabelledRows, frame_of
 from bandfall.report.errors import error_sections

@@ -13,7 +13,7 @@ from bandfall.report.findings import Findings
 from bandfall.report.layout import cards, cell, figure, section, sortable_table
 from bandfall.targets import Classes, Target
 from bandfall.targets.scores import Scores, decimals, row_losses
-from bandfall.typing import JsonDict
+from bandfall.typing import JsonDict, Weights
 
 MAX_TRIALS = 12
 LOWEST_R2 = -0.2  # bars end here, so that one bad model does not squeeze the others
@@ -49,7 +49,7 @@ class RivalScore(NamedTuple):
         y: np.ndarray,
         target: Target,
         *,
-        weights: np.ndarray | None = None,
+        weights: Weights = None,
         seconds: float,
         n_rows: int,
     ) -> RivalScore:

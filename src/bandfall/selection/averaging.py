@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bandfall.selection.candidates import Judge, Trial
+from bandfall.typing import Weights
 
 _LIGHT = 0.1  # models with less weight hardly change predictions, and cost as much as the others
 
@@ -17,7 +18,7 @@ def greedy_weights(
     judge: Judge,
     *,
     n_members: int,
-    weights: np.ndarray | None = None,
+    weights: Weights = None,
     n_steps: int = 20,
 ) -> np.ndarray:
     """Non-negative weights with sum one for an average of at most `n_members` models.
@@ -53,7 +54,7 @@ def averaged(
     judge: Judge,
     *,
     n_members: int,
-    weights: np.ndarray | None = None,
+    weights: Weights = None,
 ) -> tuple[list[tuple[Trial, float]], np.ndarray]:
     """Trials with their `greedy_weights`, heaviest first, and the average of predictions (m, k).
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bandfall.checks import check_real
+from bandfall.typing import Weights
 
 CLIP, SOFTMAX = "clip", "softmax"
 _STRAY_ROWS = 0.5  # randomly labelled rows that count in the choice of a link
@@ -35,7 +36,7 @@ def class_codes(labels: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return codes[:, 1:] if len(prior) == 2 else codes
 
 
-def class_shares(labels: np.ndarray, weights: np.ndarray | None, n_classes: int) -> np.ndarray:
+def class_shares(labels: np.ndarray, weights: Weights, n_classes: int) -> np.ndarray:
     """Weighted shares of the classes, shape (c,)."""
     counts = np.bincount(labels, weights=weights, minlength=n_classes).astype(np.float64)
     return counts / counts.sum()

@@ -8,13 +8,13 @@ on the row. The coverage stays exact as long as the size does not depend on the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bandfall.kernels import get_kernel
 from bandfall.model import KernelSum
+from bandfall.typing import Values, Weights
 
 SIDED_ROWS = 400  # from here on, each tail has its own quantile: 99 % needs 199 rows per tail
 _ROUNDING = 1e-9  # of a rank: 0.9 · 10 is nine
@@ -25,7 +25,7 @@ _WORTH = 0.01  # relative improvement of the score that justifies sizes that dep
 
 
 def conformal_quantile(
-    scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
+    scores: np.ndarray, levels: np.ndarray, weights: Weights = None
 ) -> np.ndarray:
     """Upper bounds on a new score that hold with probability `level` or more, shape (c, k).
 
@@ -51,9 +51,7 @@ def conformal_quantile(
     return np.take_along_axis(sorted_scores, np.stack(ranks, axis=1), axis=0)
 
 
-def score_quantiles(
-    scores: np.ndarray, levels: np.ndarray, weights: np.ndarray | None = None
-) -> np.ndarray:
+def score_quantiles(scores: np.ndarray, levels: np.ndarray, weights: Weights = None) -> np.ndarray:
     """Conservative quantiles of signed scores, shape (c, k).
 
     With at least `SIDED_ROWS` rows, the tails are treated separately. With fewer, both tails are
@@ -122,9 +120,7 @@ class Sizes:
         np.add.at(own, self.rows, self._terms)
         return np.stack([self._quotient(np.maximum(part - own[self.rows], 0.0)) for part in sums])
 
-    def as_sum(
-        self, bandwidths: Sequence[float] | np.ndarray, dtype: type[np.floating] = np.float64
-    ) -> KernelSum:
+    def as_sum(self, bandwidths: Values, dtype: type[np.floating] = np.float64) -> KernelSum:
         """Outputs Σ_i w_i k |e_i| for every target and Σ_i w_i k; one stage per bandwidth."""
         few = self._merged()
         terms = few._terms.astype(dtype)

@@ -305,8 +305,7 @@ class _Climb:
                     np.concatenate([rates, rates]),
                     np.concatenate([rates * weights, weights]),
                     np.append(
-                        self._thresholds(bandwidth)[paths],
-                        np.full(len(paths), 1.0 - self._max_r2),
+                        self._thresholds(bandwidth)[paths], np.full(len(paths), 1.0 - self._max_r2)
                     ),
                     _LATEST,
                 )

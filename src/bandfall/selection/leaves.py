@@ -20,6 +20,7 @@ from bandfall.selection.held_out import run_parts
 from bandfall.selection.logistic import ClassTarget, log_loss_target
 from bandfall.selection.parts import AGAIN_ROWS, Part, Rows
 from bandfall.selection.views import Encoded
+from bandfall.typing import Weights
 
 _FEWEST = 50  # rows for a choice
 # Candidates for the stop go up to this R² at least, or to a tenth of the search's residual.
@@ -36,7 +37,7 @@ class Divided:
 
     X: np.ndarray  # (n, d): in the coordinates of the metric
     y: np.ndarray  # (n, k)
-    weights: np.ndarray | None  # (n,)
+    weights: Weights  # (n,)
     numbers: np.ndarray  # (n,): row numbers in the whole table
     evidence: np.ndarray  # (n,) of bool: rows for scores and intervals, not trained on at first
     # (n,) of bool: about a third of the other rows, for choosing stop and metric.

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import numpy as np
 
 from bandfall.encoding import Table, TableEncoder
+from bandfall.typing import Weights
 
 _COMPARED_ROWS = 2000
 
@@ -50,7 +51,7 @@ class TargetEncoded(Encoded):
         encoder: TableEncoder,
         table: Table,
         y: np.ndarray,
-        weights: np.ndarray | None,
+        weights: Weights,
         Z: np.ndarray,
         order: np.ndarray | None = None,
     ):

@@ -14,7 +14,7 @@ from bandfall.selection.candidates import Judge
 from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned, tune
 from bandfall.targets.scores import Scores
-from bandfall.typing import ArrayLike, FloatT
+from bandfall.typing import ArrayLike, FloatT, Weights
 
 
 class Output(NamedTuple):
@@ -50,7 +50,7 @@ class Target(ABC):
 
     @abstractmethod
     def coded(
-        self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
+        self, values: np.ndarray, weights: Weights, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
         """A target with units, and codes of zero mean, (n, k) in float64.
 
@@ -105,9 +105,7 @@ class Target(ABC):
         """Convert the loss to the score that users see."""
 
     @abstractmethod
-    def scores(
-        self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> Scores:
+    def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
         """All scores of answers (m, k), by name; rows of weight zero are ignored."""
 
     @abstractmethod

@@ -28,7 +28,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import Scores, decimals, positions, row_losses, score_classes
-from bandfall.typing import ArrayLike, FloatT
+from bandfall.typing import ArrayLike, FloatT, Weights
 
 _ROUNDING = 1e-6  # allowed error of the sum of shares
 
@@ -94,7 +94,7 @@ class Classes(Target):
         return cls.plain(labels), values
 
     def coded(
-        self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
+        self, values: np.ndarray, weights: Weights, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
         prior = class_shares(values, weights, len(self.labels))
         return replace(self, prior=prior, dtype=np.dtype(dtype)), class_codes(values, prior)
@@ -158,9 +158,7 @@ class Classes(Target):
         """The loss itself."""
         return loss
 
-    def scores(
-        self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> Scores:
+    def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
         """Log-loss, AUC, accuracy, calibration error and the number of rows of unknown classes."""
         found = score_classes(answers, values, weights)._asdict()
         return {**found, "n_unseen": int(np.sum(values < 0))}

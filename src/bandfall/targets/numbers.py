@@ -17,7 +17,7 @@ from bandfall.selection.parts import Rows
 from bandfall.selection.tuning import Tuned
 from bandfall.targets.base import Output, Target
 from bandfall.targets.scores import Scores, decimals, score_numbers
-from bandfall.typing import ArrayLike, DTypeLike, FloatT
+from bandfall.typing import ArrayLike, DTypeLike, FloatT, Weights
 
 _MAX_ROUNDING = 1e-3  # of predictions, in mean absolute deviations of the target
 _ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant target
@@ -76,7 +76,7 @@ class Numbers(Target):
         return cls.plain(values.shape[1], y.ndim), values
 
     def coded(
-        self, values: np.ndarray, weights: np.ndarray | None, dtype: np.dtype
+        self, values: np.ndarray, weights: Weights, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
         """See `Target`; codes have zero mean and unit variance."""
         offset, scale = _standard_units(values, weights)
@@ -138,9 +138,7 @@ class Numbers(Target):
         """R²."""
         return 1.0 - loss
 
-    def scores(
-        self, values: np.ndarray, answers: np.ndarray, weights: np.ndarray | None = None
-    ) -> Scores:
+    def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
         """R², mean absolute error and root mean squared error."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
 
@@ -190,7 +188,7 @@ def check_variation(y: np.ndarray, smallest: float, dtype: DTypeLike) -> None:
         )
 
 
-def _standard_units(y: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _standard_units(y: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation (1 if constant) of every target, without overflow."""
     largest = np.abs(y).max(axis=0)
     unit = np.where(largest > 0, largest, 1.0)

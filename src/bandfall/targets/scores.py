@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from sklearn.metrics import (
-    mean_absolute_error,
-    r2_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
 
-from bandfall.typing import ArrayLike
+from bandfall.typing import ArrayLike, Weights
 
 LEAST = 1e-15  # probabilities are raised to this, so that the log-loss stays finite
 N_BINS = 10
@@ -41,9 +36,7 @@ class Bin(NamedTuple):
     weight: float
 
 
-def score_numbers(
-    y: np.ndarray, predictions: np.ndarray, weights: np.ndarray | None = None
-) -> Scores:
+def score_numbers(y: np.ndarray, predictions: np.ndarray, weights: Weights = None) -> Scores:
     """R², mean absolute error and root mean squared error, averaged over targets.
 
     R² is NaN if a target is constant. Rows of weight 0 are ignored.
@@ -98,7 +91,7 @@ def row_losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def score_classes(
-    probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+    probabilities: np.ndarray, labels: np.ndarray, weights: Weights = None
 ) -> ClassScores:
     """All scores of probabilities (m, c) for labels (m,), which are positions or −1.
 
@@ -134,7 +127,7 @@ def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> 
 
 
 def reliability(
-    probabilities: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    probabilities: np.ndarray, happened: np.ndarray, weights: Weights = None
 ) -> list[Bin]:
     """Probabilities (m,) and observed shares in bins of equal width, without empty bins."""
     weights = np.ones(len(probabilities)) if weights is None else weights

@@ -212,12 +212,7 @@ def _mean_shift(
     if len(trajectory.duration) == 0:  # a constant target: no step was taken
         return np.zeros((len(at), len(new)))
     shift = kernel_shift(
-        path.X,
-        new,
-        path.kernel,
-        trajectory.bandwidths,
-        weights=path.weights,
-        backend=backend,
+        path.X, new, path.kernel, trajectory.bandwidths, weights=path.weights, backend=backend
     )
     by_bandwidth = trajectory.integral_by_bandwidth(trajectory.residual_integral, at)
     by_bandwidth[0, trajectory.bandwidth_index[0]] = 1.0  # the limit of the mean at time 0

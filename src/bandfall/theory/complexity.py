@@ -171,11 +171,7 @@ def flow_degrees_of_freedom(
 
 
 def staged_degrees_of_freedom(
-    path: PathSource,
-    *,
-    n_probes: int | None = None,
-    random_state: int = 0,
-    backend: Backend = HOST,
+    path: PathSource, *, n_probes: int | None = None, random_state: int = 0, backend: Backend = HOST
 ) -> StagedDegreesOfFreedom:
     """df = n − Tr(P_s ⋯ P₁) after each stage s of a path, its schedule held fixed.
 

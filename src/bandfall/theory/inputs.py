@@ -13,7 +13,7 @@ from bandfall.backends import Backend, operator_over
 from bandfall.descent import Path
 from bandfall.kernels import Kernel
 from bandfall.operators import KernelOperator, WeightedOperator
-from bandfall.typing import ArrayLike, Estimator, TableLike
+from bandfall.typing import ArrayLike, Estimator, TableLike, Weights
 
 PathSource: TypeAlias = Path | Estimator  # a path, a fitted estimator with one, a search of these
 
@@ -98,7 +98,7 @@ def row_weights(weights: ArrayLike | None, n_rows: int) -> np.ndarray:
 
 @contextmanager
 def operator_for(
-    X: np.ndarray, kernel: Kernel, weights: np.ndarray | None, backend: Backend
+    X: np.ndarray, kernel: Kernel, weights: Weights, backend: Backend
 ) -> Iterator[KernelOperator]:
     """Products with K(σ), or with S K(σ) S for S = diag(√w), in float64."""
     with operator_over(backend, X, kernel, np.float64) as operator:

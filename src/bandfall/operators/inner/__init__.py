@@ -9,10 +9,8 @@ small fits and the paper's figures are the same to the bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import TypeAlias
 
 import numpy as np
 
@@ -22,7 +20,7 @@ from bandfall.operators.base import LanczosSteps
 from bandfall.operators.inner.gradients import gradient_block, usable_bandwidths
 from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
 from bandfall.operators.threads import CACHE_ENTRIES, scratch
-from bandfall.typing import Array
+from bandfall.typing import Array, DTypeLike, Values
 
 __all__ = [
     "CompiledLoops",
@@ -49,9 +47,6 @@ _DIRECT_FEATURES = 200
 # Entries that compiled loops evaluate in one call: they read and write each entry once, in less
 # time than a task takes to reach a thread if blocks are small.
 _COMPILED_ENTRIES = 1 << 20
-
-
-Bandwidths: TypeAlias = Sequence[float] | np.ndarray
 
 
 class Loops:
@@ -84,14 +79,14 @@ class Loops:
         return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
 
     def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Bandwidths, out: np.ndarray
+        self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
     ) -> np.ndarray:
         """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
         work = scratch("work", out.shape, self._dtype)
         return kernel_matrices(self._kernel, distances, np.asarray(bandwidths), out, work)
 
     def gradient(
-        self, rows: np.ndarray, columns: slice, bandwidths: Bandwidths, coefficients: np.ndarray
+        self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
     ) -> np.ndarray:
         """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
         X = self.own[columns]
@@ -131,14 +126,14 @@ class CompiledLoops(Loops):
         return out
 
     def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Bandwidths, out: np.ndarray
+        self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
     ) -> np.ndarray:
         for bandwidth, K in zip(bandwidths, out, strict=True):
             self.evaluate(distances, bandwidth, K)
         return out
 
     def gradient(
-        self, rows: np.ndarray, columns: slice, bandwidths: Bandwidths, coefficients: np.ndarray
+        self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
     ) -> np.ndarray:
         form = self._form
         start, stop, _ = columns.indices(len(self.own))
@@ -188,9 +183,7 @@ def loops_over(
     return CompiledLoops(kernel, X)
 
 
-def compiled_form(
-    kernel: Kernel, X: np.ndarray, dtype: np.dtype | type, n_entries: float
-) -> Form | None:
+def compiled_form(kernel: Kernel, X: np.ndarray, dtype: DTypeLike, n_entries: float) -> Form | None:
     """The compiled form of a kernel; None if NumPy is used."""
     exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
     if not exact or _plain_work(kernel, X, n_entries) < _WORTH_COMPILING:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall.kernels import Kernel, vanishing_bandwidth
-from bandfall.typing import Array
+from bandfall.typing import Array, Values
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +19,7 @@ def gradient_block(
     train: Array,
     distances: Array,
     kernel: Kernel,
-    bandwidths: Sequence[float] | np.ndarray,
+    bandwidths: Values,
     coefficients: Array,
     xp: ModuleType = np,
 ) -> Array:
@@ -49,9 +48,7 @@ def gradient_block(
     return xp.stack(parts, -1)
 
 
-def usable_bandwidths(
-    bandwidths: Sequence[float] | np.ndarray, limits: np.finfo | torch.finfo
-) -> np.ndarray:
+def usable_bandwidths(bandwidths: Values, limits: np.finfo | torch.finfo) -> np.ndarray:
     """Which stages have a gradient: not those of bandwidth ∞ or (practically) 0."""
     values = np.asarray(bandwidths, dtype=float)
     return np.flatnonzero((values > vanishing_bandwidth(limits)) & np.isfinite(values))

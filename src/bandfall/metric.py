@@ -15,7 +15,6 @@ import numpy as np
 
 from bandfall.backends import HOST, Backend
 from bandfall.blocks import row_blocks, rows_within
-from bandfall.descent import Path
 from bandfall.geometry import scaled
 from bandfall.partitioned import AnySum
 
@@ -35,22 +34,6 @@ _COPIES = 3  # of them, 8 bytes each
 _SHRINKAGE = 2 / 3  # of G's off-diagonal part, whose d² entries come from few rows
 
 
-def gradient_outer_product(
-    path: Path, X: np.ndarray | None = None, *, backend: Backend = HOST
-) -> np.ndarray:
-    """E[∇f ∇fᵀ] over rows, averaged over targets of unit norm, shape (d, d).
-
-    Parameters
-    ----------
-    path : Path
-    X : ndarray of shape (m, d), optional
-        Rows to average over; by default training rows, at most 2,000 of them.
-    backend : Backend
-        Where to compute, and in how much memory.
-    """
-    return _outer_product(path.model, _some(path.X) if X is None else X, path.scale, backend)
-
-
 def learned_root(
     model: AnySum,
     scale: np.ndarray,
@@ -62,23 +45,14 @@ def learned_root(
 ) -> np.ndarray:
     """The next root, from gradients of a model at its centres; see `metric_root`.
 
-    Parameters
-    ----------
-    model : KernelSum or PartitionedSum
-        In coordinates scaled by `root`.
-    scale : ndarray of shape (k,)
-        Norms of the targets.
-    root : ndarray of shape (d, d) or (d,)
-    diagonal : bool
-        Scale features one by one: for kernels whose norm depends on the axes.
-    backend : Backend
-    ended : callable () -> bool
-        True stops at the rows evaluated so far.
+    The model is in coordinates scaled by `root`, and `scale` (k,) are norms of the targets. If
+    `diagonal`, features are scaled one by one: for kernels whose norm depends on the axes. Once
+    `ended` returns True, the rows evaluated so far are used.
     """
     X, n_rows = model.X, len(model.X)
     if diagonal or _one_by_one(X.shape[1], n_rows):  # d² products would be computed for d of them
         return _normalised(slopes(model, scale, root, backend=backend, ended=ended), _FLOOR)
-    product = _outer_product(model, _some(X), scale, backend, ended)
+    product = gradient_outer_product(model, _some(X), scale, backend, ended)
     return metric_root(product, root, n_rows=n_rows)
 
 
@@ -102,13 +76,14 @@ def slopes(
     return np.sqrt(squares / n_rows)
 
 
-def _outer_product(
+def gradient_outer_product(
     model: AnySum,
     X: np.ndarray,
     scale: np.ndarray,
     backend: Backend,
     ended: Callable[[], bool] = lambda: False,
 ) -> np.ndarray:
+    """E[∇f ∇fᵀ] over the rows X, averaged over targets of unit norm, shape (d, d)."""
     product, n_rows = np.zeros(2 * X.shape[1:]), 0
     for units in _gradients(model, X, scale, backend, ended):
         product += np.tensordot(units, units, ((0, 1), (0, 1)))
@@ -147,23 +122,15 @@ def metric_root(
     shrinkage: float = _SHRINKAGE,
     floor: float = _FLOOR,
 ) -> np.ndarray:
-    """The next root, from G in coordinates scaled by the one before.
+    """The next root, from G = `product` (d, d) in coordinates scaled by the one before.
 
-    The metric is G in the coordinates of the features, with its off-diagonal part shrunk. The
-    largest eigenvalue of its root becomes 1, and none falls below `floor`. The root is a vector for
-    more than 1,000 features, or more than eight features per training row.
-
-    Parameters
-    ----------
-    product : ndarray of shape (d, d)
-    root : ndarray of shape (d, d) or (d,)
-    n_rows : int, optional
-        Number of training rows; assumed to be large by default.
-    shrinkage : float in [0, 1]
-        1 scales features one by one.
-    floor : float
+    The metric is G in the coordinates of the features, with its off-diagonal part shrunk
+    (shrinkage 1 scales features one by one). The largest eigenvalue of its root becomes 1, and none
+    falls below `floor`. The root is a vector for more than 1,000 features, or more than eight
+    features per training row; `n_rows` is assumed to be large by default.
     """
-    metric = _in_features(product, root)
+    # With z = root x, ∇_x f = root ∇_z f.
+    metric = product * np.outer(root, root) if root.ndim == 1 else root @ product @ root
     if _one_by_one(len(metric), n_rows):
         return _root_of(np.diag(metric), floor)
     own = np.diag(np.diag(metric))
@@ -194,11 +161,6 @@ def _root_of(metric: np.ndarray, floor: float) -> np.ndarray:
     eigenvalues, vectors = np.linalg.eigh(metric)
     sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
     return (vectors * sizes) @ vectors.T
-
-
-def _in_features(product: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """With z = root x, ∇_x f = root ∇_z f."""
-    return product * np.outer(root, root) if root.ndim == 1 else root @ product @ root
 
 
 def _normalised(sizes: np.ndarray, floor: float) -> np.ndarray:

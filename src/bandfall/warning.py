@@ -12,10 +12,6 @@ _INSIDE = frozenset(("bandfall", "sklearn", "joblib", "contextlib", "functools")
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the innermost line outside this library and scikit-learn."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and _package(frame.f_globals) in _INSIDE:
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _INSIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _package(names: dict[str, object]) -> str:
-    return str(names.get("__name__", "")).partition(".")[0]

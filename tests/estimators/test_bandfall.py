@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
 from bandfall import BandfallRegressor, KernelDescentRegressor, load_model
-from bandfall.backends import NumpyBackend
+from bandfall.backends import HOST, NumpyBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.kernels import Kernel, get_kernel
 from bandfall.metric import gradient_outer_product, learned_root, metric_root, scaled, slopes
@@ -480,7 +480,7 @@ def test_metric_from_a_function_of_one_feature():
         schedule=MinimumSpeed(0.02, 0.1),
         stopping=Stopping(),
     )
-    product = gradient_outer_product(path)
+    product = gradient_outer_product(path.model, X, path.scale, HOST)
     assert_allclose(product, np.einsum("mik,mjk->ij", *2 * [path.gradient(X) / path.scale]) / 200)
     steep = slopes(path.model, path.scale, np.ones(4))
     assert_allclose(steep, np.sqrt(np.diag(product)))

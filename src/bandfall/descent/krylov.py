@@ -29,12 +29,7 @@ class KrylovSpace:
     all t, and the integral of its absolute value has a closed form.
 
     R² and speed at *every* t are sums of m exponentials, so events are located in the small
-    space without further products.
-
-    Parameters
-    ----------
-    residual, velocity : operator's arrays of shape (n, k)
-        r and K(bandwidth) r, the first product.
+    space without further products. `velocity` is K(bandwidth) r, the first product.
     """
 
     def __init__(
@@ -192,12 +187,8 @@ class KrylovSpace:
         """c = ∫₀ᵗ r ds and the residual r − K c that it leaves, both of shape (n, k).
 
         r − K c differs from ‖r‖ Q e^{−tT} e₁ by the known defect, a multiple of the next basis
-        vector q; adding it keeps residual and coefficients consistent to rounding.
-
-        Parameters
-        ----------
-        time : float, or ndarray of shape (k,)
-            The same for all columns, or one for each.
+        vector q; adding it keeps residual and coefficients consistent to rounding. The time is the
+        same for all columns, or one for each, shape (k,).
         """
         m = self.dimension
         times = np.broadcast_to(np.asarray(time, dtype=float), self._norms.shape)

@@ -18,6 +18,7 @@ from bandfall.warning import warn_caller
 
 ENGINES = ("auto", "gram", "products")
 REDUCTIONS = ("mean", "sum")
+_STATE = ("blend", "damping", "step_scale", "r2", "anchors")
 _PROBE_ROWS = 16
 _DRIFT_EVERY = 10
 _MAX_GRAM_ROWS = 4000
@@ -150,10 +151,6 @@ class TangentDescent(torch.optim.Optimizer):
         self._last_good = self.tangent.vector()
         self._probe: tuple[Tensor, Tensor, Tensor] | None = None
 
-    @property
-    def _lr(self) -> float:
-        return float(self.param_groups[0]["lr"])
-
     def step(self, X: Tensor, y: Tensor) -> LogRow:  # type: ignore[override]
         """One step on the rows X with targets y.
 
@@ -190,7 +187,7 @@ class TangentDescent(torch.optim.Optimizer):
             budget=self.budget,
         )
         theta = self.tangent.vector()
-        step_size = self._lr * self.step_scale
+        step_size = float(self.param_groups[0]["lr"]) * self.step_scale
         self.tangent.set_vector(theta + step_size * trial.direction)
         new_loss = float((y - self.tangent.outputs(X)).square().sum())
         predicted = trial.speed * total * step_size if total > 0 else math.inf
@@ -219,11 +216,7 @@ class TangentDescent(torch.optim.Optimizer):
         """The state of `torch.optim.Optimizer`, with blend, damping, anchors and log."""
         state = super().state_dict()
         state["tangent"] = {
-            "blend": self.blend,
-            "damping": self.damping,
-            "step_scale": self.step_scale,
-            "r2": self.r2,
-            "anchors": self.anchors,
+            **{name: getattr(self, name) for name in _STATE},
             "probe": self._probe,
             "status": self.status.value,
             "log": [tuple(row) for row in self.log],
@@ -236,11 +229,8 @@ class TangentDescent(torch.optim.Optimizer):
             raise ValueError("state_dict has no 'tangent' entry: it is not from TangentDescent")
         own = state_dict["tangent"]
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "tangent"})
-        self.blend = own["blend"]
-        self.damping = own["damping"]
-        self.step_scale = own["step_scale"]
-        self.r2 = own["r2"]
-        self.anchors = own["anchors"]
+        for name in _STATE:
+            setattr(self, name, own[name])
         self._probe = own["probe"]
         self.status = TangentStatus(own["status"])
         self.log = TangentLog([LogRow(*row) for row in own["log"]])

@@ -56,13 +56,7 @@ class KernelOperator(Protocol):
 
 
 class HostArraysMixin:
-    """Base class of operators on NumPy arrays.
-
-    Parameters
-    ----------
-    vector_bytes : int
-        For a solver's own arrays.
-    """
+    """Base class of operators on NumPy arrays; `vector_bytes` are for a solver's own arrays."""
 
     def __init__(self, n_rows: int, kernel: Kernel, dtype: DTypeLike, vector_bytes: int):
         self.kernel = kernel
@@ -171,12 +165,7 @@ class WeightedOperator(OperatorAround):
 class RepeatedRowsOperator(OperatorAround):
     """K(σ) over repeated rows, computed from the distinct ones: E K_u(σ) Eᵀ, E_ig = [i is g].
 
-    Parameters
-    ----------
-    operator : KernelOperator
-        Over the distinct rows.
-    labels : ndarray of shape (n,)
-        The distinct row of each row.
+    `operator` is over the distinct rows, and `labels` (n,) has the distinct row of each row.
     """
 
     def __init__(self, operator: KernelOperator, labels: np.ndarray):

@@ -84,15 +84,7 @@ def cross_product(
 class CrossOperator:
     """Products with K(σ) between new rows and training rows, for one bandwidth after another.
 
-    Distances and the last K(σ) are kept if they take at most a quarter of the budget.
-
-    Parameters
-    ----------
-    X_new : ndarray of shape (m, d)
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    budget : int
-        Bytes.
+    Distances and the last K(σ) are kept if they take at most a quarter of the budget, in bytes.
     """
 
     def __init__(

@@ -18,13 +18,8 @@ from bandfall.typing import Array
 class KeptMatrix:
     """K(σ) for the last bandwidth; products at an unchanged bandwidth evaluate nothing.
 
-    Parameters
-    ----------
-    distances : array
-        Raised to the kernel's power, of any shape.
-    entries : array like `distances`
-        For K(σ).
-    evaluate : callable (distances, bandwidth, out)
+    `distances` are raised to the kernel's power and of any shape; ``evaluate(distances, bandwidth,
+    out)`` computes K(σ) into `entries`, an array like them.
     """
 
     def __init__(

@@ -10,14 +10,8 @@ from bandfall.geometry import Geometry
 class Leaves:
     """A partition of rows into boxes of about equal size.
 
-    Attributes
-    ----------
-    order : ndarray of shape (n,)
-        Row numbers, leaf by leaf.
-    slices : list of slice
-        Of `order`, one a leaf.
-    low, high : ndarray of shape (n_leaves, d)
-        Bounding boxes.
+    `order` (n,) has row numbers, leaf by leaf, and `slices` the part of it for each leaf; the
+    bounding boxes are `low` and `high`, (n_leaves, d).
     """
 
     def __init__(self, X: np.ndarray, max_size: int):

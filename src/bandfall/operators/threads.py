@@ -132,7 +132,8 @@ class _SingleThreadedBlas(AbstractContextManager[None]):
 
     def _restore(self) -> None:
         for pool, number in zip(_blas_pools(), self._numbers, strict=True):
-            if self._n_inside == 0 or _counts_by_thread(pool):
+            by_thread = getattr(pool, "threading_layer", "") == "openmp"
+            if self._n_inside == 0 or by_thread or pool.internal_api == "mkl":
                 pool.set_num_threads(number)
         _release_control()
 
@@ -144,10 +145,6 @@ def _controller() -> ThreadpoolController:
 
 def _blas_pools() -> list[LibController]:
     return _controller().select(user_api="blas").lib_controllers
-
-
-def _counts_by_thread(pool: LibController) -> bool:
-    return pool.internal_api == "mkl" or getattr(pool, "threading_layer", "") == "openmp"
 
 
 def _release_control() -> None:

@@ -26,17 +26,8 @@ class Tiles:
     """K(σ) between any two leaves.
 
     Distances inside a tile are computed relative to the centre of its leaf, which keeps float32
-    accurate for near rows. Nothing is kept between calls, so threads may share it.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n, d), float64
-        Of zero mean, leaf by leaf.
-    slices : sequence of slice
-        Of `rows`, one a leaf.
-    kernel : Kernel
-    dtype : dtype
-        Of K(σ).
+    accurate for near rows. Nothing is kept between calls, so threads may share it. The float64
+    `rows` (n, d) have zero mean and come leaf by leaf, as `slices` say; K(σ) has the given dtype.
     """
 
     def __init__(self, rows: np.ndarray, slices: Sequence[slice], kernel: Kernel, dtype: np.dtype):
@@ -104,11 +95,7 @@ class Tiles:
     ) -> None:
         """Add the contribution of the tile between leaves i and j, for both of its sides.
 
-        Parameters
-        ----------
-        blocks : ndarray of shape (k, n)
-            In the order of the leaves.
-        totals : ndarray of shape (k, n), float64
+        `blocks` and float64 `totals` have shape (k, n), in the order of the leaves.
         """
         assert self._form is not None
         rows, columns = self.slices[i], self.slices[j]

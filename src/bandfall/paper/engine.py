@@ -112,11 +112,6 @@ def missing_modules(experiment: Experiment) -> list[str]:
     return [name for name in experiment.requires if importlib.util.find_spec(name) is None]
 
 
-def results_path(out: Path, name: str) -> Path:
-    """The file of an experiment's finished tasks."""
-    return out / "results" / f"{name}.jsonl"
-
-
 def run_experiments(
     experiments: Sequence[Experiment],
     *,
@@ -177,7 +172,7 @@ def _job(experiment: Experiment, data: Data, size: Size, out: Path) -> _Job:
     tasks = experiment.tasks(data, size)
     code = code_digest(experiment.tasks)
     digests = {task.key: task_digest(code, task) for task in tasks}
-    return _Job(experiment, tasks, digests, results_path(out, experiment.name))
+    return _Job(experiment, tasks, digests, out / "results" / f"{experiment.name}.jsonl")
 
 
 def _compute(name: str, task: Task) -> tuple[str, str, float, Result]:

@@ -31,8 +31,10 @@ def exclusive(out: Path) -> Iterator[None]:
     out.mkdir(parents=True, exist_ok=True)
     with (out / "lock").open("a+", encoding="utf-8") as file:
         if not _acquired(file):
+            file.seek(0)
+            holder = file.read(200).strip() or "of unknown process"
             raise BusyError(
-                f"another run ({_holder(file)}) is at work in '{out}'; wait until it ends, or "
+                f"another run ({holder}) is at work in '{out}'; wait until it ends, or "
                 "choose another --out"
             )
         try:
@@ -42,11 +44,6 @@ def exclusive(out: Path) -> Iterator[None]:
             yield
         finally:
             _release(file)
-
-
-def _holder(file: TextIO) -> str:
-    file.seek(0)
-    return file.read(200).strip() or "of unknown process"
 
 
 if sys.platform == "win32":

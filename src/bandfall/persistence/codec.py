@@ -52,11 +52,6 @@ def register(component: Component[T], name: str | None = None) -> None:
     _REGISTRY[name or component.cls.__name__] = component
 
 
-def registered_classes() -> tuple[str, ...]:
-    """Names of all classes that may occur in model files."""
-    return tuple(sorted(_REGISTRY))
-
-
 def encode(value: Unchecked, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
     """JSON for `value`; adds its arrays to `arrays` under names that start with `where`."""
     if value is None or isinstance(value, bool | str | int):
@@ -155,7 +150,7 @@ def _decode_object(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Un
     if not isinstance(name, str) or name not in _REGISTRY:
         raise ModelFileError(
             f"it holds an object of class {_shortened(name)}, which this version does not know; "
-            f"known: {', '.join(registered_classes())}"
+            f"known: {', '.join(sorted(_REGISTRY))}"
         )
     if not isinstance(state, dict):
         raise ModelFileError(f"its {name} has no state")

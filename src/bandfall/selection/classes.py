@@ -56,19 +56,11 @@ class Link:
 
     Either is mixed with the prior, (1 − stray) p + stray · π, so that no class of the training rows
     has probability 0 or 1.
-
-    Attributes
-    ----------
-    kind : str
-    parameter : float
-        Floor or temperature.
-    stray : float
-        Share of rows whose class is drawn from the prior.
     """
 
     kind: str = CLIP
-    parameter: float = 1e-3
-    stray: float = 0.0
+    parameter: float = 1e-3  # floor or temperature
+    stray: float = 0.0  # share of rows whose class is drawn from the prior
 
     def __post_init__(self) -> None:
         if self.kind not in (CLIP, SOFTMAX):

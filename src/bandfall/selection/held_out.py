@@ -16,21 +16,11 @@ _WORSE = 0.05  # a loss has turned if it exceeds its minimum so far by this shar
 
 @dataclass(frozen=True)
 class Outcome:
-    """Paths of several speeds on one part, and their predictions for its held-out rows.
+    """Paths of several speeds on one part, and their predictions for its held-out rows."""
 
-    Attributes
-    ----------
-    ladder : Ladder
-        In the units of y.
-    predictions : ndarray of shape (L + 1, m, V, k)
-        Before and after every stop.
-    losses : ndarray of shape (L + 1, m, V)
-        Losses by the judge; empty without a judge.
-    """
-
-    ladder: Ladder
-    predictions: np.ndarray
-    losses: np.ndarray
+    ladder: Ladder  # in the units of y
+    predictions: np.ndarray  # (L + 1, m, V, k): before and after every stop
+    losses: np.ndarray  # (L + 1, m, V): by the judge; empty without a judge
 
 
 def run_parts(
@@ -54,23 +44,9 @@ class HeldOut:
     """Predictions for the held-out rows of several parts, stop by stop.
 
     After its best stop, a slow path would spend most of its products on learning noise. A speed has
-    turned if its loss over all parts is clearly above its minimum so far.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-    request : Request
-    judge : Judge, optional
-        Without a judge, no speed turns.
-    ended : callable () -> bool
-        True ends all speeds.
-
-    Attributes
-    ----------
-    predictions : list of lists of ndarrays of shape (m, V, k)
-        For each part, before and after every stop.
-    losses : list of lists of ndarrays of shape (m, V)
-        Their losses by the judge.
+    turned if its loss over all parts is clearly above its minimum so far; without a judge, none
+    turns. Once `ended` returns True, all speeds end. `predictions` and `losses` have a list for
+    each part: arrays (m, V, k) and (m, V), before and after every stop.
     """
 
     def __init__(
@@ -98,11 +74,8 @@ class HeldOut:
     def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
         """Add stops at one bandwidth; return which speeds have turned, shape (V,).
 
-        Parameters
-        ----------
-        bandwidth : float
-        coefficients : sequence of ndarrays of shape (S, n, V, k), one a part
-            Contributions at each stop, for the part's scaled target.
+        For each part, the coefficients (S, n, V, k) are the contributions at each stop, for its
+        scaled target.
         """
         stops = []
         for part, cross, predictions, blocks in zip(

@@ -33,21 +33,12 @@ _CHECKED = (3, 5, 8, 12, 17, 24)  # dimensions at which a space's error is compu
 
 @dataclass(frozen=True)
 class Ladder:
-    """Paths of several speeds over one grid of bandwidths.
+    """Paths of several speeds over one grid of bandwidths."""
 
-    Attributes
-    ----------
-    bandwidths : ndarray of shape (L,)
-        Non-increasing, one entry per stop; long training at one bandwidth has several stops.
-    coefficients : ndarray of shape (L, n, V, k)
-        Contribution of each path at each stop, or zero.
-    r2 : ndarray of shape (L + 1, V)
-        On training rows, before and after every stop.
-    """
-
+    # (L,): non-increasing, one entry per stop; long training at one bandwidth has several stops.
     bandwidths: np.ndarray
-    coefficients: np.ndarray
-    r2: np.ndarray
+    coefficients: np.ndarray  # (L, n, V, k): contribution of each path at each stop, or zero
+    r2: np.ndarray  # (L + 1, V): on training rows, before and after every stop
 
     def reached(self, speed: int, level: float) -> int:
         """Number of stops until a path reaches a training R²; at least one if there are any."""
@@ -93,24 +84,11 @@ def train_ladders(
 ) -> list[Ladder]:
     """Train a path for each speed on each of several sets of rows, at common bandwidths.
 
-    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set.
-
-    Parameters
-    ----------
-    operators : sequence of F operators
-        Of one kernel, dtype and device.
-    targets : sequence of F ndarrays of shape (n, k)
-        Centred, of unit norm in all; as many rows as the operator has.
-    speeds : sequence of V floats
-        Slowest speed of each path.
-    shrink : float
-        The grid: each bandwidth is the one before divided by 1 + shrink.
-    max_r2, tolerance, max_dimension
-        As in `Stopping` and `Flow`.
-    watch : Watch, optional
-        Called after every pass.
-    ended : callable () -> bool
-        Called every few products; True ends all paths.
+    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set; each
+    bandwidth is the one before divided by 1 + shrink. The operators have one kernel, dtype and
+    device; each has its target (n, k), centred, of unit norm in all. `watch` is called after every
+    pass, `ended` every few products: True ends all paths. The other limits are those of `Stopping`
+    and `Flow`.
     """
     n_outputs = targets[0].shape[1]
     together = _Together.of(operators, len(speeds) * n_outputs)

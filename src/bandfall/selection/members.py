@@ -36,24 +36,12 @@ _QUICK_ROWS = 1000  # for measuring the pace if time is limited
 
 @dataclass(frozen=True)
 class Member:
-    """One of the models that are averaged.
-
-    Attributes
-    ----------
-    candidate : Candidate
-    max_r2 : float
-        Training R² at which it was stopped.
-    root : ndarray of shape (d, d) or (d,)
-        Root of the metric, which multiplies encoded columns.
-    path : Path
-        Over the scaled columns.
-    weight : float
-    """
+    """One of the models that are averaged."""
 
     candidate: Candidate
-    max_r2: float
-    root: np.ndarray
-    path: Path
+    max_r2: float  # training R² at which it was stopped
+    root: np.ndarray  # (d, d) or (d,): root of the metric, which multiplies encoded columns
+    path: Path  # over the scaled columns
     weight: float
 
     def __post_init__(self) -> None:

@@ -47,7 +47,9 @@ def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarr
         for stage in path.stages:
             factor = residual_factor(stage)
             upper = min(operator.trace, largest_eigenvalue(operator, stage.bandwidth))
-            series = _chebyshev_series(factor, upper, _degree_limit(stage))
+            # The degree of (1 − Δtλ)^m, or a large number for flow.
+            limit = 1 << 20 if stage.step_size is None else _n_steps(stage)
+            series = _chebyshev_series(factor, upper, limit)
             if wide and len(series) > SPECTRUM_PRODUCTS:
                 K = as_matrix(operator, stage.bandwidth)
                 spectrum = Spectrum(K)
@@ -59,11 +61,6 @@ def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarr
 
 def _n_steps(stage: Stage) -> int:
     return max(1, round(stage.duration / stage.step_size)) if stage.step_size else 0
-
-
-def _degree_limit(stage: Stage) -> int:
-    """The degree of (1 − Δtλ)^m, or a large number for flow."""
-    return 1 << 20 if stage.step_size is None else _n_steps(stage)
 
 
 def _chebyshev_series(factor: Multiplier, upper: float, limit: int) -> np.ndarray:

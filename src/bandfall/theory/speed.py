@@ -60,12 +60,11 @@ def r2_acceleration(
     -------
     ndarray of the shape of `bandwidth`
     """
-    return _at_bandwidths(_acceleration, path, bandwidth, backend)
 
+    def acceleration(front: TrainingFront, bandwidth: float) -> float:
+        return -4.0 * float((front.velocity(bandwidth) ** 2).sum())
 
-def _acceleration(front: TrainingFront, bandwidth: float) -> float:
-    velocity = front.velocity(bandwidth)
-    return -4.0 * float((velocity * velocity).sum())
+    return _at_bandwidths(acceleration, path, bandwidth, backend)
 
 
 def _at_bandwidths(

@@ -23,24 +23,14 @@ _FORMS = {
 
 @dataclass(frozen=True)
 class Form:
-    """The parameters of a kernel for compiled loops.
-
-    Attributes
-    ----------
-    kind : int
-    factor : float
-        The profile is a function of factor · q.
-    p, power : float
-        p of the norm, and the power to which distances are raised.
-    constant, order : float
-        The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q; NaN if
-        the user defined the slope.
-    """
+    """The parameters of a kernel for compiled loops."""
 
     kind: int
-    factor: float
-    p: float
-    power: float
+    factor: float  # the profile is a function of factor · q
+    p: float  # of the norm
+    power: float  # to which distances are raised
+    # The slope k′(u) u^(1−p) is −constant · q^(−order) times a function of factor · q; NaN if the
+    # user defined the slope.
     constant: float
     order: float
 

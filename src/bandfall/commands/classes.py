@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import typer
 
 from bandfall.commands.terminal import InputError, note
 from bandfall.encoding import text
@@ -27,16 +25,6 @@ class Task(StrEnum):
     AUTO = "auto"
     REGRESSION = "regression"
     CLASSIFICATION = "classification"
-
-
-TaskOption = Annotated[
-    Task,
-    typer.Option(
-        "--task",
-        metavar="TASK",
-        help="regression, classification or auto: classes if the target is text or booleans.",
-    ),
-]
 
 
 def are_classes(task: Task, targets: list[pd.Series]) -> bool:

@@ -6,17 +6,11 @@ import numpy as np
 from rich.text import Text
 
 from bandfall.commands import options
-from bandfall.commands.classes import Task, TaskOption
+from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
 from bandfall.commands.rivals import class_rivals, rivals, score_rivals
 from bandfall.commands.rows import Dataset, Roles, load_table, split_table
-from bandfall.commands.terminal import (
-    InputError,
-    JsonOption,
-    one_line_errors,
-    print_json,
-    print_table,
-)
+from bandfall.commands.terminal import InputError, one_line_errors, print_json, print_table
 from bandfall.commands.training import MAX_ROWS, Device, ModelChoice, make_estimator, split_words
 from bandfall.report import RivalScore
 
@@ -24,7 +18,7 @@ from bandfall.report import RivalScore
 def compare(
     data: options.Data,
     target: options.Target,
-    task: TaskOption = Task.AUTO,
+    task: options.Task = Task.AUTO,
     test_fraction: options.Fraction = 0.2,
     drop: options.Drop = None,
     weights: options.Weights = None,
@@ -38,7 +32,7 @@ def compare(
     sep: options.Separator = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
-    json: JsonOption = False,
+    json: options.Json = False,
 ) -> None:
     """Score bandfall and its rivals on the same held-out rows.
 

@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from bandfall.commands.options import option
 from bandfall.commands.terminal import fail, one_line_errors
 
 
 def demo(
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Folder for the pictures.")
-    ] = Path("out"),
+    out: Annotated[Path, option("--out", "FOLDER", "Folder for the pictures.")] = Path("out"),
 ) -> None:
     """Compare bandfall with other models on built-in data: a table and two pictures."""
     with one_line_errors():

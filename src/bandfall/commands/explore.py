@@ -14,21 +14,14 @@ import pandas as pd
 import typer
 
 from bandfall.commands import options
-from bandfall.commands.classes import Task, TaskOption
+from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
-from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
+from bandfall.commands.outputs import check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles, targets_of
 from bandfall.commands.sources import kept_rows_of, missing_target, model_of
 from bandfall.commands.tables import Features, name_of, read_file, require_columns
-from bandfall.commands.terminal import (
-    Bar,
-    InputError,
-    JsonOption,
-    note,
-    one_line_errors,
-    print_json,
-)
+from bandfall.commands.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall.commands.training import Choices, Device, ModelChoice
 from bandfall.estimators.reading import story_of
 from bandfall.explore import render_playground
@@ -38,41 +31,20 @@ from bandfall.explore.what_if import WhatIf
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.report import LabelledRows, study
 
-OpenOption = Annotated[
-    bool, typer.Option("--open/--no-open", metavar="", help="Open the page in the default browser.")
-]
+_SOURCE = "Model file made by fit, or a table; without it, a playground."
+_DATA = "Table to explore the model with; it must contain the target."
+_OUT = "HTML page to write; without it, the page is served locally."
 PLAYGROUND = Path("playground.html")
 SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest computes its contents
 
 
 def explore(
-    source: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL|DATA]",
-            help="Model file made by fit, or a table; without it, a playground.",
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[DATA]", help="Table to explore the model with; it must contain the target."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="HTML page to write; without it, the page is served locally.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="COL", help="Column to predict, if a table is given."),
-    ] = None,
+    source: Annotated[str | None, typer.Argument(metavar="[MODEL|DATA]", help=_SOURCE)] = None,
+    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help=_DATA)] = None,
+    out: Annotated[Path | None, options.option("--out", "FILE", _OUT)] = None,
+    target: options.PageTarget = None,
     model: options.Model = ModelChoice.AUTO,
-    task: TaskOption = Task.AUTO,
+    task: options.Task = Task.AUTO,
     test_fraction: options.Fraction = 0.2,
     drop: options.Drop = None,
     max_rows: options.Rows = None,
@@ -83,9 +55,9 @@ def explore(
     sep: options.Separator = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
-    show: OpenOption = True,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    show: options.Open = True,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 

@@ -10,16 +10,15 @@ import typer
 from rich.text import Text
 
 from bandfall.commands import options
-from bandfall.commands.classes import Task, TaskOption, accuracy_words
+from bandfall.commands.classes import Task, accuracy_words
 from bandfall.commands.csv_files import Style
-from bandfall.commands.outputs import ForceOption, check_out, is_model, write_or_keep
+from bandfall.commands.outputs import check_out, is_model, write_or_keep
 from bandfall.commands.rows import Dataset, Roles
 from bandfall.commands.tables import quoted
 from bandfall.commands.terminal import (
     INTERRUPTED,
     Bar,
     InputError,
-    JsonOption,
     counted,
     note,
     one_line_errors,
@@ -46,17 +45,18 @@ from bandfall.persistence import save_model
 from bandfall.targets.scores import Scores
 from bandfall.typing import JsonDict
 
+MODEL = Path("model.bandfall")
+_CHECKPOINT = "Save the progress of --model kgdd here after every stage."
+_RESUME = "Continue from --checkpoint, if that file exists."
 _NAMED_IDS = 3  # at most this many messages about columns that look like ids
 
 
 def fit(
     data: options.Data,
     target: options.Target,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="Model file to write.")] = Path(
-        "model.bandfall"
-    ),
+    out: Annotated[Path, options.option("--out", "FILE", "Model file to write.")] = MODEL,
     model: options.Model = ModelChoice.AUTO,
-    task: TaskOption = Task.AUTO,
+    task: options.Task = Task.AUTO,
     test_fraction: options.Fraction = 0.2,
     drop: options.Drop = None,
     keep: options.Keep = None,
@@ -67,27 +67,15 @@ def fit(
     max_seconds: options.Seconds = None,
     seed: options.Seed = 0,
     device: options.Device = Device.AUTO,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="FILE",
-            help="Save the progress of --model kgdd here after every stage.",
-        ),
-    ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", metavar="", help="Continue from --checkpoint, if that file exists."
-        ),
-    ] = False,
+    checkpoint: Annotated[Path | None, options.option("--checkpoint", "FILE", _CHECKPOINT)] = None,
+    resume: Annotated[bool, options.option("--resume", "", _RESUME)] = False,
     na: options.Missing = None,
     text: options.Text = None,
     sep: options.Separator = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Train a model on a table and write it to a file.
 

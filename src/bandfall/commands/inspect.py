@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from bandfall.commands import options
 from bandfall.commands.classes import accuracy_words
 from bandfall.commands.kept_rows import unpack_rows
-from bandfall.commands.predict import ModelArgument, strings_of
-from bandfall.commands.terminal import JsonOption, counted, one_line_errors, print_json, print_pairs
+from bandfall.commands.predict import strings_of
+from bandfall.commands.terminal import counted, one_line_errors, print_json, print_pairs
 from bandfall.commands.training import score_words, why_ended
 from bandfall.estimators.reading import (
     Story,
@@ -29,7 +30,7 @@ from bandfall.typing import Estimator, JsonDict
 MAX_IMPORTANCES = 12
 
 
-def inspect(model: ModelArgument, json: JsonOption = False) -> None:
+def inspect(model: options.ModelFile, json: options.Json = False) -> None:
     """Show what a model file contains: estimator, path, features, score, size and versions."""
     with one_line_errors():
         stored = read_model_file(model)

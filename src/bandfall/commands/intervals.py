@@ -1,13 +1,11 @@
-"""The options ``--interval`` and ``--novelty``, and the columns that they add."""
+"""The columns that the options ``--interval`` and ``--novelty`` add."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import typer
 
 from bandfall.commands.outputs import PREDICTION
 from bandfall.commands.tables import Features
@@ -15,23 +13,6 @@ from bandfall.commands.terminal import InputError, note
 from bandfall.estimators.reading import last_step, story_of
 from bandfall.typing import Estimator
 
-IntervalOption = Annotated[
-    float | None,
-    typer.Option(
-        "--interval",
-        metavar="SHARE",
-        help="Add an interval (lower, upper) that contains the target for this share of rows: 0.9.",
-    ),
-]
-
-NoveltyOption = Annotated[
-    bool,
-    typer.Option(
-        "--novelty",
-        metavar="",
-        help="Add the distance of each row to the training rows; values above 1 are unusual.",
-    ),
-]
 MANY_NOVEL = 0.1  # share of rows above which a note is printed
 
 

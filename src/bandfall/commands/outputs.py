@@ -8,20 +8,10 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bandfall.commands.terminal import FAILURE, InputError, fail
 from bandfall.persistence import ModelFileError, read_model_document
 from bandfall.persistence.atomic import check_writable, write_atomically
-
-ForceOption = Annotated[
-    bool,
-    typer.Option(
-        "--force", metavar="", help="Replace the file --out even if it is something else."
-    ),
-]
 
 PREDICTION = "prediction"
 _LONGEST_HEADER = 100_000  # bytes

@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
 
+from bandfall.commands.options import option
 from bandfall.commands.terminal import FAILURE, INTERRUPTED, fail, note
 from bandfall.paper.artefacts import Summary, SummaryError, read_summaries, write_outcome
 from bandfall.paper.engine import RunWatcher, TaskError, missing_modules, read_runs, run_experiments
@@ -29,9 +30,12 @@ app = typer.Typer(
 
 DEFAULT_OUT = Path("out/paper")
 
-OutOption = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Folder for results, figures and tables.")
-]
+OutOption = Annotated[Path, option("--out", "FOLDER", "Folder for results, figures and tables.")]
+_NAMES = "figure1 … figure7, table1 … table6, or all."
+_DATA = "Folder with the real data [default: BANDFALL_DATA, the cache, or a download]."
+_JOBS = "Parallel workers; 0 means one per core. Results do not depend on it."
+_HTML = "Page to write [default: OUT/report.html]."
+_MARKDOWN = "Also write Markdown, with images in a folder next to it."
 
 
 @app.command("list")
@@ -47,30 +51,11 @@ def list_experiments() -> None:
 
 @app.command()
 def run(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="figure1 … figure7, table1 … table6, or all."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            metavar="FOLDER",
-            help="Folder with the real data [default: BANDFALL_DATA, the cache, or a download].",
-        ),
-    ] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=_NAMES)] = None,
+    data: Annotated[Path | None, option("--data", "FOLDER", _DATA)] = None,
     out: OutOption = DEFAULT_OUT,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            help="Parallel workers; 0 means one per core. Results do not depend on it.",
-        ),
-    ] = 0,
-    quick: Annotated[
-        bool, typer.Option("--quick", metavar="", help="A tenth of the seeds.")
-    ] = False,
+    jobs: Annotated[int, option("--jobs", "N", _JOBS)] = 0,
+    quick: Annotated[bool, option("--quick", "", "A tenth of the seeds.")] = False,
 ) -> None:
     """Run experiments, or continue a run that was stopped."""
     console = _stdout()
@@ -97,18 +82,8 @@ def run(
 @app.command()
 def report(
     out: OutOption = DEFAULT_OUT,
-    html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="FILE", help="Page to write [default: OUT/report.html]."),
-    ] = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(
-            "--markdown",
-            metavar="FILE",
-            help="Also write Markdown, with images in a folder next to it.",
-        ),
-    ] = None,
+    html: Annotated[Path | None, option("--html", "FILE", _HTML)] = None,
+    markdown: Annotated[Path | None, option("--markdown", "FILE", _MARKDOWN)] = None,
 ) -> None:
     """Put all results on one page: published and reproduced numbers, claims, run times."""
     console = _stdout()

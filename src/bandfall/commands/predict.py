@@ -12,32 +12,22 @@ from typing import Annotated
 
 import numpy as np
 import pandas as pd
-import typer
 from sklearn.utils import get_tags
 
 from bandfall.commands import options
 from bandfall.commands.columns import feature_numbers
 from bandfall.commands.csv_files import Style
 from bandfall.commands.intervals import (
-    IntervalOption,
-    NoveltyOption,
     check_interval,
     check_novelty,
     interval_columns,
     novelty_column,
 )
 from bandfall.commands.kept_rows import trained_on
-from bandfall.commands.outputs import PREDICTION, ForceOption, check_out, is_predictions, write_page
+from bandfall.commands.outputs import PREDICTION, check_out, is_predictions, write_page
 from bandfall.commands.rows import targets_of
 from bandfall.commands.tables import Features, check_finite, name_of, read_file, require_columns
-from bandfall.commands.terminal import (
-    Bar,
-    InputError,
-    JsonOption,
-    note,
-    one_line_errors,
-    print_json,
-)
+from bandfall.commands.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall.commands.training import score_words
 from bandfall.estimators.reading import answers_of, feature_names_of, last_step, story_of
 from bandfall.persistence import ModelFile, read_model_file
@@ -48,26 +38,21 @@ from bandfall.typing import Estimator, JsonDict
 
 MIN_BATCH, MAX_BATCH = 2_000, 50_000  # rows to predict at a time
 N_BATCHES = 50  # steps of the progress bar
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
+_OUT = "CSV file to write; - or nothing for standard output."
 
 
 def predict(
-    model: ModelArgument,
+    model: options.ModelFile,
     data: options.Data,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="FILE", help="CSV file to write; - or nothing for standard output."
-        ),
-    ] = None,
-    interval: IntervalOption = None,
-    novelty: NoveltyOption = False,
+    out: Annotated[Path | None, options.option("--out", "FILE", _OUT)] = None,
+    interval: options.Interval = None,
+    novelty: options.Novelty = False,
     keep: options.Keep = None,
     sep: options.Separator = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Predict the target for every row of a table.
 

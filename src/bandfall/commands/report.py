@@ -9,36 +9,30 @@ import numpy as np
 import typer
 
 from bandfall.commands import options
-from bandfall.commands.classes import Task, TaskOption
+from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
-from bandfall.commands.outputs import ForceOption, check_out, is_model, is_page, write_page
+from bandfall.commands.outputs import check_out, is_model, is_page, write_page
 from bandfall.commands.rivals import class_rivals, rivals, score_rivals
 from bandfall.commands.rows import Roles
 from bandfall.commands.sources import kept_rows_of, model_details, model_of
-from bandfall.commands.terminal import Bar, JsonOption, note, one_line_errors, print_json
+from bandfall.commands.terminal import Bar, note, one_line_errors, print_json
 from bandfall.commands.training import Choices, Device, ModelChoice
 from bandfall.persistence import ModelFile, read_model_file
 from bandfall.report import Findings, RivalScore, render_page, study
 
 OURS = "bandfall (this model)"
+PAGE = Path("report.html")
+_SOURCE = "Model file made by fit, or a table."
+_RIVALS = "Score other models too."
 
 
 def report(
-    source: Annotated[
-        str, typer.Argument(metavar="MODEL|DATA", help="Model file made by fit, or a table.")
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="HTML page to write.")] = Path(
-        "report.html"
-    ),
-    target: Annotated[
-        str | None,
-        typer.Option("--target", metavar="COL", help="Column to predict, if a table is given."),
-    ] = None,
-    with_rivals: Annotated[
-        bool, typer.Option("--rivals/--no-rivals", metavar="", help="Score other models too.")
-    ] = True,
+    source: Annotated[str, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)],
+    out: Annotated[Path, options.option("--out", "FILE", "HTML page to write.")] = PAGE,
+    target: options.PageTarget = None,
+    with_rivals: Annotated[bool, options.option("--rivals/--no-rivals", "", _RIVALS)] = True,
     model: options.Model = ModelChoice.AUTO,
-    task: TaskOption = Task.AUTO,
+    task: options.Task = Task.AUTO,
     test_fraction: options.Fraction = 0.2,
     drop: options.Drop = None,
     weights: options.Weights = None,
@@ -52,8 +46,8 @@ def report(
     sep: options.Separator = None,
     decimal: options.Decimal = None,
     encoding: options.Encoding = None,
-    force: ForceOption = False,
-    json: JsonOption = False,
+    force: options.Force = False,
+    json: options.Json = False,
 ) -> None:
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 

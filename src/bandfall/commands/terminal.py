@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from statistics import median
-from typing import Annotated, NoReturn
+from typing import NoReturn
 
 import typer
 from rich.console import Console
@@ -29,10 +29,6 @@ from bandfall.selection.work import Work
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 _REMEMBERED = 40  # estimates of the end (eight seconds), whose median is shown
 _GRACE = 0.6  # seconds from Ctrl-C to the end of the process
-
-JsonOption = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print one JSON object instead of text.")
-]
 
 
 class InputError(ValueError):

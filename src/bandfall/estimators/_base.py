@@ -128,6 +128,23 @@ class ValidatedRegressor(NumbersRegressor, Storable):
 
     _prediction_dtype: np.dtype | None = None  # None in older model files: that of the rows
 
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        return self._shaped(self._outputs(self._new_rows(X)))
+
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        """Predictions for validated rows, shape (m, k)."""
+        raise NotImplementedError
+
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TrainingData:
@@ -186,19 +203,9 @@ class KernelRegressor(ValidatedRegressor):
     kernel: KernelLike
     memory_budget: int
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        rows, total = self._new_rows(X), self.kernel_sum_
-        return self._shaped(total.evaluate(rows, backend=self._backend(len(total.X))))
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        total: KernelSum = self.kernel_sum_
+        return total.evaluate(rows, backend=self._backend(len(total.X)))
 
     def _backend(self, n_rows: int) -> Backend:
         """Backend for a model of `n_rows` rows."""

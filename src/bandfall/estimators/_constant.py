@@ -154,26 +154,15 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
 
     Parameters
     ----------
-    kernel : str, Kernel or callable, default="gaussian"
-        See `bandfall.kernels.get_kernel`.
-    bandwidth : float in [0, inf], default=1.0
-        σ.
+    kernel, bandwidth, fit_intercept, memory_budget
+        As in `KernelRidgeRegressor`.
     time : float in [0, inf], default=1000.0
         Training time t; compare 1/penalty of ridge regression (Remark 1).
-    fit_intercept : bool, default=True
-        Subtract the mean ȳ of the target before training and add it after; False takes ȳ = 0.
-    memory_budget : int, default=2**30
-        Bytes; a kernel matrix that does not fit is refused before allocation.
 
     Attributes
     ----------
-    kernel_sum_ : KernelSum
-        The fitted model; what follows is its own.
-    coefficients_ : ndarray of shape (n_samples, n_outputs)
-    offset_ : ndarray of shape (n_outputs,)
-    X_fit_ : ndarray of shape (n_samples, n_features)
-    weights_ : ndarray of shape (n_samples,) or None
-    n_features_in_, feature_names_in_
+    kernel_sum_, coefficients_, offset_, X_fit_, weights_, n_features_in_, feature_names_in_
+        As in `KernelRidgeRegressor`.
 
     Examples
     --------

@@ -191,33 +191,24 @@ class KernelFlowCV(_CrossValidatedRegressor):
 
     Parameters
     ----------
-    kernel : str, Kernel or callable, default="gaussian"
-        See `bandfall.kernels.get_kernel`.
-    bandwidths : array-like of shape (n_bandwidths,), optional
-        Candidates in [0, inf]; by default the paper's 30, log-spaced from 0.01 to 10, made
-        for standardised features.
+    kernel, bandwidths, fit_intercept, memory_budget
+        As in `KernelRidgeCV`.
     times : array-like of shape (n_times,), optional
         Candidates in [0, inf]; by default one over the paper's 30 penalties: 1e6 to 1.
     cv : int, "loo", splitter or iterable, default=10
         As in `KernelRidgeCV`; "loo" has no closed form here and needs one decomposition per row.
-    fit_intercept : bool, default=True
-        As in `KernelRidgeCV`.
     n_jobs : int, optional
         joblib workers over bandwidths and folds; threads unless `joblib.parallel_config`
         says otherwise.
-    memory_budget : int, default=2**30
-        Bytes per worker; a kernel matrix that does not fit is refused before allocation.
 
     Attributes
     ----------
-    bandwidth_, time_ : float
-    best_score_ : float
+    bandwidth_, time_, best_score_, best_index_, best_params_, n_features_in_, feature_names_in_
+        As in `KernelRidgeCV`, with a time for the penalty.
     cv_results_ : dict of arrays
         As in `KernelRidgeCV`, with "param_time".
-    best_index_ : int
-    best_params_ : dict
     best_estimator_ : KernelFlowRegressor
-    n_features_in_, feature_names_in_
+        Fitted to all rows.
 
     Examples
     --------

@@ -112,19 +112,8 @@ class PaperMLPRegressor(ValidatedRegressor):
             )
         return self
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        output = self._layers(self._new_rows(X).astype(np.float64, copy=False))[-1]
-        return self._shaped(output)
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        return self._layers(rows.astype(np.float64, copy=False))[-1]
 
     def _start(self, n_inputs: int, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         random = check_random_state(self.random_state)

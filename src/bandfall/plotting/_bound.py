@@ -133,17 +133,7 @@ class BoundDisplay:
         return display.plot(ax=ax, time_scale=time_scale)
 
     def plot(self, *, ax: Axes | None = None, time_scale: str = "linear") -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        time_scale : {"linear", "log"}
-
-        Returns
-        -------
-        self
-        """
+        """Draw; parameters as for `from_estimator`."""
         check_time_scale(time_scale)
         self.figure_, self.ax_ = single_axes(ax)
         bound = self.bound

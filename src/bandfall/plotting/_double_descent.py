@@ -180,21 +180,9 @@ class DoubleDescentDisplay:
         color: ColorType = BLUE,
         ceiling: float | None = None,
     ) -> Self:
-        """Draw.
+        """Draw; parameters as for `from_estimator`, both axes run from simple to complex.
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-        x : {"bandwidth", "degrees_of_freedom"}
-            Both axes run from simple to complex.
-        label : str
-        color : matplotlib color
-        ceiling : float, optional
-            Upper end of the error axis; by default the largest error, at most 2.
-
-        Returns
-        -------
-        self
+        `ceiling` is the upper end of the error axis; by default the largest error, at most 2.
         """
         if x not in ("bandwidth", "degrees_of_freedom"):
             raise ValueError(f"x={x!r} is unknown; allowed: 'bandwidth', 'degrees_of_freedom'")

@@ -72,6 +72,7 @@ class PathDisplay:
         ----------
         estimator : fitted estimator
         ax : matplotlib Axes, or three of them, optional
+            One axes is divided into three.
         time_scale : {"linear", "log"}
 
         Returns
@@ -91,20 +92,7 @@ class PathDisplay:
         ax: AxesLike | None = None,
         time_scale: str = "linear",
     ) -> Self:
-        """Draw a `Path`.
-
-        Parameters
-        ----------
-        path : Path
-        min_speed : float, optional
-            Drawn as the threshold.
-        ax, time_scale
-            As for `from_estimator`.
-
-        Returns
-        -------
-        PathDisplay
-        """
+        """Draw a `Path`, with `min_speed` as the threshold; the rest is as for `from_estimator`."""
         log = fine_log(path)
         if len(log) == 0:
             raise ValueError(f"the path took no step: {path.status.explanation}")
@@ -118,18 +106,7 @@ class PathDisplay:
         return display.plot(ax=ax, time_scale=time_scale)
 
     def plot(self, *, ax: AxesLike | None = None, time_scale: str = "linear") -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or three of them, optional
-            One axes is divided into three.
-        time_scale : {"linear", "log"}
-
-        Returns
-        -------
-        self
-        """
+        """Draw; parameters as for `from_estimator`."""
         check_time_scale(time_scale)
         self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))
         top, middle, bottom = self.axes_

@@ -117,20 +117,7 @@ class KernelShiftDisplay:
         bandwidths: ArrayLike | None = None,
         ax: Axes | None = None,
     ) -> Self:
-        """Draw Δk₂ between rows and new points.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-        X_new : array-like of shape (m, d)
-        kernel : str, Kernel or callable
-        bandwidths, ax
-            As for `from_estimator`.
-
-        Returns
-        -------
-        KernelShiftDisplay
-        """
+        """Draw Δk₂ between rows X (n, d) and new points (m, d); otherwise as `from_estimator`."""
         given, new = rows(X, "X"), rows(X_new, "X_new")
         return cls._from_rows(given, new, get_kernel(kernel), bandwidths, None).plot(ax=ax)
 
@@ -153,16 +140,7 @@ class KernelShiftDisplay:
         return cls(bandwidths=bandwidths, shift=shift, expected=expected)
 
     def plot(self, *, ax: Axes | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-
-        Returns
-        -------
-        self
-        """
+        """Draw on the given axes, or on new ones."""
         self.figure_, self.ax_ = single_axes(ax)
         low, median, high = np.quantile(self.shift, [0.25, 0.5, 0.75], axis=1)
         self.regions_ = shift_regions(self.bandwidths, median)

@@ -47,46 +47,16 @@ class TangentLogDisplay:
 
     @classmethod
     def from_estimator(cls, estimator: Estimator, *, ax: AxesLike | None = None) -> Self:
-        """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one.
-
-        Parameters
-        ----------
-        estimator : fitted estimator
-        ax : matplotlib Axes, or three of them, optional
-
-        Returns
-        -------
-        TangentLogDisplay
-        """
+        """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one."""
         return cls.from_log(drawn_model(estimator)[0].log_, ax=ax)
 
     @classmethod
     def from_log(cls, log: TangentLog, *, ax: AxesLike | None = None) -> Self:
-        """Draw the log of a `TangentDescent`.
-
-        Parameters
-        ----------
-        log : bandfall.neural.TangentLog
-        ax : matplotlib Axes, or three of them, optional
-
-        Returns
-        -------
-        TangentLogDisplay
-        """
+        """Draw the log of a `TangentDescent`."""
         return cls(log=log).plot(ax=ax)
 
     def plot(self, *, ax: AxesLike | None = None) -> Self:
-        """Draw.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, or three of them, optional
-            One axes is divided into three.
-
-        Returns
-        -------
-        self
-        """
+        """Draw on three given axes, on one that is divided into three, or on new ones."""
         if len(self.log) == 0:
             raise ValueError("log is empty: train before drawing it")
         self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))

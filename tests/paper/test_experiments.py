@@ -9,7 +9,6 @@ import pytest
 from bandfall.datasets import make_sine, paper_splits
 from bandfall.datasets.sources import SOURCES
 from bandfall.paper.artefacts import read_summaries, write_outcome
-from bandfall.paper.choices import CHOICES
 from bandfall.paper.comparison import compare_cell, tally
 from bandfall.paper.curves import (
     benign_claim,
@@ -25,7 +24,7 @@ from bandfall.paper.floors import floor_grid
 from bandfall.paper.methods import SPEEDS, method_key, score_split
 from bandfall.paper.published import published_cells
 from bandfall.paper.registry import EXPERIMENTS, select
-from bandfall.paper.report import write_html, write_markdown
+from bandfall.paper.report import CHOICES, write_html, write_markdown
 from bandfall.paper.store import read_records
 from bandfall.paper.summaries import ErrorCurve, Quartiles
 from shared_files import data_directory, shared_file

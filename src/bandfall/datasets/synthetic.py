@@ -99,22 +99,15 @@ def make_two_scale(
 
     Parameters
     ----------
-    n_samples : int, default=100
-        Number of training points.
+    n_samples, noise, random_state
+        As in `make_sine`; points are drawn before noise.
     n_test : int, default=500
         Number of test points, evenly spaced on [−3, 3], ends included.
-    noise : float, default=0.2
-        Standard deviation of the noise in the training targets.
-    random_state : int, RandomState or None, default=None
-        Seed of the legacy generator; points are drawn before noise.
 
     Returns
     -------
-    X : ndarray of shape (n_samples, 1)
-    y : ndarray of shape (n_samples,)
-    X_test : ndarray of shape (n_test, 1)
-    y_test : ndarray of shape (n_test,)
-        Without noise.
+    X, y, X_test, y_test
+        As in `make_sine`.
 
     Examples
     --------

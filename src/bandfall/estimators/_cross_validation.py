@@ -7,7 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 from scipy.stats import rankdata
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils._param_validation import StrOptions
 
 from bandfall.backends import check_dense_budget
@@ -22,7 +22,6 @@ from bandfall.estimators._constant import (
 from bandfall.estimators._constraints import JOBS, validated
 from bandfall.kernels import KernelLike, get_kernel
 from bandfall.selection import best_cell, flow_cv_mse, ridge_cv_mse
-from bandfall.selection.folds import leave_one_out_folds
 from bandfall.typing import Array, ArrayLike
 
 Fold = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
@@ -86,12 +85,11 @@ class _CrossValidatedRegressor(SelectedRegressor):
         return self._refit(regressor, X, y)
 
     def _splits(self, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None) -> Folds:
-        rows = np.arange(len(X))
-        if isinstance(self.cv, str):
-            if len(X) < 2:
-                raise ValueError("cv='loo' needs at least 2 rows; got n_samples=1")
-            return leave_one_out_folds(len(X))
-        splits = [(rows[a], rows[b]) for a, b in check_cv(self.cv).split(X, y, groups)]
+        rows, leave_one_out = np.arange(len(X)), isinstance(self.cv, str)
+        if leave_one_out and len(X) < 2:
+            raise ValueError("cv='loo' needs at least 2 rows; got n_samples=1")
+        cv = LeaveOneOut() if leave_one_out else check_cv(self.cv)
+        splits = [(rows[a], rows[b]) for a, b in cv.split(X, y, groups)]
         if not splits or any(len(a) == 0 or len(b) == 0 for a, b in splits):
             raise ValueError("cv must give at least one split, each with rows on both sides")
         return splits

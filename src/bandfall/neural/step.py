@@ -104,12 +104,8 @@ def tangent_step(
         Factor on K_NTK: 1 for the summed loss ½‖r‖², 1/(n·k) for the mean.
     damping : float
         δ = damping · λ_max(ΦΦᵀ); for the lifted filter ε = damping · s_max.
-    damping_filter : {"tikhonov", "lifted"}
-        s/(s² + δ), or s/(s + ε)² as in the paper's experiment (Gram engine only).
-    engine : {"gram", "products"}
-        See `anchored_part`.
-    budget : int
-        Bytes for Jacobian blocks.
+    damping_filter, engine, budget
+        As in `TangentDescent`, without "auto".
     """
     r = residual.reshape(-1)
     gradient, _ = tangent.row_product(X, r)

@@ -25,13 +25,10 @@ class BlockedOperator(HostArraysMixin):
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    dtype : float32 or float64
+    X, kernel, dtype, vector_bytes
+        As in `DenseOperator`.
     budget : int
         Bytes for tiles, scratch and kept results together.
-    vector_bytes : int
-        For a solver's own arrays.
     """
 
     def __init__(

@@ -37,12 +37,8 @@ class SymmetricOperator(KeptOperator, BasisOperator):
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-    kernel : Kernel
-    dtype : dtype
-        Of the kernel matrix and its products; distances are computed in float64.
-    vector_bytes : int
-        For a solver's own arrays.
+    X, kernel, dtype, vector_bytes
+        As in `DenseOperator`.
     strip_rows, small_product, few_rows : int
         Rows of a strip, multiplications in one call, and rows up to which one thread multiplies.
     """

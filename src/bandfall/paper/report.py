@@ -7,16 +7,24 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from html import escape
+from importlib.resources import files
 from pathlib import Path
 
 from bandfall.paper.artefacts import Summary
-from bandfall.paper.choices import CHOICES
 from bandfall.paper.experiment import AGREES, DIFFERS, NOT_JUDGED
 from bandfall.paper.fingerprint import code_digest
 from bandfall.paper.layout import TextTable
 from bandfall.paper.registry import EXPERIMENTS
 from bandfall.paper.store import Entry
 
+_ROWS = files("bandfall.paper").joinpath("choices.md").read_text(encoding="utf-8").splitlines()
+_HEAD, _, *_BODY = [[cell.strip() for cell in row.strip("|").split("|")] for row in _ROWS]
+CHOICES = TextTable(
+    "choices",
+    "Where the paper's text and the author's scripts differ, and what is done here.",
+    _HEAD,
+    _BODY,
+)
 AUTHOR_HOURS = 30  # for all experiments, by the paper
 _IMAGE_WIDTH = 1000  # pixels, in Markdown
 _COLOURS = 64

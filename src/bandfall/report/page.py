@@ -134,14 +134,8 @@ def report_on(
     Parameters
     ----------
     estimator : fitted estimator or pipeline
-    file : path, optional
-        Where to write the page.
-    X, y : array-like or frame, optional
-        The rows it was trained on. Pipelines and models loaded from files need them.
-    X_test, y_test : array-like or frame, optional
-        Unseen rows to score the model on.
-    target : str
-        Name of the target.
+    file, X, y, X_test, y_test, target
+        As in the method ``report`` of estimators; pipelines need X and y too.
     seed : int
         Seed for samples and shuffles.
 

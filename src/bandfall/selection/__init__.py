@@ -4,9 +4,13 @@ The names below choose bandwidth and penalty for constant-bandwidth regression, 
 KGD-D in the paper do. The search begins in `bandfall.selection.tuning`.
 """
 
-from bandfall.selection.cross_validation import best_cell, flow_cv_mse, ridge_cv_mse
+from bandfall.selection.cross_validation import (
+    best_cell,
+    flow_cv_mse,
+    permutation_folds,
+    ridge_cv_mse,
+)
 from bandfall.selection.evidence import Evidence, maximise_evidence
-from bandfall.selection.folds import permutation_folds
 
 __all__ = [
     "Evidence",

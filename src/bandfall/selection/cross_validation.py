@@ -20,12 +20,39 @@ from joblib import Parallel, delayed
 from bandfall.closed_form import Spectrum, flow_filter, ridge_filter
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.threads import decomposition_threads_for
-from bandfall.selection.folds import Split, are_complements
 
 # Entries of the temporaries (penalties × held-out rows × rows) of the closed form.
 _BLOCK_ENTRIES = 1 << 20
 
+Split = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
 Filter = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+def permutation_folds(n_rows: int, seed: int, n_folds: int = 10) -> list[Split]:
+    """Shuffled folds as the paper's experiments draw them.
+
+    The rows are permuted by NumPy's legacy generator and cut into `n_folds` parts of equal
+    size; the first parts have one row more if the rows do not divide evenly.
+
+    Parameters
+    ----------
+    n_rows, seed, n_folds : int
+        In the paper's tables the seed is the number of the data split.
+
+    Returns
+    -------
+    list of (training rows, held-out rows)
+
+    Examples
+    --------
+    >>> [held_out.tolist() for _, held_out in permutation_folds(5, seed=0, n_folds=2)]
+    [[2, 0, 1], [3, 4]]
+    """
+    if not 2 <= n_folds <= n_rows:
+        raise ValueError(f"n_folds={n_folds!r} must be between 2 and n_rows={n_rows}")
+    order = np.random.RandomState(seed).permutation(n_rows)
+    folds = np.array_split(order, n_folds)
+    return [(np.setdiff1d(order, fold), fold) for fold in folds]
 
 
 def distance_powers(X: np.ndarray, kernel: Kernel) -> np.ndarray:
@@ -81,7 +108,7 @@ def ridge_cv_mse(
     # Below this penalty K + penalty·I is singular to rounding and has no inverse over all rows, so
     # each fold takes its own pseudo-inverse.
     rounding = len(X) ** 2 * np.finfo(np.float64).eps
-    if not (are_complements(splits, len(X)) and penalties.min() > rounding):
+    if not (_are_complements(splits, len(X)) and penalties.min() > rounding):
         return _foldwise_mse(
             distances, y, kernel, bandwidths, penalties, ridge_filter, splits, fit_intercept, n_jobs
         )
@@ -134,6 +161,15 @@ def best_cell(mse: np.ndarray) -> tuple[int, int]:
     mean = mse.mean(axis=0)
     i, j = np.unravel_index(int(np.argmin(mean)), mean.shape)
     return int(i), int(j)
+
+
+def _are_complements(splits: Sequence[Split], n_rows: int) -> bool:
+    """Whether each split trains on exactly the rows that it does not hold out."""
+    return all(
+        len(train) + len(held_out) == n_rows
+        and np.all(np.bincount(np.concatenate([train, held_out]), minlength=n_rows) == 1)
+        for train, held_out in splits
+    )
 
 
 def _foldwise_mse(

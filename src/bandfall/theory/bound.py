@@ -67,7 +67,6 @@ def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.nda
     ----------
     path : Path or estimator with ``path_``
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -98,13 +97,8 @@ def mean_kernel_shift(
 
     Parameters
     ----------
-    path : Path or estimator with ``path_``
-    X_new : array-like of shape (m, d)
-        Rows of features for an estimator, rows in its own columns for a Path.
-    n_times : int
-        Most steps of the log to report, the first and the end among them.
-    backend : Backend
-        Where to compute, and in how much memory.
+    path, X_new, n_times, backend
+        As for `generalization_bound`.
 
     Returns
     -------
@@ -154,7 +148,6 @@ def generalization_bound(
     n_times : int
         Most steps of the log to report, the first and the end among them.
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------

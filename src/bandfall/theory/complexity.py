@@ -72,7 +72,6 @@ def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
         or a search over one of them.
         For a path, see `staged_degrees_of_freedom`, which also states the standard error.
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -123,7 +122,6 @@ def ridge_degrees_of_freedom(
         One decomposition serves all.
     weights : array-like of shape (n,), optional
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -187,7 +185,6 @@ def staged_degrees_of_freedom(
     random_state : int
         Seed of the probes.
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------

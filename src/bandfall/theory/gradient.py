@@ -47,7 +47,6 @@ def gradient_bound(
         The bound is ∞ at 0 and 0 at ∞.
     penalty : float ≥ 0
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------

@@ -41,7 +41,6 @@ def kernel_shift(
     weights : array-like of shape (n,), optional
         A row of weight w counts as w equal rows.
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -97,10 +96,8 @@ def kernel_moments(
     Parameters
     ----------
     X : array-like of shape (N, d), N ≥ 4
-    kernel : str, Kernel or callable
-    bandwidth : float or array-like, in [0, ∞]
-    backend : Backend
-        Where to compute, and in how much memory.
+    kernel, bandwidth, backend
+        As for `kernel_shift`.
 
     Returns
     -------
@@ -130,12 +127,10 @@ def expected_kernel_shift(
     ----------
     X : array-like of shape (N, d), N ≥ 3
         A sample of the distribution.
-    kernel : str, Kernel or callable
-    bandwidth : float or array-like, in [0, ∞]
+    kernel, bandwidth, backend
+        As for `kernel_shift`.
     n_rows : int, optional
         n, the number of training rows of Δk₂; N by default.
-    backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------

@@ -64,7 +64,6 @@ def smallest_eigenvalue(
         Gershgorin's bound, which costs one product and lies below s_min, is used if it
         is known to be within this tolerance. Lanczos stops at it too.
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -98,7 +97,6 @@ def path_smallest_eigenvalue(
     ----------
     path : Path or estimator with ``path_``
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------
@@ -128,9 +126,8 @@ def mean_smallest_eigenvalue(
 
     Parameters
     ----------
-    path : Path or estimator with ``path_``
-    backend : Backend
-        Where to compute, and in how much memory.
+    path, backend
+        As for `path_smallest_eigenvalue`.
 
     Returns
     -------

@@ -27,7 +27,6 @@ def r2_speed(
     bandwidth : float or array-like in [0, ∞], optional
         The path's last bandwidth by default.
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------

@@ -86,7 +86,6 @@ def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
     ----------
     path : Path or estimator with ``path_``
     backend : Backend
-        Where to compute, and in how much memory.
 
     Returns
     -------

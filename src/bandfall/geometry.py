@@ -135,7 +135,7 @@ class Euclidean(Geometry):
     def block(
         self, A: Array, B: Array, power: float = 1, xp: ModuleType = np, *, squares: Array = None
     ) -> Array:
-        return squared_to_power(squared_distances(A, B, xp, squares=squares), power, xp)
+        return to_power(squared_distances(A, B, xp, squares=squares), 0.5 * power, xp)
 
     def pull(self, W: Array, A: Array, B: Array, xp: ModuleType = np) -> Array:
         """See `Geometry.pull`: a_i Σ_j W_ij − Σ_j W_ij b_j."""
@@ -279,11 +279,6 @@ def _refine(D: Array, A: Array, B: Array, a2: Array, b2: Array, xp: ModuleType) 
     for part in row_blocks(len(i), rows_within(_DIRECT_ENTRIES, A.shape[1])):
         difference = A[i[part]] - B[j[part]]
         D[i[part], j[part]] = xp.einsum("ij,ij->i", difference, difference)
-
-
-def squared_to_power(squared: Array, power: float, xp: ModuleType = np) -> Array:
-    """Turn squared distances into distance**power, in place."""
-    return to_power(squared, 0.5 * power, xp)
 
 
 def to_power(values: Array, exponent: float, xp: ModuleType = np) -> Array:

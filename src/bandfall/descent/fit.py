@@ -13,7 +13,7 @@ import numpy as np
 from bandfall.backends import HOST, Backend, operator_over
 from bandfall.centring import column_means, column_norms, column_units
 from bandfall.descent.front import Plan, TrainingFront
-from bandfall.descent.path import Log, Path, Stage, stage_columns
+from bandfall.descent.path import Log, Path, Stage
 from bandfall.descent.recorder import Recorder, Watcher
 from bandfall.descent.rest import Rest
 from bandfall.descent.stopping import Status, Stopping
@@ -175,7 +175,7 @@ def _trained(
         stages, log = recorder.result()
         scaled = [replace(one, coefficients=one.coefficients * to_units) for one in stages]
         return path.replace(
-            **stage_columns(path.undivided, [*path.stages, *scaled]),
+            stages=[*path.stages, *scaled],
             log=path.log + log,
             residual=operator.numpy(front.residual) * (units / root).astype(dtype),
             time=front.time,

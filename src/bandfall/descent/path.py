@@ -334,7 +334,7 @@ class Path:
     def replace(self, **changes: Any) -> Path:
         """A copy with some attributes changed, including those of its model and its stages."""
         if "stages" in changes:
-            changes.update(stage_columns(self.undivided, changes.pop("stages")))
+            changes.update(_stage_columns(self.undivided, changes.pop("stages")))
         own = {f.name for f in fields(self)}
         of_model = {name: changes.pop(name) for name in changes.keys() - own}
         if of_model:
@@ -342,7 +342,7 @@ class Path:
         return replace(self, **changes)
 
 
-def stage_columns(model: KernelSum, stages: Sequence[Stage]) -> State:
+def _stage_columns(model: KernelSum, stages: Sequence[Stage]) -> State:
     """The fields of a Path that describe its stages, over the centres of `model`."""
     blocks = [stage.coefficients for stage in stages]
     shape = (0, *model.coefficients.shape[1:])

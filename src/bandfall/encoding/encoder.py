@@ -266,7 +266,7 @@ def _learn(
             seconds = values[:, i]
             cycles.append(Cycles.learn(int(j), seconds[~np.isnan(seconds)]))
             parts.append(cycles[-1].transform(filled[:, i]))
-    categories, encoded = _learn_categories(encoder, table, readings, y, weights)
+    categories, encoded = _learn_categories(encoder, table, y, weights)
     parts += encoded
     pairs, encoded = _learn_pairs(encoder, table, categories, y, weights)
     parts += encoded
@@ -287,14 +287,10 @@ def _learn(
 
 
 def _learn_categories(
-    encoder: TableEncoder,
-    table: Table,
-    readings: list[Reading],
-    y: np.ndarray | None,
-    weights: Weights,
+    encoder: TableEncoder, table: Table, y: np.ndarray | None, weights: Weights
 ) -> tuple[list[CategoryEncoding], list[np.ndarray]]:
     categories, parts = [], []
-    for j in _positions(readings, "category"):
+    for j in _positions(table.readings, "category"):
         column, cls = table.columns[j], CATEGORIES[encoder.categories]
         if len(np.unique(column.values)) < cls.fewest_levels:
             cls = OneHot

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bandfall.geometry import Euclidean, squared_to_power
+from bandfall.geometry import Euclidean, to_power
 from bandfall.kernels import Kernel, kernel_matrix
 from bandfall.operators.inner import (
     add_products,
@@ -81,7 +81,7 @@ class Tiles:
             left[:, -1] = 1.0
             np.matmul(left, self._right[j], out=out)
             np.abs(out, out=out)  # rounding may leave a tiny negative square
-            squared_to_power(out, self.kernel.power)
+            to_power(out, 0.5 * self.kernel.power)  # from squares
         work = scratch("work", out.shape, self.dtype)
         return kernel_matrix(self.kernel, out, bandwidth, out=out, work=work)
 

@@ -22,21 +22,6 @@ from bandfall.operators.inner.kinds import DISTANCE, Form, form_of
 from bandfall.operators.threads import CACHE_ENTRIES, scratch
 from bandfall.typing import Array, DTypeLike, Values
 
-__all__ = [
-    "CompiledLoops",
-    "Loops",
-    "add_products",
-    "compiled_form",
-    "compiled_scale",
-    "compiled_vectors",
-    "even_features",
-    "extend_bases",
-    "fill_tile",
-    "loops_over",
-    "orthogonalised",
-    "symmetric_product",
-]
-
 # Kernel entries from which on compiled loops serve: of gradients and of a matrix that training
 # evaluates again and again, and of sums, which a process may have come for alone: importing numba
 # takes longer than a small one. Where NumPy has no matrix product for distances, features count.

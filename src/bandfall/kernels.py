@@ -138,22 +138,21 @@ KernelLike: TypeAlias = Kernel | str | Callable[[Array], Array]
 
 # Table 3 and Section 5. Derivatives by hand; the maxima of |k′| are attained at
 # u = 1 (Gaussian), 0 (Laplace), 1/√3 (Matérn 3/2 and Cauchy), (1+√5)/(2√5) (Matérn 5/2).
-_SQRT3, _SQRT5 = math.sqrt(3.0), math.sqrt(5.0)
-_GOLDEN = (1.0 + _SQRT5) / 2.0
+_GOLDEN = (1.0 + profiles.SQRT5) / 2.0
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel
     for kernel in (
         Kernel("gaussian", 2, profiles.gaussian, profiles.gaussian_slope, math.exp(-0.5)),
         Kernel("matern12", 1, profiles.matern12, profiles.laplace_slope, 1.0),
-        Kernel("matern32", 1, profiles.matern32, profiles.matern32_slope, _SQRT3 / math.e),
+        Kernel("matern32", 1, profiles.matern32, profiles.matern32_slope, profiles.SQRT3 / math.e),
         Kernel(
             "matern52",
             1,
             profiles.matern52,
             profiles.matern52_slope,
-            _SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
+            profiles.SQRT5 / 3.0 * _GOLDEN * (1.0 + _GOLDEN) * math.exp(-_GOLDEN),
         ),
-        Kernel("cauchy", 2, profiles.cauchy, profiles.cauchy_slope, 3.0 * _SQRT3 / 8.0),
+        Kernel("cauchy", 2, profiles.cauchy, profiles.cauchy_slope, 3.0 * profiles.SQRT3 / 8.0),
     )
 }
 _ALIASES = {"laplace": "matern12"}

@@ -23,8 +23,8 @@ from bandfall.operators import KernelOperator, WeightedOperator
 from bandfall.schedules import Constant, Schedule
 from bandfall.typing import Weights
 
-# Standard deviations of the target; float32 rounding stays far below.
-_DEVICE_GAP = 0.05
+_CHECKED_ROWS = 256
+_DEVICE_GAP = 0.05  # standard deviations of the target; float32 rounding stays far below
 _ROUNDING_UNITS = 10.0  # allowed error of a sum, in rounding units of all coefficients
 
 
@@ -198,7 +198,7 @@ def _trained(
     return trained
 
 
-def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) -> None:
+def _check_sums(before: Path, after: Path, backend: Backend) -> None:
     """Raise an error if the stages of a path do not explain the change of its residual.
 
     Products and predictions are computed differently, so comparing them at a few rows detects a
@@ -206,7 +206,7 @@ def _check_sums(before: Path, after: Path, backend: Backend, n_rows: int = 256) 
     large numbers, and a rare class varies little.
     """
     n = len(after.X)
-    rows = np.linspace(0, n - 1, min(n, n_rows)).astype(int)
+    rows = np.linspace(0, n - 1, min(n, _CHECKED_ROWS)).astype(int)
     new = after.undivided.part(slice(len(before), None))
     explained = new.evaluate(after.X[rows], backend=backend)
     changed = before.residual[rows] - after.residual[rows]

@@ -104,9 +104,9 @@ class KrylovSpace:
             T[:, index[1:], index[:-1]] = off_diagonal
             T[:, index[:-1], index[1:]] = off_diagonal
         eigenvalues, self._vectors = np.linalg.eigh(T)
-        self._eigenvalues = np.maximum(eigenvalues, 0.0)  # (k, m)
-        # Weights of the exponentials in ‖r(t)‖² and in the defect.
-        self._weights = (self._norms[:, None] * self._vectors[:, 0, :]) ** 2
+        self.eigenvalues = np.maximum(eigenvalues, 0.0)  # (k, m)
+        # Weights of e^{−2tλ} in ‖r(t)‖² and of e^{−tλ} in the defect.
+        self.weights = (self._norms[:, None] * self._vectors[:, 0, :]) ** 2
         self._defects = (self._norms * self._beta[m])[:, None] * (
             self._vectors[:, -1, :] * self._vectors[:, 0, :]
         )
@@ -115,17 +115,17 @@ class KrylovSpace:
         """The smallest Ritz value of the first column, and a bound on its distance to λ."""
         self.diagonalise()
         residual = self._beta[self.dimension, 0] * abs(self._vectors[0, -1, 0])
-        return float(self._eigenvalues[0, 0]), float(residual)
+        return float(self.eigenvalues[0, 0]), float(residual)
 
     @property
     def squared_norm(self) -> Decay:
         """‖r(t)‖² summed over columns."""
-        return self._decay(self._weights)
+        return self._decay(self.weights)
 
     @property
     def speed(self) -> Decay:
         """∂R²/∂t = 2 r(t)ᵀ K r(t)."""
-        return self._decay(2.0 * self._weights * self._eigenvalues)
+        return self._decay(2.0 * self.weights * self.eigenvalues)
 
     @property
     def gain(self) -> Decay:
@@ -134,28 +134,18 @@ class KrylovSpace:
         Other directions, such as differences of targets at repeated rows, look trainable only by
         rounding, with times and coefficients as large as its inverse.
         """
-        smallest = _UNRESOLVED * self._eps * self._eigenvalues[:, -1:]
-        return self._decay(self._weights * (self._eigenvalues > smallest))
+        smallest = _UNRESOLVED * self._eps * self.eigenvalues[:, -1:]
+        return self._decay(self.weights * (self.eigenvalues > smallest))
 
     def _decay(self, weights: np.ndarray) -> Decay:
-        return Decay(2.0 * self._eigenvalues.reshape(-1), weights.reshape(-1))
-
-    @property
-    def eigenvalues(self) -> np.ndarray:
-        """Eigenvalues of T for each column of r, shape (k, m)."""
-        return self._eigenvalues
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Weights of e^{−2tλ} in ‖r(t)‖², shape (k, m)."""
-        return self._weights
+        return Decay(2.0 * self.eigenvalues.reshape(-1), weights.reshape(-1))
 
     def errors(self, times: np.ndarray) -> np.ndarray:
         """Bound on the error of each column after its own time, shape (k,).
 
         ∫₀ᵗ ‖defect‖ ds = ‖r‖ β |e_mᵀ (∫₀ᵗ e^{−sT} ds) e₁|, before and after `advance`.
         """
-        integral = flow_filter(self._eigenvalues, times, paired=True)
+        integral = flow_filter(self.eigenvalues, times, paired=True)
         return np.abs((integral * self._defects).sum(axis=1))
 
     def error(self, time: float) -> float:
@@ -170,7 +160,7 @@ class KrylovSpace:
         Products are rounded relative to the largest eigenvalue, and basis vectors along
         it, which hardly contribute to c, have weights up to t‖r‖.
         """
-        return self._eps * time * float((self._norms * self._eigenvalues[:, -1]).max())
+        return self._eps * time * float((self._norms * self.eigenvalues[:, -1]).max())
 
     def longest_accurate(self, time: float, tolerance: float) -> float:
         """The longest time up to `time` whose error stays below `tolerance`."""
@@ -192,8 +182,8 @@ class KrylovSpace:
         """
         m = self.dimension
         times = np.broadcast_to(np.asarray(time, dtype=float), self._norms.shape)
-        decay = np.exp(-times[:, None] * self._eigenvalues)
-        integral = flow_filter(self._eigenvalues, times, paired=True)
+        decay = np.exp(-times[:, None] * self.eigenvalues)
+        integral = flow_filter(self.eigenvalues, times, paired=True)
         start = self._norms[:, None] * self._vectors[:, 0, :]
         small = np.zeros((len(self._norms), 2, m + 1))
         small[:, :, :m] = np.einsum(

@@ -236,7 +236,6 @@ class TangentDescent(torch.optim.Optimizer):
         self.log = TangentLog([LogRow(*row) for row in own["log"]])
         self._last_good = self.tangent.vector()
 
-    # -- one step, in parts --------------------------------------------------------------
     def _tensor(self, name: str, value: ArrayLike | Tensor) -> Tensor:
         tensor = torch.as_tensor(value).to(self.tangent.device, self.tangent.dtype)
         if tensor.ndim == 0:

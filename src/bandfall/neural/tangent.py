@@ -41,7 +41,6 @@ class TangentModel:
         self.dtype, self.device = first.dtype, first.device
         self.n_parameters = sum(p.numel() for p in self.parameters.values())
 
-    # -- the parameter vector ------------------------------------------------------------
     def vector(self) -> Tensor:
         """θ, shape (p,): a copy."""
         return torch.cat([p.detach().reshape(-1) for p in self.parameters.values()])
@@ -59,7 +58,6 @@ class TangentModel:
             part.view_as(p) for part, p in zip(parts, self.parameters.values(), strict=True)
         )
 
-    # -- outputs and derivatives ---------------------------------------------------------
     def outputs(self, X: Tensor) -> Tensor:
         """f(X), shape (n, k)."""
         with torch.no_grad():

@@ -198,7 +198,7 @@ def path_of_leaves(
     models = [_in_places(X, leaf, places) for leaf in leaves]
     model = PartitionedSum(X, partition, tuple(models))
     paths = [leaf.path for leaf in leaves]
-    spans, nothing = np.full(len(model), np.nan), np.zeros(0)
+    spans = np.full(len(model), np.nan)
     path = Path(
         model=model,
         starts=spans,
@@ -206,7 +206,7 @@ def path_of_leaves(
         step_sizes=np.zeros(len(model)),
         scale=column_norms(y, column_means(y, weights), weights),
         residual=residual.astype(X.dtype),
-        log=Log(nothing, nothing, nothing, nothing, nothing),
+        log=Log(*np.zeros((5, 0))),
         time=max(one.time for one in paths),
         r2=0.0,
         status=_worst([one.status for one in paths]),

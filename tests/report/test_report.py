@@ -24,6 +24,8 @@ from bandfall.commands.training import _PathWatch
 from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
 from bandfall.estimators._progress import FitProgress
+from bandfall.explore.data_page import render_explorer
+from bandfall.explore.what_if import WhatIf
 from bandfall.report import LabelledRows, render_page, report_on, study
 from bandfall.report.model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
@@ -193,6 +195,21 @@ class TestData:
         model.given_up_ = ["trained on 10 of 60 rows"]  # small fits are never short of time
         page = model.report().html
         assert "<dt>cut short</dt><dd>trained on 10 of 60 rows</dd>" in page
+
+
+class TestWarnings:
+    def test_unknown_categories_are_named_once(self):
+        def towns(*names: str) -> LabelledRows:
+            table = frame(80)[["width"]].assign(town=[*names] * (80 // len(names)))
+            return LabelledRows(table, table["width"].to_numpy())
+
+        train, test = towns("Rom", "Oslo"), towns("Rom", "Bern", "Graz", "Linz")
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*train)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = study(model, train, test, ["width", "town"])
+            render_explorer(found, WhatIf(found), target="width", source="towns")
+        assert [str(one.message)[:30] for one in caught] == ["categories never seen in train"]
 
 
 class TestSlices:

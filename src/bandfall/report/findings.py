@@ -228,7 +228,7 @@ def study(
         if isinstance(model.target, Classes):
             unseen = unseen_words(test.y, model.target.labels, "held-out rows")
         scored = _read(model, test)
-        outputs, rows = model.predict(scored.X), np.arange(len(scored.y))
+        outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
     else:
         scored, outputs, rows = _evidence(model, train)
     held_out = test is not None or model.story.held_out_rows.size > 0

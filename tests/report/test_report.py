@@ -335,7 +335,7 @@ class TestRivals:
 
     def test_a_clear_difference_is_shown_with_its_margin(self, findings):
         worse = findings.residuals**2 + np.var(findings.scored.y) * np.linspace(0.4, 0.6, 80)
-        assert re.search(r">−0\.500 ± 0\.01\d</td>", self.page(findings, worse))
+        assert re.search(r">−0\.5000 ± 0\.01\d\d</td>", self.page(findings, worse))
 
     def test_chance_is_no_clear_difference(self, findings):
         noise = np.random.default_rng(0).normal(scale=np.var(findings.scored.y), size=80)

@@ -49,14 +49,14 @@ def explore(
     source: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MODEL|DATA]",
+            metavar="MODEL|DATA",
             help="Model file made by fit, or a table; without it, a playground.",
         ),
     ] = None,
     data: Annotated[
         str | None,
         typer.Argument(
-            metavar="[DATA]", help="Table to explore the model with; it must contain the target."
+            metavar="DATA", help="Table to explore the model with; it must contain the target."
         ),
     ] = None,
     out: Annotated[
@@ -89,14 +89,16 @@ def explore(
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 
-    Without arguments, the page is a playground with its own exact solver. Given a table, a model is
-    trained while the page shows the progress. Given a model file, the page replays its training.
-    The page is served to this machine only, until you press Ctrl-C. With --out it is written to one
-    file instead, which needs no server and no network.
+    Given a table, a model is trained while the page shows the progress. Given a model file, the
+    page replays its training. The page is served to this machine only, until you press Ctrl-C. With
+    --out it is written to one file instead, which needs no server and no network. Without
+    arguments, the page is a playground with its own exact solver, written to playground.html.
     """
     with one_line_errors():
         style = Style(sep, decimal, encoding)
         if source is None:
+            if target is not None:
+                raise InputError(f"--target {target} needs the table that has this column")
             out = PLAYGROUND if out is None else out
             check_out(out, is_page, force=force)
             _write(render_playground(), out, show, json)

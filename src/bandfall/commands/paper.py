@@ -49,7 +49,7 @@ def list_experiments() -> None:
 def run(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="figure1 … figure7, table1 … table6, or all."),
+        typer.Argument(metavar="NAME", help="figure1 … figure7, table1 … table6, or all."),
     ] = None,
     data: Annotated[
         Path | None,

@@ -26,7 +26,7 @@ from bandfall.drawing import Axis, Chart, number
 from bandfall.estimators._progress import FitProgress
 from bandfall.explore.data_page import render_explorer
 from bandfall.explore.what_if import WhatIf
-from bandfall.report import LabelledRows, render_page, report_on, study
+from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study
 from bandfall.report.model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
@@ -105,6 +105,16 @@ class TestFindings:
         y = np.full(80, 3.0)
         found = study(KernelDescentRegressor().fit(X, y), LabelledRows(X, y), None, ["a", "b", "c"])
         assert "Predicting y" in page_of(found)
+
+    def test_no_r2_for_equal_targets(self):
+        X, y = rows().X, np.full(80, 3.0)
+        model = KernelDescentRegressor().fit(X, y)
+        found = study(model, LabelledRows(X, y), LabelledRows(X[:20], y[:20]), ["a", "b"])
+        assert np.isnan(found.loss)
+        own = RivalScore.of("bandfall", found.outputs, y[:20], found.target, seconds=1.0, n_rows=80)
+        text = page_of(found, rivals=[own])
+        assert "R² is not defined on 20 held-out rows: their targets are all equal." in text
+        assert "higher is better" not in text
 
 
 def _typical(X):

@@ -156,7 +156,9 @@ class Findings:
 
     @property
     def loss(self) -> float:
-        """Loss on the scored rows."""
+        """Loss on the scored rows; NaN if it is not defined, as R² of equal targets."""
+        if np.isnan(self.scores.get("r2", 0.0)):
+            return np.nan
         return self.target.loss(self.scored.y, self.outputs)
 
     @property

@@ -122,6 +122,9 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
         )
         return section("score", "Score", warning, "")
     n_rows = len(np.unique(findings.row_numbers))
+    if np.isnan(findings.loss) and not findings.target.classes:
+        text = f"R² is not defined on {n_rows:,} held-out rows: their targets are all equal."
+        return section("score", "Score", text, "")
     if not findings.tested:
         text = (
             f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows: no test rows "

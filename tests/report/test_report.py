@@ -213,7 +213,7 @@ class TestWarnings:
             table = frame(80)[["width"]].assign(town=[*names] * (80 // len(names)))
             return LabelledRows(table, table["width"].to_numpy())
 
-        train, test = towns("Rom", "Oslo"), towns("Rom", "Bern", "Graz", "Linz")
+        train, test = towns("Rom", "Oslo"), towns("Rom", "Bern", "Graz", "Wien")
         model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*train)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")

@@ -125,18 +125,18 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
     if np.isnan(findings.loss) and not findings.target.classes:
         text = f"R² is not defined on {n_rows:,} held-out rows: their targets are all equal."
         return section("score", "Score", text, "")
+    words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows"
+    words = f"{words[0].upper()}{words[1:]}"
     if not findings.tested:
         text = (
-            f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows: no test rows "
-            "were given, so these are training rows that the search held out, predicted by models "
-            f"that had not seen them. {text}"
+            f"{words}: no test rows were given, so these are training rows that the search held "
+            f"out, predicted by models that had not seen them. {text}"
         )
         return section("score", "Score", text, "")
     if findings.unseen:
         text = f"{escape(findings.unseen)}. {text}"
     if not rivals or np.isnan(findings.loss):
-        words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows."
-        return section("score", "Score", f"{words[0].upper()}{words[1:]} {text}", "")
+        return section("score", "Score", f"{words}. {text}", "")
     if not findings.target.classes:
         text += (
             " Kernel ridge regression chooses bandwidth and "

@@ -108,7 +108,10 @@ def _parameters(function: Callable) -> typing.Iterator[tuple[str, str, str]]:
         names = [n for n in (info.default, *(info.param_decls or ())) if isinstance(n, str)]
         required = parameter.default is inspect.Parameter.empty
         if not names:  # an argument
-            yield info.metavar or name.upper(), info.help or "", "" if required else "optional"
+            shown = info.metavar or name.upper()
+            shown = shown if required else f"[{shown}]"
+            shown += "..." if "list[" in str(kind) else ""
+            yield shown, info.help or "", "" if required else "optional"
             continue
         flag = kind is bool
         shown = names[0] if flag else f"{names[0]} {info.metavar or _placeholder(kind)}"

@@ -51,6 +51,16 @@ def test_finalists_that_were_cut_off_do_not_count(monkeypatch):
     assert model.score(rows, rows[:, 0]) > 0.9
 
 
+def test_leaves_that_kept_all_their_rows_are_not_listed(monkeypatch):
+    rows = np.random.default_rng(1).normal(size=(700, 2))
+    press_ctrl_c(monkeypatch, FitProgress, "tried")
+    model = BandfallRegressor(kernels=("gaussian",), leaf_rows=300, search_rows=200)
+    model.fit(rows, rows[:, 0])
+    assert model.path_.n_leaves > 1
+    assert not any("of their rows" in what for what in model.given_up_)
+    assert sum(len(leaf.model.X) for leaf in model.path_.model.leaves) >= 700
+
+
 def test_the_second_press_raises(monkeypatch):
     press_ctrl_c(monkeypatch, FitProgress, "tried", times=2)
     model = BandfallRegressor(kernels=("gaussian",))

@@ -1,6 +1,7 @@
 """Commands and pages of models in several leaves: inspect, predict, report and explore."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -51,6 +52,7 @@ def test_report(model):
     page = model.parent / "report.html"
     call("report", model, "--out", page, "--no-rivals")
     assert "Which features matter" in page.read_text()
+    assert re.search(r"training rows in \d+ leaves", page.read_text())
 
 
 def test_explore(model):

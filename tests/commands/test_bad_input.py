@@ -376,6 +376,7 @@ def test_explore_finds_out_before_it_opens_a_page(tmp_path):
     frame().to_csv(tmp_path / "d.csv", index=False)
     done = call("explore", tmp_path / "d.csv")
     assert "name the column to predict: --target" in one_line(done)
+    assert "needs the table" in one_line(call("explore", "--target", "y"))
     done = call("explore", tmp_path / "nothing.csv", "--target", "y")
     assert "nothing.csv does not exist" in one_line(done)
 

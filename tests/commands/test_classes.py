@@ -1,12 +1,13 @@
 """``bandfall fit --task`` and ``predict`` for classes."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall import load_model
+from bandfall import BandfallClassifier, load_model, save_model
 from shell import call, frame, one_line
 
 pytestmark = pytest.mark.usefixtures("quick_models")
@@ -32,6 +33,20 @@ def test_text_makes_a_classifier_and_that_is_said(csv, tmp_path):
     assert "high, low" in shown
     assert "held-out accuracy" in shown
     assert "held-out R²" not in shown
+
+
+def test_inspect_shows_a_single_bandwidth_once_and_no_time_limit(tmp_path):
+    model = BandfallClassifier(kernels="gaussian", max_rounds=0, n_members=1)
+    for seed in range(20):
+        X = np.random.default_rng(seed).normal(size=(80, 2))
+        if model.fit(X, X.sum(axis=1) > 0).members_[0].candidate.width:
+            break
+    save_model(model, tmp_path / "m")
+    shown = call("inspect", tmp_path / "m").stdout
+    assert "1 stage of kernel gaussian, bandwidth" in shown
+    assert "→ 1 column" in shown
+    assert not re.search(r"bandwidth \S+ →", shown)
+    assert "ended because" not in shown
 
 
 def test_predictions_have_probabilities_and_a_score(csv, tmp_path):

@@ -50,7 +50,9 @@ def test_version_and_help():
     assert call("--version").stdout == f"bandfall {bandfall.__version__}\n"
     for name in ("demo", "fit", "predict", "inspect", "report", "explore", "compare", "paper"):
         assert name in call("--help").stdout
-        assert call(name, "--help").exit_code == 0
+        shown = call(name, "--help")
+        assert shown.exit_code == 0
+        assert "[[" not in shown.stdout  # typer puts brackets around optional arguments
 
 
 class TestFit:
@@ -83,6 +85,7 @@ class TestFit:
         assert any(one.startswith("the search ended early") for one in given_up)
         assert load_model(tmp_path / "m").given_up_ == given_up
         assert "cut short" in call(*arguments).stdout
+        assert "cut short" in call("inspect", tmp_path / "m").stdout
 
     @pytest.mark.parametrize("bad", [("--max-seconds", 0), ("--model", "kgdd", "--max-seconds", 9)])
     def test_times_that_mean_nothing_are_refused(self, csv, tmp_path, bad):

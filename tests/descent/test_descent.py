@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from bandfall import (
     KernelDescentRegressor,
@@ -142,6 +143,30 @@ def test_r2_of_weights_over_many_decades_in_float32_is_true(exponent, n):
     assert model.path_.status is Status.R2_REACHED
     assert_allclose(weighted_r2(model, X, y, weights), model.path_.r2, atol=1e-5)
     assert model.predict(X).dtype == np.float32
+
+
+def curve(n=600):
+    """Rows of a noisy sine, in float32."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(n, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=n)
+    return X.astype(np.float32), y.astype(np.float32)
+
+
+def test_a_speed_that_float32_cannot_follow_ends_training_with_a_warning():
+    X, y = curve()
+    with pytest.warns(ConvergenceWarning, match="rounding errors .* float64 features"):
+        model = KernelDescentRegressor(min_speed=1e-7).fit(X, y)
+    assert model.path_.status is Status.ROUNDING
+    assert model.score(X, y) > 0.0
+    assert KernelDescentRegressor(min_speed=1e-7).fit(X.astype(np.float64), y).score(X, y) > 0.99
+
+
+def test_predictions_that_float32_makes_coarse_are_warned_of():
+    X, y = curve()
+    with pytest.warns(ConvergenceWarning, match="float32 is too coarse for min_speed=1e-05"):
+        KernelDescentRegressor(min_speed=1e-5).fit(X, y)
+    KernelDescentRegressor(min_speed=1e-4).fit(X, y)  # warnings are errors
 
 
 # Offsets --------------------------------------------------------------------------------------

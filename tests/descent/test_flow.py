@@ -145,6 +145,19 @@ def test_events_are_located():
     assert decay.first_below(0.0, 1e6) == np.inf
 
 
+@given(seeds)
+def test_an_event_at_the_level_of_terms_that_never_fall(seed):
+    """Two ways to add up such terms differ in the last bit, and no further step is possible."""
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.0, 1.0, 20)
+    rates = np.append(np.zeros(19), 1.0)
+    decay = Decay(rates, weights)
+    level = decay.at(1e6)
+    assert 0.0 < decay.first_below(level, 1e6) <= 1e6
+    many = first_below(rates[None], weights[None], np.array([level]), 1e6)
+    assert np.all((many > 0.0) & ~np.isnan(many))
+
+
 @given(seeds, st.floats(0.0, 1.0))
 def test_events_among_rates_of_all_scales(seed, share):
     """The far side of the crossing, and no more than rounding beyond it."""

@@ -41,7 +41,7 @@ def test_the_default_is_row_by_row(seed, shape, n_rows):
 def test_a_rule_over_two_truth_values_is_learned():
     random = np.random.default_rng(0)
     X = random.random((400, 2)) > 0.5
-    with pytest.warns(UserWarning, match="396 of 400 rows repeat an earlier row.* groups="):
+    with pytest.warns(UserWarning, match="396 of 400 rows repeat an earlier row.*groups="):
         model = BandfallClassifier().fit(X, X[:, 0] ^ X[:, 1])
     assert model.score(X, X[:, 0] ^ X[:, 1]) == 1.0
 

@@ -401,6 +401,16 @@ class TestCommand:
             assert done.exit_code == 0, done.output
         assert "new.csv" in (tmp_path / "e.html").read_text(encoding="utf-8")
 
+    def test_rows_of_training_are_left_out(self, tmp_path):
+        assert call("fit", "d.csv", *Y, "--out", "m").exit_code == 0
+        done = call("explore", "m", "d.csv", "--out", "e.html", "--no-open")
+        assert "trained on 48 of the 60 rows in d.csv; the page leaves them out" in done.stderr
+        assert "on 12 held-out rows" in (tmp_path / "e.html").read_text(encoding="utf-8")
+        assert call("fit", "d.csv", *Y, "--out", "all", "--test-fraction", 0).exit_code == 0
+        done = call("explore", "all", "d.csv", "--out", "e.html", "--no-open")
+        assert "the model was trained on the rows in d.csv" in done.stderr
+        assert done.exit_code == 0, done.output
+
     def test_what_cannot_be_explored(self):
         assert "--target" in one_line(call("explore", "d.csv", "--out", "e.html"))
         complaint = one_line(call("explore", "d.csv", "d.csv", *Y, "--out", "e.html"))

@@ -24,7 +24,9 @@ from bandfall.commands.training import _PathWatch
 from bandfall.descent import Flow
 from bandfall.drawing import Axis, Chart, number
 from bandfall.estimators._progress import FitProgress
-from bandfall.report import LabelledRows, render_page, report_on, study
+from bandfall.explore.data_page import render_explorer
+from bandfall.explore.what_if import WhatIf
+from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study
 from bandfall.report.model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
@@ -103,6 +105,16 @@ class TestFindings:
         y = np.full(80, 3.0)
         found = study(KernelDescentRegressor().fit(X, y), LabelledRows(X, y), None, ["a", "b", "c"])
         assert "Predicting y" in page_of(found)
+
+    def test_no_r2_for_equal_targets(self):
+        X, y = rows().X, np.full(80, 3.0)
+        model = KernelDescentRegressor().fit(X, y)
+        found = study(model, LabelledRows(X, y), LabelledRows(X[:20], y[:20]), ["a", "b"])
+        assert np.isnan(found.loss)
+        own = RivalScore.of("bandfall", found.outputs, y[:20], found.target, seconds=1.0, n_rows=80)
+        text = page_of(found, rivals=[own])
+        assert "R² is not defined on 20 held-out rows: their targets are all equal." in text
+        assert "higher is better" not in text
 
 
 def _typical(X):
@@ -193,6 +205,21 @@ class TestData:
         model.given_up_ = ["trained on 10 of 60 rows"]  # small fits are never short of time
         page = model.report().html
         assert "<dt>cut short</dt><dd>trained on 10 of 60 rows</dd>" in page
+
+
+class TestWarnings:
+    def test_unknown_categories_are_named_once(self):
+        def towns(*names: str) -> LabelledRows:
+            table = frame(80)[["width"]].assign(town=[*names] * (80 // len(names)))
+            return LabelledRows(table, table["width"].to_numpy())
+
+        train, test = towns("Rom", "Oslo"), towns("Rom", "Bern", "Graz", "Wien")
+        model = BandfallRegressor(kernels=("gaussian",), max_rounds=0).fit(*train)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = study(model, train, test, ["width", "town"])
+            render_explorer(found, WhatIf(found), target="width", source="towns")
+        assert [str(one.message)[:30] for one in caught] == ["categories never seen in train"]
 
 
 class TestSlices:
@@ -318,7 +345,7 @@ class TestRivals:
 
     def test_a_clear_difference_is_shown_with_its_margin(self, findings):
         worse = findings.residuals**2 + np.var(findings.scored.y) * np.linspace(0.4, 0.6, 80)
-        assert re.search(r">−0\.500 ± 0\.01\d</td>", self.page(findings, worse))
+        assert re.search(r">−0\.5000 ± 0\.01\d\d</td>", self.page(findings, worse))
 
     def test_chance_is_no_clear_difference(self, findings):
         noise = np.random.default_rng(0).normal(scale=np.var(findings.scored.y), size=80)

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bandfall.descent import Status
 from bandfall.metric import scaled
 from bandfall.selection import members as members_module
 from bandfall.selection import pace as pace_module
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
 from bandfall.selection.members import default_choice, fit_members
 from bandfall.selection.parts import TOLERANCE, Rows
+from bandfall.selection.paths import fit_member_path
 from bandfall.selection.tuning import Tuned
 from bandfall.selection.views import Encoded
 from problems import problem
@@ -113,6 +115,17 @@ def test_members_are_computed_in_single_precision_where_it_is_enough(score, expe
     assert member.path.X.dtype == expected
     assert member.path.stages[0].coefficients.dtype == expected
     assert_allclose(member.path.r2, 0.9, atol=1e-3)
+
+
+def test_a_path_that_rounding_has_ended_is_trained_in_float64(monkeypatch):
+    def rounded(rows, train, X, trial, watcher):
+        path = fit_member_path(rows, train, X, trial, watcher)
+        return path.replace(status=Status.ROUNDING) if X.dtype == np.float32 else path
+
+    monkeypatch.setattr(members_module, "fit_member_path", rounded)
+    chosen = choice([(trial_of(score=0.8), 1.0)])
+    (member,), _ = fit_members(rows_of(dtype=np.float32), chosen)
+    assert member.path.X.dtype == np.float64
 
 
 def test_without_evidence_the_rule_of_the_paper_is_chosen():

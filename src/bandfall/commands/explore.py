@@ -16,6 +16,7 @@ import typer
 from bandfall.commands import options
 from bandfall.commands.classes import Task
 from bandfall.commands.csv_files import Style
+from bandfall.commands.kept_rows import trained_on
 from bandfall.commands.outputs import check_out, is_model, is_page, write_page
 from bandfall.commands.predict import features_of, missing_words, strings_of
 from bandfall.commands.rows import Roles, targets_of
@@ -39,8 +40,8 @@ SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest compute
 
 
 def explore(
-    source: Annotated[str | None, typer.Argument(metavar="[MODEL|DATA]", help=_SOURCE)] = None,
-    data: Annotated[str | None, typer.Argument(metavar="[DATA]", help=_DATA)] = None,
+    source: Annotated[str | None, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)] = None,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
     out: Annotated[Path | None, options.option("--out", "FILE", _OUT)] = None,
     target: options.PageTarget = None,
     model: options.Model = ModelChoice.AUTO,
@@ -61,14 +62,16 @@ def explore(
 ) -> None:
     """Watch a model learn in the browser: a playground, or a model of your data.
 
-    Without arguments, the page is a playground with its own exact solver. Given a table, a model is
-    trained while the page shows the progress. Given a model file, the page replays its training.
-    The page is served to this machine only, until you press Ctrl-C. With --out it is written to one
-    file instead, which needs no server and no network.
+    Given a table, a model is trained while the page shows the progress. Given a model file, the
+    page replays its training. The page is served to this machine only, until you press Ctrl-C. With
+    --out it is written to one file instead, which needs no server and no network. Without
+    arguments, the page is a playground with its own exact solver, written to playground.html.
     """
     with one_line_errors():
         style = Style(sep, decimal, encoding)
         if source is None:
+            if target is not None:
+                raise InputError(f"--target {target} needs the table that has this column")
             out = PLAYGROUND if out is None else out
             check_out(out, is_page, force=force)
             _write(render_playground(), out, show, json)
@@ -120,7 +123,7 @@ def _explorer_page(
     """The page about a model, and the `WhatIf` that answers its requests."""
     train_rows, test_rows, features = kept_rows_of(stored)
     if data is not None:
-        test_rows = LabelledRows(*_rows_of(data, stored, style))
+        test_rows = _new_rows(data, stored, style, test_rows)
     with Bar("explore: the model", progress) as bar:
         findings = study(
             stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update
@@ -134,6 +137,27 @@ def _explorer_page(
         live=live,
     )
     return page, what_if
+
+
+def _new_rows(
+    data: str, stored: ModelFile, style: Style, held_out: LabelledRows | None
+) -> LabelledRows | None:
+    """Rows of a table that the model was not trained on; `held_out` if it was trained on all."""
+    rows, y = _rows_of(data, stored, style)
+    seen = trained_on(stored.notes, rows, y)
+    if not seen.any():
+        return LabelledRows(rows, y)
+    if np.sum(~seen) < 2:
+        note(
+            f"the model was trained on the rows in {name_of(data)}; the page is about rows that "
+            "were held out in fit"
+        )
+        return held_out
+    note(
+        f"the model was trained on {seen.sum():,} of the {len(y):,} rows in {name_of(data)}; the "
+        "page leaves them out"
+    )
+    return LabelledRows(rows[~seen], y[~seen])
 
 
 def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Features, np.ndarray]:
@@ -151,6 +175,8 @@ def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Features, np.n
         raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")
     with style.as_usual():
         rows = features_of(table[known], stored, kinds, name_of(data))
+    if style.remarks:
+        note(f"{name_of(data)}: {style.remarks}")
     return rows, y[known].astype(str) if y.dtype == object else y[known]
 
 

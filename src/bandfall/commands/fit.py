@@ -194,9 +194,10 @@ def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> N
     readings = [one.schema.readings for one in story.encoders.values()]
     n_unused = sum(bool(one.dropped) for one in readings[0]) if readings else 0
     unused = f" ({n_unused} left out)" if n_unused else ""
+    part = f"{len(path.X):,} of " if path is not None and len(path.X) < len(rows) else ""
     pairs: list[tuple[str, str | Text]] = [
         ("target", rows.target),
-        ("trained on", f"{len(rows):,} rows × {counted(rows.X.shape[1], 'feature')}{unused}"),
+        ("trained on", f"{part}{len(rows):,} rows × {counted(rows.X.shape[1], 'feature')}{unused}"),
         ("estimator", type(last_step(trained.estimator)).__name__),
     ]
     if path is not None and path.status is Status.CONSTANT_TARGET:

@@ -135,20 +135,21 @@ def _pairs(
         leaves = f" in {path.n_leaves:,} leaves" if path.n_leaves > 1 else ""
         yield "trained on", f"{len(path.X):,} rows{leaves}"
         if len(path):
-            yield (
-                "path",
-                f"{counted(len(path), 'stage')} of kernel {path.kernel.name}, bandwidth "
-                f"{path.bandwidths[0]:.3g} → {path.bandwidths[-1]:.3g}",
-            )
+            ends = dict.fromkeys(f"{bandwidth:.3g}" for bandwidth in path.bandwidths[[0, -1]])
+            stages = f"{counted(len(path), 'stage')} of kernel {path.kernel.name}"
+            yield "path", f"{stages}, bandwidth {' → '.join(ends)}"
         if not classes:
             yield "training R²", f"{path.r2:.4f}"
-        yield "ended because", why_ended(story, path.status)
+        if not (story.members and story.members[0].candidate.width):
+            yield "ended because", why_ended(story, path.status)
     if test is not None:
         how, n_rows = f", {notes['split']}" if notes.get("split") else "", int(test["n_rows"])
         if classes:
             yield "held-out accuracy", accuracy_words(test, n_rows) + how
         else:
             yield "held-out R²", score_words(test["r2"], n_rows) + how
+    for what in story.given_up:
+        yield "cut short", what
     for member in story.members:
         yield "model", _member_words(member)
     for name, encoder in story.encoders.items():

@@ -51,7 +51,7 @@ def list_experiments() -> None:
 
 @app.command()
 def run(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help=_NAMES)] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=_NAMES)] = None,
     data: Annotated[Path | None, option("--data", "FOLDER", _DATA)] = None,
     out: OutOption = DEFAULT_OUT,
     jobs: Annotated[int, option("--jobs", "N", _JOBS)] = 0,

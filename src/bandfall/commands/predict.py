@@ -80,6 +80,8 @@ def predict(
         result: JsonDict = {"n_rows": len(table)}
         with Bar("predict") as bar:
             answers = _answers(stored.estimator, rows, name_of(data), bar)
+        if style.remarks:
+            note(f"{name_of(data)}: {style.remarks}")
         with style.as_usual():
             _score(table, rows, answers, stored, name_of(data), result)
         predictions, others = answers, pd.DataFrame(index=table.index)
@@ -87,8 +89,6 @@ def predict(
         if isinstance(target, Classes):
             predictions = target.labels[answers.argmax(axis=1), None].astype(object)
             others = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
-        if style.remarks:
-            note(f"{name_of(data)}: {style.remarks}")
         names = _names(predictions, stored.notes)
         if interval is not None:
             with Bar("predict: intervals"):

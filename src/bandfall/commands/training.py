@@ -258,6 +258,7 @@ def why_ended(story: Story, status: Status) -> str:
     """Why training ended, in words; self-tuning models chose their stop by held-out rows."""
     tuned = {
         Status.R2_REACHED: "held-out rows were predicted best there",
+        Status.TIME_REACHED: "held-out rows chose its penalty",
         Status.INTERRUPTED: "cut short",
     }
     return tuned.get(status, status.explanation) if story.members else status.explanation

@@ -43,7 +43,10 @@ class Decay:
         time = 0.0
         terms = self.weights
         for _ in range(_MAX_STEPS):
-            step = _newton_step(math.log(value / level), value, float(self.rates @ terms))
+            slope = float(self.rates @ terms)
+            if slope <= 0.0:  # no term falls any more: f is at the level up to rounding
+                break
+            step = _newton_step(math.log(value / level), value, slope)
             time += step
             if step <= _ROUNDING * time:
                 break
@@ -69,7 +72,9 @@ def first_below(
     rates, weights, levels, values = (a[falling] for a in (rates, weights, levels, values))
     terms, roots = weights, np.zeros(len(levels))
     for _ in range(_MAX_STEPS):
-        steps = _newton_step(np.log(values / levels), values, (rates * terms).sum(axis=1))
+        slopes = (rates * terms).sum(axis=1)
+        slopes[slopes <= 0.0] = math.inf  # no step
+        steps = _newton_step(np.log(values / levels), values, slopes)
         roots += steps
         if np.all(steps <= _COARSE * roots):
             break

@@ -25,6 +25,7 @@ from bandfall.typing import Weights
 
 _CHECKED_ROWS = 256
 _DEVICE_GAP = 0.05  # standard deviations of the target; float32 rounding stays far below
+_LEAST_ROUNDING = 0.02  # standard deviations of the target, below which rounding is not measured
 _ROUNDING_UNITS = 10.0  # allowed error of a sum, in rounding units of all coefficients
 
 
@@ -205,21 +206,46 @@ def _check_sums(before: Path, after: Path, backend: Backend) -> None:
     faulty device. Differences that rounding explains are allowed: slow paths add and subtract
     large numbers, and a rare class varies little.
     """
-    n = len(after.X)
-    rows = np.linspace(0, n - 1, min(n, _CHECKED_ROWS)).astype(int)
-    new = after.undivided.part(slice(len(before), None))
-    explained = new.evaluate(after.X[rows], backend=backend)
-    changed = before.residual[rows] - after.residual[rows]
-    total_weight = float(n if after.weights is None else after.weights.sum())
-    unit = np.where(after.scale > 0, after.scale, np.inf) / math.sqrt(total_weight)
-    gaps = np.sqrt((((explained - changed) / unit) ** 2).mean(axis=0))
-    sizes = np.sqrt((new.coefficients.astype(np.float64) ** 2).sum(axis=(0, 1)))
-    rounding = _ROUNDING_UNITS * np.finfo(after.X.dtype).eps * sizes / unit
+    gaps = _gaps(after, len(before), before.residual, backend)
+    rounding = _ROUNDING_UNITS * _rounding_units(after, len(before))
     if not np.all(gaps <= np.maximum(_DEVICE_GAP, rounding)):
         raise RuntimeError(
             f"{backend!r} returned sums that do not agree with each other (they differ by "
             f"{gaps.max():.2g} standard deviations of the target); fit again, or compute with NumPy"
         )
+
+
+def rounding_gap(path: Path, backend: Backend = HOST) -> float:
+    """Difference between the residual of a path and that of its predictions.
+
+    Root mean square over a few training rows, in standard deviations of the target; 0 if the
+    coefficients are too small for one.
+    """
+    if path.y is None or not len(path) or _rounding_units(path).max() < _LEAST_ROUNDING:
+        return 0.0
+    return float(_gaps(path, 0, path.y - path.offset, backend).max())
+
+
+def _gaps(path: Path, n_before: int, residual: np.ndarray, backend: Backend) -> np.ndarray:
+    """Gap between the sum of all later stages and the fall of `residual`, for each column."""
+    n = len(path.X)
+    rows = np.linspace(0, n - 1, min(n, _CHECKED_ROWS)).astype(int)
+    new = path.undivided.part(slice(n_before, None))
+    explained = new.evaluate(path.X[rows], backend=backend)
+    changed = residual[rows] - path.residual[rows]
+    return np.sqrt((((explained - changed) / _deviations(path)) ** 2).mean(axis=0))
+
+
+def _rounding_units(path: Path, n_before: int = 0) -> np.ndarray:
+    """Rounding unit of the coefficients of all later stages, for each column."""
+    coefficients = path.coefficients[n_before:] / _deviations(path)
+    return np.finfo(path.X.dtype).eps * np.sqrt((coefficients**2).sum(axis=(0, 1)))
+
+
+def _deviations(path: Path) -> np.ndarray:
+    """Standard deviation of each column of the target; ∞ if it is constant."""
+    total_weight = float(len(path.X) if path.weights is None else path.weights.sum())
+    return np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(total_weight)
 
 
 def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:

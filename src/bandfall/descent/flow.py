@@ -21,6 +21,7 @@ from bandfall.schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
 
 # Largest rounding difference per stage, relative to ‖y‖, between residual and coefficients.
 _MAX_DRIFT = 1e-4
+_MAX_FALL = 0.1  # of R² in one step: exact flows never lower it
 
 
 @dataclass(frozen=True)
@@ -92,19 +93,23 @@ class Flow:
             if space.rounding(duration) > _MAX_DRIFT:  # float32 and many rows
                 residual = front.residual - front.operator.product(front.bandwidth, coefficients)
                 front.n_products += 1
+            start, before, r2 = front.time, front.residual, front.r2
+            front.move_to(
+                residual,
+                stopping.max_time if reached is Status.TIME_REACHED else start + duration,
+            )
+            if front.r2 < r2 - _MAX_FALL:
+                front.move_to(before, start)
+                return Status.ROUNDING
             if duration > 0.0:  # a bandwidth that is only just fast enough may not last at all
                 recorder.step(
-                    time=front.time,
+                    time=start,
                     bandwidth=front.bandwidth,
-                    r2=front.r2,
+                    r2=r2,
                     speed=speed,
                     duration=duration,
                     coefficients=coefficients,
                 )
-            front.move_to(
-                residual,
-                stopping.max_time if reached is Status.TIME_REACHED else front.time + duration,
-            )
             front.know_speed(front.bandwidth, space.speed.at(duration))
             del space  # free its basis before the next one
             if reached is Status.R2_REACHED and front.r2 < stopping.r2_goal - tolerance:

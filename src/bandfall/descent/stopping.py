@@ -21,6 +21,7 @@ class Status(StrEnum):
     CONSTANT_TARGET = "constant_target"
     INTERRUPTED = "interrupted"
     CUT_BACK = "cut_back"
+    ROUNDING = "rounding"
 
     @property
     def explanation(self) -> str:
@@ -39,6 +40,9 @@ _EXPLANATIONS = {
     Status.ITERATION_LIMIT: "max_iter iterations were used up before any other limit",
     Status.INTERRUPTED: "a callback asked to stop",
     Status.CUT_BACK: "the path was cut back to an earlier stage, as validation_fraction does",
+    Status.ROUNDING: (
+        "rounding errors undo what training learns; give float64 features or raise min_speed"
+    ),
     Status.CONSTANT_TARGET: "the target is constant: there is nothing to learn",
 }
 

@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from bandfall.backends import Backend, check_device, resolve_backend
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
-from bandfall.descent.fit import Solver
+from bandfall.descent.fit import Solver, rounding_gap
 from bandfall.descent.recorder import Snapshot, Watcher
 from bandfall.estimators._base import KernelRegressor, TrainingData
 from bandfall.estimators._callbacks import CallbackSupportMixin, Reports, with_callbacks
@@ -33,6 +33,7 @@ from bandfall.warning import warn_caller
 
 _MIN_MEAN_WEIGHT = 0.1
 _FLOAT32_WEIGHTS = 1e6  # largest ratio of weights that float32 resolves
+_MAX_GAP = 0.05  # standard deviations of the target
 
 
 class WeightWarning(UserWarning):
@@ -212,6 +213,18 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             warn_caller(
                 f"training stopped at R² = {path.r2:.4f} after max_iter={solver.max_iter} "
                 f"iterations; raise solver={type(solver).__name__}(max_iter=...) or lower max_r2",
+                ConvergenceWarning,
+            )
+        elif path.status is Status.ROUNDING:
+            warn_caller(
+                f"training stopped at R² = {path.r2:.4f} because {path.status.explanation}",
+                ConvergenceWarning,
+            )
+        elif (gap := rounding_gap(path, self._backend(len(path.X)))) > _MAX_GAP:
+            warn_caller(
+                f"{path.X.dtype} is too coarse for min_speed={self.min_speed:g}: rounding changes "
+                f"predictions by {gap:.2g} standard deviations of the target; give float64 "
+                "features or raise min_speed",
                 ConvergenceWarning,
             )
         return self

@@ -224,6 +224,6 @@ def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
     if n_copies > _MANY_COPIES * len(columns):
         warn_caller(
             f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
-            "they are copies (an up-sampled table), the held-out score is too good: pass groups= "
-            "to fit, with one value for all copies of a row"
+            "they are copies (an up-sampled table), the held-out score is too good: put all "
+            "copies of a row into one group (groups= in Python, --group in a shell)",
         )

@@ -156,7 +156,9 @@ class Findings:
 
     @property
     def loss(self) -> float:
-        """Loss on the scored rows."""
+        """Loss on the scored rows; NaN if it is not defined, as R² of equal targets."""
+        if np.isnan(self.scores.get("r2", 0.0)):
+            return np.nan
         return self.target.loss(self.scored.y, self.outputs)
 
     @property
@@ -228,7 +230,7 @@ def study(
         if isinstance(model.target, Classes):
             unseen = unseen_words(test.y, model.target.labels, "held-out rows")
         scored = _read(model, test)
-        outputs, rows = model.predict(scored.X), np.arange(len(scored.y))
+        outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
     else:
         scored, outputs, rows = _evidence(model, train)
     held_out = test is not None or model.story.held_out_rows.size > 0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,20 +62,21 @@ class Model:
         """The path, if the model can predict after each stage; a compressed path cannot."""
         return None if self.path is None or np.isnan(self.path.starts[0]) else self.path
 
-    def predict(self, X: pd.DataFrame) -> np.ndarray:
+    def predict(self, X: pd.DataFrame, *, warn: bool = False) -> np.ndarray:
         """Outputs, shape (m, k)."""
-        outputs = getattr(self._estimator, self._method)(self._named(X))
+        with nullcontext() if warn else _no_warnings():
+            outputs = getattr(self._estimator, self._method)(self._named(X))
         return np.asarray(outputs, dtype=np.float64).reshape(len(X), -1)
 
     def staged(self, X: pd.DataFrame) -> np.ndarray:
         """Outputs after every stage, (n_stages, m, k)."""
-        stages = getattr(self.last, f"staged_{self._method}")(self._inner(X))
-        return np.array([np.reshape(one, (len(X), -1)) for one in stages], dtype=np.float64)
+        with _no_warnings():
+            stages = getattr(self.last, f"staged_{self._method}")(self._inner(X))
+            return np.array([np.reshape(one, (len(X), -1)) for one in stages], dtype=np.float64)
 
     def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
         """Both ends for every coverage, (m, 2, c); infinite if there were too few rows."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # predictions have warned already
+        with _no_warnings():
             ends = self.last.predict_interval(self._inner(X), coverages)
         return np.asarray(ends).reshape(len(X), 2, -1)
 
@@ -98,7 +101,9 @@ class Model:
 
     def film(self, X: pd.DataFrame, moments: list[Moment]) -> np.ndarray:
         """Outputs at every moment, (n_moments, m, k)."""
-        rows, staged = self._inner(X), self.staged(X)
+        with _no_warnings():
+            rows = self._inner(X)
+        staged = self.staged(X)
         start = np.broadcast_to(self.start, (1, *staged.shape[1:]))
         outputs = np.concatenate([start, staged])[[moment.stage + 1 for moment in moments]]
         for values, moment in zip(outputs, moments, strict=True):
@@ -135,6 +140,14 @@ class Model:
             return X
         numbers = all(is_number(X.iloc[:, j]) for j in range(X.shape[1]))
         return X.to_numpy(dtype=np.float64 if numbers else object, na_value=np.nan)
+
+
+@contextmanager
+def _no_warnings() -> Iterator[None]:
+    """Ignore warnings about rows: the first prediction of the scored rows has given them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _cut(path: Path, r2: float) -> Moment:

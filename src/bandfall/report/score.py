@@ -100,10 +100,11 @@ def result_cards(findings: Findings) -> str:
         ]
     if not findings.held_out:  # training scores are not emphasised
         shown = [("", value, label) for _, value, label in shown]
-    shown.append(("", f"{len(findings.train.y):,}", "training rows"))
+    path = findings.model.path
+    leaves = f" in {path.n_leaves} leaves" if path is not None and path.n_leaves > 1 else ""
+    shown.append(("", f"{len(findings.train.y):,}", f"training rows{leaves}"))
     if findings.held_out:
         shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
-    path = findings.model.path
     if path is not None and not findings.target.classes:
         ends = [number(float(f"{bandwidth:.3g}")) for bandwidth in path.bandwidths[[0, -1]]]
         shown.append(("", " → ".join(dict.fromkeys(ends)), "bandwidth"))
@@ -121,18 +122,21 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
         )
         return section("score", "Score", warning, "")
     n_rows = len(np.unique(findings.row_numbers))
+    if np.isnan(findings.loss) and not findings.target.classes:
+        text = f"R² is not defined on {n_rows:,} held-out rows: their targets are all equal."
+        return section("score", "Score", text, "")
+    words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows"
+    words = f"{words[0].upper()}{words[1:]}"
     if not findings.tested:
         text = (
-            f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows: no test rows "
-            "were given, so these are training rows that the search held out, predicted by models "
-            f"that had not seen them. {text}"
+            f"{words}: no test rows were given, so these are training rows that the search held "
+            f"out, predicted by models that had not seen them. {text}"
         )
         return section("score", "Score", text, "")
     if findings.unseen:
         text = f"{escape(findings.unseen)}. {text}"
     if not rivals or np.isnan(findings.loss):
-        words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows."
-        return section("score", "Score", f"{words[0].upper()}{words[1:]} {text}", "")
+        return section("score", "Score", f"{words}. {text}", "")
     if not findings.target.classes:
         text += (
             " Kernel ridge regression chooses bandwidth and "
@@ -141,7 +145,7 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
     text = (
         f"Every model was trained on the same rows with its usual settings and scored on the same "
         f"{n_rows:,} held-out rows. {text} Two models differ clearly if the mean difference of "
-        "their losses on the same rows is more than two standard errors."
+        "their losses on the same rows is more than two standard errors, which follow ±."
     )
     return section("score", "Score, with rivals", text, _race(findings, rivals, name))
 
@@ -218,7 +222,7 @@ def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> s
     margin = 2.0 * _standard_error(paired, unit)
     if abs(difference) <= margin:
         return "no clear difference"
-    return f"{difference:+.3f} ± {margin:.3f}".replace("-", "−")
+    return f"{difference:+.4f} ± {margin:.4f}".replace("-", "−")
 
 
 def _as_shown(selection: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -64,9 +64,11 @@ def fit_leaves(
     def one(numbers: np.ndarray) -> FittedLeaf:
         share = entries * len(numbers) ** 2
         if deadline.left <= 0.0:
-            most = _HARDLY_ANY if interrupted() else SMALLEST_LEAF
+            discarded = interrupted()
+            most = _HARDLY_ANY if discarded else SMALLEST_LEAF
+            if len(numbers) > most and not discarded:
+                deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
             numbers = numbers[:: -(-len(numbers) // most)]
-            deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
         with deadline.work.task(FINAL_FITS, share):
             leaf = divided.take(numbers)
             key = "" if store is None else leaf.key(trial)

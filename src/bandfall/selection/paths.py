@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from bandfall.backends import operator_over
-from bandfall.descent import Flow, Path, Stopping, fit_path
+from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent.recorder import Watcher
 from bandfall.schedules import Constant, MinimumSpeed
 from bandfall.selection.candidates import MAX_R2, Candidate, Trial
@@ -75,12 +75,14 @@ def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidat
 def needs_digits(path: Path, trial: Trial) -> bool:
     """Whether a path should be trained again in float64.
 
-    Logistic regression with a wide kernel and a small penalty has larger coefficients than its
-    path, so it always is.
+    Rounding has ended its training, or would add to its error. Logistic regression with a wide
+    kernel and a small penalty has larger coefficients than its path, so it always is.
     """
     if path.X.dtype != np.float32:
         return False
-    return trial.candidate.width > 0.0 or _rounding(path) > _ROUNDED * _error(trial)
+    if trial.candidate.width > 0.0 or path.status is Status.ROUNDING:
+        return True
+    return _rounding(path) > _ROUNDED * _error(trial)
 
 
 def _rounding(path: Path) -> float:

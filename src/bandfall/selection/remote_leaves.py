@@ -143,7 +143,8 @@ def _fit_remote_member(
         most = len(part)
         if deadline.left <= 0.0:
             most = SMALLEST_LEAF
-            deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
+            if rows.leaf_rows > most:
+                deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
         with deadline.work.task(FINAL_FITS, share):
             pieces = blocks.pieces(held, leaf)
             return blocks.result("leaf", train_pieces, pieces, trial, trainer, most)

@@ -261,7 +261,7 @@ def test_many_rows_keep_squared_error():
 
 def test_many_rows_choose_penalties_on_some_of_them():
     X, y = make_moons(600, noise=0.2, random_state=0)
-    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200}
+    budget = {"fold_rows": 0, "class_rows": 0, "exact_rows": 300, "penalty_rows": 200}
     model = with_budget(**budget)(**FAST).fit(X[:400], y[:400])
     with_penalty = model.selection_["penalty"] > 0
     assert set(model.selection_["n_rows"][with_penalty]) == {200}
@@ -335,7 +335,7 @@ def test_many_classes_in_leaves_keep_squared_error():
 
 def test_many_rows_with_a_time_limit_keep_squared_error():
     X, y = make_moons(400, noise=0.2, random_state=0)
-    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200}
+    budget = {"fold_rows": 0, "class_rows": 0, "exact_rows": 300, "penalty_rows": 200}
     model = with_budget(**budget)(**FAST, max_seconds=60).fit(X, y)
     assert model.best_params_["penalty"] == 0
 

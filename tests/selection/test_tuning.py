@@ -138,22 +138,17 @@ class TestParts:
         assert len(only.held_out) == 10
         assert_array_equal(np.sort(np.append(only.train, only.held_out)), np.arange(60))
 
-    def test_few_rows_of_rare_classes_are_held_out_in_turn(self):
+    @pytest.mark.parametrize(("n_rarer", "expected"), [(20, (2, 5)), (30, (1, 3))])
+    def test_rows_of_classes_are_held_out_in_turn(self, n_rarer, expected):
         budget = replace(ONE_RUNG, few_rows=0)
-        rare, balanced = (
-            replace(rows_of(), strata=(np.arange(60) < n).astype(int)) for n in (20, 30)
-        )
-        first, second = self.split(rare, budget)
-        assert (len(first), len(second)) == (budget.race_folds, budget.n_folds)
+        rows = replace(rows_of(), strata=(np.arange(60) < n_rarer).astype(int))
+        first, second = self.split(rows, budget)
+        assert (len(first), len(second)) == expected
         held_out = np.concatenate([part.held_out for part in second])
         assert_array_equal(np.sort(held_out), np.arange(60))
         for part in second:
-            assert np.count_nonzero(rare.strata[part.held_out]) == 4
-        for rows, one in (
-            (balanced, budget),
-            (rare, replace(budget, rare_rows=59)),
-            (rare, budget.up_to(50)),
-        ):
+            assert np.count_nonzero(rows.strata[part.held_out]) == n_rarer // len(second)
+        for one in (replace(budget, class_rows=59), budget.up_to(50)):
             assert [len(parts) for parts in self.split(rows, one)] == [1]
 
     def test_enough_rows_are_held_out_for_intervals(self):

@@ -166,12 +166,15 @@ class Budget:
     stage_rows: tuple[int, ...] = (2000, 5000, 10000)
     # With fewer rows, each row is held out in one of the folds; from here on, one part is held out.
     fold_rows: int = 1500
-    # The same for up to `rare_rows` rows if fewer than half of `fold_rows` of them are not of the
-    # most frequent class: one part would hold out too few of these.
-    rare_rows: int = 5000
+    # For classes, each row is held out up to `class_rows` rows: losses of few rows vary too much.
+    # `class_folds` folds serve from `fold_rows` rows on, and `n_folds` if fewer than half of
+    # `fold_rows` rows are not of the most frequent class: training needs these.
+    class_rows: int = 5000
+    class_folds: int = 3
     n_folds: int = 5
     few_rows: int = 300  # with fewer rows, finalists are judged on two partitions into folds
-    race_folds: int = 2  # folds for all candidates, from `few_rows` on; finalists get all folds
+    # Folds for all candidates, from `few_rows` on, at most half of all; finalists get all folds.
+    race_folds: int = 2
     held_out_rows: int = 2500  # maximum number of rows held out in one part
     # Minimum number of rows held out in one part, but at most a third of all: with fewer, the
     # coverage of intervals would vary too much.

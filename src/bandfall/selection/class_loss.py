@@ -18,13 +18,7 @@ from bandfall.selection.classes import SOFTMAX_LINKS, LogLoss
 from bandfall.selection.deadline import Deadline
 from bandfall.selection.jobs import parallel_map
 from bandfall.selection.logistic import fit_logistic, log_loss_target, path_kernel
-from bandfall.selection.parts import (
-    Part,
-    Rows,
-    common_root,
-    joined_weights,
-    judged_by_folds,
-)
+from bandfall.selection.parts import Part, Rows, common_root, folds_for, joined_weights
 from bandfall.selection.paths import fit_member_path
 from bandfall.selection.tuning import Tuned, mean_and_error, mean_r2, tune
 from bandfall.selection.work import FINALISTS
@@ -73,8 +67,7 @@ def tune_classes(
     chosen = _FEW_KERNELS if kernels is None and len(rows) < budget.few_kernel_rows else kernels
     settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
-    n_parts = budget.n_folds if judged_by_folds(rows, budget) else 1
-    _expect(deadline, budget, rows, n_parts, budget.n_members)
+    _expect(deadline, budget, rows, folds_for(rows, budget) or 1, budget.n_members)
     return with_log_odds(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
 
 

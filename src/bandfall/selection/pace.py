@@ -77,6 +77,7 @@ def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Dead
         stage_rows=(n_first, min(budget.stage_rows[-1], 2 * n_first)),
         held_out_rows=min(budget.held_out_rows, n_first),
         fold_rows=0,
+        class_rows=0,
     )
 
 

@@ -280,12 +280,13 @@ def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> 
     half as many again each.
     """
     n, groups = len(rows), rows.groups
-    if judged_by_folds(rows, budget):
-        splits = split_rows(rows, random, budget.n_folds)
-        n_first = budget.race_folds
+    n_folds = folds_for(rows, budget)
+    if n_folds:
+        splits = split_rows(rows, random, n_folds)
+        n_first = min(budget.race_folds, n_folds // 2)
         if n < budget.few_rows:  # one partition is a coin toss
             n_first = len(splits)
-            splits += split_rows(rows, random, budget.n_folds)
+            splits += split_rows(rows, random, n_folds)
         parts = [Part(rows, *split) for split in splits]
         return [parts[:n_first], parts] if n_first < len(parts) else [parts]
     order = shuffled_rows(rows, random)
@@ -303,15 +304,15 @@ def search_stages(rows: Rows, budget: Budget, random: np.random.RandomState) -> 
     return [[Part(rows, others[:size], held_out)] for size in sizes]
 
 
-def judged_by_folds(rows: Rows, budget: Budget) -> bool:
-    """Whether each row is held out in a fold: all rows, or those of rare classes, are few.
-
-    Rows of the most frequent class count only as far as there are others to tell them from.
-    """
-    n, most = len(rows), min(budget.rare_rows, budget.stage_rows[-1])
-    if n < budget.fold_rows or rows.strata is None or n > most:
-        return n < budget.fold_rows
-    return 2 * (n - int(np.bincount(rows.strata).max())) < budget.fold_rows
+def folds_for(rows: Rows, budget: Budget) -> int:
+    """Number of folds in which each row is held out once; 0 if one part is held out."""
+    n = len(rows)
+    if n < budget.fold_rows:
+        return budget.n_folds
+    if rows.strata is None or n > min(budget.class_rows, budget.stage_rows[-1]):
+        return 0
+    n_rarer = n - int(np.bincount(rows.strata).max())
+    return budget.n_folds if 2 * n_rarer < budget.fold_rows else budget.class_folds
 
 
 def split_rows(

@@ -21,6 +21,7 @@ from bandfall.selection.candidates import (
     PowerLoss,
     Request,
     Trial,
+    default_families,
     neighbours,
     next_speeds,
 )
@@ -567,3 +568,21 @@ def test_what_a_race_finds_does_not_depend_on_threads():
     one, two = (tuned_on(rows, FOLDS, kernels=kernels, n_jobs=n) for n in (1, 3))
     assert one.trials == two.trials
     assert one.members == two.members
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "classes", "more"),
+    [
+        (1499, False, set()),
+        (1500, False, {("target", "laplace-1")}),
+        (20_000, False, {("target", "laplace-1")}),
+        (1499, True, set()),
+        (1500, True, {("steps", "laplace-1.25")}),
+        (5001, True, set()),
+    ],
+)
+def test_more_rows_choose_among_more_families(n_rows, classes, more):
+    encodings = ["standard", "steps", "quantile", "target"]
+    usual = {(one, kernel) for one in encodings for kernel in FAMILIES[one]}
+    families = default_families(encodings, n_rows, Budget(), classes=classes)
+    assert {(one, str(kernel)) for one, kernel in families} == usual | more

@@ -25,8 +25,11 @@ FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "pairs": ("gaussian",),
     }
 )
-# Also tried for numbers from `Budget.fold_rows` rows on: many rows show what many levels add.
-MORE_FAMILIES: Mapping[str, tuple[str, ...]] = MappingProxyType({"target": ("laplace-1",)})
+# Also tried from `Budget.fold_rows` rows on. Numbers: many rows show what many levels add. Classes
+# often follow thresholds of single columns; above `Budget.class_rows` rows, the many columns of
+# steps would make predictions slow.
+MORE_FOR_NUMBERS: Mapping[str, tuple[str, ...]] = MappingProxyType({"target": ("laplace-1",)})
+MORE_FOR_CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType({"steps": ("laplace-1.25",)})
 MAX_R2 = 1.0 - 1e-6  # on training rows: no path is trained beyond
 
 
@@ -35,14 +38,6 @@ class Family(NamedTuple):
 
     encoding: str
     kernel: Kernel
-
-
-def default_families(encodings: Sequence[str], *, more: bool = False) -> list[Family]:
-    """The families that are searched under these encodings by default."""
-    kernels = {one: FAMILIES.get(one, FAMILIES["standard"]) for one in encodings}
-    if more:
-        kernels = {one: (*names, *MORE_FAMILIES.get(one, ())) for one, names in kernels.items()}
-    return [Family(one, get_kernel(kernel)) for one in encodings for kernel in kernels[one]]
 
 
 class MetricKey(NamedTuple):
@@ -208,6 +203,20 @@ class Budget:
         """A copy with stages of at most `n_rows` rows."""
         stages = [rows for rows in self.stage_rows if rows < n_rows]
         return replace(self, stage_rows=(*stages, min(n_rows, self.stage_rows[-1])))
+
+
+def default_families(
+    encodings: Sequence[str], n_rows: int, budget: Budget, *, classes: bool
+) -> list[Family]:
+    """The families that are searched under these encodings by default."""
+    more = MORE_FOR_CLASSES if classes else MORE_FOR_NUMBERS
+    if n_rows < budget.fold_rows or (classes and n_rows > budget.class_rows):
+        more = {}
+    return [
+        Family(one, get_kernel(kernel))
+        for one in encodings
+        for kernel in (*FAMILIES.get(one, FAMILIES["standard"]), *more.get(one, ()))
+    ]
 
 
 def neighbours(speed: float) -> tuple[float, ...]:

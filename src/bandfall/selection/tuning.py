@@ -165,8 +165,8 @@ def tune(
     budget, deadline = budget or Budget(), deadline or Deadline()
     judge = judge or PowerLoss()
     if kernels is None:
-        more = rows.strata is None and len(rows) >= budget.fold_rows
-        families = default_families(list(rows.views), more=more)
+        classes = rows.strata is not None
+        families = default_families(list(rows.views), len(rows), budget, classes=classes)
     else:
         families = [Family(one, get_kernel(k)) for one in rows.views for k in kernels]
     budget = affordable_budget(rows, families[0].kernel, budget, deadline)

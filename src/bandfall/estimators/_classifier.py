@@ -25,7 +25,8 @@ class BandfallClassifier(ClassifierMixin, SelfTuning):
 
     Uses the search of `BandfallRegressor`, judged by log-loss. Paths with a falling bandwidth train
     on one column per class: its indicator minus its share of the training rows. Far from all
-    data these shares are the prediction. The outputs become probabilities by clipping or by a
+    data these shares are the prediction, unless columns are steps or quantiles, which keep the
+    prediction at the edge of the data. The outputs become probabilities by clipping or by a
     softmax with a temperature, whichever has the smaller log-loss on held-out rows.
 
     Accepts raw tables with categories, dates and missing values; see the guide.

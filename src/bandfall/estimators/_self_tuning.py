@@ -293,7 +293,8 @@ class SelfTuning(CallbackSupportMixin, Storable):
         -------
         ndarray of shape (n_samples,)
             Distance to the nearest training row, scaled so that 99 % of rows like the training
-            rows are below 1. Predictions for rows well above 1 revert to the mean.
+            rows are below 1. Predictions for rows well above 1 are guesses: they approach the
+            mean, or stay as at the edge of the data if columns are steps or quantiles.
         """
         columns = self._columns(X)
         return self.average_.novelty(columns, backend=self._backend(len(self.average_)))

@@ -23,7 +23,7 @@ from scipy import linalg
 from bandfall.descent import Path
 from bandfall.kernels import kernel_matrix
 from bandfall.selection.candidates import Budget, Trial
-from bandfall.selection.classes import PLAIN, all_columns, class_codes, class_shares
+from bandfall.selection.classes import PLAIN, LogLoss, all_columns, class_codes, class_shares
 from bandfall.selection.parts import Rows
 
 _MAX_STEPS = 100
@@ -59,8 +59,7 @@ class ClassTarget:
 
     def codes(self, outputs: np.ndarray) -> np.ndarray:
         """Convert log-odds (n, k) to codes p − π, shape (n, k)."""
-        codes = np.exp(self.log_probabilities(outputs)) - self.prior
-        return codes[:, -self.n_outputs :]
+        return LogLoss(self.prior).codes(outputs)
 
     def loss(self, outputs: np.ndarray) -> tuple[float, np.ndarray]:
         """−Σ w log p of the true classes, and its gradient in the outputs, shape (n, k)."""

@@ -12,13 +12,13 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 # One thread a worker: the workers are the parallelism.
 PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 # The parts that choose for people, and what runs every branch of them.
-CHOICES_TESTS := encoding selection targets estimators/test_bandfall.py \
+CHOICES_TESTS := tables search targets estimators/test_bandfall.py \
 	estimators/test_classifier.py test_cluster.py
 CHOICES_REPORT := $(BIN)/coverage report --fail-under=95 --include
 # What one wheel in an environment with nothing but its own dependencies can be asked.
 CORE_TESTS := test_kernels.py test_schedules.py test_closed_form.py test_environment.py \
 	descent/test_euler.py descent/test_flow.py descent/test_path.py descent/test_sweep.py \
-	selection/test_selection.py estimators/test_estimator_checks.py persistence/test_hostile.py
+	search/test_selection.py estimators/test_estimator_checks.py files/test_hostile.py
 
 .PHONY: demo test test-oldest test-latest coverage coverage-choices lint format docs docs-serve package sbom clean
 
@@ -49,13 +49,13 @@ test-latest:
 coverage: $(VENV)/.test
 	$(PYTEST) --cov --cov-branch --cov-report=
 	$(BIN)/coverage report --skip-covered
-	$(CHOICES_REPORT) 'src/bandfall/selection/*'
-	$(CHOICES_REPORT) 'src/bandfall/encoding/*'
+	$(CHOICES_REPORT) 'src/bandfall/_search/*'
+	$(CHOICES_REPORT) 'src/bandfall/tables/*'
 
 coverage-choices: $(VENV)/.test
 	$(PYTEST) --cov --cov-branch --cov-report= --cov-fail-under=0 $(CHOICES_TESTS:%=tests/%)
-	$(CHOICES_REPORT) 'src/bandfall/selection/*'
-	$(CHOICES_REPORT) 'src/bandfall/encoding/*'
+	$(CHOICES_REPORT) 'src/bandfall/_search/*'
+	$(CHOICES_REPORT) 'src/bandfall/tables/*'
 
 lint: $(VENV)/.test
 	$(BIN)/ruff format --check .

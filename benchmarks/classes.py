@@ -42,10 +42,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bandfall import BandfallClassifier
-from bandfall.encoding import Table
-from bandfall.encoding.objects import categories
-from bandfall.encoding.table import Column
-from bandfall.targets.scores import positions, score_classes
+from bandfall._targets.scores import positions, score_classes
+from bandfall.tables import Table
+from bandfall.tables._objects import categories
+from bandfall.tables._table import Column
 
 N_FOLDS = 3
 BOOSTERS = ("LightGBM", "XGBoost", "CatBoost", "HistGradientBoosting")

@@ -20,8 +20,8 @@ from distributed import Client, LocalCluster
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallRegressor
-from bandfall.backends.crew import Call, Crew
-from bandfall.backends.dask_backend import DaskBackend
+from bandfall._products.dask_backend import DaskBackend
+from bandfall._products.dask_crew import Call, Crew
 from bandfall.kernels import get_kernel
 
 

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests"))
-from bandfall.explore import render_playground
+from bandfall._explore import render_playground
 from browsers import Browser
 
 SCRUB = """

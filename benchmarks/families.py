@@ -18,19 +18,19 @@ import joblib
 import numpy as np
 
 from bandfall import BandfallRegressor
-from bandfall.backends import HOST
-from bandfall.encoding import TableEncoder, prepare_table, read_table
-from bandfall.encoding.steps import steps_for
-from bandfall.estimators._tables import training_table
+from bandfall._estimators.tables import training_table
+from bandfall._fitting.members import fit_members
+from bandfall._models.metric import scaled
+from bandfall._products import HOST
+from bandfall._search.averaging import greedy_weights
+from bandfall._search.candidates import FAMILIES, Budget, MetricKey, PowerLoss
+from bandfall._search.parts import Rows, search_stages
+from bandfall._search.tuning import Found, Search, race
+from bandfall._search.views import Encoded, TargetEncoded, order_by_content
+from bandfall._targets import Numbers
 from bandfall.kernels import get_kernel
-from bandfall.metric import scaled
-from bandfall.selection.averaging import greedy_weights
-from bandfall.selection.candidates import FAMILIES, Budget, MetricKey, PowerLoss
-from bandfall.selection.members import fit_members
-from bandfall.selection.parts import Rows, search_stages
-from bandfall.selection.tuning import Found, Search, race
-from bandfall.selection.views import Encoded, TargetEncoded, order_by_content
-from bandfall.targets import Numbers
+from bandfall.tables import TableEncoder, prepare_table, read_table
+from bandfall.tables._steps import steps_for
 from published import read
 
 ENCODINGS = {

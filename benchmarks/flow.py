@@ -25,11 +25,11 @@ from pathlib import Path
 import numpy as np
 from sklearn.kernel_ridge import KernelRidge
 
-from bandfall.backends import NumpyBackend
+from bandfall._products import NumpyBackend
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
 from bandfall.descent import Euler, Flow, Stopping, fit_path
+from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel
-from bandfall.schedules import MinimumSpeed
 
 LOADERS = {
     "cpu": load_cpu,

@@ -76,7 +76,7 @@ def print_machine() -> None:
 
 def time_norms() -> None:
     """One product K v in different norms and with different exponents, as a table."""
-    from bandfall.backends.torch_operator import TorchOperator
+    from bandfall._products.torch_operator import TorchOperator
     from bandfall.kernels import get_kernel
 
     print(f"{'kernel':>16} {'rows':>10} {'d':>3} {'seconds':>8} {'aim':>5} {'entries/s':>10} error")
@@ -100,7 +100,7 @@ def time_product(n: int, d: int) -> None:
     """One product K v: time, error, share of what the chip could do, and plain torch."""
     import torch
 
-    from bandfall.backends.torch_operator import TorchOperator
+    from bandfall._products.torch_operator import TorchOperator
     from bandfall.kernels import get_kernel
 
     rng = np.random.default_rng(0)
@@ -251,7 +251,7 @@ def fit(device: str | None, X, y, X_test, y_test) -> dict:
 
 def count_products() -> list[int]:
     """A counter of products with K on the device from now on."""
-    from bandfall.backends.fused import FusedProduct
+    from bandfall._products.fused import FusedProduct
 
     counter = [0]
     product = getattr(FusedProduct.product, "__wrapped__", FusedProduct.product)

@@ -37,19 +37,19 @@ import numpy as np
 
 # What is timed: a label, and where the function is looked up by its caller.
 STAGES = (
-    ("read", "bandfall.estimators._self_tuning:training_table"),
-    ("encode", "bandfall.estimators._self_tuning:encoded_views"),
-    ("search", "bandfall.targets.base:Target.tune"),
-    ("final fits", "bandfall.estimators._tables:fit_members"),
-    ("final fits", "bandfall.estimators._remote_rows:fit_remote_members"),
-    ("- divide", "bandfall.selection.leaf_fits:Divided.leaves"),
-    ("- leaves", "bandfall.selection.remote_leaves:parallel_map"),
-    ("- join", "bandfall.selection.remote_leaves:path_of_leaves"),
-    ("- leaves", "bandfall.selection.leaf_fits:parallel_map"),
-    ("- join", "bandfall.selection.leaf_fits:path_of_leaves"),
-    ("novelty unit", "bandfall.estimators._self_tuning:novelty_scale"),
-    ("intervals", "bandfall.estimators._bandfall:BandfallRegressor._keep_evidence"),
-    ("importances", "bandfall.average:Average.importances"),
+    ("read", "bandfall._estimators.self_tuning:training_table"),
+    ("encode", "bandfall._estimators.self_tuning:encoded_views"),
+    ("search", "bandfall._targets.base:Target.tune"),
+    ("final fits", "bandfall._estimators.tables:fit_members"),
+    ("final fits", "bandfall._estimators.remote_rows:fit_remote_members"),
+    ("- divide", "bandfall._fitting.leaf_fits:Divided.leaves"),
+    ("- leaves", "bandfall._fitting.remote_leaves:parallel_map"),
+    ("- join", "bandfall._fitting.remote_leaves:path_of_leaves"),
+    ("- leaves", "bandfall._fitting.leaf_fits:parallel_map"),
+    ("- join", "bandfall._fitting.leaf_fits:path_of_leaves"),
+    ("novelty unit", "bandfall._estimators.self_tuning:novelty_scale"),
+    ("intervals", "bandfall._estimators.bandfall:BandfallRegressor._keep_evidence"),
+    ("importances", "bandfall._models.average:Average.importances"),
 )
 
 

@@ -18,9 +18,9 @@ import torch
 from joblib import Parallel, delayed
 
 from bandfall import KernelDescentRegressor, NeuralDescentRegressor
+from bandfall._paper.networks import train_network
 from bandfall.datasets import make_sine, paper_splits
 from bandfall.neural import TangentDescent, make_network, train_plain
-from bandfall.paper.networks import train_network
 
 
 def peak_mib():

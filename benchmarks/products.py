@@ -18,9 +18,10 @@ import time
 
 import numpy as np
 
+from bandfall._products import BlockedOperator, cross_gradient, cross_product
+from bandfall._products import loops as inner
+from bandfall._threads import for_each_block, n_threads
 from bandfall.kernels import get_kernel
-from bandfall.operators import BlockedOperator, cross_gradient, cross_product, inner
-from bandfall.operators.threads import for_each_block, n_threads
 
 FIRST_FIT = """
 import time

@@ -29,7 +29,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
 
 from bandfall import BandfallRegressor
-from bandfall.encoding import TableEncoder, read_table
+from bandfall.tables import TableEncoder, read_table
 
 PUBLISHED = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))["rmse"]
 BOOSTERS = ("XGB", "CatB", "LGB")

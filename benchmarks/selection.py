@@ -24,9 +24,9 @@ from bandfall import (
     KernelRidgeMML,
     floor_sweep,
 )
+from bandfall._paper.floors import DATASET_FLOORS, floor_grid
 from bandfall.descent import Euler, Flow
-from bandfall.paper.floors import DATASET_FLOORS, floor_grid
-from bandfall.selection import permutation_folds
+from bandfall.rivals import permutation_folds
 
 BANDWIDTHS = np.geomspace(0.01, 10, 30)
 PENALTIES = np.geomspace(1e-6, 1, 30)

@@ -15,7 +15,7 @@ matplotlib.use("agg")
 import landing  # noqa: E402
 
 import bandfall  # noqa: E402
-from bandfall.explore import render_playground  # noqa: E402
+from bandfall._explore import render_playground  # noqa: E402
 
 project = "Bandfall"
 author = "The Bandfall developers"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from bandfall.cli import build_app
+from bandfall._cli.main import build_app
 
 PAGE = pathlib.Path(__file__).parent / "cli.md"
 _INTRODUCTION = """\

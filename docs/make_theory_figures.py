@@ -11,12 +11,7 @@ from matplotlib import pyplot as plt
 
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor, theory
 from bandfall.datasets import make_sine
-from bandfall.plotting import (
-    BoundDisplay,
-    DoubleDescentDisplay,
-    KernelShiftDisplay,
-    PathDisplay,
-)
+from bandfall.plotting import BoundDisplay, DoubleDescentDisplay, KernelShiftDisplay, PathDisplay
 
 IMAGES = Path(__file__).parent / "images"
 FLOORS = (1.0, 0.5, 0.1, 0.01)

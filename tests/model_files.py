@@ -18,9 +18,9 @@ from bandfall import (
     KernelRidgeRegressor,
     PaperMLPRegressor,
 )
-from bandfall.encoding import TableEncoder
-from bandfall.metric import scaled
-from bandfall.persistence import container
+from bandfall._files import container
+from bandfall._models.metric import scaled
+from bandfall.tables import TableEncoder
 
 
 def table(n=24, d=3, outputs=None, dtype=np.float64, seed=0):

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pandas as pd
 
-from bandfall.commands.csv_files import Style, read_csv
+from bandfall._cli.csv_files import Style, read_csv
 from shell import call
 
 IDS = [f"{i:08x}-{i * 7919 % 65536:04x}" for i in range(120)]

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
-from bandfall import estimators, interrupts
-from bandfall.cli import build_app
+from bandfall import _estimators as estimators
+from bandfall import _interrupts as interrupts
+from bandfall._cli.main import build_app
 
 # The quick model; what tunes itself is tested where it matters.
 Y = ("--target", "y", "--model", "kgdd")

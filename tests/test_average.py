@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import BandfallRegressor
-from bandfall.encoding import read_table
-from bandfall.metric import scaled
+from bandfall._models.metric import scaled
+from bandfall.tables import read_table
 from model_files import averaged, table
 
 

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall import KernelFlowRegressor, KernelRidgeRegressor
-from bandfall.closed_form import (
+from bandfall._closed_form import (
     Spectrum,
     euler_filter,
     flow_filter,

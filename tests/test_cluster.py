@@ -15,14 +15,14 @@ pytest.importorskip("distributed")
 from distributed.utils import key_split
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
-from bandfall.backends import cluster as clusters_module
-from bandfall.backends import crew as crew_module
-from bandfall.backends.cluster import ClusterError, connect, is_cluster, within
-from bandfall.backends.crew import Crew
-from bandfall.backends.dask_backend import DaskBackend, DaskOperator
+from bandfall._files.checkpoint import load_path
+from bandfall._products import dask_cluster as clusters_module
+from bandfall._products import dask_crew as crew_module
+from bandfall._products.dask_backend import DaskBackend, DaskOperator
+from bandfall._products.dask_cluster import ClusterError, connect, is_cluster, within
+from bandfall._products.dask_crew import Crew
 from bandfall.descent import Flow
 from bandfall.kernels import get_kernel
-from bandfall.persistence.checkpoint import load_path
 from clusters import Cluster, Faulty, run_python, slow_gaussian, task_prefixes, wait_until
 from problems import problem
 

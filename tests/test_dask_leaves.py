@@ -10,13 +10,13 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall.backends.cluster import connect
-from bandfall.estimators._dask_rows import row_blocks
-from bandfall.selection import remote_leaves
+from bandfall._estimators.dask_rows import row_blocks
+from bandfall._fitting import remote_leaves
+from bandfall._products.dask_cluster import connect
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
-from bandfall.backends.blocks import Blocks, computed  # noqa: E402
+from bandfall._products.dask_blocks import Blocks, computed  # noqa: E402
 from clusters import Cluster, task_prefixes  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sending large graph")
@@ -63,7 +63,7 @@ def test_rows_are_divided_where_they_are_and_never_gathered(cluster, monkeypatch
     def fail(rows):
         raise AssertionError("all rows were brought here")
 
-    monkeypatch.setattr("bandfall.estimators._arrays.gathered", fail)
+    monkeypatch.setattr("bandfall._estimators.arrays.gathered", fail)
     with caplog.at_level(logging.INFO, "bandfall.cluster"):
         model = BandfallRegressor(device=cluster.address, **SETTINGS).fit(*rows_of(cluster))
     assert f"{N} rows stay on the workers, {SAMPLE} come here" in caplog.text

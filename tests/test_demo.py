@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallRegressor, KernelDescentRegressor, demo
-from bandfall.demo import falling, yacht
+from bandfall.demo import _falling as falling
+from bandfall.demo import _yacht as yacht
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import platform
 import numpy as np
 
 import bandfall
-from bandfall.environment import PACKAGES, package_versions
+from bandfall._environment import PACKAGES, package_versions
 
 
 def test_show_versions_names_everything(capsys):
@@ -19,7 +19,7 @@ def test_show_versions_names_everything(capsys):
 
 
 def test_absent_packages_are_said_to_be_absent(capsys, monkeypatch):
-    monkeypatch.setattr("bandfall.environment.PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr("bandfall._environment.PACKAGES", ("numpy", "no-such-package"))
     bandfall.show_versions()
     assert "  no-such-package: not installed\n" in capsys.readouterr().out
     assert list(package_versions(["no-such-package"])) == []

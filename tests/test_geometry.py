@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from bandfall.backends import NumpyBackend
-from bandfall.geometry import Euclidean, Minkowski, geometry_of, scaled, to_power
+from bandfall._models.metric import learned_root
+from bandfall._models.novelty import nearest_distances
+from bandfall._products import NumpyBackend
+from bandfall._products.order import Leaves
+from bandfall.descent._sum import KernelSum
 from bandfall.kernels import KERNELS, Kernel, get_kernel
-from bandfall.metric import learned_root
-from bandfall.model import KernelSum
-from bandfall.novelty import nearest_distances
-from bandfall.operators.leaves import Leaves
+from bandfall.kernels._geometry import Euclidean, Minkowski, geometry_of, scaled, to_power
 from problems import seeds
 from tolerances import rounding
 

@@ -10,12 +10,19 @@ import time
 import numpy as np
 import pytest
 
-from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor, interrupts
+from bandfall import (
+    BandfallClassifier,
+    BandfallRegressor,
+    KernelDescentRegressor,
+)
+from bandfall import (
+    _interrupts as interrupts,
+)
+from bandfall._estimators.progress import FitProgress
+from bandfall._interrupts import Interrupt
+from bandfall._search import tuning
 from bandfall.descent import Status
-from bandfall.descent.recorder import Recorder
-from bandfall.estimators._progress import FitProgress
-from bandfall.interrupts import Interrupt
-from bandfall.selection import tuning
+from bandfall.descent._recorder import Recorder
 from shell import INTERRUPTED, press_ctrl_c
 
 X = np.random.default_rng(0).normal(size=(80, 2))
@@ -118,8 +125,8 @@ def test_other_threads_leave_signals_alone():
 STUCK = """
 import signal, sys, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from bandfall import interrupts
-from bandfall.commands.terminal import Watchdog
+from bandfall import _interrupts as interrupts
+from bandfall._cli.terminal import Watchdog
 
 def stuck():  # as in a long call into C: Python gets no chance to raise
     while True:

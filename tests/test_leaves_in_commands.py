@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall.cli import build_app
+from bandfall._cli.main import build_app
 
 FEW = {"leaf_rows": 150, "kernels": "gaussian", "n_members": 1, "search_rows": 100, "max_rounds": 0}
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.spatial import cKDTree
 
-from bandfall import novelty
-from bandfall.backends import NumpyBackend
-from bandfall.geometry import EUCLIDEAN, geometry_of
-from bandfall.novelty import nearest_distances, novelty_scale
+from bandfall._models import novelty
+from bandfall._models.novelty import nearest_distances, novelty_scale
+from bandfall._products import NumpyBackend
+from bandfall.kernels._geometry import EUCLIDEAN, geometry_of
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bandfall.partition import Partition, partition_rows
+from bandfall.descent._partition import Partition, partition_rows
 from tolerances import rounding
 
 

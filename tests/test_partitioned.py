@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from bandfall.descent import Flow, Stopping, fit_path
-from bandfall.geometry import scaled
+from bandfall.descent._partition import partition_rows
+from bandfall.descent._partitioned import Leaf, PartitionedSum
+from bandfall.descent._schedules import MinimumSpeed
+from bandfall.descent._sum import KernelSum
 from bandfall.kernels import get_kernel
-from bandfall.model import KernelSum
-from bandfall.partition import partition_rows
-from bandfall.partitioned import Leaf, PartitionedSum
-from bandfall.schedules import MinimumSpeed
+from bandfall.kernels._geometry import scaled
 from onnx_graphs import run_form
 from tolerances import rounding
 
@@ -166,7 +166,7 @@ def test_pickle_and_bytes():
 @pytest.mark.parametrize("kernel", ["gaussian", "matern12"])
 def test_onnx_gives_the_same_values(kernel):
     pytest.importorskip("onnxruntime")
-    from bandfall.onnx_export.partitions import add_partitioned
+    from bandfall._onnx.partitions import add_partitioned
 
     model = build(kernel=kernel)
     for n_rows in (50, 1):

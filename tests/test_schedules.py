@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from bandfall.schedules import Constant, Geometric, MinimumSpeed
+from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
 
 
 class FakeFront:

@@ -6,8 +6,8 @@ import zipfile
 
 import numpy as np
 
-from bandfall.datasets.files import values_checksum
-from bandfall.datasets.sources import Source
+from bandfall.datasets._files import values_checksum
+from bandfall.datasets._sources import Source
 
 TABLE = np.array([[1.5, -2.0, 3e-7], [0.1, 1e9, 4.0], [7.0, 8.0, 9.0]])
 HEADER = "when,a,b,goal"

@@ -14,8 +14,8 @@ import numpy as np
 
 from bandfall.datasets import make_sine
 from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.descent._schedules import Geometric, MinimumSpeed
 from bandfall.kernels import get_kernel
-from bandfall.schedules import Geometric, MinimumSpeed
 
 X, y, X_new, y_new = make_sine(random_state=8)
 order = np.argsort(X_new[:, 0])  # to draw curves

@@ -1,9 +1,8 @@
 """Bandfall: kernel regression whose bandwidth falls to zero while it trains."""
 
-from bandfall import startup as _startup  # noqa: F401  (first: the other imports take seconds)
-from bandfall.descent import floor_sweep
-from bandfall.environment import show_versions
-from bandfall.estimators import (
+from bandfall import _startup  # noqa: F401  (first: the other imports take seconds)
+from bandfall._environment import show_versions
+from bandfall._estimators import (
     BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
@@ -15,9 +14,10 @@ from bandfall.estimators import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
-from bandfall.onnx_export import to_onnx
-from bandfall.persistence import ModelFileError, load_model, save_model
-from bandfall.version import __version__
+from bandfall._files import ModelFileError, load_model, save_model
+from bandfall._onnx import to_onnx
+from bandfall._version import __version__
+from bandfall.descent import floor_sweep
 
 __all__ = [
     "BandfallClassifier",

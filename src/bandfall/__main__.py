@@ -1,6 +1,6 @@
 """``python -m bandfall``."""
 
-from bandfall.cli import main
+from bandfall._cli.main import main
 
 if __name__ == "__main__":
     main()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from bandfall.datasets import load_cpu, load_power, load_superconductors, load_uk_temperature
-from bandfall.datasets.files import read_array, values_checksum, weighted_means
-from bandfall.datasets.real import as_loaded, load_table
-from bandfall.datasets.sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
+from bandfall.datasets._files import read_array, values_checksum, weighted_means
+from bandfall.datasets._real import as_loaded, load_table
+from bandfall.datasets._sources import CPU, POWER, SOURCES, SUPERCONDUCTORS, UK_TEMPERATURE
 from shared_files import data_directory
 from toy_source import CONTENT, HEADER, TABLE, TOY, as_csv, encrypted, packed_as, zipped
 

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from bandfall.datasets.real import load_table
+from bandfall.datasets._real import load_table
 from toy_source import CONTENT, TABLE, TOY, zipped
 
 

@@ -16,8 +16,8 @@ from bandfall import (
     KernelRidgeMML,
     KernelRidgeRegressor,
 )
+from bandfall._estimators.descent import WeightWarning
 from bandfall.descent import Euler, Path, Status
-from bandfall.estimators._descent import WeightWarning
 from problems import problem, seeds
 
 

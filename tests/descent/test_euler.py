@@ -10,13 +10,13 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.closed_form import Spectrum, euler_filter
+from bandfall._closed_form import Spectrum, euler_filter
+from bandfall._products import DenseOperator
 from bandfall.descent import Euler, Status, Stopping, fit_path
-from bandfall.descent.euler import StepSizeWarning
-from bandfall.descent.front import TrainingFront
+from bandfall.descent._euler import StepSizeWarning
+from bandfall.descent._front import TrainingFront
+from bandfall.descent._schedules import Constant, MinimumSpeed
 from bandfall.kernels import KERNELS, get_kernel
-from bandfall.operators import DenseOperator
-from bandfall.schedules import Constant, MinimumSpeed
 from problems import problem, problems, seeds
 
 

@@ -8,13 +8,14 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, flow, resume_path
-from bandfall.descent.decay import Decay, first_below
-from bandfall.descent.front import TrainingFront
-from bandfall.descent.krylov import KrylovSpace
+from bandfall._products import BlockedOperator, DenseOperator
+from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
+from bandfall.descent import _flow as flow
+from bandfall.descent._decay import Decay, first_below
+from bandfall.descent._front import TrainingFront
+from bandfall.descent._krylov import KrylovSpace
+from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
 from bandfall.kernels import KERNELS, get_kernel
-from bandfall.operators import BlockedOperator, DenseOperator
-from bandfall.schedules import Constant, Geometric, MinimumSpeed
 from problems import problem, problems, seeds
 
 GAUSSIAN = get_kernel("gaussian")

@@ -13,12 +13,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall.backends import HOST
+from bandfall._products import HOST
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path, rewind_path
-from bandfall.descent.euler import StepSizeWarning
-from bandfall.descent.fit import _check_sums
+from bandfall.descent._euler import StepSizeWarning
+from bandfall.descent._fit import _check_sums
+from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel
-from bandfall.schedules import MinimumSpeed
 from problems import problem, problems
 
 SOLVERS = ["euler", "flow"]

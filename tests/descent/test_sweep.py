@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor, floor_sweep
-from bandfall.backends import NumpyBackend
+from bandfall._products import NumpyBackend
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path
-from bandfall.descent.euler import StepSizeWarning
+from bandfall.descent._euler import StepSizeWarning
+from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import KERNELS, get_kernel
-from bandfall.schedules import MinimumSpeed
 from reference_selection import descent_at_floor, ridge_prediction
 
 FLOORS = [0.0, 1e-3, 0.1, 0.35, 0.6, 1.0, 2.0, 5.0, 30.0, 1e5]
@@ -151,7 +151,7 @@ def test_start_bandwidth_is_raised_to_the_floor():
         assert_allclose(sweep.new[i], model.fit(X, y).predict(X_new), atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::bandfall.descent.euler.StepSizeWarning")
+@pytest.mark.filterwarnings("ignore::bandfall.descent._euler.StepSizeWarning")
 def test_lowered_steps():
     X, y, X_new = problem(8)
     solver = Euler(0.3)  # unstable at wide bandwidths for 16 rows

@@ -22,10 +22,10 @@ from bandfall import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
-from bandfall.backends import check_dense_budget
+from bandfall._parameters import check_flag, check_number
+from bandfall._products import check_dense_budget
 from bandfall.descent import Euler, Flow, Stopping
-from bandfall.parameters import check_flag, check_number
-from bandfall.schedules import Geometric, MinimumSpeed
+from bandfall.descent._schedules import Geometric, MinimumSpeed
 from problems import problem
 
 DESCENT, RIDGE, FLOW = KernelDescentRegressor(), KernelRidgeRegressor(), KernelFlowRegressor()

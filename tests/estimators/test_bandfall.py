@@ -13,12 +13,18 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
 from bandfall import BandfallRegressor, KernelDescentRegressor, load_model
-from bandfall.backends import HOST, NumpyBackend
+from bandfall._models.metric import (
+    gradient_outer_product,
+    learned_root,
+    metric_root,
+    scaled,
+    slopes,
+)
+from bandfall._products import HOST, NumpyBackend
 from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.descent._schedules import MinimumSpeed
+from bandfall.descent._sum import KernelSum
 from bandfall.kernels import Kernel, get_kernel
-from bandfall.metric import gradient_outer_product, learned_root, metric_root, scaled, slopes
-from bandfall.model import KernelSum
-from bandfall.schedules import MinimumSpeed
 from problems import problem
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 2}

@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor
+from bandfall._files import ModelFileError, load_model
+from bandfall._files.checkpoint import load_path, save_path
 from bandfall.descent import Euler, Flow
-from bandfall.persistence import ModelFileError, load_model
-from bandfall.persistence.checkpoint import load_path, save_path
 from problems import problem
 
 X, y, X_NEW = problem(n=60)

@@ -11,8 +11,8 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
 from bandfall import BandfallClassifier, load_model
-from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
-from bandfall.targets import Numbers
+from bandfall._files import ModelFileError, dump_bytes, load_bytes
+from bandfall._targets import Numbers
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -84,7 +84,7 @@ def test_two_classes_decide_by_log_odds(moons, binary):
 
 def test_far_from_the_data_the_prior_comes_out(monkeypatch):
     # The other encodings take values beyond those seen for the nearest one seen.
-    monkeypatch.setattr("bandfall.estimators._views.ENCODINGS", {"standard": {}})
+    monkeypatch.setattr("bandfall._estimators.views.ENCODINGS", {"standard": {}})
     X, y = make_moons((90, 30), noise=0.2, random_state=0)
     model = BandfallClassifier(**FAST).fit(X, y)
     assert_allclose(model.prior_, [0.75, 0.25])

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall import BandfallRegressor, load_model
-from bandfall.persistence import ModelFileError, dump_bytes, load_bytes
+from bandfall._files import ModelFileError, dump_bytes, load_bytes
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 
@@ -182,7 +182,7 @@ def test_the_final_fit_goes_as_far_as_the_fits_that_were_judged():
 
 
 def test_members_that_rest_on_fewer_rows_have_intervals_too(fitted, test_rows, monkeypatch):
-    import bandfall.selection.members as members
+    import bandfall._fitting.members as members
 
     monkeypatch.setattr(members, "_affordable_rows", lambda rows, *rest: np.arange(300))
     model = BandfallRegressor(**FAST).fit(*heteroscedastic(450))

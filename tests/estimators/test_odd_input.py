@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
-from bandfall.encoding import TableEncoder, prepare_table, read_table
+from bandfall.tables import TableEncoder, prepare_table, read_table
 
 N = 60
 A = np.random.default_rng(0).normal(size=N)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bandfall.estimators._own_callbacks import CallbackSupportMixin
+from bandfall._estimators.own_callbacks import CallbackSupportMixin
 from shell import INTERRUPTED, frame
 
 # scikit-learn as it was before 1.9 to us, and Ctrl-C at the first sign of progress.
@@ -22,9 +22,9 @@ def without_callbacks(name, names=None, *more, **options):
 
 builtins.__import__ = without_callbacks
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from bandfall.cli import main
-from bandfall.commands import training
-from bandfall.estimators._progress import FitProgress
+from bandfall._cli.main import main
+from bandfall._cli import training
+from bandfall._estimators.progress import FitProgress
 
 def press(*arguments, presses=iter([signal.SIGINT]), **named):
     for one in presses:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
-from bandfall import estimators as public
+from bandfall import _estimators as public
 
 X = np.random.default_rng(0).normal(size=(40, 2))
 FAST = {"kernels": "gaussian", "max_rounds": 0}

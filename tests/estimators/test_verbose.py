@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall.estimators import _self_tuning
-from bandfall.selection.work import observed_by
+from bandfall._estimators import self_tuning as _self_tuning
+from bandfall._search.work import observed_by
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))

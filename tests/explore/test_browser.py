@@ -3,7 +3,7 @@
 import pytest
 from selenium.webdriver import ActionChains, Keys
 
-from bandfall.explore import render_playground
+from bandfall._explore import render_playground
 
 pytestmark = pytest.mark.browser
 

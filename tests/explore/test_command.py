@@ -12,7 +12,7 @@ def opened(monkeypatch, tmp_path):
     """No browser is opened in tests; what would have been is kept."""
     addresses = []
     monkeypatch.setattr(
-        "bandfall.commands.explore.webbrowser.open", lambda a: addresses.append(a) or True
+        "bandfall._cli.explore.webbrowser.open", lambda a: addresses.append(a) or True
     )
     monkeypatch.chdir(tmp_path)
     return addresses

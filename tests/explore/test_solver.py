@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from bandfall import floor_sweep
-from bandfall.closed_form import ridge_coefficients
+from bandfall._closed_form import ridge_coefficients
+from bandfall._drawing import read_resource
+from bandfall._explore.playground import ENGINE
 from bandfall.datasets import make_sine, make_two_scale
 from bandfall.descent import Flow, Stopping, fit_path
-from bandfall.drawing import read_resource
-from bandfall.explore.playground import ENGINE
+from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import KERNELS, get_kernel, kernel_matrix
-from bandfall.schedules import MinimumSpeed
 from browsers import run_node
 
 pytestmark = pytest.mark.node
@@ -25,7 +25,7 @@ NAMES = [*KERNELS, "laplace-1.5^0.7", "laplace^1.4", "cauchy-1.5^1"]
 
 @cache
 def scripts(*names):
-    return "".join(read_resource("bandfall.explore", name) for name in names)
+    return "".join(read_resource("bandfall._explore", name) for name in names)
 
 
 def in_page(code, value):

@@ -62,7 +62,7 @@ class Linearised(torch.nn.Module):
 
 def test_linearised_network_is_kernel_gradient_descent():
     """f ← f + h K r with the NTK, at training rows and elsewhere (Equation 1)."""
-    from bandfall.neural.tangent import TangentModel
+    from bandfall.neural._tangent import TangentModel
 
     X, y, X_new, _ = sine()
     model = network()
@@ -82,7 +82,7 @@ def test_linearised_network_is_kernel_gradient_descent():
 
 def test_flow_with_a_constant_ntk_equals_the_closed_form():
     """Small steps of a linearised network follow f = (I − e^{−tK})y (Equation 3)."""
-    from bandfall.neural.tangent import TangentModel
+    from bandfall.neural._tangent import TangentModel
 
     X, y, _, _ = sine()
     model = network()
@@ -105,7 +105,7 @@ def test_flow_with_a_constant_ntk_equals_the_closed_form():
 
 def test_anchors_hold_where_the_network_is_linear():
     """α = 0 from the start: outputs at the anchors stay, training residuals shrink by 1 − h."""
-    from bandfall.neural.tangent import TangentModel
+    from bandfall.neural._tangent import TangentModel
 
     model = network(d=2, hidden=(60,))
     generator = torch.Generator().manual_seed(1)

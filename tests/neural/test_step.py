@@ -9,9 +9,9 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from bandfall.neural import empirical_ntk, make_network, tangent_step  # noqa: E402
-from bandfall.neural.ntk import gram  # noqa: E402
-from bandfall.neural.step import _largest_eigenvalue, anchored_part, next_blend  # noqa: E402
-from bandfall.neural.tangent import TangentModel  # noqa: E402
+from bandfall.neural._ntk import gram  # noqa: E402
+from bandfall.neural._step import _largest_eigenvalue, anchored_part, next_blend  # noqa: E402
+from bandfall.neural._tangent import TangentModel  # noqa: E402
 from reference_neural import (  # noqa: E402
     filtered_step,
     jacobian_by_differences,

@@ -5,9 +5,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from bandfall._paper.networks import NETWORKS, train_network  # noqa: E402
 from bandfall.datasets import make_sine  # noqa: E402
 from bandfall.neural import PlainNetwork, train_plain  # noqa: E402
-from bandfall.paper.networks import NETWORKS, train_network  # noqa: E402
 
 
 @pytest.mark.parametrize("hidden", [(1,), (3,), (6, 5), (4, 4, 4)])

@@ -20,16 +20,16 @@ from bandfall import (
     datasets,
     to_onnx,
 )
-from bandfall.geometry import Euclidean, Geometry
 from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._geometry import Euclidean, Geometry
 from model_files import averaged, estimators, table
 from reference import OTHER_KERNELS
 from shared_files import data_directory
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
-builder = pytest.importorskip("bandfall.onnx_export.builder")
-normal = pytest.importorskip("bandfall.onnx_export.normal")
+builder = pytest.importorskip("bandfall._onnx.builder")
+normal = pytest.importorskip("bandfall._onnx.normal")
 
 KERNEL_ESTIMATORS = [name for name in estimators() if name != "mlp"]
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor, to_onnx
-from bandfall.encoding import read_table
+from bandfall.tables import read_table
 from shared_files import suite_files
 
 onnx = pytest.importorskip("onnx")

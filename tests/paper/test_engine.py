@@ -17,13 +17,19 @@ from hypothesis import strategies as st
 from joblib import parallel_config
 
 from bandfall import __version__
-from bandfall.paper.artefacts import read_summaries, write_outcome
-from bandfall.paper.engine import RunWatcher, TaskError, missing_modules, read_runs, run_experiments
-from bandfall.paper.experiment import FULL, Claim, Data, Experiment, Outcome, Size, Task
-from bandfall.paper.fingerprint import source_digest
-from bandfall.paper.layout import TextTable
-from bandfall.paper.lock import BusyError, exclusive
-from bandfall.paper.store import Record, append_json_line, read_json_lines, read_records
+from bandfall._paper.artefacts import read_summaries, write_outcome
+from bandfall._paper.engine import (
+    RunWatcher,
+    TaskError,
+    missing_modules,
+    read_runs,
+    run_experiments,
+)
+from bandfall._paper.experiment import FULL, Claim, Data, Experiment, Outcome, Size, Task
+from bandfall._paper.fingerprint import source_digest
+from bandfall._paper.layout import TextTable
+from bandfall._paper.lock import BusyError, exclusive
+from bandfall._paper.store import Record, append_json_line, read_json_lines, read_records
 
 SIZE = Size(seeds=0.1)
 
@@ -181,7 +187,7 @@ def test_a_run_is_recorded_with_machine_and_versions(tmp_path):
 # What a result rests on
 
 MODULE = """
-from bandfall.paper.experiment import Experiment, Outcome, Task
+from bandfall._paper.experiment import Experiment, Outcome, Task
 
 def compute(value):
     return {{"number": {formula}}}
@@ -257,9 +263,9 @@ def test_the_digest_covers_what_is_imported_and_nothing_else(tmp_path):
 
 def test_another_process_finds_the_same_results():
     code = (
-        "from bandfall.paper.registry import select\n"
-        "from bandfall.paper.experiment import Data, Size\n"
-        "from bandfall.paper.fingerprint import code_digest, task_digest\n"
+        "from bandfall._paper.registry import select\n"
+        "from bandfall._paper.experiment import Data, Size\n"
+        "from bandfall._paper.fingerprint import code_digest, task_digest\n"
         "for e in select(['figure1', 'figure5', 'table3']):\n"
         "    code = code_digest(e.tasks)\n"
         "    tasks = e.tasks(Data(), Size(seeds=0.02, n_floors=5))\n"
@@ -334,7 +340,7 @@ def test_a_second_run_on_the_same_results_is_refused(tmp_path):
 def test_a_killed_run_leaves_no_lock(tmp_path):
     code = (
         "import sys, time, pathlib\n"
-        "from bandfall.paper.lock import exclusive\n"
+        "from bandfall._paper.lock import exclusive\n"
         "with exclusive(pathlib.Path(sys.argv[1])):\n"
         "    print('locked', flush=True)\n"
         "    time.sleep(60)"

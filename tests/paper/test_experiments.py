@@ -6,27 +6,27 @@ import re
 import numpy as np
 import pytest
 
-from bandfall.datasets import make_sine, paper_splits
-from bandfall.datasets.sources import SOURCES
-from bandfall.paper.artefacts import read_summaries, write_outcome
-from bandfall.paper.comparison import compare_cell, tally
-from bandfall.paper.curves import (
+from bandfall._paper.artefacts import read_summaries, write_outcome
+from bandfall._paper.comparison import compare_cell, tally
+from bandfall._paper.curves import (
     benign_claim,
     double_descent_claim,
     ridge_limit_claim,
     second_descent,
     sweep_scores,
 )
-from bandfall.paper.descriptions import SHAPES
-from bandfall.paper.engine import missing_modules, read_runs, run_experiments
-from bandfall.paper.experiment import Data, DataError, Size
-from bandfall.paper.floors import floor_grid
-from bandfall.paper.methods import SPEEDS, method_key, score_split
-from bandfall.paper.published import published_cells
-from bandfall.paper.registry import EXPERIMENTS, select
-from bandfall.paper.report import CHOICES, write_html, write_markdown
-from bandfall.paper.store import read_records
-from bandfall.paper.summaries import ErrorCurve, Quartiles
+from bandfall._paper.descriptions import SHAPES
+from bandfall._paper.engine import missing_modules, read_runs, run_experiments
+from bandfall._paper.experiment import Data, DataError, Size
+from bandfall._paper.floors import floor_grid
+from bandfall._paper.methods import SPEEDS, method_key, score_split
+from bandfall._paper.published import published_cells
+from bandfall._paper.registry import EXPERIMENTS, select
+from bandfall._paper.report import CHOICES, write_html, write_markdown
+from bandfall._paper.store import read_records
+from bandfall._paper.summaries import ErrorCurve, Quartiles
+from bandfall.datasets import make_sine, paper_splits
+from bandfall.datasets._sources import SOURCES
 from shared_files import data_directory, shared_file
 
 TINY = Size(seeds=0.005, n_floors=5, max_epochs=300)

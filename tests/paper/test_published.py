@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from bandfall.datasets.sources import SOURCES
-from bandfall.paper.published import published_cells
+from bandfall._paper.published import published_cells
+from bandfall.datasets._sources import SOURCES
 from published_tex import read_tables
 from shared_files import shared_file
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 
-from bandfall.paper.floors import DATASET_FLOORS, KERNEL_FLOORS, complexity, floor_grid
-from bandfall.paper.summaries import error_curve, quartiles, superiority_p_value
+from bandfall._paper.floors import DATASET_FLOORS, KERNEL_FLOORS, complexity, floor_grid
+from bandfall._paper.summaries import error_curve, quartiles, superiority_p_value
 
 SCORES = st.floats(-3, 1)
 

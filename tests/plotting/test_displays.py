@@ -13,12 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bandfall import KernelDescentRegressor, KernelRidgeRegressor
 from bandfall.datasets import make_sine
-from bandfall.plotting import (
-    BoundDisplay,
-    DoubleDescentDisplay,
-    KernelShiftDisplay,
-    PathDisplay,
-)
+from bandfall.plotting import BoundDisplay, DoubleDescentDisplay, KernelShiftDisplay, PathDisplay
 from bandfall.theory import degrees_of_freedom, fine_log, kernel_shift
 
 matplotlib.use("agg")

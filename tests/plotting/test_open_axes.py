@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, load_model, save_model
+from bandfall._files import codec
+from bandfall._files.paths import dataclass_component
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path, resume_path
 from bandfall.kernels import get_kernel
-from bandfall.persistence import codec
-from bandfall.persistence.paths import dataclass_component
 from problems import problem
 
 

@@ -12,9 +12,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallClassifier
+from bandfall._targets.scores import confusion, positions, reliability, score_classes
 from bandfall.report import LabelledRows, render_page, report_on, study
-from bandfall.report.layout import class_style
-from bandfall.targets.scores import confusion, positions, reliability, score_classes
+from bandfall.report._layout import class_style
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 0}
 BAD = '<script>alert("x")</script>&'

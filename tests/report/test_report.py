@@ -19,15 +19,15 @@ from bandfall import (
     load_model,
     save_model,
 )
-from bandfall.commands import rivals
-from bandfall.commands.training import _PathWatch
+from bandfall._cli import rivals
+from bandfall._cli.training import _PathWatch
+from bandfall._drawing import Axis, Chart, number
+from bandfall._estimators.progress import FitProgress
+from bandfall._explore.data_page import render_explorer
+from bandfall._explore.what_if import WhatIf
 from bandfall.descent import Flow
-from bandfall.drawing import Axis, Chart, number
-from bandfall.estimators._progress import FitProgress
-from bandfall.explore.data_page import render_explorer
-from bandfall.explore.what_if import WhatIf
 from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study
-from bandfall.report.model import Model
+from bandfall.report._model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
@@ -578,7 +578,7 @@ class TestCommand:
 
     def test_from_a_table_with_rivals(self, tmp_path, monkeypatch):
         chosen = dict(list(rivals.rivals().items())[:2])
-        monkeypatch.setattr("bandfall.commands.report.rivals", lambda seed: chosen)
+        monkeypatch.setattr("bandfall._cli.report.rivals", lambda seed: chosen)
         frame().to_csv(tmp_path / "d.csv", index=False)
         out = tmp_path / "r.html"
         done = call("report", tmp_path / "d.csv", "--target", "y", "--model", "kgdd", "--out", out)

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall.selection.candidates import Candidate, Trial
-from bandfall.targets import Classes, Numbers
+from bandfall._search.candidates import Candidate, Trial
+from bandfall._targets import Classes, Numbers
 from onnx_graphs import run_form
 
 
@@ -75,7 +75,7 @@ def test_what_messages_show_is_a_number_of_a_trial(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_files_hold_targets_whole(name):
-    from bandfall.persistence.codec import decode, encode
+    from bandfall._files.codec import decode, encode
 
     *_, target, codes = coded(name, 0)
     arrays = {}

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, theory
-from bandfall.backends import HOST, NumpyBackend, operator_over
+from bandfall._products import HOST, NumpyBackend, operator_over
 from bandfall.kernels import get_kernel
 from counting import Counting
 from reference_theory import sine_data
@@ -50,7 +50,7 @@ def backend(request):
     if request.param == "numpy":
         return Counting(NumpyBackend(60_000))
     pytest.importorskip("torch")
-    from bandfall.backends.torch_backend import TorchBackend
+    from bandfall._products.torch_backend import TorchBackend
 
     return Counting(TorchBackend("cpu"))
 

@@ -10,11 +10,13 @@ import reference_theory as reference
 from bandfall import KernelDescentRegressor
 from bandfall.descent import Euler
 from bandfall.theory import (
+    _spectrum as spectrum,
+)
+from bandfall.theory import (
     fine_log,
     generalization_bound,
     mean_kernel_shift,
     residual_bound,
-    spectrum,
 )
 from reference_theory import sine_data
 

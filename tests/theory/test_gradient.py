@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
-from bandfall.geometry import Euclidean, Geometry
 from bandfall.kernels import get_kernel
+from bandfall.kernels._geometry import Euclidean, Geometry
 from bandfall.theory import gradient_bound, path_gradient_bound
 from reference_theory import sine_data
 

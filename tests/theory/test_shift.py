@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as npst
 from numpy.testing import assert_allclose
 
 import reference_theory as reference
-from bandfall.backends import NumpyBackend
+from bandfall._products import NumpyBackend
 from bandfall.theory import (
     expected_kernel_shift,
     kernel_moments,

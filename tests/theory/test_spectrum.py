@@ -7,10 +7,12 @@ from numpy.testing import assert_allclose
 import reference_theory as reference
 from bandfall import KernelDescentRegressor
 from bandfall.theory import (
+    _spectrum as spectrum,
+)
+from bandfall.theory import (
     mean_smallest_eigenvalue,
     path_smallest_eigenvalue,
     smallest_eigenvalue,
-    spectrum,
 )
 
 

@@ -7,9 +7,10 @@ from scipy.integrate import trapezoid
 
 import reference_theory as reference
 from bandfall import KernelDescentRegressor, theory
-from bandfall.descent.path import Log
-from bandfall.theory import fine_log, r2_speed, trajectory
-from bandfall.theory.trajectory import Trajectory, logarithmic_mean
+from bandfall.descent._path import Log
+from bandfall.theory import _trajectory as trajectory
+from bandfall.theory import fine_log, r2_speed
+from bandfall.theory._trajectory import Trajectory, logarithmic_mean
 from problems import problem
 from reference_theory import sine_data
 

@@ -23,10 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from bandfall.demo import falling, yacht
-from bandfall.estimators import BandfallRegressor, KernelDescentRegressor, KernelRidgeCV
-from bandfall.explore import render_playground
-from bandfall.typing import Estimator
+from bandfall._estimators import BandfallRegressor, KernelDescentRegressor, KernelRidgeCV
+from bandfall._explore import render_playground
+from bandfall._typing import Estimator
+from bandfall.demo import _falling as falling
+from bandfall.demo import _yacht as yacht
 
 YACHT, SINE, DIABETES = "yacht, 16 of 22 hulls", "sine, 20 rows", "diabetes, 331 rows"
 YACHT_SEEDS, SINE_SEEDS, DIABETES_SEEDS = range(3), range(10), range(3)

@@ -1,13 +1,13 @@
 """Kernel gradient descent with a falling bandwidth: solvers, stopping and the Path."""
 
-from bandfall.descent.euler import Euler
-from bandfall.descent.fit import fit_path, resume_path, rewind_path
-from bandfall.descent.flow import Flow
-from bandfall.descent.front import Plan
-from bandfall.descent.path import Log, Path, Stage
-from bandfall.descent.solvers import get_solver
-from bandfall.descent.stopping import Status, Stopping
-from bandfall.descent.sweep import FloorSweep, floor_sweep
+from bandfall.descent._euler import Euler
+from bandfall.descent._fit import fit_path, resume_path, rewind_path
+from bandfall.descent._flow import Flow
+from bandfall.descent._front import Plan
+from bandfall.descent._path import Log, Path, Stage
+from bandfall.descent._solvers import get_solver
+from bandfall.descent._stopping import Status, Stopping
+from bandfall.descent._sweep import FloorSweep, floor_sweep
 
 __all__ = [
     "Euler",

@@ -5,13 +5,13 @@ try:
 except ImportError as error:
     raise ImportError("bandfall.neural needs PyTorch: pip install torch") from error
 
-from bandfall.neural.anchors import mixed_anchors, uniform_anchors
-from bandfall.neural.log import TangentLog, TangentStatus
-from bandfall.neural.ntk import empirical_ntk
-from bandfall.neural.optimizer import TangentDescent
-from bandfall.neural.plain import PlainNetwork, train_plain
-from bandfall.neural.step import TangentStep, tangent_step
-from bandfall.neural.training import (
+from bandfall.neural._anchors import mixed_anchors, uniform_anchors
+from bandfall.neural._log import TangentLog, TangentStatus
+from bandfall.neural._ntk import empirical_ntk
+from bandfall.neural._optimizer import TangentDescent
+from bandfall.neural._plain import PlainNetwork, train_plain
+from bandfall.neural._step import TangentStep, tangent_step
+from bandfall.neural._training import (
     fit_arrays,
     fit_network,
     make_network,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.descent import Path
 from bandfall.plotting._style import (
     BLUE,
@@ -18,8 +19,7 @@ from bandfall.plotting._style import (
     single_axes,
 )
 from bandfall.theory import GeneralizationBound, generalization_bound
-from bandfall.theory.inputs import as_path, path_rows
-from bandfall.typing import ArrayLike, Estimator, TableLike
+from bandfall.theory._inputs import as_path, path_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from bandfall._typing import ArrayLike, Estimator, Frame, TableLike
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -19,7 +20,6 @@ from bandfall.plotting._style import (
     axes_in_a_row,
     drawn_model,
 )
-from bandfall.typing import ArrayLike, Estimator, Frame, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

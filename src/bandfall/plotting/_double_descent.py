@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from bandfall.descent.sweep import floor_sweep
-from bandfall.estimators.reading import last_step, last_step_prefix
+from bandfall._estimators.view import last_step, last_step_prefix
+from bandfall._typing import ArrayLike, Estimator
+from bandfall.descent._sweep import floor_sweep
 from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, single_axes
 from bandfall.theory import degrees_of_freedom
-from bandfall.typing import ArrayLike, Estimator
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.plotting._style import (
     BLUE,
     GREY,
@@ -16,7 +17,6 @@ from bandfall.plotting._style import (
     drawn_model,
     finish,
 )
-from bandfall.typing import ArrayLike, Estimator, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

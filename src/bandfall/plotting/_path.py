@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from bandfall._typing import Estimator
 from bandfall.descent import Path
 from bandfall.plotting._style import (
     BLUE,
@@ -20,8 +21,7 @@ from bandfall.plotting._style import (
     stacked_axes,
 )
 from bandfall.theory import fine_log
-from bandfall.theory.inputs import as_path
-from bandfall.typing import Estimator
+from bandfall.theory._inputs import as_path
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

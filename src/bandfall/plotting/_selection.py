@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
-from bandfall.plotting._style import BLUE, GREEN, GREY, ORANGE, AxesLike, axes_in_a_row, drawn_model
-from bandfall.selection.members import Member
-from bandfall.typing import Estimator
+from bandfall._fitting.members import Member
+from bandfall._typing import Estimator
+from bandfall.plotting._style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    AxesLike,
+    axes_in_a_row,
+    drawn_model,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

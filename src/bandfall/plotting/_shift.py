@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from bandfall.kernels import Kernel, KernelLike, get_kernel
+from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
+from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -19,9 +20,8 @@ from bandfall.plotting._style import (
     single_axes,
 )
 from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
-from bandfall.theory.inputs import as_path, path_rows, rows
-from bandfall.theory.trajectory import Trajectory
-from bandfall.typing import ArrayLike, Estimator, TableLike, Weights
+from bandfall.theory._inputs import as_path, path_rows, rows
+from bandfall.theory._trajectory import Trajectory
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bandfall.estimators.reading import last_step, steps_before
-from bandfall.typing import Estimator, TableLike
+from bandfall._estimators.view import last_step, steps_before
+from bandfall._typing import Estimator, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from bandfall._typing import Estimator
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -14,7 +15,6 @@ from bandfall.plotting._style import (
     finish,
     stacked_axes,
 )
-from bandfall.typing import Estimator
 
 if TYPE_CHECKING:
     from bandfall.neural import TangentLog

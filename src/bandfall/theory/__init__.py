@@ -3,13 +3,13 @@
 Every function cites its equation; ``docs/theory.md`` walks through them.
 """
 
-from bandfall.theory.bound import (
+from bandfall.theory._bound import (
     GeneralizationBound,
     generalization_bound,
     mean_kernel_shift,
     residual_bound,
 )
-from bandfall.theory.complexity import (
+from bandfall.theory._complexity import (
     StagedDegreesOfFreedom,
     degrees_of_freedom,
     flow_degrees_of_freedom,
@@ -17,8 +17,8 @@ from bandfall.theory.complexity import (
     ridge_degrees_of_freedom,
     staged_degrees_of_freedom,
 )
-from bandfall.theory.gradient import gradient_bound, path_gradient_bound
-from bandfall.theory.shift import (
+from bandfall.theory._gradient import gradient_bound, path_gradient_bound
+from bandfall.theory._shift import (
     KernelMoments,
     ShiftRegions,
     expected_kernel_shift,
@@ -26,13 +26,13 @@ from bandfall.theory.shift import (
     kernel_shift,
     shift_regions,
 )
-from bandfall.theory.spectrum import (
+from bandfall.theory._spectrum import (
     mean_smallest_eigenvalue,
     path_smallest_eigenvalue,
     smallest_eigenvalue,
 )
-from bandfall.theory.speed import r2_acceleration, r2_speed
-from bandfall.theory.trajectory import fine_log
+from bandfall.theory._speed import r2_acceleration, r2_speed
+from bandfall.theory._trajectory import fine_log
 
 __all__ = [
     "GeneralizationBound",

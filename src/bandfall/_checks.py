@@ -1,0 +1,91 @@
+"""Checks of values that come from files, which may come from anyone."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from typing import TypeVar
+
+import numpy as np
+
+from bandfall._typing import Unchecked
+
+T = TypeVar("T")
+
+
+def check_names(
+    name: str, state: Mapping[str, object], known: set[str], required: set[str]
+) -> None:
+    """Raise ValueError unless required ⊆ names of `state` ⊆ known."""
+    unknown = sorted(set(state) - known)
+    if unknown:
+        raise ValueError(f"{name} has unknown fields: {', '.join(unknown)}")
+    missing = sorted(required - set(state))
+    if missing:
+        raise ValueError(f"{name} lacks fields: {', '.join(missing)}")
+
+
+def check_instance(name: str, value: Unchecked, *types: type[T]) -> T:
+    """Return `value`; raise TypeError unless it has one of the types. A bool is not an int."""
+    wrong = isinstance(value, bool) and bool not in types
+    if wrong or not isinstance(value, types):
+        wanted = " or ".join(t.__name__ for t in types)
+        raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}")
+    return value
+
+
+def check_real(name: str, value: Unchecked, low: float = -math.inf, high: float = math.inf) -> None:
+    """Raise unless `value` is a number in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number; got {type(value).__name__}")
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name}={value} must be in [{low}, {high}]")
+
+
+def check_positions(name: str, values: Unchecked, end: int | None = None) -> None:
+    """Raise unless `values` is a vector of integers from 0 to below `end`."""
+    values = check_instance(name, values, np.ndarray)
+    if values.dtype.kind != "i" or values.ndim != 1:
+        raise ValueError(f"{name} must hold integers")
+    if np.any(values < 0) or (end is not None and np.any(values >= end)):
+        raise ValueError(f"{name} points outside its columns")
+
+
+class ShapeChecker:
+    """Checks arrays whose shapes share named dimensions.
+
+    Examples
+    --------
+    >>> check = ShapeChecker()
+    >>> check("X", np.zeros((3, 2)), "n d")
+    >>> check("y", np.zeros(4), "n")
+    Traceback (most recent call last):
+        ...
+    ValueError: y has shape (4,), which does not fit n = 3
+    """
+
+    def __init__(self, **sizes: int):
+        self.sizes = sizes
+
+    def __call__(
+        self, name: str, array: Unchecked, dimensions: str, *, allowed: str = "finite"
+    ) -> None:
+        """Raise unless `array` is a float array of these dimensions with allowed values.
+
+        `allowed` is "finite", "infinite" (infinities too) or "any" (NaN too).
+        """
+        array = check_instance(name, array, np.ndarray)
+        names = dimensions.split()
+        if array.dtype.kind != "f" or array.ndim != len(names):
+            raise ValueError(f"{name} must be a float array with {len(names)} dimensions")
+        for dimension, size in zip(names, array.shape, strict=True):
+            if self.sizes.setdefault(dimension, size) != size:
+                raise ValueError(
+                    f"{name} has shape {array.shape}, which does not fit "
+                    f"{dimension} = {self.sizes[dimension]}"
+                )
+        if allowed == "finite" and not np.isfinite(array).all():
+            raise ValueError(f"{name} must be finite")
+        if allowed == "infinite" and np.isnan(array).any():
+            raise ValueError(f"{name} has NaN")

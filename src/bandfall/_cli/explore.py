@@ -1,0 +1,212 @@
+"""``bandfall explore``."""
+
+from __future__ import annotations
+
+import time
+import webbrowser
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pandas as pd
+import typer
+
+from bandfall._cli import options
+from bandfall._cli.classes import Task
+from bandfall._cli.csv_files import Style
+from bandfall._cli.kept_rows import trained_on
+from bandfall._cli.outputs import check_out, is_model, is_page, write_page
+from bandfall._cli.predict import features_of, missing_words, strings_of
+from bandfall._cli.rows import Roles, targets_of
+from bandfall._cli.sources import kept_rows_of, missing_target, model_of
+from bandfall._cli.tables import Features, name_of, read_file, require_columns
+from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
+from bandfall._cli.training import Choices, Device, ModelChoice
+from bandfall._estimators.view import story_of
+from bandfall._explore import render_playground
+from bandfall._explore.data_page import render_explorer
+from bandfall._explore.server import Explorer
+from bandfall._explore.what_if import WhatIf
+from bandfall._files import ModelFile, read_model_file
+from bandfall.report import LabelledRows, study
+
+_SOURCE = "Model file made by fit, or a table; without it, a playground."
+_DATA = "Table to explore the model with; it must contain the target."
+_OUT = "HTML page to write; without it, the page is served locally."
+PLAYGROUND = Path("playground.html")
+SHARE_OF_TRAINING = 0.9  # of the time until the page is ready; the rest computes its contents
+
+
+def explore(
+    source: Annotated[str | None, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)] = None,
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
+    out: Annotated[Path | None, options.option("--out", "FILE", _OUT)] = None,
+    target: options.PageTarget = None,
+    model: options.Model = ModelChoice.AUTO,
+    task: options.Task = Task.AUTO,
+    test_fraction: options.Fraction = 0.2,
+    drop: options.Drop = None,
+    max_rows: options.Rows = None,
+    seed: options.Seed = 0,
+    device: options.Device = Device.AUTO,
+    na: options.Missing = None,
+    text: options.Text = None,
+    sep: options.Separator = None,
+    decimal: options.Decimal = None,
+    encoding: options.Encoding = None,
+    show: options.Open = True,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Watch a model learn in the browser: a playground, or a model of your data.
+
+    Given a table, a model is trained while the page shows the progress. Given a model file, the
+    page replays its training. The page is served to this machine only, until you press Ctrl-C. With
+    --out it is written to one file instead, which needs no server and no network. Without
+    arguments, the page is a playground with its own exact solver, written to playground.html.
+    """
+    with one_line_errors():
+        style = Style(sep, decimal, encoding)
+        if source is None:
+            if target is not None:
+                raise InputError(f"--target {target} needs the table that has this column")
+            out = PLAYGROUND if out is None else out
+            check_out(out, is_page, force=force)
+            _write(render_playground(), out, show, json)
+            return
+        if out is not None:
+            inputs = (source,) if data is None else (source, data)
+            check_out(out, is_page, force=force, inputs=inputs)
+        choices = Choices(model, device, test_fraction, max_rows, seed, task)
+        for file in (source, data):
+            if file not in ("-", None) and not Path(file).exists():
+                raise InputError(f"{file} does not exist")
+        ours = source != "-" and Path(source).is_file() and is_model(Path(source))
+        if not ours and data is None and target is None:
+            raise InputError(missing_target(source))
+        if not ours and data is not None:
+            raise InputError(f"{source} is not a bandfall model; only one table can be explored")
+
+        def get_model(progress: Callable[[float], None]) -> ModelFile:
+            if ours:
+                return read_model_file(source)
+            roles = Roles([], drop or [], text=text or [], missing=na or [])
+            return model_of(source, target, roles, style, choices, progress)
+
+        if out is not None:
+            page, _ = _explorer_page(get_model(lambda share: None), data, style, seed, live=False)
+            _write(page, out, show, json)
+        else:
+            _serve(get_model, target or Path(source).name, data, style, seed, show, json)
+
+
+def _write(page: str, out: Path, show: bool, json: bool) -> None:
+    write_page(out, page)
+    if json:
+        print_json({"out": str(out)})
+    opened = show and webbrowser.open(out.resolve().as_uri())
+    if not json:
+        note(f"wrote {out}" + ("" if opened else "; open it in a browser"))
+
+
+def _explorer_page(
+    stored: ModelFile,
+    data: str | None,
+    style: Style,
+    seed: int,
+    progress: Callable[[float], None] | None = None,
+    *,
+    live: bool,
+) -> tuple[str, WhatIf]:
+    """The page about a model, and the `WhatIf` that answers its requests."""
+    train_rows, test_rows, features = kept_rows_of(stored)
+    if data is not None:
+        test_rows = _new_rows(data, stored, style, test_rows)
+    with Bar("explore: the model", progress) as bar:
+        findings = study(
+            stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update
+        )
+    what_if = WhatIf(findings)
+    page = render_explorer(
+        findings,
+        what_if,
+        target=str(stored.notes.get("target", "target")),
+        source=str(stored.notes.get("source", "unknown")) if data is None else Path(data).name,
+        live=live,
+    )
+    return page, what_if
+
+
+def _new_rows(
+    data: str, stored: ModelFile, style: Style, held_out: LabelledRows | None
+) -> LabelledRows | None:
+    """Rows of a table that the model was not trained on; `held_out` if it was trained on all."""
+    rows, y = _rows_of(data, stored, style)
+    seen = trained_on(stored.notes, rows, y)
+    if not seen.any():
+        return LabelledRows(rows, y)
+    if np.sum(~seen) < 2:
+        note(
+            f"the model was trained on the rows in {name_of(data)}; the page is about rows that "
+            "were held out in fit"
+        )
+        return held_out
+    note(
+        f"the model was trained on {seen.sum():,} of the {len(y):,} rows in {name_of(data)}; the "
+        "page leaves them out"
+    )
+    return LabelledRows(rows[~seen], y[~seen])
+
+
+def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Features, np.ndarray]:
+    """Features and target of a table, under the column names of the model."""
+    kinds = strings_of(stored.notes.get("kinds"))
+    text = [name for name, kind in kinds.items() if kind == "text"]
+    table, style = read_file(data, style, text=text, missing=missing_words(stored.notes))
+    target = str(stored.notes.get("target", "target"))
+    require_columns(table, [target], name_of(data))
+    classes = bool(story_of(stored.estimator).target.classes)
+    with style.as_usual():
+        y = targets_of([table[target]], name_of(data), classes=classes)[:, 0]
+    known = ~pd.isna(y)
+    if not known.any():
+        raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")
+    with style.as_usual():
+        rows = features_of(table[known], stored, kinds, name_of(data))
+    if style.remarks:
+        note(f"{name_of(data)}: {style.remarks}")
+    return rows, y[known].astype(str) if y.dtype == object else y[known]
+
+
+def _serve(
+    get_model: Callable[[Callable[[float], None]], ModelFile],
+    target: str,
+    data: str | None,
+    style: Style,
+    seed: int,
+    show: bool,
+    json: bool,
+) -> None:
+    """Serve progress, then the page, until Ctrl-C."""
+    explorer = Explorer(target)
+    try:
+        if json:
+            print_json({"address": explorer.address})
+        else:
+            note(f"exploring at {explorer.address} until Ctrl-C")
+        if show:
+            webbrowser.open(explorer.address)
+        stored = get_model(lambda share: explorer.progress(SHARE_OF_TRAINING * share))
+
+        def progress(share: float) -> None:
+            explorer.progress(SHARE_OF_TRAINING + (1.0 - SHARE_OF_TRAINING) * share)
+
+        explorer.show(*_explorer_page(stored, data, style, seed, progress, live=True))
+        with suppress(KeyboardInterrupt):
+            while True:
+                time.sleep(3600)
+    finally:
+        explorer.close()
+    note("stopped")

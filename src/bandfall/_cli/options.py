@@ -1,0 +1,76 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from bandfall._cli import classes
+from bandfall._cli.training import ModelChoice
+
+
+def option(name: str, metavar: str, text: str, **settings: Any) -> Any:
+    """An option with its placeholder ("" for a flag) and its help text."""
+    return typer.Option(name, metavar=metavar, help=text, **settings)
+
+
+def _checked_seed(seed: int) -> int:
+    if not 0 <= seed < 2**32:
+        raise typer.BadParameter(f"{seed} must be at least 0 and below 2**32")
+    return seed
+
+
+_DATA = "CSV, CSV.gz, Parquet or Excel file; - for standard input."
+_KEEP = "Column to copy into the predictions, such as an id; not a feature; repeatable."
+_TIME = "Hold out the latest rows by this column, not random ones."
+_GROUP = "Hold out whole groups: rows with the same value in this column; not a feature."
+_TEXT = "Column to read as text even if it looks like numbers or dates; repeatable."
+_ROWS = "Train on at most this many rows, chosen at random [default: {}; krr-cv: 2000]."
+_SECONDS = "Time limit for --model auto [default: none]."
+_MODEL = "auto: tunes itself; kgdd: the paper's method; krr-cv: cross-validated kernel ridge."
+_DEVICE = "Where to compute: auto, cpu, cuda, or the address of a Dask scheduler."
+_SEED = "Seed for choosing rows at random."
+_TASK = "regression, classification or auto: classes if the target is text or booleans."
+_INTERVAL = "Add an interval (lower, upper) that contains the target for this share of rows: 0.9."
+_NOVELTY = "Add the distance of each row to the training rows; values above 1 are unusual."
+_FORCE = "Replace the file --out even if it is something else."
+
+Column = str | None
+Columns = list[str] | None
+
+Data = Annotated[str, typer.Argument(metavar="DATA", help=_DATA)]
+Target = Annotated[list[str], option("--target", "COL", "Column to predict; repeatable.")]
+Drop = Annotated[Columns, option("--drop", "COL", "Column to leave out; repeatable.")]
+Keep = Annotated[Columns, option("--keep", "COL", _KEEP)]
+Weights = Annotated[Column, option("--weights", "COL", "Column with the weights of the rows.")]
+Time = Annotated[Column, option("--time-split", "COL", _TIME)]
+Group = Annotated[Column, option("--group", "COL", _GROUP)]
+Missing = Annotated[Columns, option("--na", "WORD", "Word that means a missing value; repeatable.")]
+Text = Annotated[Columns, option("--text", "COL", _TEXT)]
+Separator = Annotated[
+    str | None, option("--sep", "C", "Separator of a CSV file, or tab [default: guessed].")
+]
+Decimal = Annotated[
+    str | None, option("--decimal", "C", "Decimal sign of a CSV file [default: guessed].")
+]
+Encoding = Annotated[
+    str | None, option("--encoding", "NAME", "Encoding of a CSV file [default: guessed].")
+]
+Fraction = Annotated[
+    float, option("--test-fraction", "SHARE", "Share of rows held out to score the model.")
+]
+Seed = Annotated[int, option("--seed", "N", _SEED, callback=_checked_seed)]
+Rows = Annotated[int | None, option("--max-rows", "N", _ROWS.format("10000"))]
+FitRows = Annotated[int | None, option("--max-rows", "N", _ROWS.format("all"))]
+Seconds = Annotated[float | None, option("--max-seconds", "S", _SECONDS)]
+Model = Annotated[ModelChoice, option("--model", "MODEL", _MODEL)]
+Device = Annotated[str, option("--device", "DEVICE", _DEVICE)]
+Task = Annotated[classes.Task, option("--task", "TASK", _TASK)]
+ModelFile = Annotated[str, typer.Argument(metavar="MODEL", help="Model file made by fit.")]
+Interval = Annotated[float | None, option("--interval", "SHARE", _INTERVAL)]
+Novelty = Annotated[bool, option("--novelty", "", _NOVELTY)]
+Force = Annotated[bool, option("--force", "", _FORCE)]
+Json = Annotated[bool, option("--json", "", "Print one JSON object instead of text.")]
+Open = Annotated[bool, option("--open/--no-open", "", "Open the page in the default browser.")]
+PageTarget = Annotated[Column, option("--target", "COL", "Column to predict, if a table is given.")]

@@ -1,0 +1,111 @@
+"""Output files: checked before the work starts, written completely or not at all."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from bandfall._cli.terminal import FAILURE, InputError, fail
+from bandfall._files import ModelFileError, read_model_document
+from bandfall._files.atomic import check_writable, write_atomically
+
+PREDICTION = "prediction"
+_LONGEST_HEADER = 100_000  # bytes
+PAGE_MARK = '<meta name="generator" content="bandfall'
+
+
+def check_out(
+    file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...] = ()
+) -> None:
+    """Raise InputError if `file` is not writable, is an input, or is not of this command.
+
+    Called before the work starts; leaves nothing behind.
+    """
+    if str(file) == "-":
+        raise InputError("--out -: this command cannot write to standard output; name a file")
+    if file.is_dir():
+        raise InputError(f"--out {file} is a directory")
+    if not file.resolve().parent.is_dir():
+        raise InputError(f"--out {file}: the directory {file.resolve().parent} does not exist")
+    if file.exists():
+        _check_replaceable(file, is_ours, force=force, inputs=inputs)
+    try:
+        check_writable(file)
+    except OSError as error:
+        raise InputError(f"--out {file} cannot be written: {error.strerror or error}") from None
+
+
+def write_page(file: Path, text: str) -> None:
+    """Write text atomically; a full disk is a failure, not a usage error."""
+    try:
+        write_atomically(file, text.encode())
+    except OSError as error:
+        fail(f"{file} cannot be written: {error.strerror or error}", FAILURE)
+
+
+def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
+    """Write a model; if `file` cannot be written, save it in another directory."""
+    try:
+        write(file)
+        return
+    except OSError as error:
+        reason = f"{file} cannot be written: {error.strerror or error}"
+    for directory in _other_directories(file):
+        spare = directory / f"{file.stem}-{os.getpid()}{file.suffix}"
+        with suppress(OSError):
+            write(spare)
+            fail(f"{reason}; the model was written to {spare} instead", FAILURE)
+    fail(f"{reason}; the model is lost: no other directory could be written", FAILURE)
+
+
+def _other_directories(file: Path) -> list[Path]:
+    """Other directories for a result."""
+    found = []
+    with suppress(OSError):  # no usable temporary directory
+        found.append(Path(tempfile.gettempdir()))
+    with suppress(RuntimeError):
+        found.append(Path.home())
+    found.append(Path.cwd())
+    taken = file.resolve().parent
+    return [one for one in dict.fromkeys(one.resolve() for one in found) if one != taken]
+
+
+def _check_replaceable(
+    file: Path, is_ours: Callable[[Path], bool], *, force: bool, inputs: tuple[str, ...]
+) -> None:
+    if not file.is_file():  # reading a device or pipe may block, and it must not be replaced
+        raise InputError(f"--out {file} is not a regular file")
+    for given in inputs:
+        if given != "-" and Path(given).exists() and file.samefile(given):
+            raise InputError(f"--out {file} would overwrite the input {given}")
+    if not force and not is_ours(file):
+        raise InputError(
+            f"--out {file} exists and was not written by this command; --force replaces it"
+        )
+
+
+def is_model(file: Path) -> bool:
+    """Whether a file holds a bandfall model."""
+    try:
+        read_model_document(file)
+    except (ModelFileError, OSError):
+        return False
+    return True
+
+
+def is_predictions(file: Path) -> bool:
+    """Whether a file looks like the predictions of an earlier run."""
+    with file.open("rb") as stream:
+        header = stream.readline(_LONGEST_HEADER).decode("utf-8", "replace")
+    fields = next(csv.reader([header]), [])
+    return any(field == PREDICTION or field.startswith(f"{PREDICTION}_") for field in fields)
+
+
+def is_page(file: Path) -> bool:
+    """Whether a file looks like the report of an earlier run."""
+    with file.open("rb") as stream:
+        return PAGE_MARK.encode() in stream.read(2000)

@@ -1,0 +1,312 @@
+"""Messages, errors, progress bars and interrupts of all commands."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from statistics import median
+from typing import NoReturn
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from bandfall._interrupts import SOON, Interrupt
+from bandfall._search.work import Work
+
+# Exit codes, documented in `docs/cli.md`.
+FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
+_REMEMBERED = 40  # estimates of the end (eight seconds), whose median is shown
+_GRACE = 0.6  # seconds from Ctrl-C to the end of the process
+
+
+class InputError(ValueError):
+    """Input of the user that cannot be used; the message is shown to the user."""
+
+
+def fail(message: str, code: int = USAGE_ERROR) -> NoReturn:
+    """Print one line on standard error and exit."""
+    note(message)
+    raise typer.Exit(code)
+
+
+def note(message: str) -> None:
+    """Print a message that is not part of the result, on standard error."""
+    sys.stderr.write(printable(" ".join(f"bandfall: {message}".split())) + "\n")
+
+
+def printable(text: str) -> str:
+    """Text that is safe to print in a terminal: control characters are escaped.
+
+    Names of columns and files may come from anyone. They may hold escape sequences, characters that
+    change the direction of writing, or surrogates that cannot be encoded.
+
+    Examples
+    --------
+    >>> printable("power \x1b[31m")
+    'power \\\\x1b[31m'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "stage"), counted(1200, "row")
+    ('1 stage', '1,200 rows')
+    """
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def cell(content: str | Text) -> Text:
+    """Content of a table cell without markup; a `Text` keeps its styles."""
+    if isinstance(content, Text):
+        return Text(printable(content.plain), content.style, spans=content.spans)
+    return Text(printable(content))
+
+
+def print_pairs(pairs: Iterable[tuple[str, str | Text]]) -> None:
+    """Print names and values, one pair per line, on standard output."""
+    table = RichTable(show_header=False, box=None, padding=(0, 2, 0, 0))
+    for name, value in pairs:
+        table.add_row(cell(name), cell(value))
+    _stdout().print(table)
+
+
+def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+    """Print a table on standard output; all columns but the first are right-aligned."""
+    table = RichTable(title=cell(title))
+    for j, name in enumerate(header):
+        table.add_column(cell(name), justify="right" if j else "left")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    _stdout().print(table)
+
+
+def _stdout() -> Console:
+    """Console for results; 120 columns wide if standard output is not a terminal."""
+    return Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+
+
+def print_json(value: Mapping[str, object]) -> None:
+    """Print one line of JSON; NaN and infinity, which JSON lacks, become null."""
+    text = json.dumps(_without_nan(value), ensure_ascii=False)
+    if not text.isprintable():  # only strings can contain such characters
+        text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    sys.stdout.write(text + "\n")
+
+
+def _without_nan(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _without_nan(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
+    from bandfall._files import ModelFileError
+    from bandfall._products.dask_cluster import ClusterError
+
+    try:
+        with _warnings_as_notes():
+            yield
+    except (InputError, ModelFileError, ClusterError) as error:
+        fail(str(error))
+    except BrokenPipeError:  # the reader has closed the pipe, as with `| head`
+        sys.stderr.close()
+        raise typer.Exit(FAILURE) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        fail(f"{where}{error.strerror or error}")
+    except MemoryError as error:
+        fail(f"not enough memory: {error}" if str(error) else "not enough memory", FAILURE)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing was written", INTERRUPTED)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Print each warning of the library once, without the line of code."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        if str(message) not in said:
+            said.add(str(message))
+            note(str(message))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+class Bar:
+    """A progress bar with the time left, on standard error, for slow work in a terminal.
+
+    A separate thread draws it every `refresh` seconds, beginning after `after` seconds, so that it
+    moves however long a single step takes. `also` is called with the share of work done, with or
+    without a terminal.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        also: Callable[[float], None] | None = None,
+        *,
+        after: float = 1.0,
+        refresh: float = 0.2,
+    ):
+        self._description = description
+        self._also = also
+        self._after, self._refresh = after, refresh
+        self._work: Work | None = None
+        self._share = 0.0
+        self._start = time.monotonic()
+        self._progress: Progress | None = None
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def describe(self, description: str) -> None:
+        """Begin another piece of work, at 0 %."""
+        self._description, self._work, self._share = description, None, 0.0
+        self._start = time.monotonic()
+
+    def update(self, share: float) -> None:
+        """Set the share of work done, 0 to 1; it never falls."""
+        self._share = max(self._share, min(share, 1.0))
+
+    def follow(self, work: Work) -> None:
+        """Show the progress of a fit from now on."""
+        self._work = work
+
+    def __enter__(self) -> Bar:
+        if self._also is not None or sys.stderr.isatty():
+            self._thread = threading.Thread(target=self._draw, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._progress is not None:
+            self._progress.stop()
+
+    def _draw(self) -> None:
+        begin, terminal = time.monotonic(), sys.stderr.isatty()
+        ends: deque[float] = deque(maxlen=_REMEMBERED)
+        while not self._ended.wait(self._refresh):
+            now = time.monotonic()
+            work, elapsed, left = self._work, now - self._start, None
+            if work is not None:
+                self._share, left = max(self._share, work.share()), work.left()
+            if left is not None:
+                ends.append(now + left)
+                left = max(0.0, median(ends) - now)
+            if self._also is not None:
+                self._also(self._share)
+            if terminal and time.monotonic() - begin > self._after:
+                self._show(elapsed, left)
+
+    def _show(self, elapsed: float, left: float | None) -> None:
+        if self._progress is None:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.fields[done]}"),
+                TextColumn("{task.fields[left]}"),
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+            )
+            self._task = self._progress.add_task("", total=None, done="", left="")
+            self._progress.start()
+        words = time_left(elapsed, self._share, left)
+        self._progress.update(
+            self._task,
+            description=self._description,
+            completed=self._share,
+            total=1.0 if self._share else None,
+            done=f"{min(self._share, 0.99):4.0%}" if self._share else "",
+            left=words or f"{elapsed:.0f} s so far",
+        )
+
+
+def time_left(elapsed: float, share: float, left: float | None = None) -> str:
+    """Time left in words, estimated from the share done if unknown; empty if it is too early.
+
+    Examples
+    --------
+    >>> time_left(30.0, 0.5), time_left(600.0, 0.1), time_left(3.0, 0.01)
+    ('about 30 s left', 'about 90 min left', '')
+    """
+    if left is None:
+        if share < 0.05:
+            return ""
+        left = elapsed * (1.0 - share) / share
+    left = max(left, 1.0)
+    return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
+
+
+class Watchdog:
+    """Ends the process soon after a Ctrl-C, even in the middle of a long call into C.
+
+    Python raises KeyboardInterrupt only between bytecode instructions, and a pool of threads may
+    delay it. This thread receives signals at once, through a socket. The first press during a fit
+    is handled by the fit, which finishes early (`Interrupt`).
+    """
+
+    def __enter__(self) -> Watchdog:
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+        self._previous = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._taken: Interrupt | None = None
+        self._ending = False
+        self._last = -SOON
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
+        signal.set_wakeup_fd(self._previous)
+        if self._ending and isinstance(error, SystemExit):  # a regular exit would take too long
+            with suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(error.code if isinstance(error.code, int) else INTERRUPTED)
+
+    def _watch(self) -> None:
+        while data := self._reader.recv(1):
+            if data[0] == signal.SIGINT and self._means_it(Interrupt.current):
+                self._ending = True
+                time.sleep(_GRACE)
+                show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
+                os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")
+                os._exit(INTERRUPTED)
+
+    def _means_it(self, fit: Interrupt | None) -> bool:
+        """Whether a press ends the process, rather than the fit in progress."""
+        before, self._last = self._last, time.monotonic()
+        if fit is None or fit is self._taken or self._last - before < SOON:
+            return True
+        self._taken = fit
+        return False

@@ -1,0 +1,293 @@
+"""Training a model on a table: load it, split rows, fit with a progress bar."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import has_fit_parameter
+
+import bandfall
+from bandfall._cli.classes import Task
+from bandfall._cli.csv_files import Style
+from bandfall._cli.kept_rows import pack_rows
+from bandfall._cli.rows import Dataset, Roles, load_table, only_numbers, split_table
+from bandfall._cli.terminal import Bar, InputError, note
+from bandfall._estimators import (
+    BandfallClassifier,
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelRidgeCV,
+)
+from bandfall._estimators.view import Story, last_step, last_step_prefix, story_of
+from bandfall._interrupts import Interrupt
+from bandfall._products import check_device
+from bandfall._search.work import observed_by
+from bandfall._typing import Estimator, JsonDict, Weights
+from bandfall.descent import Status
+from bandfall.report._columns import kind_of
+
+# Default of --max-rows for quick looks at a table; larger tables are sampled at random. `fit` takes
+# all rows, except for models that need n³ operations.
+MAX_ROWS = {"auto": 10_000, "kgdd": 10_000, "krr-cv": 2_000}
+FEW_ROWS = 10  # a score on fewer rows is little more than chance
+
+
+class ModelChoice(StrEnum):
+    """Values of ``--model``."""
+
+    AUTO = "auto"
+    KGDD = "kgdd"
+    KRR_CV = "krr-cv"
+
+
+class Device(StrEnum):
+    """Values of ``--device``, which also takes addresses of Dask schedulers."""
+
+    AUTO = "auto"
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+def make_estimator(
+    choice: ModelChoice,
+    device: str = Device.AUTO,
+    max_seconds: float | None = None,
+    *,
+    classes: bool = False,
+) -> Estimator:
+    """The estimator for ``--model``, for numbers or classes."""
+    if max_seconds is not None and choice is not ModelChoice.AUTO:
+        raise InputError(f"--max-seconds works with --model auto only, not {choice}")
+    if max_seconds is not None and not max_seconds > 0:
+        raise InputError(f"--max-seconds {max_seconds:g} must be above 0")
+    if classes and choice is not ModelChoice.AUTO:
+        raise InputError(f"--model {choice} predicts numbers; classes need --model auto")
+    if classes:
+        estimator: Estimator = bandfall.BandfallClassifier(max_seconds=max_seconds)
+    elif choice is ModelChoice.AUTO:
+        estimator = bandfall.BandfallRegressor(max_seconds=max_seconds)
+    elif choice is ModelChoice.KRR_CV:
+        estimator = make_pipeline(StandardScaler(), KernelRidgeCV(n_jobs=-1))
+    else:
+        estimator = make_pipeline(StandardScaler(), KernelDescentRegressor())
+    return _on_device(estimator, device)
+
+
+def _on_device(estimator: Estimator, device: str) -> Estimator:
+    last, here = last_step(estimator), device in (Device.AUTO, Device.CPU)
+    if "://" not in device and device not in list(Device):
+        raise InputError(
+            f"--device {device} must be auto, cpu, cuda, or the address of a Dask scheduler such "
+            "as tcp://host:8786"
+        )
+    if "device" not in last.get_params():
+        if not here:
+            raise InputError(f"--device {device}: {type(last).__name__} computes on the CPU only")
+        return estimator
+    if not here:
+        try:
+            check_device(str(device))
+        except (ValueError, ImportError) as error:
+            raise InputError(f"--device {device}: {error}") from None
+    # "cpu" means NumPy here, not torch on the CPU.
+    last.set_params(device=None if device == Device.CPU else str(device))
+    return estimator
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Which model to train, for which task, on which device and rows."""
+
+    model: ModelChoice
+    device: str
+    test_fraction: float
+    max_rows: int | None
+    seed: int
+    task: Task
+    max_seconds: float | None = None
+    checkpoint: Path | None = None
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A fitted estimator, its rows and training time, and whether Ctrl-C ended it early."""
+
+    estimator: Estimator
+    rows: Dataset
+    held_out: Dataset | None
+    seconds: float
+    interrupted: bool
+
+
+def train_on(
+    source: str,
+    roles: Roles,
+    style: Style,
+    choices: Choices,
+    progress: Callable[[float], None] | None = None,
+) -> Trained:
+    """Train a model on a table; some of its rows are held out.
+
+    `progress` is called with the share of work done, 0 to 1, a few times a second.
+    """
+    settings = (choices.model, choices.device, choices.max_seconds)
+    estimator = make_estimator(*settings)
+    table = load_table(source, roles, style, choices.task)
+    if table.has_classes:
+        estimator = make_estimator(*settings, classes=True)
+    elif choices.model is not ModelChoice.AUTO:
+        table = only_numbers(table, choices.model)
+    rows, held_out = split_table(table, choices.test_fraction, choices.seed, choices.max_rows)
+    seconds, interrupted = _train(estimator, rows, progress, choices.checkpoint)
+    return Trained(estimator, rows, held_out, seconds, interrupted)
+
+
+def _train(
+    estimator: Estimator,
+    table: Dataset,
+    progress: Callable[[float], None] | None,
+    checkpoint: Path | None,
+) -> tuple[float, bool]:
+    """Fit with a progress bar; return the seconds, and whether Ctrl-C ended it."""
+    start, n_taken = time.monotonic(), Interrupt.n_taken
+    model = last_step(estimator)
+    single_path = isinstance(model, KernelDescentRegressor)
+    if table.roles.missing and "missing" in model.get_params():
+        model.set_params(missing=table.roles.missing)
+    with Bar("fit", progress) as bar, observed_by(bar.follow), table.style.as_usual():
+        if single_path:
+            model.set_callbacks(_PathWatch(bar))
+        try:
+            extra = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
+            estimator.fit(table.X, table.y, **extra)
+        except ValueError as error:  # names the column that is wrong
+            raise InputError(f"{table.source}: {error}") from error
+        finally:
+            if single_path:
+                model.set_callbacks()
+    encoders = story_of(model).encoders
+    if encoders and not any(encoder.width for encoder in encoders.values()):
+        raise InputError(
+            f"{table.source}: no feature varies in the training rows, so there is nothing to learn "
+            "from"
+        )
+    return time.monotonic() - start, Interrupt.n_taken > n_taken
+
+
+def fit_arguments(
+    estimator: Estimator,
+    weights: Weights,
+    groups: np.ndarray | None,
+    *,
+    checkpoint: Path | None = None,
+) -> JsonDict:
+    """Additional arguments of `fit` that the model accepts."""
+    model = last_step(estimator)
+    arguments: JsonDict = {}
+    if checkpoint is not None:
+        arguments["checkpoint"] = checkpoint
+    if weights is not None and has_fit_parameter(model, "sample_weight"):
+        arguments["sample_weight"] = weights
+    if groups is not None and isinstance(model, BandfallRegressor | BandfallClassifier):
+        if np.ptp(groups) > 0:
+            arguments["groups"] = groups
+        else:
+            note("all training rows belong to one group: the search holds out single rows")
+    prefix = last_step_prefix(estimator)
+    return {prefix + name: value for name, value in arguments.items()}
+
+
+class _PathWatch:
+    """A scikit-learn callback that moves the bar by the R² of a path."""
+
+    def __init__(self, bar: Bar):
+        self._bar = bar
+
+    def setup(self, estimator: Estimator, context: object) -> None: ...
+
+    def teardown(self, estimator: Estimator, context: object) -> None: ...
+
+    def on_fit_task_begin(self, estimator: Estimator, context: object) -> None: ...
+
+    def on_fit_task_end(
+        self, estimator: Estimator, context: object, *, fitted_estimator: object = None
+    ) -> bool:
+        if isinstance(fitted_estimator, KernelDescentRegressor):
+            self._bar.update(path_progress(fitted_estimator.path_.r2, fitted_estimator.max_r2))
+        return False
+
+
+def path_progress(r2: float, max_r2: float) -> float:
+    """Share of a training up to `max_r2` that is done; the residual falls about exponentially.
+
+    Examples
+    --------
+    >>> round(path_progress(0.9, 0.999), 3), path_progress(-0.1, 0.999), path_progress(1.0, 1.0)
+    (0.333, 0.0, 1.0)
+    """
+    if r2 >= max_r2:
+        return 1.0
+    left = max(1.0 - max_r2, 1e-4)
+    return float(np.clip(np.log1p(-min(r2, 1.0 - left)) / np.log(left), 0.0, 1.0))
+
+
+def score_words(r2: float, n_rows: int) -> str:
+    """R² on `n_rows` rows, with a remark if it is not reliable.
+
+    Examples
+    --------
+    >>> score_words(0.91234, 1200), score_words(0.9, 2)
+    ('0.9123 on 1,200 rows', '0.9000 on 2 rows, too few to be sure')
+    >>> score_words(float("nan"), 50)
+    'not defined on 50 rows: their targets are all equal'
+    """
+    if np.isnan(r2):
+        return f"not defined on {n_rows:,} rows: their targets are all equal"
+    few = ", too few to be sure" if n_rows < FEW_ROWS else ""
+    return f"{r2:.4f} on {n_rows:,} rows{few}"
+
+
+def why_ended(story: Story, status: Status) -> str:
+    """Why training ended, in words; self-tuning models chose their stop by held-out rows."""
+    tuned = {
+        Status.R2_REACHED: "held-out rows were predicted best there",
+        Status.TIME_REACHED: "held-out rows chose its penalty",
+        Status.INTERRUPTED: "cut short",
+    }
+    return tuned.get(status, status.explanation) if story.members else status.explanation
+
+
+def model_notes(trained: Trained) -> JsonDict:
+    """Notes in a model file, for `predict`, `inspect`, `report` and `explore`."""
+    rows, roles = trained.rows, trained.rows.roles
+    notes: JsonDict = {
+        "target": rows.target,
+        "targets": list(roles.targets),
+        "source": Path(rows.source).name,
+        "decimal": rows.style.decimal,
+        "keep": list(roles.keep),
+        "missing": list(roles.missing),
+        "kinds": {name: kind_of(rows.X[name]) for name in rows.X.columns},
+        "n_dropped": rows.n_dropped,
+        "n_without_target": rows.n_without_target,
+        "split": split_words(roles),
+        "seconds": trained.seconds,
+        "train": pack_rows(rows.X, rows.y),
+    }
+    if trained.held_out is not None:
+        notes["test"] = pack_rows(trained.held_out.X, trained.held_out.y)
+    return notes
+
+
+def split_words(roles: Roles) -> str:
+    """How rows were held out, in words."""
+    if roles.time is not None:
+        return f"the last by {roles.time}"
+    return "chosen at random" if roles.group is None else f"whole groups of {roles.group}"

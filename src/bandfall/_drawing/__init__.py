@@ -1,0 +1,19 @@
+"""Drawing for the report and the explorer: charts as SVG, numbers, the style sheet."""
+
+from bandfall._drawing.axes import Axis
+from bandfall._drawing.bars import ranking, sparkline
+from bandfall._drawing.chart import Chart
+from bandfall._drawing.numbers import number
+from bandfall._drawing.resources import POLICY, filled_page, read_resource, style_sheet
+
+__all__ = [
+    "POLICY",
+    "Axis",
+    "Chart",
+    "filled_page",
+    "number",
+    "ranking",
+    "read_resource",
+    "sparkline",
+    "style_sheet",
+]

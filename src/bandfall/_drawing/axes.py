@@ -1,0 +1,151 @@
+"""Axes of charts: their range, positions of values, and ticks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+
+from bandfall._drawing.numbers import APART, LARGEST, SMALLEST, number
+
+MIN_LOG_TICKS = 3
+MAX_DATE_TICKS = 5
+# Steps between dates: in seconds for fixed lengths, in months for the others.
+_SECONDS = [n * unit for unit, counts in (
+    (1, (1, 5, 15, 30)), (60, (1, 5, 15, 30)), (3600, (1, 3, 6, 12)), (86400, (1, 2, 7, 14)),
+) for n in counts]  # fmt: skip
+_MONTHS = (1, 3, 6, *(12 * n * 10**e for e in range(4) for n in (1, 2, 5)))
+_DAY = 86400
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a chart: its label and its range.
+
+    If `low` is above `high`, the axis is reversed. `names` label the values 0, 1, 2, … of a feature
+    that is not numeric. On an axis of `dates`, values are seconds since 1970.
+    """
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+    names: tuple[str, ...] = ()
+    dates: bool = False
+
+    @classmethod
+    def around(cls, label: str, *values: Sequence[float] | np.ndarray, log: bool = False) -> Axis:
+        """An axis that contains all values, with a margin."""
+        flat = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
+        flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
+        low, high = (float(flat.min()), float(flat.max())) if len(flat) else (0.1, 1.0)
+        if log:
+            room = max((high / low) ** 0.04, 1.05)
+            return cls(label, low / room, high * room, True)
+        room = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
+        return cls(label, low - room, high + room)
+
+    @classmethod
+    def from_zero(cls, label: str, *values: Sequence[float] | np.ndarray) -> Axis:
+        """An axis for bars, which includes zero."""
+        axis = cls.around(label, *values, [0.0])
+        low, high = (
+            0.0 if not np.any([np.any(sign * np.asarray(v) > 0) for v in values]) else end
+            for sign, end in ((-1, axis.low), (1, axis.high))
+        )
+        return cls(label, low, high) if low < high else axis
+
+    def fraction(self, value: float) -> float:
+        """Position of a value between `low` (0) and `high` (1)."""
+        if self.log:
+            value = max(value, 1e-300)
+            return math.log(value / self.low) / math.log(self.high / self.low)
+        return (value - self.low) / (self.high - self.low)
+
+    def ticks(self) -> list[float]:
+        """Round values on the axis."""
+        low, high = sorted((self.low, self.high))
+        if self.names:
+            return [float(i) for i in range(len(self.names))]
+        if self.dates:
+            return _date_ticks(low, high)
+        return _log_ticks(low, high) if self.log else _linear_ticks(low, high)
+
+    def tick_name(self, tick: float) -> str:
+        """The label of a tick."""
+        if self.dates:
+            years = all(_begins_a_year(one) for one in self.ticks())
+            return _date_name(tick, math.inf if years else abs(self.high - self.low))
+        if self.names:
+            return self.names[int(tick)]
+        # A linear axis has one notation for all ticks.
+        largest = 0.0 if self.log else max(map(abs, self.ticks()), default=0.0)
+        powers = largest >= LARGEST or 0.0 < largest < SMALLEST
+        return number(tick, powers=powers, apart=largest >= APART)
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(seconds))
+
+
+def _begins_a_year(seconds: float) -> bool:
+    moment = _moment(seconds)
+    return moment == datetime(moment.year, 1, 1, tzinfo=UTC)
+
+
+def _date_ticks(low: float, high: float) -> list[float]:
+    """Round moments: whole steps of seconds to weeks, or the first days of months and years."""
+    for step in _SECONDS:
+        first, last = math.ceil(low / step), math.floor(high / step)
+        if last - first < MAX_DATE_TICKS:
+            return [float(i * step) for i in range(first, last + 1)]
+    for months in _MONTHS:
+        ticks = list(_months(low, high, months))
+        if len(ticks) <= MAX_DATE_TICKS:
+            break
+    return ticks
+
+
+def _months(low: float, high: float, step: int) -> Iterator[float]:
+    """First days of every `step`-th month within the ends."""
+    month = _moment(low).year * 12 // step * step
+    while month // 12 <= min(_moment(high).year, 9999):
+        tick = datetime(max(month // 12, 1), month % 12 + 1, 1, tzinfo=UTC).timestamp()
+        if low <= tick <= high:
+            yield tick
+        month += step
+
+
+def _date_name(seconds: float, span: float) -> str:
+    """A date or time, as precise as an axis of this span needs."""
+    moment = _moment(seconds)
+    if span > 1500 * _DAY:
+        return f"{moment:%Y}"
+    if span > 75 * _DAY:
+        return f"{moment:%b %Y}"
+    if span > 4 * _DAY:
+        return f"{moment.day} {moment:%b}"
+    return f"{moment:%H:%M:%S}" if span < 300 else f"{moment.day} {moment:%b %H:%M}"
+
+
+def _linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
+    raw = (high - low) / wanted
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Powers of ten, with 2 and 5 between if there are few; linear within a decade."""
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    few = math.log10(high / low) < 2.5
+    ticks = [m * 10.0**e for e in exponents for m in ((1, 2, 5) if few else (1,))]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    if len(ticks) < MIN_LOG_TICKS:
+        return [tick for tick in _linear_ticks(low, high, 4) if low <= tick <= high]
+    every = math.ceil(len(ticks) / 7) or 1
+    return ticks[::every]

@@ -1,0 +1,264 @@
+"""Base classes of the estimators: validation, shapes and dtypes of results, files and reports."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bandfall._estimators.arrays import answer_in_kind
+from bandfall._estimators.names import own_methods
+from bandfall._estimators.view import Story
+from bandfall._files import save_model
+from bandfall._products import Backend, resolve_backend
+from bandfall._targets import Numbers
+from bandfall._targets.numbers import check_variation, prediction_dtype
+from bandfall._typing import Array, ArrayLike, TableLike, Weights
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels._kernel import KernelLike, get_kernel
+from bandfall.tables import Table
+
+FLOATS = (np.float64, np.float32)
+
+
+class TrainingData(NamedTuple):
+    """Validated rows: X (n, d) and y (n, k), float32 or float64 each; weights (n,) or None.
+
+    y keeps its own dtype, because it must be centred before it is rounded to the dtype of X.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weights: Weights
+
+    def take(self, rows: np.ndarray) -> TrainingData:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return TrainingData(self.X[rows], self.y[rows], weights)
+
+
+class Surface(BaseEstimator):
+    """An estimator that takes any kind of array, and whose errors name the public class."""
+
+    def __init_subclass__(cls, **options: object) -> None:
+        super().__init_subclass__(**options)
+        answer_in_kind(cls)
+        own_methods(cls)
+
+
+class Storable(Surface):
+    """An estimator with `save` and `report`."""
+
+    # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
+    _training_rows: tuple[Table | np.ndarray, np.ndarray] | None = None
+
+    def save(self, file: str | PathLike[str]) -> None:
+        """Write the fitted estimator to one file; see `bandfall.save_model`.
+
+        Parameters
+        ----------
+        file : path
+        """
+        save_model(self, file)
+
+    def report(
+        self,
+        file: str | PathLike[str] | None = None,
+        X: TableLike = None,
+        y: ArrayLike | None = None,
+        *,
+        X_test: TableLike = None,
+        y_test: ArrayLike | None = None,
+        target: str = "y",
+    ) -> Any:
+        """Make one HTML page about the fitted model: score, path, slices, features, errors.
+
+        Parameters
+        ----------
+        file : path, optional
+            Where to write the page, which needs no network.
+        X, y : array-like or frame, optional
+            The training rows; only a model that was loaded from a file needs them.
+        X_test, y_test : array-like or frame, optional
+            Unseen rows to score the model on. Without them, a model that tunes itself is
+            scored on the training rows that its search held out.
+        target : str
+            Name of the target.
+
+        Returns
+        -------
+        bandfall.report.Report
+            Displayed in notebooks; its method ``save`` writes it to a file.
+        """
+        check_is_fitted(self)
+        try:  # the report is a higher layer, with optional dependencies
+            pages = import_module("bandfall.report")
+        except ModuleNotFoundError as error:
+            raise ImportError("reports need pandas: pip install pandas") from error
+        return pages.report_on(self, file, X, y, X_test=X_test, y_test=y_test, target=target)
+
+
+class NumbersRegressor(RegressorMixin, Surface):
+    """A regressor for one or several targets; `score` takes any kind of array."""
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """R² of the predictions at X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class ValidatedRegressor(NumbersRegressor, Storable):
+    """Base of the regressors on numeric arrays: validates rows, shapes predictions."""
+
+    _prediction_dtype: np.dtype | None = None  # None in older model files: that of the rows
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        return self._shaped(self._outputs(self._new_rows(X)))
+
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        """Predictions for validated rows, shape (m, k)."""
+        raise NotImplementedError
+
+    def _training_data(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> TrainingData:
+        rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
+        check_magnitudes(rows, target)
+        self._training_rows = np.array(rows), np.array(target)
+        self._y_ndim = target.ndim
+        dtype = target.dtype if target.dtype in FLOATS else np.float64
+        data = TrainingData(rows, target.astype(dtype, copy=False).reshape(len(target), -1), None)
+        self._dtype, self._prediction_dtype = rows.dtype, prediction_dtype(data.y, rows.dtype)
+        if sample_weight is None:
+            return data
+        weights = _check_sample_weight(
+            sample_weight, rows, dtype=np.float64, ensure_non_negative=True
+        )
+        used = weights > 0  # rows of weight zero are dropped
+        if not used.any():
+            raise ValueError("sample_weight must be positive for at least one row")
+        same = np.all(weights[used] == 1.0)
+        return data._replace(weights=None if same else weights).take(used)
+
+    def _new_rows(self, X: ArrayLike) -> np.ndarray:
+        check_is_fitted(self)
+        rows: np.ndarray = self._validated(X, reset=False, dtype=self._dtype)
+        check_distances(rows)
+        return rows
+
+    def _validated(self, X: ArrayLike, *y: ArrayLike, **how: object) -> Array:
+        """scikit-learn's validation; errors name columns whose values are not numbers."""
+        try:
+            return validate_data(self, X, *y, **how)
+        except (TypeError, ValueError) as error:
+            columns = columns_without_numbers(X)
+            if columns and (isinstance(error, TypeError) or "could not convert" in str(error)):
+                raise ValueError(
+                    f"X must hold numbers only, and these columns do not: {columns}; encode or "
+                    "drop them"
+                ) from error
+            if "contains NaN" in str(error) and "X contains" in str(error):
+                raise ValueError(
+                    f"Input X contains NaN: {type(self).__name__} needs complete rows; drop or "
+                    "impute them, or use BandfallRegressor, which takes missing values"
+                ) from error
+            raise
+
+    def _shaped(self, predictions: np.ndarray) -> np.ndarray:
+        """Predictions (..., m, k) in the shape of y, in a dtype that is precise enough."""
+        dtype = self._dtype if self._prediction_dtype is None else self._prediction_dtype
+        shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
+        return shaped.astype(dtype, copy=False)
+
+
+class KernelRegressor(ValidatedRegressor):
+    """Base of the estimators that predict with their ``kernel_sum_``."""
+
+    kernel: KernelLike
+    memory_budget: int
+
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
+        total: KernelSum = self.kernel_sum_
+        return total.evaluate(rows, backend=self._backend(len(total.X)))
+
+    def _backend(self, n_rows: int) -> Backend:
+        """Backend for a model of `n_rows` rows."""
+        return resolve_backend(memory_budget=self.memory_budget)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        get_kernel(self.kernel)
+
+    def _story(self) -> Story:
+        """See `story_of`."""
+        total: KernelSum = self.kernel_sum_
+        target = Numbers.plain(total.n_outputs, self._y_ndim, self._dtype)
+        return Story(kernel_sum=total, target=target, dtype=self._dtype)
+
+
+def columns_without_numbers(X: TableLike) -> str:
+    """Names and dtypes of a table's columns that hold no numbers, for an error message."""
+    if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
+        return ""
+    kinds = zip(X.columns, X.dtypes, strict=True)
+    return ", ".join(
+        f"{name!r} ({dtype})" for name, dtype in kinds if getattr(dtype, "kind", "O") not in "biuf"
+    )
+
+
+def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
+    """Raise ValueError if distances or sums would leave the range of the dtype."""
+    check_distances(X)
+    limits = np.finfo(X.dtype)
+    spread = float(np.ptp(X, axis=0).max())
+    if 0.0 < spread < (float(limits.tiny) / float(limits.eps)) ** 0.5:
+        raise ValueError(
+            f"X spans no more than {spread:.3g} in any feature, too little for distances in "
+            f"{X.dtype}; rescale the features"
+        )
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers only; got dtype {y.dtype}")
+    largest = float(np.abs(y, dtype=np.float64).max())
+    if largest > float(limits.max) / (4.0 * len(y)):
+        raise ValueError(
+            f"y has values as large as {largest:.3g}, too large for sums in {X.dtype}; rescale "
+            "the target"
+        )
+    check_variation(y, float(limits.tiny) / float(limits.eps), X.dtype)
+
+
+def check_distances(X: np.ndarray) -> None:
+    """Raise ValueError for features so large that squared distances would overflow."""
+    largest = float(max(X.max(), -X.min()))
+    allowed = (float(np.finfo(X.dtype).max) / (16.0 * X.shape[1])) ** 0.5
+    if largest > allowed:
+        raise ValueError(
+            f"X has values as large as {largest:.3g}, too large for distances in {X.dtype}, where "
+            f"at most {allowed:.3g} is allowed; rescale the features"
+        )

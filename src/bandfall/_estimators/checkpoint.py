@@ -1,0 +1,151 @@
+"""Continuing a fit from checkpoint files or from an earlier fit."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandfall._estimators.base import TrainingData
+from bandfall._files.atomic import check_writable
+from bandfall._files.checkpoint import load_leaf, load_path, save_leaf, save_path
+from bandfall._fitting.leaves import FittedLeaf
+from bandfall._products import Backend
+from bandfall.descent import Path
+from bandfall.descent._fit import Solver
+from bandfall.descent._recorder import Snapshot, Watcher
+from bandfall.descent._schedules import Schedule
+from bandfall.kernels._kernel import Kernel
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Data and settings that determine a path."""
+
+    data: TrainingData
+    kernel: Kernel
+    solver: Solver
+    bandwidth: float | None
+    backend: Backend
+
+    def differences(self, path: Path) -> list[str]:
+        """Names of the data and settings in which a path differs."""
+        data = self.data
+        same = {
+            "X": np.array_equal(path.X, data.X),
+            "dtype of X": path.X.dtype == data.X.dtype,
+            "kernel": path.kernel == self.kernel,
+            "solver": type(path.solver) is type(self.solver),
+            "bandwidth": path.start_bandwidth == self.bandwidth,
+            "sample_weight": _same_weights(path.weights, data.weights),
+        }
+        same["y"] = all(same.values()) and _same_targets(path, data.y, self.backend)
+        return [name for name in same if not same[name]]
+
+    def check_same(self, path: Path) -> None:
+        """Raise ValueError if a path was trained on other data or with other settings."""
+        changed = self.differences(path)
+        if changed:
+            raise ValueError(
+                "warm_start=True continues the fitted path, which needs the same X, y, "
+                "sample_weight, kernel, solver and start bandwidth as before (changed: "
+                f"{', '.join(changed)}); use warm_start=False to start again"
+            )
+
+
+class Checkpoint:
+    """The file that holds the path of a running fit."""
+
+    def __init__(self, file: str | os.PathLike[str]):
+        check_writable(file)  # now, not after the first stage
+        self.file = file
+
+    def load(self, problem: Problem, schedule: Schedule) -> Path | None:
+        """The path so far, None if there is no file; raises if it belongs to another fit."""
+        if not os.path.exists(self.file):
+            return None
+        path = load_path(self.file)
+        changed = problem.differences(path)
+        if not changed and path.solver != problem.solver:
+            changed = ["settings of the solver"]
+        if not changed and path.schedule != schedule:
+            changed = ["min_speed or min_bandwidth"]
+        if changed:
+            raise ValueError(
+                f"checkpoint {os.fspath(self.file)!r} is of another fit (different: "
+                f"{', '.join(changed)}); remove it, or name another file"
+            )
+        return path
+
+    def save(self, path: Path) -> None:
+        """Replace the file; warn if that fails, because a full disk must not end the training."""
+        try:
+            save_path(path, self.file)
+        except OSError as error:
+            _warn_of(error, self.file, "it holds an earlier stage, and training goes on")
+
+    def before(self, watcher: Watcher) -> Watcher:
+        """A watcher that saves the path before it calls another watcher."""
+
+        def watch(progress: Snapshot) -> bool:
+            self.save(progress.path())
+            return watcher(progress)
+
+        return watch
+
+
+class LeafFolder:
+    """The folder for the trained leaves of a fit, one file each; created if missing."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = pathlib.Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise ValueError(
+                f"checkpoint={os.fspath(folder)!r} is a file; leaves need a folder, one file each"
+            ) from None
+        check_writable(self.folder / "leaf")  # now, not after the first one
+
+    def load(self, key: str) -> FittedLeaf | None:
+        """The leaf stored under this name; None if there is no such file."""
+        file = self._file(key)
+        return load_leaf(file) if file.exists() else None
+
+    def save(self, key: str, leaf: FittedLeaf) -> None:
+        """Store a leaf; warn if that fails."""
+        try:
+            save_leaf(leaf, self._file(key))
+        except OSError as error:
+            _warn_of(error, self._file(key), "training goes on")
+
+    def _file(self, key: str) -> pathlib.Path:
+        return self.folder / f"{key}.leaf"
+
+
+def _warn_of(error: OSError, file: str | os.PathLike[str], consequence: str) -> None:
+    warnings.warn(
+        f"checkpoint {os.fspath(file)!r} was not written "
+        f"({error.strerror or error}): {consequence}",
+        UserWarning,
+        stacklevel=3,
+    )
+
+
+def _same_weights(before: np.ndarray | None, now: np.ndarray | None) -> bool:
+    if before is None or now is None:
+        return before is now
+    return np.array_equal(before.astype(np.float64), now)
+
+
+def _same_targets(path: Path, y: np.ndarray, backend: Backend) -> bool:
+    if path.y is not None:
+        return np.array_equal(path.y, y)
+    targets = path.targets(backend=backend)  # from an older file: exact up to rounding
+    tolerance = 1e-3 if path.X.dtype == np.float32 else 1e-6
+    return targets.shape == y.shape and np.allclose(
+        targets, y, rtol=tolerance, atol=tolerance * path.scale.max()
+    )

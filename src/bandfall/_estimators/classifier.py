@@ -1,0 +1,202 @@
+"""The classifier that tunes itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils._param_validation import StrOptions
+
+from bandfall._estimators.self_tuning import SelfTuning
+from bandfall._estimators.view import Story
+from bandfall._models.average import Average
+from bandfall._search.classes import Link
+from bandfall._search.parts import Rows
+from bandfall._search.tuning import Tuned
+from bandfall._targets import Classes
+from bandfall._typing import ArrayLike, RandomLike
+from bandfall.kernels._kernel import Kernel, KernelLike
+
+
+class BandfallClassifier(ClassifierMixin, SelfTuning):
+    """Kernel classification with nothing to tune.
+
+    Uses the search of `BandfallRegressor`, judged by log-loss. Paths with a falling bandwidth train
+    on one column per class: its indicator minus its share of the training rows. Far from all
+    data these shares are the prediction, unless columns are steps or quantiles, which keep the
+    prediction at the edge of the data. The outputs become probabilities by clipping or by a
+    softmax with a temperature, whichever has the smaller log-loss on held-out rows.
+
+    Accepts raw tables with categories, dates and missing values; see the guide.
+
+    Parameters
+    ----------
+    kernels, max_rounds, n_members, search_rows, leaf_rows, max_seconds, missing, random_state, \
+memory_budget, device, n_jobs, verbose
+        As in `BandfallRegressor`.
+    class_weight : dict, "balanced" or None, default=None
+        How much the rows of a class count, times `sample_weight`; with "balanced" all classes
+        count alike. Probabilities then refer to the weighted rows.
+
+    Attributes
+    ----------
+    average_ : bandfall._models.average.Average
+        The fitted model: members, encoders, and the target with classes, prior and link.
+    classes_ : ndarray of shape (n_classes,)
+    prior_ : ndarray of shape (n_classes,)
+        Weighted shares of the classes in the training rows, predicted far from them.
+    members_, encoders_, path_, metric_, best_params_, feature_importances_
+        As in `BandfallRegressor`.
+    link_ : Link
+        How outputs become probabilities: its kind ("clip" or "softmax") and parameter.
+    best_score_ : float
+        Minus the log-loss of the average on held-out rows.
+    held_out_rows_, held_out_probabilities_ : ndarray
+        Row numbers of the held-out rows in X, and the probabilities given by models that had
+        not seen them.
+    selection_ : dict of str to ndarray
+        Everything tried, one entry per trial, as in `BandfallRegressor`; the loss is the log-loss.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bandfall import BandfallClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = BandfallClassifier(max_rounds=1).fit(X[::2], y[::2])
+    >>> bool(model.score(X[1::2], y[1::2]) > 0.9)
+    True
+    """
+
+    average_: Average[Classes]
+    held_out_probabilities_: np.ndarray
+    target_kind = Classes
+    _parameter_constraints = {  # noqa: RUF012
+        **SelfTuning._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernels: str | Kernel | Sequence[KernelLike] | None = None,
+        max_rounds: int = 10,
+        n_members: int = 4,
+        search_rows: int = 10000,
+        leaf_rows: int = 10_000,
+        max_seconds: float | None = None,
+        missing: str | Sequence[str] | None = None,
+        random_state: RandomLike = 0,
+        memory_budget: int = 2**30,
+        device: str | None = "auto",
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+        class_weight: dict[object, float] | str | None = None,
+    ) -> None:
+        super().__init__(
+            kernels=kernels,
+            max_rounds=max_rounds,
+            n_members=n_members,
+            search_rows=search_rows,
+            leaf_rows=leaf_rows,
+            max_seconds=max_seconds,
+            missing=missing,
+            random_state=random_state,
+            memory_budget=memory_budget,
+            device=device,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.class_weight = class_weight
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The most probable class of each row.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        best = self._log_probabilities(X).argmax(axis=1)
+        return self.classes_[best]
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """Probabilities of the classes, in the order of `classes_`.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        return self._answers(X)
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Logarithms of the probabilities."""
+        return self._log_probabilities(X).astype(self._dtype, copy=False)
+
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Log-odds of the second of two classes; with more, logarithms of all probabilities.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        logs = self._log_probabilities(X)
+        values = logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
+        return values.astype(self._dtype, copy=False)
+
+    def staged_predict_proba(self, X: ArrayLike) -> Iterator[np.ndarray]:
+        """Probabilities during training, from the simplest model to the final one.
+
+        The member with the most stages sets the pace; the stages of the others are spread evenly.
+        """
+        yield from self._staged_answers(X)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Accuracy: the share of rows whose class is predicted correctly.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), optional
+        """
+        return super().score(X, y, sample_weight)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, sorted."""
+        return self.average_.target.labels
+
+    @property
+    def prior_(self) -> np.ndarray:
+        """Weighted shares of the classes in the training rows."""
+        return self.average_.target.prior
+
+    @property
+    def link_(self) -> Link:
+        """How outputs become probabilities."""
+        return self.average_.target.link
+
+    def _story(self) -> Story:
+        return replace(super()._story(), held_out_answers=self.held_out_probabilities_)
+
+    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
+        outputs = np.broadcast_to(tuned.predictions, (len(tuned.held_out), rows.y.shape[1]))
+        self.held_out_probabilities_ = self.average_.target.answer(outputs)
+
+    def _log_probabilities(self, X: ArrayLike) -> np.ndarray:
+        outputs = self._outputs(X)
+        return self.average_.target.log_probabilities(outputs)

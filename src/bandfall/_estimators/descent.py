@@ -1,0 +1,374 @@
+"""KGD-D, kernel gradient descent with a decreasing bandwidth, as a regressor."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, StrOptions
+
+from bandfall._estimators.base import KernelRegressor, TrainingData
+from bandfall._estimators.callbacks import CallbackSupportMixin, Reports, with_callbacks
+from bandfall._estimators.checkpoint import Checkpoint, Problem
+from bandfall._estimators.constraints import COUNT, DEVICE, FLAG, KERNEL, RANDOM, number, validated
+from bandfall._estimators.view import Story
+from bandfall._interrupts import Interrupt
+from bandfall._products import Backend, check_device, resolve_backend
+from bandfall._typing import ArrayLike, RandomLike, State
+from bandfall._warnings import warn_caller
+from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
+from bandfall.descent._fit import Solver, rounding_gap
+from bandfall.descent._recorder import Snapshot, Watcher
+from bandfall.descent._schedules import MinimumSpeed
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels._kernel import KernelLike, get_kernel
+
+_MIN_MEAN_WEIGHT = 0.1
+_FLOAT32_WEIGHTS = 1e6  # largest ratio of weights that float32 resolves
+_MAX_GAP = 0.05  # standard deviations of the target
+
+
+class WeightWarning(UserWarning):
+    """Weights are so small that training ends early."""
+
+
+class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
+    """Kernel regression whose bandwidth falls to zero while it trains (KGD-D, Algorithm 1).
+
+    Training starts with a bandwidth as wide as the data and follows the gradient of the squared
+    error. Whenever R² on the training data rises more slowly than `min_speed`, the bandwidth
+    shrinks until R² rises fast enough. Simple structure is learned first, fine structure later.
+    At the end the model interpolates its training data and usually still generalises.
+
+    Features should be on comparable scales (``StandardScaler``). With several targets, every
+    column is centred and scaled to unit norm internally, so the R² that steers training is
+    the mean of the columns' R².
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        "gaussian", "matern12" ("laplace"), "matern32", "matern52", "cauchy", or a profile
+        k(u) of u = distance/bandwidth.
+    min_speed : float > 0, default=0.1
+        v, the slowest rise of training R² per unit of training time that is accepted before
+        the bandwidth shrinks. Smaller values keep the bandwidth wide for longer.
+    bandwidth : float >= 0, optional
+        Start bandwidth σ₀; by default the largest distance between two training rows, or
+        `min_bandwidth` if that is larger.
+    min_bandwidth : float >= 0, default=0.0
+        Floor σ_m: the bandwidth falls no further.
+    max_r2 : float in (0, 1], default=0.999
+        Training ends when R² on training data reaches this.
+    max_time : float > 0, optional
+        Training ends after this much training time; no limit by default.
+    solver : {"flow", "euler"} or a solver, default="flow"
+        "flow" integrates the gradient flow exactly between bandwidth changes and needs no
+        step size at any number of rows; "euler" is Algorithm 1 to the letter. Their settings
+        go with them: ``Flow(resolution=0.05)``, ``Euler(step_size=0.001)`` and a bound
+        `max_iter` on their iterations; see `bandfall.descent.Flow` and `bandfall.descent.Euler`.
+    validation_fraction : float in (0, 1), optional
+        Share of rows held out; the path is cut after the stage that predicts them best.
+    random_state : int, RandomState or None, default=None
+        Seed for choosing the held-out rows.
+    warm_start : bool, default=False
+        Continue the path of an earlier fit on the same rows (X, y, weights) with the same
+        kernel, start bandwidth and kind of solver, after raising `max_r2` or `max_time` or lowering
+        `min_bandwidth`; equal to one longer fit. Other parameters apply from here on.
+    memory_budget : int, default=2**30
+        Bytes for kernel matrices; beyond, products are computed block by block.
+    device : {None, "auto", "cpu", "cuda", "cuda:N", "dask"} or address, default=None
+        Where to train and predict. None uses NumPy, "cpu" or "cuda" torch on that device. "auto"
+        uses a GPU, if there is one, for more than 2,000 rows and NumPy otherwise. "dask" uses the
+        workers of the current Dask client, "tcp://host:8786" those of the scheduler there.
+
+    Attributes
+    ----------
+    path_ : Path
+        The fitted model: stages, log, status; can be evaluated, truncated, drawn.
+    n_iter_ : int
+        Solver steps taken.
+    validation_errors_ : ndarray of shape (n_stages,)
+        Mean squared error on the held-out rows after each stage, in units of the variance of
+        the training rows' target (1 for predicting their mean), averaged over targets that
+        vary; only with `validation_fraction`.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.model_selection import train_test_split
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bandfall import KernelDescentRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X, X_test, y, y_test = train_test_split(X[:120], y[:120], random_state=0)
+    >>> model = make_pipeline(StandardScaler(), KernelDescentRegressor()).fit(X, y)
+    >>> model[-1].path_.status.value
+    'r2_reached'
+    >>> model.predict(X_test).shape
+    (30,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "kernel": KERNEL,
+        "min_speed": [number(0, closed="neither")],
+        "bandwidth": [number(0), None],
+        "min_bandwidth": [number(0)],
+        "max_r2": [number(0, 1, closed="right")],
+        "max_time": [number(0, closed="right"), None],
+        "solver": [StrOptions({"flow", "euler"}), HasMethods("run")],
+        "validation_fraction": [number(0, 1, closed="neither"), None],
+        "random_state": RANDOM,
+        "warm_start": FLAG,
+        "memory_budget": COUNT,
+        "device": DEVICE,
+    }
+
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        min_speed: float = 0.1,
+        bandwidth: float | None = None,
+        min_bandwidth: float = 0.0,
+        max_r2: float = 0.999,
+        max_time: float | None = None,
+        solver: str | Solver = "flow",
+        validation_fraction: float | None = None,
+        random_state: RandomLike = None,
+        warm_start: bool = False,
+        memory_budget: int = 2**30,
+        device: str | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.min_speed = min_speed
+        self.bandwidth = bandwidth
+        self.min_bandwidth = min_bandwidth
+        self.max_r2 = max_r2
+        self.max_time = max_time
+        self.solver = solver
+        self.validation_fraction = validation_fraction
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.memory_budget = memory_budget
+        self.device = device
+
+    @with_callbacks
+    @validated
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Train until `max_r2` or `max_time` is reached or R² stalls; see ``path_.status``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight w counts as w equal rows; training time scales with the weights.
+            Weights that sum to far less than the number of rows cause a warning.
+        checkpoint : path, optional
+            File to which the path is written after every stage. If the file exists, training
+            continues from it, with the same result as one run. A crash costs at most one stage.
+            The file belongs to this call: copies of the estimator, as in cross-validation, must
+            not share it.
+
+        Returns
+        -------
+        self
+        """
+        data = _wide_enough(self._training_data(X, y, sample_weight))
+        self.__dict__.pop("validation_errors_", None)
+        reports = Reports(self, X, y)
+        kept = None if checkpoint is None else Checkpoint(checkpoint)
+        with Interrupt() as interrupt:
+
+            def ended(progress: Snapshot) -> bool:
+                asked = reports.task("stage", lambda: _fitted_state(progress.path()))
+                return asked or interrupt.pressed
+
+            if self.validation_fraction is None:
+                path = self._train(data, ended, kept)
+            else:
+                data, held_out = self._hold_out(data, self.validation_fraction)
+                path = self._best_stage(self._train(data, ended, kept), held_out)
+        self.path_ = path
+        self.n_iter_ = max(1, len(path.log))
+        reports.finish(partial(_fitted_state, path))
+        if path.status is Status.ITERATION_LIMIT:
+            solver = get_solver(self.solver)
+            warn_caller(
+                f"training stopped at R² = {path.r2:.4f} after max_iter={solver.max_iter} "
+                f"iterations; raise solver={type(solver).__name__}(max_iter=...) or lower max_r2",
+                ConvergenceWarning,
+            )
+        elif path.status is Status.ROUNDING:
+            warn_caller(
+                f"training stopped at R² = {path.r2:.4f} because {path.status.explanation}",
+                ConvergenceWarning,
+            )
+        elif (gap := rounding_gap(path, self._backend(len(path.X)))) > _MAX_GAP:
+            warn_caller(
+                f"{path.X.dtype} is too coarse for min_speed={self.min_speed:g}: rounding changes "
+                f"predictions by {gap:.2g} standard deviations of the target; give float64 "
+                "features or raise min_speed",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _train(self, data: TrainingData, watcher: Watcher, checkpoint: Checkpoint | None) -> Path:
+        """Train a path on these rows, or continue an earlier one."""
+        solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
+        schedule = MinimumSpeed(
+            float(self.min_speed), float(solver.shrink), float(self.min_bandwidth)
+        )
+        max_time = math.inf if self.max_time is None else float(self.max_time)
+        stopping = Stopping(float(self.max_r2), max_time)
+        bandwidth = None if self.bandwidth is None else float(self.bandwidth)
+        backend = self._backend(len(data.X))
+        problem = Problem(data, kernel, solver, bandwidth, backend)
+        previous = None
+        if self.warm_start and hasattr(self, "path_"):
+            previous = self.path_
+            problem.check_same(previous)
+        if checkpoint is not None:
+            watcher = checkpoint.before(watcher)
+            begun = checkpoint.load(problem, schedule)
+            previous = previous if begun is None else begun
+        if previous is None:
+            path = fit_path(
+                data.X,
+                data.y,
+                kernel,
+                solver=solver,
+                schedule=schedule,
+                stopping=stopping,
+                bandwidth=bandwidth,
+                weights=data.weights,
+                backend=backend,
+                watcher=watcher,
+            )
+        else:
+            if previous.r2 > stopping.max_r2:
+                previous = previous.truncate(r2=stopping.max_r2, backend=backend)
+            if previous.time > max_time:
+                previous = previous.truncate(time=max_time, backend=backend)
+            path = resume_path(
+                previous.replace(solver=solver),
+                schedule=schedule,
+                stopping=stopping,
+                backend=backend,
+                watcher=watcher,
+            )
+        if checkpoint is not None:
+            checkpoint.save(path)
+        return path
+
+    def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
+        """Split rows into training rows and held-out rows."""
+        n = len(data.X)
+        n_held_out = int(np.ceil(fraction * n))
+        if not 0 < n_held_out < n:
+            raise ValueError(
+                f"validation_fraction={fraction!r} of {n} rows leaves no rows to train on"
+            )
+        order = check_random_state(self.random_state).permutation(n)
+        held_out, train = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
+        return data.take(train), data.take(held_out)
+
+    def _best_stage(self, path: Path, held_out: TrainingData) -> Path:
+        """The path up to the stage that predicts the held-out rows best."""
+        if not len(path):
+            return path
+        varying = path.scale > 0
+        total = len(path.X) if path.weights is None else path.weights.sum()
+        variance = path.scale[varying] ** 2 / total
+        backend = self._backend(len(path.X))
+        staged = path.evaluate_staged(held_out.X, backend=backend)
+        squares = (staged[..., varying] - held_out.y[:, varying]) ** 2 / variance
+        self.validation_errors_ = np.average(squares.mean(axis=2), axis=1, weights=held_out.weights)
+        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, backend)
+
+    @property
+    def kernel_sum_(self) -> KernelSum:
+        """The fitted model, the `KernelSum` of ``path_``."""
+        return self.path_.undivided
+
+    def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
+        """Predictions after each stage of training, from simple to interpolating.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Yields
+        ------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        rows = self._new_rows(X)
+        backend = self._backend(len(self.path_.X))
+        for predictions in self.path_.evaluate_staged(rows, backend=backend):
+            yield self._shaped(predictions)
+
+    def _story(self) -> Story:
+        return replace(super()._story(), path=self.path_, cuttable=True)
+
+    def _compressed(self, tolerance: float) -> Self:
+        """A copy with as few bandwidths as `tolerance` allows."""
+        light = copy.copy(self)
+        light.path_ = self.path_.compress(tolerance)
+        return light
+
+    def _model_rows(self, X: ArrayLike) -> np.ndarray:
+        """New rows in the coordinates of the path, for theory and displays."""
+        return self._new_rows(X)
+
+    def _backend(self, n_rows: int) -> Backend:
+        """Backend for a model of `n_rows` rows."""
+        return resolve_backend(self.device, self.memory_budget, n_rows)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        get_solver(self.solver)
+        check_device(self.device)
+        if self.bandwidth is not None and self.min_bandwidth > self.bandwidth:
+            raise ValueError(
+                f"min_bandwidth={self.min_bandwidth!r} must not be above "
+                f"bandwidth={self.bandwidth!r}"
+            )
+
+
+def _fitted_state(path: Path) -> State:
+    """Fitted attributes with which callbacks make a copy that predicts with this path."""
+    return {"path_": path, "n_iter_": len(path.log)}
+
+
+def _wide_enough(data: TrainingData) -> TrainingData:
+    """Convert X to float64 if float32 does not resolve the weights; warn if weights are small."""
+    weights = data.weights
+    if weights is None:
+        return data
+    n, total = len(weights), float(weights.sum())
+    if total < _MIN_MEAN_WEIGHT * n:
+        warn_caller(
+            f"sample_weight sums to {total:.3g} over {n} rows. A row of weight w counts as w rows, "
+            f"so this trains as on {total:.3g} rows. If only the ratios of weights matter, pass "
+            "sample_weight * len(sample_weight) / sample_weight.sum()",
+            WeightWarning,
+        )
+    if weights.max() > _FLOAT32_WEIGHTS * weights.min():
+        return data._replace(X=data.X.astype(np.float64, copy=False))
+    return data

@@ -1,0 +1,231 @@
+"""A tanh network trained with a controlled tangent kernel, as a regressor."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from bandfall._estimators.base import NumbersRegressor, check_distances, check_magnitudes
+from bandfall._estimators.constraints import COUNT, FLAG, RANDOM, count, number, validated
+from bandfall._parameters import check_number
+from bandfall._typing import ArrayLike, RandomLike
+from bandfall._warnings import warn_caller
+
+
+class NeuralDescentRegressor(NumbersRegressor):
+    """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
+
+    Training starts as plain gradient descent; whenever R² on training data rises slower than
+    `min_speed`, the step is blended towards the one that fits the residuals while the outputs
+    at anchor points stay where they are (Section 4, Appendix D). Needs PyTorch:
+    ``pip install torch``.
+
+    Features should be on comparable scales (``StandardScaler``); targets are standardised
+    inside. Computation is in float64 on the CPU.
+
+    Parameters
+    ----------
+    hidden : tuple of int, default=(50,)
+        Widths of the tanh layers.
+    tangent_control : bool, default=True
+        False for plain gradient descent with `momentum` on half the mean squared error.
+    min_speed : float >= 0, default=0.1
+        The control sets in when training R² rises more slowly than this per unit of training time.
+    lr : float > 0, default=0.2
+        Step size.
+    momentum : float in [0, 1], default=0.95
+        Momentum of plain gradient descent.
+    anchors : int or array-like of shape (n_anchors, n_features), default=100
+        Points whose outputs should not change, or the number of points to draw.
+    anchor_sampling : {"uniform", "mixed"}, default="uniform"
+        Draw anchors uniformly from the box of the rows, enlarged by a tenth at either end, or
+        between random pairs of rows.
+    damping : float >= 0, default=1e-4
+        Relative damping of the first controlled step; adapted afterwards.
+    max_r2 : float in (0, 1], default=0.999
+        Training ends when R² on training data exceeds this.
+    max_iter : int >= 1, default=5000
+        Bound on the number of epochs.
+    random_state : int, RandomState or None, default=None
+        Seed for initial weights and anchors.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained network; maps features to standardised targets, without constant ones.
+    log_ : bandfall.neural.TangentLog
+        Epoch, blend, R², speed and kernel drift of every step.
+    status_ : str
+        Why training ended: "r2_reached", "iteration_limit", "stalled", "not_finite", or
+        "constant_target" if there was nothing to learn.
+    n_iter_ : int
+    anchors_ : ndarray of shape (n_anchors, n_features)
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import NeuralDescentRegressor
+    >>> X = np.linspace(-1, 1, 30)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> model = NeuralDescentRegressor(random_state=0, max_r2=0.99).fit(X, y)
+    >>> model.status_, bool(model.score(X, y) > 0.99)
+    ('r2_reached', True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list]] = {
+        "hidden": ["array-like"],
+        "tangent_control": FLAG,
+        "min_speed": [number(0)],
+        "lr": [number(0, closed="neither")],
+        "momentum": [number(0, 1, closed="both")],
+        "anchors": [count(0), "array-like"],
+        "anchor_sampling": [StrOptions({"uniform", "mixed"})],
+        "damping": [number(0)],
+        "max_r2": [number(0, 1, closed="right")],
+        "max_iter": COUNT,
+        "random_state": RANDOM,
+    }
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (50,),
+        *,
+        tangent_control: bool = True,
+        min_speed: float = 0.1,
+        lr: float = 0.2,
+        momentum: float = 0.95,
+        anchors: int | ArrayLike = 100,
+        anchor_sampling: str = "uniform",
+        damping: float = 1e-4,
+        max_r2: float = 0.999,
+        max_iter: int = 5000,
+        random_state: RandomLike = None,
+    ) -> None:
+        self.hidden = hidden
+        self.tangent_control = tangent_control
+        self.min_speed = min_speed
+        self.lr = lr
+        self.momentum = momentum
+        self.anchors = anchors
+        self.anchor_sampling = anchor_sampling
+        self.damping = damping
+        self.max_r2 = max_r2
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    @validated
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Train; ``status_`` says how training ended.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+
+        Returns
+        -------
+        self
+        """
+        from bandfall import neural  # torch is loaded only where it is used
+
+        rows, given = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
+        check_magnitudes(rows, given)
+        self._y_ndim = given.ndim
+        values = np.asarray(given, dtype=np.float64).reshape(len(given), -1)
+        self._offset, self._scale = _standardisation(values)
+        varying = self._scale > 0
+        targets = (values - self._offset)[:, varying] / self._scale[varying]
+        generator = neural.seeded_generator(
+            check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        )
+        self.module_ = neural.make_network(
+            rows.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
+        )
+        self.log_, status, anchors = neural.fit_arrays(
+            self.module_,
+            rows,
+            targets,
+            self._anchor_rows(rows),
+            tangent_control=self.tangent_control,
+            anchor_sampling=self.anchor_sampling,
+            generator=generator,
+            min_speed=float(self.min_speed),
+            lr=float(self.lr),
+            momentum=float(self.momentum),
+            damping=float(self.damping),
+            max_r2=float(self.max_r2),
+            max_iter=int(self.max_iter),
+        )
+        self.anchors_ = anchors
+        self.status_ = status.value
+        self.n_iter_ = max(1, len(self.log_))
+        if self.status_ not in ("r2_reached", "constant_target"):
+            with np.errstate(over="ignore", invalid="ignore"):  # targets have unit variance
+                r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, rows)) ** 2).mean()
+            warn_caller(
+                f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
+                f"R² = {r2:.4f}; raise max_iter, widen hidden or lower max_r2",
+                ConvergenceWarning,
+            )
+        return self
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """Predict.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        from bandfall import neural
+
+        check_is_fitted(self)
+        rows = validate_data(self, X, reset=False, dtype=np.float64)
+        check_distances(rows)
+        varying = self._scale > 0
+        outputs = np.tile(self._offset, (len(rows), 1))
+        if varying.any():
+            outputs[:, varying] += neural.predict_arrays(self.module_, rows) * self._scale[varying]
+        return outputs[:, 0] if self._y_ndim == 1 else outputs
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # it interpolates noise, or ends at max_iter
+        return tags
+
+    def _anchor_rows(self, X: np.ndarray) -> int | np.ndarray:
+        """The number of anchors to draw, or the validated anchors themselves."""
+        if isinstance(self.anchors, numbers.Integral):
+            return int(self.anchors)
+        anchors = check_array(self.anchors, dtype=np.float64, input_name="anchors")
+        if anchors.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"anchors must have {X.shape[1]} features like X; got {anchors.shape[1]}"
+            )
+        return anchors
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for width in self.hidden:
+            check_number("hidden", width, low=1, integer=True)
+
+
+def _standardisation(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each target; zero where centring left only rounding."""
+    offset = y.mean(axis=0)
+    centred = y - offset
+    peak = np.abs(centred).max(axis=0)
+    constant = peak <= 4.0 * np.finfo(y.dtype).eps * np.abs(y).max(axis=0)
+    unit = np.where(constant, 1.0, peak)  # squares of large targets overflow
+    return offset, np.where(constant, 0.0, unit * (centred / unit).std(axis=0))

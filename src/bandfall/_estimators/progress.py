@@ -1,0 +1,129 @@
+"""Progress of a fit: messages with ``verbose=``, and reports to callbacks."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from bandfall._estimators.callbacks import Reports
+from bandfall._search.candidates import Trial
+from bandfall._search.deadline import Deadline
+from bandfall._search.tuning import Tuned
+from bandfall._search.work import FINAL_FITS, observed
+from bandfall._targets import Numbers, Target
+from bandfall._warnings import warn_caller
+
+_LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
+_SILENCE = 1.75  # seconds without a message before the progress is printed
+
+
+class FitProgress:
+    """Reports a search to callbacks, and prints lines to standard error.
+
+    With `verbose` 1 it prints every improvement, with 2 every trial. It also prints the progress
+    whenever nothing else was printed for two seconds.
+    """
+
+    def __init__(
+        self,
+        reports: Reports,
+        verbose: int,
+        target: type[Target] = Numbers,
+        deadline: Deadline | None = None,
+    ):
+        self._reports = reports
+        self._verbose = int(verbose)
+        self._target = target
+        self.deadline = deadline or Deadline()
+        self._start = self._last = time.monotonic()
+        self._least = math.inf
+        self._over = False
+        self._lock = threading.RLock()  # encodings are searched in parallel
+        self._ended = threading.Event()
+
+    def __enter__(self) -> FitProgress:
+        if self._verbose:
+            threading.Thread(target=self._break_silence, daemon=True).start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._ended.set()
+
+    def begins(self, n_rows: int, expected: Callable[[], float], bounded: bool) -> None:
+        """Announce before the search how long the final fits will take.
+
+        `expected` measures these seconds; it is called only if they will be shown.
+        """
+        if bounded and not self._verbose and not observed():
+            return
+        seconds = expected()
+        if seconds > 0.0:
+            self.deadline.work.measured(FINAL_FITS, seconds)
+        if seconds < _LONG:
+            return
+        about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
+        self._say(about)
+        if not bounded and seconds >= _TOO_LONG:
+            warn_caller(f"{about}; limit it with max_seconds (in the shell --max-seconds)")
+
+    def tried(self, trial: Trial) -> bool:
+        """Report the best trial of a ladder of speeds; True if the search should end."""
+        with self._lock:
+            better, self._least = trial.loss < self._least, min(trial.loss, self._least)
+            if self._verbose > 1 or better:
+                self._say(f"{self._words(trial)}{', the best so far' if better else ''}")
+        return self._asked("trial")
+
+    def interrupted(self) -> bool:
+        """True if the fit should end; called after every stage of a long path."""
+        return self._asked("stage")
+
+    def chosen(self, tuned: Tuned, n_rows: int) -> None:
+        """The search is over; the chosen models are fitted to all rows next."""
+        n_members = len(tuned.members)
+        models = "1 model" if n_members == 1 else f"an average of {n_members} models"
+        self._say(f"{len(tuned.trials)} trials; fitting {models} to {n_rows:,} rows")
+
+    def ended(self, given_up: list[str]) -> None:
+        """The fit is over."""
+        for what in given_up:
+            self._say(f"cut short: {what}")
+        self._say("done")
+
+    def _asked(self, task: str) -> bool:
+        """Report a task; True if a callback or Ctrl-C has asked the fit to end."""
+        self._over = self._reports.task(task) or self._over
+        return self._over or self.deadline.interrupted
+
+    def _break_silence(self) -> None:
+        while not self._ended.wait(0.25):
+            if time.monotonic() - self._last >= _SILENCE and not self._ended.is_set():
+                work = self.deadline.work
+                share, left = work.share(), work.left()
+                rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
+                self._say(f"{share:.0%} done{rest}" if share else "working")
+
+    def _words(self, trial: Trial) -> str:
+        one = trial.candidate
+        value = getattr(trial, self._target.trial_column)
+        return (
+            f"{one.encoding}, {one.kernel}, metric round {one.n_rounds}, "
+            f"speed {one.min_speed:g}: {self._target.measure} {value:.4f} on held-out rows"
+        )
+
+    def _say(self, message: str) -> None:
+        if self._verbose:
+            with self._lock:
+                self._last = time.monotonic()
+                sys.stderr.write(f"[bandfall] {self._last - self._start:7.1f} s  {message}\n")
+
+
+def _minutes(seconds: float) -> str:
+    """An estimate in words, with one or two digits."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} minutes" if minutes < 90 else f"{minutes / 60:.0f} hours"

@@ -1,0 +1,362 @@
+"""The base of the self-tuning estimators: from a table, by a search, to an average of paths."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+from typing import ClassVar, Self
+
+import numpy as np
+from sklearn.utils import Tags, check_random_state
+
+from bandfall._estimators.arrays import as_numpy
+from bandfall._estimators.base import Storable
+from bandfall._estimators.callbacks import CallbackSupportMixin, Reports, with_callbacks
+from bandfall._estimators.checkpoint import LeafFolder
+from bandfall._estimators.constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
+from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.remote_rows import RemoteRows
+from bandfall._estimators.tables import TrainingTable, new_table, training_table, warn_of_copies
+from bandfall._estimators.view import Story, members_table
+from bandfall._estimators.views import ENCODINGS, encoded_views
+from bandfall._fitting.members import Member, default_choice, expected_seconds
+from bandfall._interrupts import Interrupt
+from bandfall._models.average import Average
+from bandfall._models.novelty import novelty_scale
+from bandfall._products import Backend, resolve_backend
+from bandfall._search.candidates import Budget, trial_table
+from bandfall._search.deadline import AFTERWARDS, Deadline
+from bandfall._search.parts import Rows
+from bandfall._search.tuning import Tuned
+from bandfall._search.weights import evidence_weights
+from bandfall._search.work import SUMMARY
+from bandfall._targets import Target
+from bandfall._threads import blas_threads_for
+from bandfall._typing import ArrayLike, JsonDict, RandomLike, State
+from bandfall.descent import Path
+from bandfall.kernels._kernel import Kernel, KernelLike
+from bandfall.tables import TableEncoder, prepare_table
+
+# From this number of rows on, everything is computed in float32.
+_FLOAT32_ROWS = 500
+_FEWEST = 4  # rows that a search needs
+_SHORTEST = 0.5  # seconds; shorter limits are raised to this
+
+
+class SelfTuning(CallbackSupportMixin, Storable):
+    """Fits an average of paths that held-out rows choose; subclasses define the target."""
+
+    average_: Average[Target]
+    held_out_rows_: np.ndarray
+    selection_: dict[str, np.ndarray]
+    given_up_: list[str]
+    _dtype: np.dtype  # of the features
+    _used_rows: np.ndarray | None = None  # indices of the rows that were used; None for all
+    target_kind: ClassVar[type[Target]]
+    _keeps_remote_rows: ClassVar[bool] = True  # `fit` may leave the rows of dask arrays on workers
+
+    _parameter_constraints = {  # noqa: RUF012
+        "kernels": ["array-like", str, Kernel, None],
+        "max_rounds": [count(0)],
+        "n_members": COUNT,
+        "search_rows": [count(10)],
+        "leaf_rows": [count(10)],
+        "max_seconds": [number(0, closed="neither"), None],
+        "missing": [str, "array-like", None],
+        "random_state": RANDOM,
+        "memory_budget": COUNT,
+        "device": [str, None],
+        "n_jobs": JOBS,
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernels: str | Kernel | Sequence[KernelLike] | None = None,
+        max_rounds: int = 10,
+        n_members: int = 4,
+        search_rows: int = 10000,
+        leaf_rows: int = 10_000,
+        max_seconds: float | None = None,
+        missing: str | Sequence[str] | None = None,
+        random_state: RandomLike = 0,
+        memory_budget: int = 2**30,
+        device: str | None = "auto",
+        n_jobs: int | None = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.max_rounds = max_rounds
+        self.n_members = n_members
+        self.search_rows = search_rows
+        self.leaf_rows = leaf_rows
+        self.max_seconds = max_seconds
+        self.missing = missing
+        self.random_state = random_state
+        self.memory_budget = memory_budget
+        self.device = device
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        *,
+        checkpoint: str | PathLike[str] | None = None,
+    ) -> Self:
+        """Search for the best models and fit them to all rows.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+            May hold missing values; a frame may hold categories, text, dates and booleans.
+        y : array-like of shape (n_samples,); for regression also (n_samples, n_outputs)
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each row counts, relative to the others. A row that outweighs all others
+            counts as a tenth of the held-out evidence, and in training 100 times that.
+        groups : array-like of shape (n_samples,), optional
+            The group (a patient, a site) of each row. Rows of a group are held out together, so
+            that models are judged, and intervals are calibrated, on groups that they have not
+            seen. Without groups, rows are held out one by one, even if they are equal.
+        checkpoint : path, optional
+            A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
+            interrupted, running it again repeats the search, but trains no leaf twice.
+
+        Returns
+        -------
+        self
+        """
+        self._validate_params()
+        kernels = chosen_kernels(self.kernels)
+        deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
+        store = None if checkpoint is None else LeafFolder(checkpoint)
+        remote = self._left_on_workers(X, y, sample_weight, groups, store)
+        rows, target = (X, y) if remote is None else remote.sample()
+        X, y = as_numpy(rows), as_numpy(target)
+        sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
+        reports = Reports(self, X, y)
+        progress = FitProgress(reports, self.verbose, self.target_kind, deadline)
+        weight = getattr(self, "class_weight", None)
+        given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
+        self._dtype = given.dtype
+        if remote is not None:
+            self._training_rows, given = None, remote.sampled(given)
+        # Throughout: idle BLAS threads busy-wait.
+        with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
+            given = given.affordable(deadline)
+            self._used_rows = given.numbers
+            self._search_and_fit(given, kernels, deadline, progress, store)
+        progress.ended(self.given_up_)
+        reports.finish(self._fitted_state)
+        return self
+
+    def _search_and_fit(
+        self,
+        given: TrainingTable,
+        kernels: tuple[Kernel, ...] | None,
+        deadline: Deadline,
+        progress: FitProgress,
+        store: LeafFolder | None,
+    ) -> None:
+        """Search if there are enough groups of rows, and fit the chosen models to all rows."""
+        target, rows, encoders = self._encoded_rows(given, deadline)
+        tuned, budget = default_choice(len(rows)), self._budget
+        fewest = _FEWEST if given.groups is None else 2
+        if rows.groups.max() + 1 >= fewest and np.any(rows.y):
+            seconds = partial(expected_seconds, rows, budget.n_members)
+            progress.begins(len(rows), seconds, deadline.bounded)
+            tuned = target.tune(
+                rows,
+                budget=budget,
+                judge=target.judge,
+                kernels=kernels,
+                random=check_random_state(self.random_state),
+                interrupted=progress.tried,
+                deadline=deadline,
+                n_jobs=self.n_jobs,
+            )
+        progress.chosen(tuned, len(rows))
+        rows, members, tuned = given.fit_chosen(rows, encoders, tuned, progress, store)
+        self.given_up_ = deadline.given_up
+        with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
+            target, self.best_score_ = target.settled(tuned, rows)
+            used = {member.candidate.encoding for member in members}
+            encoders = {name: encoders[name] for name in ENCODINGS if name in used}
+            average = Average(tuple(members), encoders, target, len(rows))
+            path, backend = average.plainest.path, self._backend(len(average))
+            unit = novelty_scale(path.X, geometry=path.kernel.geometry, backend=backend)
+            self.average_ = replace(average, novelty_scale=unit)
+            self.held_out_rows_ = self._numbers_given(tuned.held_out)
+            self.selection_ = trial_table(tuned.trials)
+            self._keep_evidence(rows, tuned)
+            over = partial(getattr, deadline, "over")
+            self.feature_importances_ = self.average_.importances(rows, over)
+
+    def _encoded_rows(
+        self, given: TrainingTable, deadline: Deadline
+    ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
+        """Encode features and target for the search; target columns have zero mean."""
+        weights, groups = given.weights, given.groups
+        dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
+        evidence = None if weights is None else evidence_weights(weights)
+        target, codes = given.coded(evidence)
+        table = prepare_table(given.table, missing=self.missing)
+        encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
+        if not given.takes_mean_targets:
+            views = {name: one for name, one in views.items() if not encoders[name].uses_target}
+        if groups is None:
+            # New rows repeat old ones as often as old ones repeat each other.
+            groups = np.arange(len(given))
+            warn_of_copies(views["standard"].Z, codes)
+        backend, strata = self._backend(len(given)), target.strata(given.values)
+        rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
+        return target, rows, encoders
+
+    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: object) -> RemoteRows | None:
+        """The rows of a dask array or dataframe that stay on workers; None if all are gathered."""
+        if any(one is not None for one in (*others, getattr(self, "class_weight", None))):
+            return None
+        return RemoteRows.of(self.target_kind, X, y, self.device, self.leaf_rows)
+
+    def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
+        """Keep predictions for the held-out rows by models that had not seen them."""
+        raise NotImplementedError
+
+    @property
+    def members_(self) -> list[Member]:
+        """The models that are averaged, heaviest first."""
+        return list(self.average_.members)
+
+    @members_.setter
+    def members_(self, members: Sequence[Member]) -> None:
+        self.average_ = replace(self.average_, members=tuple(members))
+
+    @property
+    def encoders_(self) -> dict[str, TableEncoder]:
+        """How columns are encoded for the members, by name."""
+        return dict(self.average_.encoders)
+
+    @property
+    def path_(self) -> Path:
+        """Path of the heaviest member."""
+        return self.average_.heaviest.path
+
+    @property
+    def metric_(self) -> np.ndarray:
+        """Root of the heaviest member's metric, which multiplies encoded columns."""
+        return self.average_.heaviest.root
+
+    @property
+    def best_params_(self) -> JsonDict:
+        """Configuration of the heaviest member."""
+        best = self.average_.heaviest
+        return {**best.candidate.summary(), "max_r2": best.max_r2}
+
+    def _story(self) -> Story:
+        """See `story_of`."""
+        return Story(
+            average=self.average_,
+            target=self.average_.target,
+            dtype=self._dtype,
+            path=self.path_,
+            selection=self.selection_,
+            given_up=getattr(self, "given_up_", ()),  # older files have none
+            held_out_rows=self.held_out_rows_,
+        )
+
+    def _compressed(self, tolerance: float) -> Self:
+        """A copy whose members have as few bandwidths as `tolerance` allows."""
+        light = copy.copy(self)
+        light.average_ = self.average_.with_paths(lambda path: path.compress(tolerance))
+        return light
+
+    def novelty(self, X: ArrayLike) -> np.ndarray:
+        """How far rows are from the training rows, in a metric that the model has learned.
+
+        The metric is that of the heaviest member with plain ("standard") columns, or of the
+        heaviest member if none has plain columns. Other encodings clip values to the range of
+        the training rows.
+
+        Parameters
+        ----------
+        X : array-like, frame or dict of columns of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Distance to the nearest training row, scaled so that 99 % of rows like the training
+            rows are below 1. Predictions for rows well above 1 are guesses: they approach the
+            mean, or stay as at the edge of the data if columns are steps or quantiles.
+        """
+        columns = self._columns(X)
+        return self.average_.novelty(columns, backend=self._backend(len(self.average_)))
+
+    def _columns(self, X: ArrayLike) -> dict[str, np.ndarray]:
+        """New rows under the encoding of every member."""
+        table = new_table(self, X)  # raises NotFittedError; `average_` would raise AttributeError
+        return self.average_.encode(table)
+
+    def _outputs(self, X: ArrayLike) -> np.ndarray:
+        """Outputs of the average at new rows, shape (m, k)."""
+        columns = self._columns(X)
+        return self.average_.evaluate(columns, backend=self._backend(len(self.average_)))
+
+    def _answers(self, X: ArrayLike) -> np.ndarray:
+        """Predictions or probabilities at new rows."""
+        outputs = self._outputs(X)
+        return self.average_.target.answer(outputs)
+
+    def _staged_answers(self, X: ArrayLike) -> Iterator[np.ndarray]:
+        """Answers after every stage of training."""
+        columns = self._columns(X)
+        staged = self.average_.staged(columns, backend=self._backend(len(self.average_)))
+        return map(self.average_.target.answer, staged)
+
+    def _model_rows(self, X: ArrayLike) -> np.ndarray:
+        """New rows in the coordinates of `path_`, for theory and displays."""
+        return self.average_.rows_of(self.average_.heaviest, self._columns(X))
+
+    def _numbers_given(self, rows: np.ndarray) -> np.ndarray:
+        """Convert indices of used rows to indices of the rows given to `fit`."""
+        return rows if self._used_rows is None else self._used_rows[rows]
+
+    @property
+    def _budget(self) -> Budget:
+        budget = Budget(max_rounds=self.max_rounds, n_members=self.n_members)
+        return budget.up_to(self.search_rows)
+
+    def _backend(self, n_rows: int) -> Backend:
+        """Backend for a model of `n_rows` rows."""
+        return resolve_backend(self.device, self.memory_budget, n_rows)
+
+    def _fitted_state(self) -> State:
+        """Fitted attributes, with which callbacks make a copy that predicts."""
+        kept = {*self.get_params(), "_skl_callbacks"}
+        return {name: value for name, value in vars(self).items() if name not in kept}
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._members_html
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._members_html
+        return bundle
+
+    @property
+    def _members_html(self) -> str:
+        return members_table(self.members_) if hasattr(self, "average_") else ""

@@ -1,0 +1,265 @@
+"""Fitted attributes of each estimator that model files store, and checks of loaded ones."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass, replace
+
+import numpy as np
+
+from bandfall._checks import ShapeChecker, check_instance, check_names, check_positions, check_real
+from bandfall._estimators.bandfall import BandfallRegressor
+from bandfall._estimators.classifier import BandfallClassifier
+from bandfall._estimators.constant import KernelFlowRegressor, KernelRidgeRegressor
+from bandfall._estimators.cross_validation import KernelFlowCV, KernelRidgeCV
+from bandfall._estimators.descent import KernelDescentRegressor
+from bandfall._estimators.marginal_likelihood import KernelRidgeMML
+from bandfall._estimators.mlp import PaperMLPRegressor
+from bandfall._estimators.self_tuning import SelfTuning
+from bandfall._files import Component, estimator_component, register
+from bandfall._files.encodings import from_front_state, to_state
+from bandfall._files.paths import dataclass_component
+from bandfall._fitting.members import Member
+from bandfall._models.average import Average
+from bandfall._models.intervals import Intervals
+from bandfall._models.novelty import novelty_scale
+from bandfall._search.candidates import Candidate
+from bandfall._search.classes import Link
+from bandfall._targets import Classes, Numbers
+from bandfall._typing import Estimator, State
+from bandfall.descent import Path, get_solver
+from bandfall.descent._sum import KernelSum
+from bandfall.tables import TableEncoder
+
+# Fitted attributes; "?" marks those that may be missing.
+_COMMON = "_dtype _y_ndim _prediction_dtype?"
+_CHOSEN = "best_estimator_ bandwidth_"
+_CV = "cv_results_ best_index_ best_score_ best_params_"
+_FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
+_SEARCHED = f"{_FOUND} _dtype given_up_? _used_rows?"
+# Fitted attributes in old files, written when a model was a single path.
+_FITTED_ALONE = (
+    *("path_", "_front", "metric_", "_max_r2", "feature_importances_", "best_score_"),
+    *("best_params_", "selection_", "_dtype", "_y_ndim", "n_features_in_"),
+)
+UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})
+_OLD_SETTINGS = ("resolution", "step_size", "max_iter")
+
+
+def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
+    """Raise unless dtype and shapes fit a model with these numbers of features and targets."""
+    check_instance("_dtype", model._dtype, np.dtype)
+    check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))
+    if model._y_ndim not in (1, 2) or (model._y_ndim == 1 and n_outputs != 1):
+        raise ValueError(f"_y_ndim={model._y_ndim!r} does not fit {n_outputs} targets")
+    if model.n_features_in_ != n_features or not n_features:
+        raise ValueError(f"n_features_in_={model.n_features_in_} does not fit its rows")
+
+
+def _check_descent(model: KernelDescentRegressor) -> None:
+    check_instance("path_", model.path_, Path)
+    check_real("n_iter_", model.n_iter_, 1)
+    check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
+
+
+def _one_solver(stored: State) -> State:
+    """Older files store settings of the solver as parameters of the estimator."""
+    old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
+    kept = {name: value for name, value in stored.items() if name not in old}
+    if not old:
+        return kept
+    solver = get_solver(kept["solver"])
+    if not is_dataclass(solver):
+        return kept
+    own = {one.name for one in fields(solver)} & old.keys()
+    return {**kept, "solver": replace(solver, **{n: old[n] for n in own})} if own else kept
+
+
+def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
+    check_instance("kernel_sum_", model.kernel_sum_, KernelSum)
+    shapes = ShapeChecker()
+    shapes("X_fit_", model.X_fit_, "n d")
+    shapes("coefficients_", model.coefficients_, "n k")
+    shapes("offset_", model.offset_, "k")
+    if len(model.kernel_sum_) != 1:
+        raise ValueError("it has more than one bandwidth")
+    if getattr(model, "weights_", None) is not None:
+        shapes("weights_", model.weights_, "n")
+    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
+        raise ValueError("it has no rows, features or targets")
+    if model.X_fit_.dtype != model.coefficients_.dtype:
+        raise ValueError("its arrays have different dtypes")
+    check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+
+
+def _check_mlp(model: PaperMLPRegressor) -> None:
+    if len(model.weights_) != 3 or len(model.biases_) != 3:
+        raise ValueError("it does not have three layers")
+    shapes = ShapeChecker()
+    layers = zip(model.weights_, model.biases_, ("d", "first", "second", "k"), strict=False)
+    for (weights, biases, inputs), outputs in zip(layers, ("first", "second", "k"), strict=True):
+        shapes("weights_", weights, f"{inputs} {outputs}")
+        shapes("biases_", biases, outputs)
+    check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+
+
+def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> None:
+    best = model.best_estimator_
+    check_instance("best_estimator_", best, KernelRidgeRegressor, KernelFlowRegressor)
+    if best._y_ndim != 2:
+        raise ValueError("best_estimator_ was not fitted to columns of targets")
+    check_common(model, best.n_features_in_, best.coefficients_.shape[1])
+
+
+for _cls, _fitted, _check in (
+    (KernelDescentRegressor, "path_ n_iter_ validation_errors_?", _check_descent),
+    (PaperMLPRegressor, "weights_ biases_ n_iter_ validation_errors_", _check_mlp),
+    (KernelRidgeRegressor, "kernel_sum_ weights_?", _check_constant),
+    (KernelFlowRegressor, "kernel_sum_ weights_?", _check_constant),
+    (KernelRidgeCV, f"{_CHOSEN} penalty_ {_CV}", _check_selected),
+    (KernelFlowCV, f"{_CHOSEN} time_ {_CV}", _check_selected),
+    (KernelRidgeMML, f"{_CHOSEN} penalty_ criterion_ optima_ amplitude_", _check_selected),
+):
+    register(
+        estimator_component(
+            _cls,
+            f"{_COMMON} {_fitted}",
+            _check,
+            unstored=UNSTORED,
+            todays_parameters=_one_solver if _cls is KernelDescentRegressor else dict,
+        )
+    )
+
+
+def _check_regressor(model: BandfallRegressor) -> None:
+    _check_searched(model)
+    average, intervals = model.average_, model._intervals
+    check_instance("target", average.target, Numbers)
+    check_instance("_intervals", intervals, Intervals)
+    shapes = ShapeChecker(k=average.target.n_columns)
+    shapes("scores", intervals.scores, "m k")
+    if np.ndim(intervals.predictions) != average.target.ndim:
+        raise ValueError("predictions do not have the shape of the target")
+    if not np.array_equal(model._numbers_given(intervals.rows), model.held_out_rows_):
+        raise ValueError("the rows of intervals are not held_out_rows_")
+    if intervals.method == "metric" and not average.complete:
+        raise ValueError("intervals depend on missing rows")
+
+
+def _check_classifier(model: BandfallClassifier) -> None:
+    _check_searched(model)
+    check_instance("target", model.average_.target, Classes)
+    shapes = ShapeChecker(c=len(model.classes_), m=len(model.held_out_rows_))
+    shapes("held_out_probabilities_", model.held_out_probabilities_, "m c")
+
+
+def _check_searched(model: SelfTuning) -> None:
+    average = model.average_
+    check_instance("average_", average, Average)
+    check_instance("_dtype", model._dtype, np.dtype)
+    if average.schema.width != model.n_features_in_:
+        raise ValueError("an encoder does not fit n_features_in_")
+    names, known = getattr(model, "feature_names_in_", None), average.schema.names
+    if names is not None and known is not None and known != names.tolist():
+        raise ValueError("an encoder does not fit feature_names_in_")
+    _check_rows(model)
+    shapes = ShapeChecker(d=model.n_features_in_)
+    shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
+    check_instance("best_score_", model.best_score_, int, float)
+    given_up = getattr(model, "given_up_", [])
+    check_instance("given_up_", given_up, list)
+    for what in given_up:
+        check_instance("a part of given_up_", what, str)
+    check_instance("selection_", model.selection_, dict)
+    for name, column in model.selection_.items():
+        check_instance(f"selection_[{name!r}]", column, np.ndarray)
+        if column.ndim != 1:
+            raise ValueError(f"selection_[{name!r}] must be a column")
+    if len({len(column) for column in model.selection_.values()}) > 1:
+        raise ValueError("the columns of selection_ differ in length")
+
+
+def _check_rows(model: SelfTuning) -> None:
+    rows, used, n_rows = model.held_out_rows_, model._used_rows, model.average_.n_rows
+    check_positions("held_out_rows_", rows)
+    if used is not None:
+        check_instance("_used_rows", used, np.ndarray)
+        if used.dtype.kind != "i" or used.shape != (n_rows,) or np.any(np.diff(used) <= 0):
+            raise ValueError("_used_rows must hold the indices of the used rows, in order")
+    known = (rows >= 0) & (rows < n_rows) if used is None else np.isin(rows, used)
+    if not np.all(known):
+        raise ValueError("held_out_rows_ points outside the training rows")
+
+
+def _one_member(_: State, fitted: State) -> State:
+    """Convert fitted attributes of old files, in which a model is a single path."""
+    if "_front" not in fitted:
+        return fitted
+    known = {*_FITTED_ALONE, "feature_names_in_"}
+    check_names("BandfallRegressor", fitted, known, set(_FITTED_ALONE))
+    path, encoder, chosen = fitted["path_"], fitted["_front"], fitted["best_params_"]
+    check_instance("path_", path, Path)
+    check_instance("_front", encoder, TableEncoder)
+    for name in ("best_params_", "selection_"):
+        check_instance(name, fitted[name], dict)
+    candidate = Candidate(
+        encoder.numbers, chosen.get("n_rounds"), path.kernel, chosen.get("min_speed")
+    )
+    member = Member(candidate, fitted["_max_r2"], fitted["metric_"], path, 1.0)
+    k = path.residual.shape[1]
+    target = Numbers.plain(k, fitted["_y_ndim"], fitted["_dtype"])
+    n_rows, nothing = len(path.X), np.zeros(0, dtype=int)
+    average = Average((member,), {encoder.numbers: encoder}, target, n_rows, novelty_scale(path.X))
+    empty = target.shaped(np.zeros((0, k)))
+    kept = ("feature_importances_", "best_score_", "_dtype", "n_features_in_", "feature_names_in_")
+    return {
+        **{name: fitted[name] for name in kept if name in fitted},
+        "average_": average,
+        "_intervals": Intervals(nothing, empty, empty, np.zeros(0), np.zeros((0, k))),
+        "held_out_rows_": nothing,
+        "selection_": {
+            "encoding" if name == "transform" else name: column
+            for name, column in fitted["selection_"].items()
+        },
+    }
+
+
+def _classifier_component() -> Component:
+    now = estimator_component(
+        BandfallClassifier,
+        f"{_SEARCHED} held_out_probabilities_",
+        _check_classifier,
+        unstored=UNSTORED,
+        todays_parameters=_with_class_weight,
+    )
+
+    def to_state(model: BandfallClassifier) -> State:
+        state = now.to_state(model)
+        weights = model.class_weight
+        if isinstance(weights, dict):  # keys of dicts in files must be text
+            pairs = [[label, weight] for label, weight in weights.items()]
+            state["parameters"] = {**state["parameters"], "class_weight": pairs}
+        return state
+
+    return Component(BandfallClassifier, to_state, now.from_state)
+
+
+def _with_class_weight(parameters: State) -> State:
+    weights = parameters.get("class_weight")
+    if not isinstance(weights, list):
+        return parameters
+    return {**parameters, "class_weight": dict(weights)}
+
+
+register(Component(TableEncoder, to_state, from_front_state), "FeatureFront")
+for _part in (Candidate, Member, Link, Numbers, Classes, Average, Intervals):
+    register(dataclass_component(_part))
+register(
+    estimator_component(
+        BandfallRegressor,
+        f"{_SEARCHED} _intervals",
+        _check_regressor,
+        unstored=UNSTORED,
+        upgrade=_one_member,
+    )
+)
+register(_classifier_component())

@@ -1,0 +1,229 @@
+"""Validation of the tables that users pass: frames or arrays, targets, weights and groups."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from bandfall._estimators.arrays import as_numpy
+from bandfall._estimators.base import FLOATS
+from bandfall._estimators.checkpoint import LeafFolder
+from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.views import affordable_rows
+from bandfall._fitting.members import Member, fit_members
+from bandfall._products.base import distinct_rows
+from bandfall._search.deadline import Deadline
+from bandfall._search.parts import Rows
+from bandfall._search.tuning import Tuned
+from bandfall._search.weights import training_weights
+from bandfall._targets import Target
+from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
+from bandfall._warnings import warn_caller
+from bandfall.tables import Table, TableEncoder, is_frame, read_table
+from bandfall.tables._objects import is_missing
+
+Encoders: TypeAlias = dict[str, TableEncoder]
+Store: TypeAlias = LeafFolder | None  # of trained leaves
+
+_MANY_COPIES = 0.5  # share of all rows
+
+
+@dataclass(frozen=True)
+class TrainingTable:
+    """Validated rows to train on."""
+
+    takes_mean_targets: ClassVar[bool] = True  # whether encodings may use mean targets
+
+    table: Table
+    target: Target  # learned from y, not yet coded
+    values: np.ndarray  # (n,) or (n, k): the target
+    weights: Weights  # (n,)
+    groups: np.ndarray | None  # (n,)
+    dtype: np.dtype  # of the features
+    numbers: np.ndarray | None = None  # indices of these rows in X, in order; None for all
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def take(self, rows: np.ndarray) -> TrainingTable:
+        """The table with some of the rows."""
+        return replace(
+            self,
+            table=self.table.take(rows),
+            values=self.values[rows],
+            weights=None if self.weights is None else training_weights(self.weights[rows]),
+            groups=None if self.groups is None else group_numbers(self.groups[rows]),
+            numbers=rows if self.numbers is None else self.numbers[rows],
+        )
+
+    def affordable(self, deadline: Deadline) -> TrainingTable:
+        """The rows that can be encoded in time."""
+        some = affordable_rows(self.table, deadline)
+        return self if some is None else self.take(some)
+
+    def coded(self, weights: Weights) -> tuple[Target, np.ndarray]:
+        """See `Target.coded`."""
+        return self.target.coded(self.values, weights, self.dtype)
+
+    def fit_chosen(
+        self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
+    ) -> tuple[Rows, list[Member], Tuned]:
+        """Fit the chosen models to all rows; return the rows, the members and the choice."""
+        return rows, *fit_members(rows, tuned, progress.deadline, progress.interrupted, store)
+
+
+def training_table(
+    estimator: Estimator,
+    kind: type[Target],
+    X: TableLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    class_weight: dict[object, float] | str | None = None,
+) -> TrainingTable:
+    """Validate the arguments of `fit`, without rows of weight zero.
+
+    Stores names and number of features, and a copy of the rows, on the estimator.
+    """
+    _refuse_records(X)
+    _refuse_missing_targets(y)
+    X = _objects(X)
+    if is_frame(X) or _holds_more_than_numbers(X):
+        table, dtype = _read(estimator, X, reset=True), np.dtype(np.float64)
+        target, values = kind.learn(y)
+        if len(values) != len(table):
+            raise ValueError(f"y has {len(values)} rows, but X has {len(table)}")
+    else:
+        rows, y = validate_data(
+            estimator, X, y, dtype=FLOATS, ensure_all_finite="allow-nan", **kind.checks
+        )
+        target, values = kind.learn(y)
+        table, dtype = read_table(rows), rows.dtype
+    estimator._training_rows = table.take(np.arange(len(table))), np.array(values)
+    weights = None
+    if sample_weight is not None or class_weight is not None:
+        weights = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
+    if class_weight is not None:
+        weights = weights * compute_sample_weight(class_weight, np.ravel(y))
+    known = None if groups is None else column_or_1d(groups)
+    if known is not None:
+        check_consistent_length(values, known)
+    rows = TrainingTable(table, target, values, weights, known, dtype)
+    if weights is None:
+        return replace(rows, groups=group_numbers(known))
+    used = np.flatnonzero(weights > 0)
+    if not len(used):
+        raise ValueError("sample_weight must be positive for at least one row")
+    rows = rows.take(used)
+    return replace(rows, numbers=None) if len(used) == len(values) else rows
+
+
+def new_table(estimator: Estimator, X: TableLike) -> Table:
+    """Validate rows to predict."""
+    check_is_fitted(estimator)
+    _refuse_records(X)
+    X = _objects(X)
+    if is_frame(X) or _holds_more_than_numbers(X):
+        return _read(estimator, X, reset=False)
+    X = validate_data(estimator, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
+    return read_table(X)
+
+
+def _read(estimator: Estimator, X: TableLike, *, reset: bool) -> Table:
+    """Read a frame or an array of objects; store its names, or compare them with those of `fit`."""
+    table = read_table(X)
+    if isinstance(X, np.ndarray) or hasattr(X, "__dataframe__"):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+    elif reset:
+        estimator.n_features_in_ = table.width
+        estimator.feature_names_in_ = np.asarray(table.names, dtype=object)
+    return table
+
+
+def _refuse_records(X: TableLike) -> None:
+    """Raise TypeError for lists of dicts and record arrays."""
+    dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
+    if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
+        raise TypeError("rows as dicts or records are not supported; use pandas.DataFrame(X)")
+
+
+def _objects(X: TableLike) -> TableLike:
+    """Convert lists of rows that contain text to an array of objects; keep anything else."""
+    if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
+        return X
+    if not any(isinstance(value, str) for row in X for value in row):
+        return X
+    lengths = {len(row) for row in X}
+    if len(lengths) > 1:
+        raise ValueError(f"the rows of X have different lengths: {sorted(lengths)}")
+    objects = np.empty((len(X), *lengths), dtype=object)
+    objects[:] = X
+    return objects
+
+
+def _holds_more_than_numbers(X: TableLike) -> bool:
+    """Whether X is an array with text or times in it."""
+    if not isinstance(X, np.ndarray) or X.ndim != 2:
+        return False
+    if X.dtype.kind in "US":
+        return True
+    kinds = (str, datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+    return X.dtype == object and any(isinstance(value, kinds) for value in X.flat)
+
+
+def _refuse_missing_targets(y: ArrayLike) -> None:
+    """Raise ValueError if targets are missing."""
+    values = np.asarray(as_numpy(y))
+    if values.dtype.kind == "f":
+        missing = np.isnan(values)
+    elif values.dtype == object:
+        missing = np.array([is_missing(value) for value in values.flat]).reshape(values.shape)
+    else:
+        return
+    if not missing.any() or not missing.ndim:
+        return
+    rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
+    raise ValueError(
+        f"Input y contains NaN: {len(rows):,} of {len(values):,} rows have no target, first "
+        f"row {rows[0]}; remove these rows before fit"
+    )
+
+
+def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
+    """The groups as 0, 1, …, shape (n,); every missing value is a separate group.
+
+    Examples
+    --------
+    >>> group_numbers(np.array(["b", "a", "b"])).tolist()
+    [0, 1, 0]
+    """
+    if values is None:
+        return None
+    numbers: dict[object, int] = {}
+    found = [
+        numbers.setdefault(row if value is None or value != value else (value,), len(numbers))
+        for row, value in enumerate(values.tolist())
+    ]
+    if len(numbers) < 2:
+        raise ValueError("groups must name at least two groups, so that one can be held out")
+    return np.array(found)
+
+
+def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
+    """Warn if most rows are copies of earlier rows, including the target."""
+    if not columns.shape[1]:  # without features all rows are equal
+        return
+    n_distinct = len(distinct_rows(np.column_stack([columns, targets]))[0])
+    n_copies = len(columns) - n_distinct
+    if n_copies > _MANY_COPIES * len(columns):
+        warn_caller(
+            f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
+            "they are copies (an up-sampled table), the held-out score is too good: put all "
+            "copies of a row into one group (groups= in Python, --group in a shell)",
+        )

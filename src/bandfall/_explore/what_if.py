@@ -1,0 +1,147 @@
+"""Predictions for changed rows: the rows, the values they may take, and the outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from bandfall._typing import JsonDict
+from bandfall.report._columns import (
+    Points,
+    moments,
+    moved_along,
+    places,
+    points_along,
+    shown,
+    typical_row,
+)
+from bandfall.report._errors import worst_rows
+from bandfall.report._findings import Findings
+
+MAX_FEATURES = 10
+MAX_CHOICES = 60  # levels in a list, or dates in a saved page
+N_WORST = 5
+N_POINTS = 41
+_DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature that can be changed."""
+
+    name: str
+    column: int  # its index in the table
+    points: Points  # the values that it can take
+    whole_days: bool  # dates without a time of day
+    starts: list[int]  # the point nearest to the value of each row; −1 if its level is not listed
+    given: list[str]  # the value of each row
+
+
+class WhatIf:
+    """Some rows whose features can be changed."""
+
+    def __init__(self, findings: Findings):
+        self._model = findings.model
+        self._classes = findings.target.classes
+        worst = worst_rows(findings, N_WORST)
+        kind = "held-out" if findings.tested else "training"
+        numbers = findings.row_numbers[worst]
+        self.names = ["the most typical training row"]
+        self.names += [f"{kind} row {number}, a large error" for number in numbers]
+        typical = typical_row(findings.train.X)
+        parts = [findings.train.X.iloc[[typical]], findings.scored.X.iloc[worst]]
+        self.rows = pd.concat(parts, ignore_index=True)
+        actual = [findings.train.y[typical], *findings.scored.y[worst]]
+        self.actual = [self._classes[int(y)] if self._classes else shown(float(y)) for y in actual]
+        self.features = [
+            _feature(findings.features[j], j, findings.train.X, self.rows)
+            for j in findings.order[:MAX_FEATURES]
+        ]
+
+    def predict(self, row: int, changes: Mapping[int, int | float]) -> list[float]:
+        """Outputs of a row with other values of some features, by index of the feature.
+
+        A value is the index of a point or, for dates, seconds since 1970 as a float.
+        """
+        changed = self.rows.iloc[[row]].reset_index(drop=True)
+        for place, value in changes.items():
+            feature = self.features[place]
+            if isinstance(value, float):
+                one = moments(np.array([value]), feature.points.values)
+            else:
+                one = feature.points.values.iloc[[value]].reset_index(drop=True)
+            changed.isetitem(feature.column, one)
+        return [float(output) for output in self._model.predict(changed)[0]]
+
+    def as_data(self) -> JsonDict:
+        """All data for a saved page, in which one feature of a row changes at a time."""
+        rows = list(range(len(self.rows)))
+        outputs = self._model.predict(self.rows)
+        return {
+            "classes": self._classes,
+            "rows": [
+                {"name": name, "actual": actual, "outputs": _short(output)}
+                for name, actual, output in zip(self.names, self.actual, outputs, strict=True)
+            ],
+            "features": [
+                {
+                    "name": one.name,
+                    "kind": one.points.kind,
+                    "wholeDays": one.whole_days,
+                    "labels": one.points.labels,
+                    "seconds": one.points.grid.tolist() if one.points.kind == "time" else [],
+                    "own": self._own_seconds(one),
+                    "starts": one.starts,
+                    "given": one.given,
+                    "outputs": _short(self._along(rows, one)),
+                }
+                for one in self.features
+            ],
+        }
+
+    def _own_seconds(self, one: Feature) -> list[float | None]:
+        """The dates of the rows."""
+        values = places(self.rows.iloc[:, one.column])
+        if values is None or one.points.kind != "time":
+            return []
+        return [None if np.isnan(value) else float(value) for value in values]
+
+    def _along(self, rows: list[int], one: Feature) -> np.ndarray:
+        """Outputs of every row at every point of a feature, (n_rows, n_points, k)."""
+        moved = moved_along(self.rows, rows, one.column, one.points.values)
+        return self._model.predict(moved).reshape(len(rows), len(one.points.grid), -1)
+
+
+def _short(outputs: np.ndarray) -> list:
+    """Numbers with seven digits, which is more than a page shows."""
+    return np.vectorize(lambda value: float(f"{value:.7g}"))(outputs).tolist()
+
+
+def _feature(name: str, column: int, train: pd.DataFrame, rows: pd.DataFrame) -> Feature:
+    known, own = train.iloc[:, column], rows.iloc[:, column]
+    points, whole_days = points_along(known, N_POINTS, MAX_CHOICES), False
+    given = [shown(value) for value in own]
+    if points.kind == "level":
+        starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
+        return Feature(name, column, points, False, starts, given)
+    if points.kind == "time":
+        points, whole_days = _dates(known)
+    values = places(own)
+    assert values is not None
+    starts = [int(np.nanargmin(np.append(np.abs(points.grid - x), np.inf))) for x in values]
+    return Feature(name, column, points, whole_days, starts, given)
+
+
+def _dates(column: pd.Series) -> tuple[Points, bool]:
+    """Whole days or minutes between the first and last date, and whether they are days."""
+    seconds = places(column.dropna())
+    assert seconds is not None
+    whole_days = bool(np.all(seconds % _DAY == 0))
+    unit = _DAY if whole_days else 60.0
+    low, high = seconds.min() / unit, seconds.max() / unit
+    grid = unit * np.unique(np.round(np.linspace(low, high, MAX_CHOICES)))
+    values = moments(grid, column)
+    return Points("time", grid, values, [shown(one) for one in values]), whole_days

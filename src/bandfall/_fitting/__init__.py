@@ -1,0 +1,1 @@
+"""Final fits: trains what a search has chosen."""

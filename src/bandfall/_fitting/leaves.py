@@ -1,0 +1,239 @@
+"""Training one leaf of a large table: its stop, its metric and its path."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeAlias
+
+import numpy as np
+
+from bandfall._fitting.logistic import ClassTarget, log_loss_target
+from bandfall._models.metric import learned_root, scaled
+from bandfall._products import HOST, Backend
+from bandfall._search.candidates import MAX_R2, Judge, PowerLoss, Request, Trial
+from bandfall._search.held_out import run_parts
+from bandfall._search.parts import AGAIN_ROWS, Part, Rows
+from bandfall._search.views import Encoded
+from bandfall._typing import Weights
+from bandfall.descent import Path
+from bandfall.descent._partition import Partition, partition_rows
+from bandfall.descent._sum import KernelSum
+
+_FEWEST = 50  # rows for a choice
+# Candidates for the stop go up to this R² at least, or to a tenth of the search's residual.
+_FARTHEST, _BEYOND = 0.9, 0.1
+# Held-out rows of all leaves together: one in fifty, but between 500 (or a sixth of all rows, if
+# that is less) and 10,000.
+_EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
+_JUDGING = 3  # one in three of the others chooses; with half of them, training stops too early
+
+
+@dataclass(frozen=True)
+class Divided:
+    """The rows of a table or of one of its leaves, with everything that training needs."""
+
+    X: np.ndarray  # (n, d): in the coordinates of the metric
+    y: np.ndarray  # (n, k)
+    weights: Weights  # (n,)
+    numbers: np.ndarray  # (n,): row numbers in the whole table
+    evidence: np.ndarray  # (n,) of bool: rows for scores and intervals, not trained on at first
+    # (n,) of bool: about a third of the other rows, for choosing stop and metric.
+    judging: np.ndarray
+    again: bool  # whether leaves are trained again, with the evidence
+    variance: float  # of y over all rows, summed over targets
+    mixes: bool  # whether the metric may mix columns
+    judge: Judge
+    classes: ClassTarget | None = None
+    backend: Backend = HOST
+
+    @classmethod
+    def of(cls, part: Part, trial: Trial, X: np.ndarray) -> Divided:
+        """The training rows of a part, scaled, for the leaves of a trial."""
+        rows, y = part.rows, part.rows.y[part.train]
+        evidence, judging = held_out_rows(rows)
+        return cls(
+            X,
+            y,
+            None if rows.weights is None else rows.weights[part.train],
+            np.arange(len(part)),
+            evidence[part.train],
+            judging[part.train],
+            len(rows) < AGAIN_ROWS,
+            float(y.var(axis=0).sum()),
+            trial.candidate.kernel.geometry.rotates,
+            PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes
+            None if rows.strata is None else log_loss_target(rows, part.train),
+            rows.backend,
+        )
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def leaves(self, leaf_rows: int) -> tuple[Partition, list[np.ndarray]]:
+        """The partition, and the indices of the rows of each leaf."""
+        partition = partition_rows(self.X, leaf_rows, axes=not self.mixes)
+        return partition, partition.rows_of_leaves(self.X)
+
+    def take(self, rows: np.ndarray) -> Divided:
+        """Some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        classes = self.classes
+        if classes is not None:
+            classes = replace(classes, labels=classes.labels[rows], weights=weights)
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            weights=weights,
+            numbers=self.numbers[rows],
+            evidence=self.evidence[rows],
+            judging=self.judging[rows],
+            classes=classes,
+        )
+
+    def key(self, trial: Trial) -> str:
+        """A hash of everything that determines the result of training this leaf."""
+        arrays = (self.X, self.y, self.weights, self.numbers, self.evidence, self.judging)
+        settings = (trial.candidate, trial.max_r2, trial.train_r2, trial.score, trial.temperature)
+        known = (*settings, self.variance, self.mixes, self.again, self.judge)
+        digest = hashlib.sha256(repr(known).encode())
+        for array in arrays:
+            if array is not None:
+                digest.update(str((array.dtype, array.shape)).encode())
+                digest.update(np.ascontiguousarray(array).data)
+        if self.classes is not None:
+            digest.update(self.classes.labels.tobytes() + self.classes.prior.tobytes())
+        return digest.hexdigest()
+
+    def rows(self, X: np.ndarray) -> Rows:
+        """`Rows` with these targets and the columns X, for training a path."""
+        groups = np.arange(len(X))
+        return Rows({"leaf": Encoded(X)}, self.y, groups, self.weights, self.backend)
+
+
+# Trains a path on the rows of a leaf, in any coordinates X, up to the stop of a trial.
+Fit: TypeAlias = Callable[[Divided, np.ndarray, Trial], Path]
+
+
+def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """`Divided.evidence` and `Divided.judging`; deterministic, and groups stay together."""
+    n_evidence = max(len(rows) // _EVIDENCE, min(len(rows) // 6, _FEW_EVIDENCE))
+    n_evidence = max(1, min(n_evidence, _MOST_EVIDENCE))
+    order = rows.shuffled_groups(np.random.RandomState(0))
+    evidence, judging = np.zeros((2, len(order)), dtype=bool)
+    evidence[order[:: -(-len(rows) // n_evidence)]] = True
+    judging[order[~evidence[order]][::_JUDGING]] = True
+    return evidence[rows.groups], judging[rows.groups]
+
+
+@dataclass(frozen=True)
+class FittedLeaf:
+    """A trained leaf."""
+
+    numbers: np.ndarray  # row numbers of its training rows
+    # (d, d) or (d,): the leaf's own metric, applied after the one that all leaves share.
+    root: np.ndarray | None
+    path: Path  # over rows scaled by both
+    held_out: np.ndarray  # row numbers of its evidence
+    predictions: np.ndarray  # (len(held_out), k): for the evidence, by a path over the other rows
+
+
+class LeafStore(Protocol):
+    """Keeps trained leaves for a fit that is run again."""
+
+    def load(self, key: str) -> FittedLeaf | None:
+        """The leaf stored under this key; None if there is none."""
+
+    def save(self, key: str, leaf: FittedLeaf) -> None:
+        """Store a leaf."""
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A path over most rows of a leaf, at the stop that predicts the other rows best."""
+
+    model: KernelSum
+    scale: np.ndarray
+    stop: float
+    loss: float
+    predictions: np.ndarray
+
+
+def fit_leaf(leaf: Divided, trial: Trial, fit: Fit) -> FittedLeaf:
+    """Choose stop and metric with some of the rows, train on all, and predict the evidence.
+
+    A leaf has about the same noise as the whole table but a smaller variance, so the training R²
+    of the `trial` is converted. One more round of the metric is kept if it lowers the loss.
+    """
+    aside = leaf.evidence if not leaf.evidence.all() else np.zeros(len(leaf), dtype=bool)
+    train, new = leaf.take(np.flatnonzero(~aside)), leaf.take(np.flatnonzero(aside))
+    trial, root = _chosen(train, _in_leaf(train, trial))
+    X, X_new = train.X, new.X
+    if root is not None:
+        X, X_new = scaled(X, root), scaled(X_new, root)
+    path = fit(train, X, trial)
+    predictions = path.evaluate(X_new.astype(path.X.dtype), backend=leaf.backend)
+    if leaf.again and len(new):
+        train = leaf
+        path = fit(leaf, leaf.X if root is None else scaled(leaf.X, root), trial)
+    return FittedLeaf(train.numbers, root, path, new.numbers, predictions)
+
+
+def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
+    """The trial with the stop of the leaf, and the leaf's own metric if it lowers the loss."""
+    if trial.candidate.width:  # one stage, whose metric comes from log-odds
+        return trial, None
+    judging, y = leaf.judging, leaf.y
+    few = min(np.count_nonzero(judging), np.count_nonzero(~judging)) < _FEWEST
+    if few or not np.ptp(y, axis=0).any():
+        return trial, None
+    best, root = _judged(leaf, leaf.X, trial), None
+    with leaf.backend.threads(len(leaf)):
+        learned = learned_root(
+            best.model,
+            best.scale,
+            np.ones(leaf.X.shape[1]),
+            diagonal=not leaf.mixes,
+            backend=leaf.backend,
+        )
+    other = _judged(leaf, scaled(leaf.X, learned), trial)
+    if other.loss < best.loss:
+        best, root = other, learned
+    errors, varies = best.predictions - y[judging], y[judging] - y[judging].mean(axis=0)
+    score = 1.0 - float(np.mean(errors**2) / np.mean(varies**2))
+    return replace(trial, max_r2=best.stop, train_r2=best.stop, score=score), root
+
+
+def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
+    """The trial with stop and score converted to the variance of the leaf."""
+    own = leaf.y.var(axis=0).sum()
+    growth = float(leaf.variance / own) if own > 0 else 1.0
+    r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
+    stop = min(max(1.0 - (1.0 - r2) * growth, 1e-3), MAX_R2)
+    return replace(
+        trial, max_r2=stop, train_r2=stop, score=max(1.0 - (1.0 - trial.score) * growth, 0.0)
+    )
+
+
+def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
+    """Train on most rows of a leaf while predictions for the others improve."""
+    judging = leaf.judging
+    part = Part(leaf.rows(X), np.flatnonzero(~judging), np.flatnonzero(judging))
+    candidate = trial.candidate
+    limit = max(_FARTHEST, 1.0 - _BEYOND * (1.0 - trial.max_r2))
+    request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], min(limit, MAX_R2))
+    (outcome,) = run_parts([part], request, leaf.judge)
+    weights = np.ones(len(part.y)) if part.weights is None else part.weights
+    losses = np.average(outcome.losses[:, :, 0], axis=1, weights=weights)
+    best = int(np.argmin(losses))
+    bandwidths, coefficients = outcome.ladder.until(0, best)
+    return _Judged(
+        KernelSum(X[part.train], candidate.kernel, bandwidths, coefficients, part.offset),
+        part.scale,
+        float(np.clip(outcome.ladder.r2[best, 0], 1e-3, MAX_R2)),
+        float(losses[best]),
+        outcome.predictions[best][:, 0],
+    )

@@ -1,0 +1,283 @@
+"""Kernel logistic regression in the kernel of a path.
+
+Training for a time t at one bandwidth acts like ridge regression with penalty 1/t. So a path that
+spends the time τ_s at bandwidth σ_s corresponds to the kernel K = Σ_s τ_s K(σ_s). In this kernel
+
+    J(α) = −Σᵢ wᵢ log p(yᵢ | xᵢ) + (penalty / 2) tr(αᵀKα),   p ∝ π exp(g),  g = Kα
+
+is minimised, where π is the prior and g are the outputs of all classes. The model remains a sum
+over the path's bandwidths, with coefficients τ_s α.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike
+from scipy import linalg
+
+from bandfall._search.candidates import Budget, Trial
+from bandfall._search.classes import PLAIN, LogLoss, all_columns, class_codes, class_shares
+from bandfall._search.parts import Rows
+from bandfall.descent import Path
+from bandfall.kernels._kernel import kernel_matrix
+
+_MAX_STEPS = 100
+_MEMORY = 8  # number of steps for the estimate of the curvature
+_RENEWED = 16  # number of steps after which the estimate restarts
+_FLATTEST = 1e-3  # smallest curvature of a row, because rows may change sides
+_LIGHTEST = 1e-6  # smallest weight of a row relative to the heaviest
+_ENOUGH = 5e-4  # training ends when a step gains less than this share of J
+_SUFFICIENT = 1e-4  # share of the predicted gain that a step must achieve
+_MAX_HALVINGS = 30
+# First shift of a Cholesky factor, relative to the mean diagonal in float64 and to a bound on the
+# eigenvalues in float32; larger shifts are tried if it fails.
+_ROUNDING, _ROUNDING_32 = 1e-10, 1e-6
+_BLOCK_ENTRIES = 2**22  # of a kernel matrix, evaluated at a time
+
+
+@dataclass(frozen=True)
+class ClassTarget:
+    """Class labels of rows, with prior and weights."""
+
+    labels: np.ndarray  # (n,)
+    prior: np.ndarray  # (c,)
+    weights: np.ndarray | None = None  # (n,)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of trained columns; one for two classes."""
+        return 1 if len(self.prior) == 2 else len(self.prior)
+
+    def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Log-probabilities for outputs (n, k), shape (n, c)."""
+        return PLAIN.log_probabilities(all_columns(outputs, len(self.prior)), self.prior)
+
+    def codes(self, outputs: np.ndarray) -> np.ndarray:
+        """Convert log-odds (n, k) to codes p − π, shape (n, k)."""
+        return LogLoss(self.prior).codes(outputs)
+
+    def loss(self, outputs: np.ndarray) -> tuple[float, np.ndarray]:
+        """−Σ w log p of the true classes, and its gradient in the outputs, shape (n, k)."""
+        logs = self.log_probabilities(outputs)
+        losses = -np.take_along_axis(logs, self.labels[:, None], axis=1)[:, 0]
+        gradient = np.exp(logs)
+        gradient[np.arange(len(gradient)), self.labels] -= 1.0
+        if self.n_outputs == 1:  # outputs are (−g, g)
+            gradient = gradient[:, 1:] - gradient[:, :1]
+        if self.weights is None:
+            return float(losses.sum()), gradient
+        return float(self.weights @ losses), self.weights[:, None] * gradient
+
+    def curvatures(self, outputs: np.ndarray) -> np.ndarray:
+        """Curvature of the loss in the outputs of each row, for the steepest class, shape (n,)."""
+        p = np.exp(self.log_probabilities(outputs))
+        steepest = np.maximum((p * (1.0 - p)).max(axis=1), _FLATTEST)
+        if self.n_outputs == 1:  # outputs are (−g, g)
+            steepest *= 4.0
+        if self.weights is None:
+            return steepest
+        return np.maximum(self.weights, _LIGHTEST * self.weights.max()) * steepest
+
+
+def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
+    """Classes of some rows, with the prior of all."""
+    labels = rows.strata
+    assert labels is not None
+    prior = class_shares(labels, rows.weights, max(2, rows.y.shape[1]))
+    return ClassTarget(labels[train], prior, None if rows.weights is None else rows.weights[train])
+
+
+def path_kernel(
+    path: Path, X_new: np.ndarray | None = None, dtype: DTypeLike = np.float64
+) -> np.ndarray:
+    """Σ_s τ_s k_{σ_s} between new rows (the training rows by default) and training rows."""
+    centres = path.X.astype(np.float64)
+    mean = centres.mean(axis=0)
+    centres -= mean
+    rows = centres if X_new is None else X_new.astype(np.float64) - mean
+    total = np.empty((len(rows), len(centres)), dtype=dtype)
+    size = max(1, _BLOCK_ENTRIES // max(1, len(centres)))
+    for start in range(0, len(rows), size):
+        block = rows[start : start + size]
+        distances = path.kernel.geometry.block(block, centres, path.kernel.power)
+        part, one, work = np.zeros((3, *distances.shape))
+        for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
+            one = kernel_matrix(path.kernel, distances, float(bandwidth), out=one, work=work)
+            one *= duration
+            part += one
+        total[start : start + size] = part
+    return total
+
+
+def fit_logistic(
+    K: np.ndarray, target: ClassTarget, penalty: float, start: np.ndarray | None = None
+) -> np.ndarray:
+    """The α that minimises J for a positive semidefinite K, shape (n, k).
+
+    L-BFGS in the inner product ⟨a, b⟩ = aᵀKb, in which the gradient of J is −(y − p) + penalty · α
+    and the Hessian is W K + penalty, where W is the curvature of the loss in the outputs. The
+    first estimate is the inverse with one weight per row for all classes.
+    """
+    alpha = np.zeros((len(K), target.n_outputs)) if start is None else start
+    outputs = _image(K, alpha)
+    loss, residual = target.loss(outputs)
+    value = loss + 0.5 * penalty * float(np.vdot(alpha, outputs))
+    gradient = _Pair(residual, _image(K, residual)) + _Pair(alpha, outputs) * penalty
+    steps: deque[tuple[_Pair, _Pair]] = deque(maxlen=_MEMORY)
+    for number in range(_MAX_STEPS):
+        if number % _RENEWED == 0:
+            inverse = _inverse_hessian(K, target.curvatures(outputs), penalty)
+            steps.clear()
+        direction = _times_inverse_hessian(gradient, steps, inverse) * -1.0
+        slope = gradient.dot(direction)
+        if not slope < -_ENOUGH * value:
+            break
+        along = penalty * _Pair(alpha, outputs).dot(direction)
+        across = penalty * direction.dot(direction)
+        quadratic = 0.5 * penalty * float(np.vdot(alpha, outputs))
+        size = 1.0
+        for _ in range(_MAX_HALVINGS):
+            loss, residual = target.loss(outputs + size * direction.image)
+            new = loss + quadratic + size * along + 0.5 * size**2 * across
+            if new <= value + _SUFFICIENT * size * slope:
+                break
+            size *= 0.5
+        else:
+            break
+        value = new
+        step, before = direction * size, gradient
+        alpha, outputs = alpha + step.vector, outputs + step.image
+        gradient = _Pair(residual, _image(K, residual)) + _Pair(alpha, outputs) * penalty
+        change = gradient + before * -1.0
+        if step.dot(change) > 0.0:
+            steps.append((step, change))
+    return alpha
+
+
+class _Pair(NamedTuple):
+    """A vector and its image under K, each (n, k), so that sums need no new product."""
+
+    vector: np.ndarray
+    image: np.ndarray
+
+    def __add__(self, other: _Pair) -> _Pair:  # type: ignore[override]
+        return _Pair(self.vector + other.vector, self.image + other.image)
+
+    def __mul__(self, factor: float) -> _Pair:  # type: ignore[override]
+        return _Pair(factor * self.vector, factor * self.image)
+
+    def dot(self, other: _Pair) -> float:
+        """⟨a, b⟩ = aᵀKb."""
+        return float(np.vdot(self.image, other.vector))
+
+
+def _image(K: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """K @ vector in the precision of K, as float64."""
+    return (K @ vector.astype(K.dtype, copy=False)).astype(np.float64, copy=False)
+
+
+def _inverse_hessian(
+    K: np.ndarray, curvatures: np.ndarray, penalty: float
+) -> Callable[[_Pair], _Pair]:
+    """v ↦ (W K + penalty)⁻¹ v = (v − W^½ B⁻¹ W^½ K v) / penalty, B = W^½ K W^½ + penalty.
+
+    Its image under K is W^-½ B⁻¹ W^½ K v. In float32 this is not accurate enough, so the image
+    takes another product. If rounding makes B indefinite, a larger penalty is used; steps still
+    go downhill.
+    """
+    roots = np.sqrt(curvatures)[:, None]
+    exact = K.dtype == np.float64
+    rounding = _ROUNDING if exact else _ROUNDING_32
+    factor, shift = _cholesky(K, roots.astype(K.dtype), penalty, rounding)
+
+    def product(pair: _Pair) -> _Pair:
+        right = (roots * pair.image).astype(K.dtype, copy=False)
+        inside = linalg.cho_solve((factor, True), right, overwrite_b=True, check_finite=False)
+        vector = (pair.vector - roots * inside) / shift
+        return _Pair(vector, inside / roots if exact else _image(K, vector))
+
+    return product
+
+
+def _cholesky(
+    K: np.ndarray, roots: np.ndarray, penalty: float, rounding: float
+) -> tuple[np.ndarray, float]:
+    """The lower factor of W^½ K W^½ + shift, and the shift: at least the penalty."""
+    while True:
+        B = K * roots
+        B *= roots[:, 0]
+        scale = np.trace(B) / len(K) if K.dtype == np.float64 else B.sum(axis=1).max()
+        shift = penalty + rounding * float(scale)
+        B.flat[:: len(K) + 1] += shift
+        try:
+            factor, _ = linalg.cho_factor(B, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            if rounding > len(K):  # rounding is not the reason
+                raise
+            rounding *= 10.0
+        else:
+            return factor, shift
+
+
+def _times_inverse_hessian(
+    gradient: _Pair,
+    steps: deque[tuple[_Pair, _Pair]],
+    inverse: Callable[[_Pair], _Pair],
+) -> _Pair:
+    """The two loops of L-BFGS (Nocedal and Wright, 2006, Algorithm 7.4), in ⟨a, b⟩ = aᵀKb."""
+    pair, shares = gradient, []
+    for step, change in reversed(steps):
+        scale = 1.0 / step.dot(change)
+        shares.append((scale, scale * step.dot(pair)))
+        pair = pair + change * -shares[-1][1]
+    pair = inverse(pair)
+    for (step, change), (scale, share) in zip(steps, reversed(shares), strict=True):
+        pair = pair + step * (share - scale * change.dot(pair))
+    return pair
+
+
+def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
+    """The path with coefficients that minimise J in its own kernel.
+
+    Its stages keep the spans of training that K is made of, but it cannot be trained further. Its
+    residual is that of the probabilities.
+    """
+    K = path_kernel(path, dtype=np.float64 if len(path.X) <= Budget.exact_rows else np.float32)
+    alpha = fit_logistic(K, target, penalty)
+    truth = class_codes(target.labels, target.prior)
+    residual = (truth - target.codes(_image(K, alpha))).astype(path.residual.dtype)
+    return _ended(
+        path,
+        coefficients=(path.durations[:, None, None] * alpha).astype(path.coefficients.dtype),
+        offset=np.zeros(target.n_outputs),
+        residual=residual,
+        r2=max(0.0, path.r2_of(residual)),
+    )
+
+
+def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
+    """The path, with outputs converted to log-odds if those of the trial are."""
+    if not trial.log_odds or not len(path):
+        return path
+    if trial.temperature:
+        share = 1.0 / trial.temperature
+        return _ended(path, coefficients=share * path.coefficients, offset=share * path.offset)
+    assert target is not None
+    return with_log_loss(path, target, trial.candidate.penalty)
+
+
+def as_codes(outputs: np.ndarray, trial: Trial, target: ClassTarget | None) -> np.ndarray:
+    """Outputs of a trial as codes of classes, (m, k)."""
+    if trial.temperature:
+        return outputs * trial.temperature
+    return outputs if target is None or not trial.log_odds else target.codes(outputs)
+
+
+def _ended(path: Path, **changes: Any) -> Path:
+    """A changed path, which cannot be trained further."""
+    return path.replace(**changes, solver=None, schedule=None, plan=None)

@@ -1,0 +1,255 @@
+"""Fits the models that a search has chosen: the members of the average."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bandfall._checks import ShapeChecker, check_instance, check_real
+from bandfall._fitting.leaf_fits import (
+    SMALLEST_LEAF,
+    Fitted,
+    as_encoded,
+    fit_leaves,
+    with_evidence,
+)
+from bandfall._fitting.leaves import LeafStore
+from bandfall._fitting.logistic import in_its_loss, log_loss_target
+from bandfall._fitting.paths import fit_member_path, needs_digits, stop_of
+from bandfall._models.metric import scaled
+from bandfall._search.candidates import MAX_R2, Candidate, PowerLoss, Trial
+from bandfall._search.deadline import PATH, Deadline
+from bandfall._search.pace import PathSeconds
+from bandfall._search.parts import Part, Rows
+from bandfall._search.trainers import Roots, WorkerParts
+from bandfall._search.tuning import Tuned
+from bandfall._search.work import FINAL_FITS
+from bandfall.descent import Path, Status
+
+_DIVIDED_ROWS = 20_000  # with more rows, workers share products rather than members
+_PROBED_ROWS = 9000  # about as many as a leaf has
+_GRACE = 0.5  # seconds by which a final fit may exceed the limit
+_QUICK_ROWS = 1000  # for measuring the pace if time is limited
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the models that are averaged."""
+
+    candidate: Candidate
+    max_r2: float  # training R² at which it was stopped
+    root: np.ndarray  # (d, d) or (d,): root of the metric, which multiplies encoded columns
+    path: Path  # over the scaled columns
+    weight: float
+
+    def __post_init__(self) -> None:
+        check_instance("candidate", self.candidate, Candidate)
+        check_instance("path", self.path, Path)
+        check_real("max_r2", self.max_r2, 0.0, 1.0)
+        check_real("weight", self.weight, 0.0, 1.0)
+        shapes = ShapeChecker(d=self.path.X.shape[1])
+        shapes("root", self.root, "d" if np.ndim(self.root) == 1 else "d d")
+        if self.path.kernel != self.candidate.kernel:
+            raise ValueError("the kernels of path and candidate differ")
+
+    def __repr__(self) -> str:
+        one = self.candidate
+        loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
+        how = f"speed {one.min_speed:g}, training R² {self.max_r2:.4f}"
+        if one.width:
+            how = f"bandwidth {one.width:g} of the largest distance"
+        return (
+            f"<{self.weight:.2f} of {one.encoding} columns, "
+            f"{one.n_rounds + one.log_rounds} rounds of the metric, {one.kernel}, {how}{loss}>"
+        )
+
+
+def default_choice(n_rows: int) -> Tuned:
+    """The paper's rule, for tables with too few or too similar rows for a search."""
+    trial = Trial(Candidate(), np.nan, np.nan, np.nan, MAX_R2, n_rows)
+    nothing = np.zeros(0, dtype=int)
+    return Tuned([(trial, 1.0)], nothing, np.zeros((0, 1)), np.nan, [], {})
+
+
+def fit_members(
+    rows: Rows,
+    tuned: Tuned,
+    deadline: Deadline | None = None,
+    interrupted: Callable[[], bool] = lambda: False,
+    store: LeafStore | None = None,
+) -> tuple[list[Member], Tuned]:
+    """Fit the chosen models to all rows; return them and the (possibly reduced) choice.
+
+    Metrics are those of the search. If time is short, the lightest members are left out of the
+    average; if even the heaviest takes too long, it is fitted to fewer rows. `interrupted` is
+    called after every stage of a long fit. Once it returns True, the model consists of the finished
+    members or, if there are none, of the heaviest, fitted to so few rows that it takes seconds.
+    `store` keeps trained leaves for a fit that is run again.
+    """
+    deadline = deadline or Deadline()
+    if len(rows) > _PROBED_ROWS and interrupted():
+        deadline.end()
+    rows = _affordable_leaves(rows, tuned, deadline)
+    everything = Part(rows, _affordable_rows(rows, tuned, deadline), np.arange(0))
+    everything.roots.update(tuned.roots)
+    n_ladders = PATH * rows.final_share(len(everything))
+    n_expected = 1 if deadline.interrupted else len(tuned.members)
+    deadline.work.expect(FINAL_FITS, n_ladders * n_expected * len(everything) ** 2)
+    fitted = _fitted_on_workers(rows, everything, tuned, deadline)
+    for trial, _ in tuned.members if not fitted else []:
+        if fitted and deadline.estimate(len(everything), n_ladders) > deadline.left:
+            break
+        with deadline.timed(len(everything), n_ladders):
+            one = _fit_member(rows, everything, trial, deadline, interrupted, store)
+        if one.path.status is Status.INTERRUPTED and interrupted():
+            deadline.end()
+            if fitted:
+                break
+            return fit_members(rows, tuned, deadline)
+        if one.path.status is Status.INTERRUPTED:
+            goal = stop_of(trial)
+            deadline.give_up(f"a model was trained to R² {one.path.r2:.4f} instead of {goal:.4f}")
+        fitted[trial] = one
+    return members_of(fitted, tuned, everything, deadline)
+
+
+def members_of(
+    fitted: Mapping[Trial, Fitted], tuned: Tuned, part: Part, deadline: Deadline
+) -> tuple[list[Member], Tuned]:
+    """The fitted members and the choice, with new weights if some members are missing.
+
+    Held-out rows of leaves become the evidence.
+    """
+    n_left = len(tuned.members) - len(fitted)
+    if n_left and tuned.among is not None:
+        deadline.give_up(f"{n_left} of {len(tuned.members)} models were left out of the average")
+        tuned = tuned.among(list(fitted))
+    members = [
+        Member(trial.candidate, stop_of(trial), fitted[trial].root, fitted[trial].path, weight)
+        for trial, weight in tuned.members
+    ]
+    held_out = [fitted[trial].held_out for trial, _ in tuned.members]
+    return members, with_evidence(tuned, part, held_out)
+
+
+def expected_seconds(rows: Rows, n_members: int) -> float:
+    """Estimated seconds to fit `n_members` members to all rows; 0 if there are few rows."""
+    if len(rows) <= _PROBED_ROWS:
+        return 0.0
+    growth = rows.final_share(len(rows)) * (len(rows) / _PROBED_ROWS) ** 2
+    n_together = min(len(rows), rows.leaf_rows)
+    # The first products of a process also load libraries, compile loops and start a GPU.
+    PathSeconds.measured(rows, Candidate(next(iter(rows.views))), _QUICK_ROWS)
+    paths = [
+        PathSeconds.measured(rows, Candidate(encoding), _PROBED_ROWS).of(n_together)
+        for encoding in rows.views
+    ]
+    return n_members * growth * float(np.mean(paths))
+
+
+def _affordable_leaves(rows: Rows, tuned: Tuned, deadline: Deadline) -> Rows:
+    """The rows, with smaller leaves if time is too short for all members."""
+    if len(rows) <= rows.leaf_rows or deadline.interrupted or not deadline.bounded:
+        return rows
+    n_probed = min(len(rows), _QUICK_ROWS)
+    path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed)
+    deadline.measured(n_probed, PATH, path.of(rows.leaf_rows))
+    n_ladders = PATH * rows.final_share(len(rows)) * len(tuned.members)
+    share = max(deadline.left, 0.0) / max(deadline.estimate(len(rows), n_ladders), 1e-9)
+    leaf_rows = max(int(rows.leaf_rows * share), SMALLEST_LEAF)
+    if leaf_rows >= rows.leaf_rows:
+        return rows
+    deadline.give_up(f"leaves have at most {leaf_rows:,} rows instead of {rows.leaf_rows:,}")
+    return replace(rows, leaf_rows=leaf_rows)
+
+
+def _affordable_rows(rows: Rows, tuned: Tuned, deadline: Deadline) -> np.ndarray:
+    """Indices of the rows to which the heaviest member can be fitted in time."""
+    n_rows = len(rows)
+    if deadline.interrupted:  # fitting this many takes seconds
+        n = min(len(rows), _PROBED_ROWS)
+    elif len(rows) > rows.leaf_rows:  # time grows with rows, not with their square
+        needed = deadline.estimate(len(rows), PATH * rows.final_share(len(rows)))
+        share = min(1.0, max(deadline.left, 0.0) / max(needed, 1e-9))
+        n = max(int(share * len(rows)), min(rows.leaf_rows, len(rows)))
+    else:
+        if deadline.bounded:
+            n_probed = min(len(rows), _QUICK_ROWS)
+            path = PathSeconds.measured(rows, tuned.members[0][0].candidate, n_probed)
+            deadline.measured(n_probed, PATH, path.recomputed)
+            if deadline.affordable_rows(len(rows), PATH) <= path.most_kept:
+                deadline.measured(n_probed, PATH, path.kept)
+                n_rows = min(len(rows), path.most_kept)
+        n = deadline.affordable_rows(n_rows, PATH)
+    if n == len(rows):
+        return np.arange(n)
+    deadline.give_up(f"trained on {n:,} of {len(rows):,} rows")
+    return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
+
+
+def _fitted_on_workers(
+    rows: Rows, part: Part, tuned: Tuned, deadline: Deadline
+) -> dict[Trial, Fitted]:
+    """All members that there is time for, trained in parallel, one per worker.
+
+    Empty without workers, or if dividing leaves or products is faster.
+    """
+    if len(part) > min(_DIVIDED_ROWS, rows.leaf_rows):
+        return {}
+    helpers = rows.backend.helpers(WorkerMembers(rows, [part], PowerLoss(), rows.backend.budget))
+    if helpers is None:
+        return {}
+    trials = [
+        trial
+        for place, (trial, _) in enumerate(tuned.members)
+        if place == 0 or deadline.estimate(len(part), PATH) <= deadline.left
+    ]
+    try:
+        calls = [("member", (trial, part.roots)) for trial in trials]
+        return dict(zip(trials, helpers.call(calls), strict=True))
+    finally:
+        helpers.close()
+
+
+class WorkerMembers(WorkerParts):
+    """The state of a worker that fits members: one part with all training rows."""
+
+    def member(self, trial: Trial, roots: Roots, _: None) -> Fitted:
+        """Train one member."""
+        (part,) = self.parts([0], [roots])
+        return _fit_member(part.rows, part, trial, Deadline(), lambda: False)
+
+
+def _fit_member(
+    rows: Rows,
+    part: Part,
+    trial: Trial,
+    deadline: Deadline,
+    interrupted: Callable[[], bool],
+    store: LeafStore | None = None,
+) -> Fitted:
+    """Metric and path over the training rows of a part, for columns in the encoder's order."""
+    # Small fits are not interrupted: they are quick, and a path cut off at once is no model.
+    timed = deadline.bounded and not deadline.interrupted
+    watched = timed or len(part) > _PROBED_ROWS
+
+    def fit(X: np.ndarray) -> Path:
+        watcher = (lambda _: deadline.left <= -_GRACE or interrupted()) if watched else None
+        return fit_member_path(rows, part.train, X, trial, watcher)
+
+    candidate = trial.candidate
+    root = part.root(candidate.metric)
+    view = rows.views[candidate.encoding]
+    Z, _ = view.columns(part.train, part.held_out)
+    if len(part) > rows.leaf_rows:
+        return fit_leaves(part, trial, Z, root, deadline, interrupted, store)
+    with deadline.work.task(FINAL_FITS, PATH * len(part) ** 2):
+        path = fit(scaled(Z, root))
+        if needs_digits(path, trial):
+            path = fit(scaled(Z.astype(np.float64), root))
+    if trial.log_odds:
+        path = in_its_loss(path, trial, log_loss_target(rows, part.train))
+    root, X = as_encoded(root, Z.astype(path.X.dtype, copy=False), view.places)
+    return Fitted(root, replace(path, model=replace(path.undivided, X=X)))

@@ -1,0 +1,1 @@
+"""The fitted model of the self-tuning estimators: an average of members, and what it tells."""

@@ -1,0 +1,208 @@
+"""The model of the self-tuning estimators: a weighted average of paths over encoded tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeGuard, TypeVar
+
+import numpy as np
+
+from bandfall._checks import ShapeChecker, check_instance, check_real
+from bandfall._fitting.members import Member
+from bandfall._models.metric import scaled, slopes
+from bandfall._models.novelty import nearest_distances
+from bandfall._products import HOST, Backend
+from bandfall._search.parts import Rows
+from bandfall._targets import Numbers, Target
+from bandfall.descent import Path
+from bandfall.descent._partitioned import in_step
+from bandfall.tables import Schema, Table, TableEncoder, encode_all
+
+__all__ = ["Average"]
+
+_ROUNDING = 1e-6  # allowed error of the sum of weights
+Kind = TypeVar("Kind", bound=Target, covariant=True)
+Columns = Mapping[str, np.ndarray]  # encoded rows, by name of the encoding
+
+
+@dataclass(frozen=True, eq=False)
+class Average(Generic[Kind]):
+    """A weighted sum of members; each member is a path with its own encoding and metric.
+
+    Attributes
+    ----------
+    members : tuple of Member
+        Heaviest first; the weights sum to one.
+    encoders : dict of str to TableEncoder
+        The encoders that members use, by name of the encoding.
+    target : Target
+        Turns outputs (m, k) into answers.
+    n_rows : int
+        Number of training rows with a positive weight. Members were trained on fewer if there was
+        no time for all of them.
+    novelty_scale : float
+        99 % of rows like the training rows are within this distance of one, in the metric of the
+        `plainest` member.
+    """
+
+    members: tuple[Member, ...]
+    encoders: Mapping[str, TableEncoder]
+    target: Kind
+    n_rows: int
+    novelty_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_instance("members", self.members, tuple)
+        check_instance("encoders", self.encoders, dict)
+        if not self.members:
+            raise ValueError("the average has no members")
+        for encoder in self.encoders.values():
+            check_instance("an encoder", encoder, TableEncoder)
+        schemas = [encoder.schema for encoder in self.encoders.values()]
+        if len({(schema.width, str(schema.names)) for schema in schemas}) > 1:
+            raise ValueError("the names of columns differ between encoders")
+        for member in self.members:
+            check_instance("a member", member, Member)
+            self._check_columns(member)
+        if abs(math.fsum(member.weight for member in self.members) - 1.0) > _ROUNDING:
+            raise ValueError("the weights of the members do not sum to one")
+        if {member.candidate.encoding for member in self.members} != set(self.encoders):
+            raise ValueError("the encoders do not fit the members")
+        check_instance("n_rows", self.n_rows, int)
+        check_real("n_rows", self.n_rows, 1)
+        check_real("novelty_scale", self.novelty_scale, 1e-300, 1e300)
+
+    def _check_columns(self, member: Member) -> None:
+        encoder = self.encoders.get(member.candidate.encoding)
+        if encoder is None:
+            raise ValueError(f"a member has no encoder named {member.candidate.encoding!r}")
+        if encoder.width != member.path.X.shape[1]:
+            raise ValueError("the columns of an encoder do not fit the path of a member")
+        shapes = ShapeChecker(k=self.target.n_columns)  # n may differ between members
+        shapes("the residual of a member", member.path.residual, "n k")
+
+    def __len__(self) -> int:
+        """Largest number of training rows of a member."""
+        return max(len(member.path.X) for member in self.members)
+
+    @property
+    def schema(self) -> Schema:
+        """Names and kinds of the columns of tables."""
+        return next(iter(self.encoders.values())).schema
+
+    @property
+    def complete(self) -> bool:
+        """Whether the heaviest member was trained on all rows."""
+        return self.n_rows == len(self.heaviest.path.X)
+
+    @property
+    def heaviest(self) -> Member:
+        """The member with the largest weight."""
+        return self.members[0]
+
+    @property
+    def plainest(self) -> Member:
+        """The heaviest member whose encoding keeps distances beyond the training range."""
+        plain = [one for one in self.members if one.candidate.encoding == "standard"]
+        return (plain or self.members)[0]
+
+    def encode(self, table: Table) -> dict[str, np.ndarray]:
+        """Columns of new rows under every encoding; the table is read and checked once."""
+        return encode_all(self.encoders, table)
+
+    def rows_of(self, member: Member, columns: Columns) -> np.ndarray:
+        """Encoded columns as rows of a member's path."""
+        return scaled(columns[member.candidate.encoding], member.root)
+
+    def evaluate(self, columns: Columns, *, backend: Backend = HOST) -> np.ndarray:
+        """Outputs at encoded rows, (m, k) in float64."""
+        outputs = [
+            member.weight
+            * member.path.evaluate(self.rows_of(member, columns), backend=backend).astype(
+                np.float64
+            )
+            for member in self.members
+        ]
+        return np.sum(outputs, axis=0)
+
+    def staged(self, columns: Columns, *, backend: Backend = HOST) -> Iterator[np.ndarray]:
+        """Outputs after every stage; the member with the most stages sets the pace."""
+        staged = [
+            member.path.evaluate_staged(self.rows_of(member, columns), backend=backend)
+            for member in self.members
+        ]
+        n_stages = max(map(len, staged))
+        steps = [in_step(len(stages), n_stages) for stages in staged]
+        for places in zip(*steps, strict=True):
+            outputs = [
+                member.weight * stages[place].astype(np.float64)
+                for member, stages, place in zip(self.members, staged, places, strict=True)
+            ]
+            yield np.sum(outputs, axis=0)
+
+    def gradient(self, table: Table, columns: Columns, *, backend: Backend = HOST) -> np.ndarray:
+        """Derivatives of outputs by features, (m, d, k); NaN for columns without numbers."""
+        total = np.zeros((len(table), self.schema.width, self.target.n_columns))
+        for member in self.members:
+            encoder = self.encoders[member.candidate.encoding]
+            rows = self.rows_of(member, columns)
+            inner = member.path.gradient(rows, backend=backend).astype(np.float64)
+            inner = scaled(inner.swapaxes(1, 2), member.root).swapaxes(1, 2)
+            inner *= encoder.jacobian(table)[:, :, None]
+            for column, source in enumerate(encoder.sources):
+                total[:, source] += member.weight * inner[:, column]
+        return total
+
+    def novelty(
+        self, columns: Columns, *, enough: float | None = None, backend: Backend = HOST
+    ) -> np.ndarray:
+        """Distance to the nearest training row, in units of `novelty_scale`, shape (m,).
+
+        With `enough`, a value that does not exceed it need not be exact, which halves the time.
+        """
+        path = self.plainest.path
+        nearest = nearest_distances(
+            self.rows_of(self.plainest, columns),
+            path.X,
+            enough=None if enough is None else enough * self.novelty_scale,
+            geometry=path.kernel.geometry,
+            backend=backend,
+        )
+        return nearest / self.novelty_scale
+
+    def novelty_among(self, numbers: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """Novelty of training rows relative to all others, shape (m,); 0 if it is unknown."""
+        path = self.plainest.path
+        if len(path.X) < 2 or not self.complete:
+            return np.zeros(len(numbers))
+        nearest = nearest_distances(
+            path.X[numbers], path.X, own=numbers, geometry=path.kernel.geometry, backend=backend
+        )
+        return nearest / self.novelty_scale
+
+    def importances(self, rows: Rows, ended: Callable[[], bool]) -> np.ndarray:
+        """Relative root mean square slope along each feature (d,), per deviation of its columns."""
+        shares = np.zeros(self.schema.width)
+        for member in self.members:
+            encoding, path = member.candidate.encoding, member.path
+            steepness = slopes(
+                path.model, path.scale, member.root, backend=rows.backend, ended=ended
+            )
+            squares = steepness**2 * rows.views[encoding].variances
+            shares += member.weight * np.bincount(
+                self.encoders[encoding].sources, weights=squares, minlength=len(shares)
+            )
+        sizes = np.sqrt(shares)
+        return sizes / sizes.sum() if sizes.sum() > 0 else sizes
+
+    def with_paths(self, change: Callable[[Path], Path]) -> Average[Kind]:
+        """A copy in which `change` was applied to every member's path."""
+        members = [replace(member, path=change(member.path)) for member in self.members]
+        return replace(self, members=tuple(members))
+
+
+def predicts_numbers(average: Average[Target]) -> TypeGuard[Average[Numbers]]:
+    """Whether an average predicts numbers, which have intervals."""
+    return isinstance(average.target, Numbers)

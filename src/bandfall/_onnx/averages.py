@@ -1,0 +1,110 @@
+"""Averages as ONNX graphs: outputs and the ends of intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from bandfall._fitting.members import Member
+from bandfall._models.average import Average
+from bandfall._models.conformal import PRIOR_ROWS
+from bandfall._models.intervals import Intervals
+from bandfall._onnx.builder import Graph
+from bandfall._onnx.encodings import add_encoding
+from bandfall._onnx.partitions import add_partitioned
+from bandfall._onnx.sums import Prepare, add_nearest, add_sum
+from bandfall._targets import Numbers, Target
+from bandfall.descent._partitioned import PartitionedSum
+from bandfall.tables import TableEncoder
+
+# Encoded rows count as equal within the rounding of normal quantiles, and of a product with the
+# metric, in units of eps times the largest entry.
+SAME_ROW = 1e-12
+SAME_PRODUCT = 64
+
+
+def add_average(graph: Graph, rows: str, average: Average[Target]) -> str:
+    """Outputs of the average at float64 rows, (m, k)."""
+    parts = []
+    for member in average.members:
+        prepare, same = _prepare(average.encoders, member), _same_row(member.path.X)
+        inner, d = member.path.model, average.schema.width
+        if isinstance(inner, PartitionedSum):
+            outputs = add_partitioned(graph, rows, d, inner, prepare, same)
+        else:
+            outputs = add_sum(graph, rows, d, inner, prepare, same)
+        parts.append(graph.op("Mul", outputs, graph.constant(member.weight, np.float64)))
+    return graph.op("Sum", *parts)
+
+
+def add_interval(
+    graph: Graph,
+    rows: str,
+    outputs: str,
+    average: Average[Numbers],
+    intervals: Intervals,
+    coverage: float,
+) -> list[str]:
+    """Both ends of intervals around outputs of an average, each of shape (m, k)."""
+    tail = 0.5 - 0.5 * coverage
+    offsets = intervals.offsets(np.array([tail, 1.0 - tail]))
+    if not np.all(np.isfinite(offsets)):
+        raise ValueError(
+            f"coverage={coverage}: {intervals.n_rows:,} held-out rows are too few: the "
+            "intervals would be infinite"
+        )
+    sizes = _add_sizes(graph, rows, outputs, average, intervals)
+    steps = [graph.op("Mul", sizes, graph.constant(offset, np.float64)) for offset in offsets]
+    return [graph.op("Add", outputs, step) for step in steps]
+
+
+def _add_sizes(
+    graph: Graph, rows: str, outputs: str, average: Average[Numbers], intervals: Intervals
+) -> str:
+    """Expected sizes of errors, larger if rows are novel, shape (m, k)."""
+    overall, smoother = intervals.size_rule(average)
+    d = average.schema.width
+    if smoother is None:
+        sizes = graph.constant(np.where(overall > 0, overall, 1.0), np.float64)
+    else:
+        total = smoother.as_sum([intervals.bandwidth])
+        if intervals.method == "prediction":
+            sums = add_sum(graph, outputs, len(overall), total)
+        else:
+            prepare = _prepare(average.encoders, average.heaviest)
+            sums = add_sum(graph, rows, d, total, prepare)
+        sizes = _add_quotient(graph, sums, overall)
+    plainest = average.plainest
+    prepare = _prepare(average.encoders, plainest)
+    geometry = plainest.path.kernel.geometry
+    nearest = add_nearest(graph, rows, d, plainest.path.X, geometry, prepare)
+    one = graph.constant(1.0, np.float64)
+    scale = graph.constant(average.novelty_scale, np.float64)
+    novelty = graph.op("Max", graph.op("Div", nearest, scale), one)
+    return graph.op("Min", graph.op("Mul", sizes, novelty), graph.op("Max", sizes, one))
+
+
+def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
+    """Smoothed sizes from the sums of |error| and of weights; 1 if there are no errors."""
+    k = len(overall)
+    axis, ends = graph.constant([1], np.int64), [graph.constant([j], np.int64) for j in (0, k)]
+    above = graph.op("Slice", sums, *ends, axis)
+    below = graph.op("Slice", sums, ends[1], graph.constant([k + 1], np.int64), axis)
+    above = graph.op("Add", above, graph.constant(PRIOR_ROWS * overall, np.float64))
+    below = graph.op("Add", below, graph.constant(PRIOR_ROWS, np.float64))
+    known = graph.constant(overall > 0)
+    one = graph.constant(np.ones(k), np.float64)
+    return graph.op("Where", known, graph.op("Div", above, below), one)
+
+
+def _prepare(encoders: Mapping[str, TableEncoder], member: Member) -> Prepare:
+    """A function that encodes a block of features for a member, inside the scan over blocks."""
+    encoder = encoders[member.candidate.encoding]
+    return lambda inner, block: add_encoding(inner, block, encoder, member.root)
+
+
+def _same_row(X: np.ndarray) -> float:
+    """Squared distance at which encoded rows count as equal."""
+    rounding = SAME_PRODUCT * float(np.finfo(X.dtype).eps) * np.abs(X).max(initial=0.0)
+    return float(max(SAME_ROW, rounding) ** 2)

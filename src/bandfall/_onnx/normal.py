@@ -1,0 +1,67 @@
+"""Φ⁻¹, the quantile function of the normal distribution, from standard operators.
+
+Wichura (1988), Algorithm AS 241: The percentage points of the normal distribution, Applied
+Statistics 37(3), function PPND16: rational functions on three ranges, about 1e-16 relative.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bandfall._onnx.builder import Graph, Symbol
+from bandfall._typing import Array
+
+# Numerators and denominators, lowest power first.
+_CENTRE = (
+    (3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
+     1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
+     3.3430575583588128105e4, 2.5090809287301226727e3),
+    (1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3,
+     2.1213794301586595867e4, 3.9307895800092710610e4, 2.8729085735721942674e4,
+     5.2264952788528545610e3),
+)  # fmt: skip
+_MIDDLE = (
+    (1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0,
+     3.64784832476320460504e0, 1.27045825245236838258e0, 2.41780725177450611770e-1,
+     2.27238449892691845833e-2, 7.74545014278341407640e-4),
+    (1.0, 2.05319162663775882187e0, 1.67638483018380384940e0, 6.89767334985100004550e-1,
+     1.48103976427480074590e-1, 1.51986665636164571966e-2, 5.47593808499534494600e-4,
+     1.05075007164441684324e-9),
+)  # fmt: skip
+_TAIL = (
+    (6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0,
+     2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
+     2.71155556874348757815e-5, 2.01033439929228813265e-7),
+    (1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1, 1.48753612908506148525e-2,
+     7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
+     2.04426310338993978564e-15),
+)  # fmt: skip
+
+
+def add_normal_quantile(graph: Graph, share: str) -> str:
+    """Add Φ⁻¹(share), which is large but finite at 0 and 1; return its name."""
+    p: Array = Symbol(graph, share)
+    q = p - 0.5
+    central = q * _ratio(0.180625 - q * q, _CENTRE)
+    outer = np.sqrt(-np.log(np.maximum(np.minimum(p, 1.0 - p), 1e-300)))
+    middle = _ratio(outer - 1.6, _MIDDLE)
+    tail = _ratio(outer - 5.0, _TAIL)
+    far = graph.op("Greater", outer.name, graph.constant(5.0, np.float64))
+    size = graph.op("Where", far, tail.name, middle.name)
+    sign = graph.op("Sign", q.name)
+    signed = graph.op("Mul", sign, size)
+    near = graph.op("LessOrEqual", np.absolute(q).name, graph.constant(0.425, np.float64))
+    return graph.op("Where", near, central.name, signed)
+
+
+def _ratio(x: Symbol, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Symbol:
+    numerator, denominator = (_polynomial(x, c) for c in coefficients)
+    return numerator / denominator
+
+
+def _polynomial(x: Symbol, coefficients: tuple[float, ...]) -> Symbol:
+    """By Horner's rule."""
+    value = coefficients[-1] * x + coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        value = value * x + coefficient
+    return value

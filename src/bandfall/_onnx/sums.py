@@ -1,0 +1,179 @@
+"""Kernel sums as ONNX graphs: a scan over blocks of rows, with a scan over stages inside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from bandfall._onnx.builder import Graph, Symbol
+from bandfall._products import Sum
+from bandfall.kernels._geometry import Euclidean, Geometry, Minkowski
+from bandfall.kernels._kernel import vanishing_bandwidth
+
+BLOCK_ENTRIES = 1 << 19  # of the distance matrix: 4 MiB, a few of them at a time
+Prepare = Callable[[Graph, str], str]  # from a block of features to the columns of a model
+
+
+def add_sum(
+    graph: Graph, rows: str, d: int, model: Sum, prepare: Prepare | None = None, same: float = 0.0
+) -> str:
+    """f at float64 rows (m, d), shape (m, k).
+
+    `prepare` turns the d features into columns of the model. At bandwidth zero, rows within a
+    squared distance of `same`, in the norm of the kernel, count as equal.
+    """
+    n, k = len(model.X), len(model.offset)
+    sums = _blockwise(graph, rows, d, _block_body(graph, model, prepare, same), n, k)
+    return graph.op("Add", sums, graph.constant(model.offset, np.float64))
+
+
+def add_nearest(
+    graph: Graph, rows: str, d: int, X: np.ndarray, geometry: Geometry, prepare: Prepare
+) -> str:
+    """Distance of float64 rows (m, d) to the nearest of the rows X, shape (m, 1)."""
+    columns, p = graph.cast(graph.constant(X.T), np.float64), _norm(geometry)
+
+    def body(inner: Graph, block: str) -> str:
+        n_rows = inner.op("Shape", block, start=0, end=1)
+        totals = _totals(inner, prepare(inner, block), n_rows, columns, len(X), p)
+        return inner.op("ReduceMin", totals, axes=[1])
+
+    nearest = _blockwise(graph, rows, d, body, len(X), 1)
+    return _power(graph, nearest, 1.0 / p)
+
+
+def _blockwise(
+    graph: Graph, rows: str, d: int, body: Callable[[Graph, str], str], n: int, k: int
+) -> str:
+    """Apply `body` to even blocks of rows, the last one padded; the result is (rows, k)."""
+    one = graph.constant([1], np.int64)
+    last = max(1, BLOCK_ENTRIES // n)
+    n_rows = graph.op("Slice", graph.op("Shape", rows), graph.constant([0], np.int64), one)
+    most = graph.constant([last], np.int64)
+    n_blocks = graph.op("Max", _ceil_divide(graph, n_rows, most, one), one)
+    block = graph.op("Max", _ceil_divide(graph, n_rows, n_blocks, one), one)
+    n_padded = graph.op("Mul", n_blocks, block)
+    width = graph.constant([d], np.int64)
+    padding = graph.op(
+        "ConstantOfShape",
+        graph.op("Concat", graph.op("Sub", n_padded, n_rows), width, axis=0),
+        value=_zero(),
+    )
+    padded = graph.op("Concat", rows, padding, axis=0)
+    blocks = graph.op("Reshape", padded, graph.op("Concat", n_blocks, block, width, axis=0))
+    stacked = graph.scan("block", body, [], [(blocks, (None, d))], stacked=(None, k))
+    flat = graph.op("Reshape", stacked, graph.constant([-1, k], np.int64))
+    zero = graph.constant([0], np.int64)
+    return graph.op("Slice", flat, zero, n_rows, zero)
+
+
+def _ceil_divide(graph: Graph, numerator: str, denominator: str, one: str) -> str:
+    above = graph.op("Sub", graph.op("Add", numerator, denominator), one)
+    return graph.op("Div", above, denominator)
+
+
+def _zero() -> TensorProto:
+    return helper.make_tensor("zero", TensorProto.DOUBLE, [1], [0.0])
+
+
+def _norm(geometry: Geometry) -> float:
+    """The p of a p-norm; raises ValueError for other geometries."""
+    if not isinstance(geometry, Euclidean | Minkowski):
+        raise ValueError(
+            f"distances in the geometry {geometry!r} cannot be exported to ONNX, only p-norms"
+        )
+    return geometry.p
+
+
+def _block_body(
+    graph: Graph, model: Sum, prepare: Prepare | None, same: float
+) -> Callable[[Graph, str], str]:
+    """The body of the scan over blocks, from (rows of a block, d) to sums (rows, k)."""
+    n, k = len(model.X), len(model.offset)
+    kernel, p = model.kernel, _norm(model.kernel.geometry)
+    columns = graph.cast(graph.constant(model.X.T), np.float64)
+    # Bandwidths too small to divide by count as zero, which compares rows for equality.
+    positive = model.bandwidths > vanishing_bandwidth(np.finfo(model.coefficients.dtype))
+    scales = [
+        0.0 if math.isinf(bandwidth) else float(bandwidth) ** -kernel.power
+        for bandwidth in model.bandwidths[positive]
+    ]
+    stages: list[tuple[str, tuple]] = []
+    if scales:
+        coefficients = graph.cast(graph.constant(model.coefficients[positive]), np.float64)
+        stages = [(graph.constant(scales, np.float64), ()), (coefficients, (n, k))]
+    spikes = model.coefficients[~positive].sum(axis=0, dtype=np.float64)
+
+    def body(inner: Graph, block: str) -> str:
+        n_rows = inner.op("Shape", block, start=0, end=1)
+        block = block if prepare is None else prepare(inner, block)
+        totals = _totals(inner, block, n_rows, columns, n, p)
+        distances = _power(inner, totals, kernel.power / p)
+        total = _zeros(inner, n_rows, k)
+        if stages:
+            total = inner.scan(
+                "stage",
+                lambda stage, *names: _add_stage(stage, model, distances, *names),
+                [(total, (None, k))],
+                stages,
+            )
+        if spikes.any():
+            equal = inner.op("LessOrEqual", totals, inner.constant(same ** (0.5 * p), np.float64))
+            product = inner.op(
+                "MatMul", inner.cast(equal, np.float64), inner.constant(spikes, np.float64)
+            )
+            total = inner.op("Add", total, product)
+        return total
+
+    return body
+
+
+def _totals(graph: Graph, block: str, n_rows: str, columns: str, n: int, p: float) -> str:
+    """‖x − z‖_p^p of the rows of a block and n centres, given as columns (d, n)."""
+    return graph.scan(
+        "feature",
+        lambda feature, *names: _add_feature(feature, p, *names),
+        [(_zeros(graph, n_rows, n), (None, n))],
+        [(graph.op("Transpose", block, perm=[1, 0]), (None,)), (columns, (n,))],
+    )
+
+
+def _zeros(graph: Graph, n_rows: str, n_columns: int) -> str:
+    shape = graph.op("Concat", n_rows, graph.constant([n_columns], np.int64), axis=0)
+    return graph.op("ConstantOfShape", shape, value=_zero())
+
+
+def _add_feature(graph: Graph, p: float, totals: str, new: str, train: str) -> str:
+    """totals + |x_j − z_j|^p for one feature j, all pairs of rows."""
+    difference = graph.op("Sub", graph.op("Unsqueeze", new, graph.constant([1], np.int64)), train)
+    if p == 2.0:
+        return graph.op("Add", totals, graph.op("Mul", difference, difference))
+    return graph.op("Add", totals, _power(graph, graph.op("Abs", difference), p))
+
+
+def _power(graph: Graph, values: str, exponent: float) -> str:
+    """values**exponent, values ≥ 0; by roots if possible, which are faster than powers."""
+    if exponent == 1.0:
+        return values
+    if exponent == 0.5:
+        return graph.op("Sqrt", values)
+    if exponent == 1.5:
+        return graph.op("Mul", values, graph.op("Sqrt", values))
+    return graph.op("Pow", values, graph.constant(exponent, np.float64))
+
+
+def _add_stage(
+    graph: Graph, model: Sum, distances: str, total: str, scale: str, coefficients: str
+) -> str:
+    """total + k(distances · scale) c for one stage."""
+    scaled = Symbol(graph, graph.op("Mul", distances, scale))
+    try:
+        K = model.kernel.profile(scaled, np)
+    except TypeError as error:
+        raise ValueError(
+            f"kernel {model.kernel.name!r} cannot be exported to ONNX: {error}"
+        ) from error
+    return graph.op("Add", total, graph.op("MatMul", K.name, coefficients))

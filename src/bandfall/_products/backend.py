@@ -1,0 +1,222 @@
+"""The interface of backends, and the NumPy backend."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from bandfall._products.base import DEFAULT_BUDGET, GIBIBYTE, KernelOperator
+from bandfall._products.cross import CrossOperator, cross_gradient, cross_product
+from bandfall._products.dense import dense_bytes
+from bandfall._products.select import make_operator
+from bandfall._threads import blas_threads_for
+from bandfall._typing import DTypeLike
+from bandfall.kernels._geometry import Prepared
+from bandfall.kernels._kernel import Kernel
+
+
+class Sum(Protocol):
+    """The interface of a kernel sum f(x) = offset + Σ_s k_{σ_s}(x, X) c_s for backends."""
+
+    @property
+    def X(self) -> np.ndarray:
+        """The centres."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel of every stage."""
+
+    @property
+    def bandwidths(self) -> np.ndarray:
+        """Bandwidth of each stage."""
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """Coefficients of shape (stages, centres, outputs)."""
+
+    @property
+    def offset(self) -> np.ndarray:
+        """The constant term, shape (outputs,)."""
+
+
+class CrossProduct(Protocol):
+    """Products with K(σ) between new rows and training rows."""
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K_new(bandwidth) @ block, shape (m, k)."""
+
+
+class Holding(Protocol):
+    """An object that workers hold; calls are calls of its methods."""
+
+    budget: int  # bytes for kernel matrices; a worker lowers it to its available memory
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the object itself."""
+
+
+class Helpers(Protocol):
+    """Workers that hold an object."""
+
+    def call(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[Any]:
+        """Results of calls, in order; a call is the name of a method and its arguments."""
+
+    def threads(self) -> list[str]:
+        """The worker of each available thread."""
+
+    def close(self) -> None:
+        """Remove the object from the workers."""
+
+
+class Backend(ABC):
+    """Computes with kernels on a device, inside a memory budget.
+
+    Arguments and results are NumPy arrays; a backend may keep rows and coefficients on its device.
+    A new backend derives from this class and passes the contract suite in
+    tests/backends/test_backends.py.
+    """
+
+    budget: int  # bytes for kernel matrices, temporaries and a solver's vectors together
+    # If False, products and sums are compared at a few rows after training, to detect faulty
+    # devices; see `resume_path`.
+    trusted: ClassVar[bool] = False
+
+    @abstractmethod
+    def operator(
+        self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
+    ) -> KernelOperator:
+        """Products with K(σ) over the rows of X, in their dtype unless another is given.
+
+        Leaves room in the budget for the vectors of a solver, of `n_columns` targets each.
+        """
+
+    def release(self, operator: KernelOperator) -> None:  # noqa: B027
+        """Release what an operator holds on a device; it cannot be used afterwards."""
+
+    @abstractmethod
+    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
+        """Products with K(σ) between new rows and those of X, in the dtype of X."""
+
+    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """f at the rows of X, shape (m, k)."""
+        return with_offset(self._sums(model, X, cumulative=False), model.offset)
+
+    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """f after each bandwidth, shape (S, m, k)."""
+        return with_offset(self._sums(model, X, cumulative=True), model.offset)
+
+    @abstractmethod
+    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        """∂f/∂x at the rows of X, shape (m, d, k)."""
+
+    def threads(self, n_rows: int) -> AbstractContextManager[None]:
+        """A context that limits threads to what work on `n_rows` rows can use."""
+        return blas_threads_for(n_rows)
+
+    def helpers(self, holding: Holding) -> Helpers | None:
+        """Workers with a copy of `holding`, for parallel calls; None if there are no workers.
+
+        For many small computations, such as those of a search.
+        """
+        return None
+
+    @abstractmethod
+    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+        """Σ_s k_{σ_s}(x, X) c_s at the rows of X, or every partial sum."""
+
+
+@contextmanager
+def operator_over(
+    backend: Backend, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
+) -> Iterator[KernelOperator]:
+    """A context with an operator of the backend, which is released at the end."""
+    operator = backend.operator(X, kernel, dtype, n_columns)
+    try:
+        yield operator
+    finally:
+        backend.release(operator)
+
+
+@dataclass(frozen=True)
+class NumpyBackend(Backend):
+    """NumPy on the host: dense matrices while they fit the budget, blocks beyond.
+
+    Parameters
+    ----------
+    budget : int
+        Bytes.
+
+    Examples
+    --------
+    >>> from bandfall._products import NumpyBackend
+    >>> NumpyBackend(2**26)
+    NumpyBackend(budget=67108864)
+    """
+
+    budget: int = DEFAULT_BUDGET
+    trusted: ClassVar[bool] = True
+
+    def operator(
+        self, X: np.ndarray, kernel: Kernel, dtype: DTypeLike = None, n_columns: int = 1
+    ) -> KernelOperator:
+        dtype = X.dtype if dtype is None else dtype
+        return make_operator(X, kernel, dtype, self.budget, n_columns=n_columns)
+
+    def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
+        return CrossOperator(X_new, X, kernel, self.budget)
+
+    def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
+        parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
+        return cross_gradient(*parts, budget=self.budget)
+
+    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+        parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
+        centres = _kept_centres(model)
+        return cross_product(*parts, budget=self.budget, cumulative=cumulative, centres=centres)
+
+
+# Predictions of single rows would spend most of the time on preparing the training rows, so these
+# are kept, unless the copy is large.
+_KEPT_ENTRIES = 1 << 20
+_centres: WeakKeyDictionary[Sum, Prepared] = WeakKeyDictionary()
+
+
+def _kept_centres(model: Sum) -> Prepared | None:
+    """The prepared training rows of a model, cached while it exists; None if there are many."""
+    if model.X.size > _KEPT_ENTRIES:
+        return None
+    kept = _centres.get(model)
+    if kept is None:
+        kept = _centres[model] = model.kernel.geometry.prepare(model.X)
+    return kept
+
+
+HOST = NumpyBackend()
+
+
+def with_offset(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """sums + offset, in place if the dtype of `sums` is precise enough.
+
+    Offsets are float64: with a large offset, float32 sums would lose important digits.
+    """
+    wide = sums.astype(np.result_type(sums, offset), copy=False)
+    wide += offset
+    return wide
+
+
+def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:
+    """Raise MemoryError if an n × n matrix exceeds the budget, before anything is allocated."""
+    needed = dense_bytes(n_rows, dtype)
+    if needed > budget:
+        raise MemoryError(
+            f"kernel matrices of {n_rows} rows need {needed / GIBIBYTE:.2f} GiB, over the "
+            f"memory_budget of {budget / GIBIBYTE:.2f} GiB; raise memory_budget, use "
+            "float32 features or fewer rows"
+        )

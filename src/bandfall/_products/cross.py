@@ -1,0 +1,213 @@
+"""Sums over stages at new points: f(x) = Σ_s k_{σ_s}(x, X) c_s and its gradient."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bandfall._blocks import row_blocks, rows_within
+from bandfall._products.base import DEFAULT_BUDGET
+from bandfall._products.kept import KeptMatrix, evaluate_with
+from bandfall._products.loops import loops_over
+from bandfall._threads import CACHE_ENTRIES, for_each_block, n_threads, scratch
+from bandfall._typing import Array, Values
+from bandfall.kernels._geometry import Prepared
+from bandfall.kernels._kernel import Kernel
+
+# With fewer kernel entries, one thread is faster.
+_SERIAL_ENTRIES = 1 << 22
+# Up to this number of columns, BLAS multiplies them faster one by one than as a matrix.
+_FEW_COLUMNS = 4
+
+
+def cross_product(
+    X_new: np.ndarray,
+    X: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Values,
+    coefficients: np.ndarray,
+    *,
+    budget: int = DEFAULT_BUDGET,
+    cumulative: bool = False,
+    centres: Prepared | None = None,
+) -> np.ndarray:
+    """Σ_s K_new(σ_s) C_s, in blocks; all stages use the same block of distances.
+
+    Parameters
+    ----------
+    X_new : ndarray of shape (m, d)
+    X : ndarray of shape (n, d)
+    kernel : Kernel
+    bandwidths : sequence of S floats in [0, ∞]
+    coefficients : ndarray of shape (S, n, k)
+    budget : int
+        Bytes for temporaries.
+    cumulative : bool
+        Return every partial sum over stages instead of the last one.
+    centres : Prepared, optional
+        The rows X, if the caller has prepared them.
+
+    Returns
+    -------
+    ndarray of shape (m, k), or (S, m, k) if `cumulative`, in the dtype of `coefficients`
+    """
+    dtype = coefficients.dtype
+    n_stages, _, n_outputs = coefficients.shape
+    out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
+    blocks = _BlockPlan(X_new, X, kernel, dtype, budget, n_stages, prepared=centres)
+
+    def accumulate(rows: slice) -> None:
+        for columns in blocks.columns():
+            distances = blocks.distances(rows, columns)
+            if n_stages * distances.size <= blocks.entries:
+                K = scratch("kernel", (n_stages, *distances.shape), dtype)
+                terms = (
+                    blocks.loops.evaluate_all(distances, bandwidths, K) @ coefficients[:, columns]
+                )
+                out[:, rows] += terms if cumulative else terms.sum(axis=0)
+                continue
+            K = scratch("kernel", distances.shape, dtype)
+            last = math.nan
+            for s, bandwidth in enumerate(bandwidths):
+                if bandwidth != last:
+                    blocks.loops.evaluate(distances, bandwidth, K)
+                    last = bandwidth
+                out[s if cumulative else 0, rows] += K @ coefficients[s, columns]
+
+    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel)
+    if not cumulative:
+        return out[0]
+    return np.cumsum(out, axis=0, out=out)
+
+
+class CrossOperator:
+    """Products with K(σ) between new rows and training rows, for one bandwidth after another.
+
+    Distances and the last K(σ) are kept if they take at most a quarter of the budget, in bytes.
+    """
+
+    def __init__(
+        self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel, budget: int = DEFAULT_BUDGET
+    ):
+        self._new, self._train = X_new, X
+        self._kernel = kernel
+        self._budget = budget
+        self._kept: KeptMatrix | None = None
+        if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
+            blocks = self._blocks = _BlockPlan(X_new, X, kernel, X.dtype, budget, once=False)
+            distances = np.empty((len(X_new), len(X)), X.dtype)
+
+            def measure(rows: slice) -> None:
+                for columns in blocks.columns():
+                    distances[rows, columns] = blocks.distances(rows, columns)
+
+            for_each_block(measure, len(X_new), blocks.rows, blocks.parallel)
+            evaluate = evaluate_with(blocks.loops, blocks.parallel)
+            self._kept = KeptMatrix(distances, np.empty_like(distances), evaluate)
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K_new(bandwidth) @ block, shape (m, k)."""
+        if self._kept is None:
+            return cross_product(
+                self._new, self._train, self._kernel, [bandwidth], block[None], budget=self._budget
+            )
+        K = self._kept.at(bandwidth)
+        result = np.empty((len(self._new), block.shape[1]), block.dtype)
+        columns = np.ascontiguousarray(block.T) if block.shape[1] <= _FEW_COLUMNS else ()
+
+        def multiply(rows: slice) -> None:
+            for number, column in enumerate(columns):
+                result[rows, number] = K[rows] @ column
+            if not len(columns):
+                np.matmul(K[rows], block, out=result[rows])
+
+        for_each_block(multiply, len(result), self._blocks.rows, self._blocks.parallel)
+        return result
+
+
+def cross_gradient(
+    X_new: np.ndarray,
+    X: np.ndarray,
+    kernel: Kernel,
+    bandwidths: Values,
+    coefficients: np.ndarray,
+    *,
+    budget: int = DEFAULT_BUDGET,
+) -> np.ndarray:
+    """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row.
+
+    With z = x − x_j and u = ‖z‖_p/σ the gradient of one term is c_j k′(u) u^(1−p)/σ^p times
+    sgn(z)|z|^(p−1), so a single weight matrix W = Σ_s c_s k′(u) u^(1−p)/σ_s^p is enough for all
+    stages (`Geometry.pull`). Stages of bandwidth 0 are constant almost everywhere and contribute
+    nothing.
+
+    Returns
+    -------
+    ndarray of shape (m, d, k)
+    """
+    dtype = coefficients.dtype
+    out = np.zeros((len(X_new), X.shape[1], coefficients.shape[2]), dtype)
+    # The slopes, their factors and a mask come on top of what a product needs.
+    n_stages, part = len(bandwidths), budget * 5 // 9
+    blocks = _BlockPlan(X_new, X, kernel, dtype, part, n_stages, slopes=True)
+
+    def accumulate(rows: slice) -> None:
+        for columns in blocks.columns():
+            out[rows] += blocks.loops.gradient(blocks.new[rows], columns, bandwidths, coefficients)
+
+    for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel)
+    return out
+
+
+def check_columns(new: Array, train: Array) -> None:
+    """Raise ValueError unless new rows have the columns of the training rows."""
+    if new.ndim != 2 or new.shape[1] != train.shape[1]:
+        raise ValueError(
+            f"new rows must have shape (m, {train.shape[1]}) like the training rows; "
+            f"got shape {tuple(new.shape)}"
+        )
+
+
+class _BlockPlan:
+    """Blocks of the (m, n) distance matrix that fit the budget and, if possible, the cache."""
+
+    def __init__(
+        self,
+        X_new: np.ndarray,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: np.dtype,
+        budget: int,
+        n_stages: int = 1,
+        *,
+        once: bool = True,
+        prepared: Prepared | None = None,
+        slopes: bool = False,
+    ):
+        X_new = np.asarray(X_new)
+        check_columns(X_new, X)
+        self._n, self._dtype = len(X), dtype
+        n_entries = len(X_new) * len(X) * n_stages
+        self.parallel = n_entries > _SERIAL_ENTRIES
+        if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
+            n_entries = 0
+        self.loops = loops_over(
+            X, kernel, dtype, n_entries, once=once, prepared=prepared, slopes=slopes
+        )
+        self.new = self.loops.placed(X_new)
+        # float64 distances, their comparison mask, the cast copy and the kernel block.
+        entries = rows_within(budget, n_threads() * 40)
+        self.entries = min(CACHE_ENTRIES, entries)
+        self._columns = min(self._n, entries, 1 << 14)
+        self.rows = rows_within(self.entries, self._columns)
+
+    def columns(self) -> list[slice]:
+        return row_blocks(self._n, self._columns)
+
+    def distances(self, rows: slice, columns: slice) -> np.ndarray:
+        """Distances of some new rows to some training rows; the next call overwrites the buffer."""
+        shape = (len(self.new[rows]), columns.stop - columns.start)
+        return self.loops.distances(
+            self.new[rows], columns, scratch("distances", shape, self._dtype)
+        )

@@ -1,0 +1,186 @@
+"""Connections to Dask clusters, checks of their workers, and requests in bounded time."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from bandfall._products.base import GIBIBYTE
+
+if TYPE_CHECKING:
+    from distributed import Client
+    from distributed.client import VersionsDict
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+log = logging.getLogger("bandfall.cluster")
+
+ANSWER_SECONDS = 10.0  # time limit for requests to schedulers and workers
+_MEMORY_SHARE = 0.6  # of a worker's memory limit, for held objects
+
+_connected: dict[str, Client] = {}
+_checked: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
+
+
+class ClusterError(RuntimeError):
+    """A cluster is unavailable, was lost, or cannot run a task."""
+
+
+def is_cluster(device: object) -> bool:
+    """Whether a device names a cluster: "dask", or an address such as "tcp://host:8786".
+
+    Examples
+    --------
+    >>> from bandfall._products.dask_cluster import is_cluster
+    >>> [is_cluster(name) for name in ("dask", "tcp://10.0.0.1:8786", "cuda:0", None)]
+    [True, True, False, False]
+    """
+    return isinstance(device, str) and (device == "dask" or "://" in device)
+
+
+def check_installed(device: str) -> None:
+    """Raise ImportError unless Dask is installed."""
+    if find_spec("distributed") is None:
+        raise ImportError(
+            f"device={device!r} needs Dask: pip install 'dask[array,dataframe]' distributed"
+        )
+
+
+def connect(device: str) -> Client:
+    """The client for a device: the current client, or one for an address.
+
+    A connection to an address is kept until the process ends, and renewed if it was lost.
+    """
+    check_installed(device)
+    from distributed import Client as DaskClient
+
+    if device == "dask":
+        try:
+            client = DaskClient.current()
+        except ValueError:
+            raise ClusterError(
+                "device='dask' needs a running client: `from distributed import Client; "
+                "client = Client()` starts workers on this machine, `Client('tcp://host:8786')` "
+                "connects to a scheduler; or name the scheduler, device='tcp://host:8786'"
+            ) from None
+    else:
+        client = _connected.get(device)
+        if client is None or client.status != "running":
+            try:
+                client = DaskClient(device, set_as_default=False, timeout=ANSWER_SECONDS)
+            except (OSError, ValueError) as error:
+                raise ClusterError(f"no scheduler answers at {device}: {error}") from error
+            _connected[device] = client
+    if client.asynchronous:
+        raise ClusterError(f"device={device!r} needs a client with asynchronous=False")
+    return client
+
+
+def within(seconds: float, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+    """The result of a function; raises TimeoutError after `seconds` and lets it run on.
+
+    A suspended worker does not answer, so a request to all workers could wait forever.
+    """
+    outcome: list[R] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(function(*arguments, **named))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="bandfall-cluster", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    if not outcome:
+        raise TimeoutError(f"no answer within {seconds:g} s")
+    return outcome[0]
+
+
+def check_alive(client: Client, error: Exception | None = None) -> None:
+    """Raise ClusterError if the connection is lost, or after an `error` of a request."""
+    if client.status != "running" or error is not None:
+        raise ClusterError(
+            f"the connection to the Dask scheduler at {_address(client)} was lost; start the "
+            "cluster again and fit again (with a checkpoint, only the last stage is lost)"
+        ) from error
+
+
+def ask(client: Client, question: str) -> Any:
+    """The result of a client's method, in bounded time."""
+    check_alive(client)
+    try:
+        return within(ANSWER_SECONDS, getattr(client, question))
+    except (TimeoutError, OSError) as error:
+        check_alive(client, error)
+
+
+def check_workers(client: Client, n_bytes: int) -> None:
+    """Raise ClusterError for workers without this package or with too little memory."""
+    workers = ask(client, "scheduler_info")["workers"]
+    small = {
+        address: limit
+        for address, worker in workers.items()
+        if 0 < (limit := worker.get("memory_limit") or 0) * _MEMORY_SHARE < n_bytes
+    }
+    if small:
+        raise MemoryError(
+            f"every worker is to hold {n_bytes / GIBIBYTE:.3f} GiB, for which "
+            + _listed(f"{a} ({limit / GIBIBYTE:.3f} GiB)" for a, limit in small.items())
+            + " cannot spare the memory; raise --memory-limit there, or use fewer rows or float32"
+        )
+    known = _checked.setdefault(client, set())
+    if not known >= workers.keys():
+        _check_versions(client)
+        known.update(workers)
+
+
+def _check_versions(client: Client) -> None:
+    try:
+        answer = within(ANSWER_SECONDS, client.get_versions, packages=["bandfall"])
+        found = cast("VersionsDict", answer)  # the client is not asynchronous
+    except TimeoutError:
+        log.warning("some worker does not answer: versions were not checked")
+        return
+    here = found["client"]["packages"].get("bandfall")
+    if here is None:  # a source tree that is not installed has no version
+        return
+    there = {"scheduler": found["scheduler"], **found["workers"]}
+    versions = {name: one["packages"].get("bandfall") for name, one in there.items() if one}
+    without = [name for name, version in versions.items() if version is None]
+    if without:
+        raise ClusterError(
+            f"bandfall is not installed on {_listed(without)}: install it there, with its extra "
+            "dask"
+        )
+    other = {name: version for name, version in versions.items() if version != here}
+    if other:
+        listed = _listed(f"{name} ({version})" for name, version in other.items())
+        raise ClusterError(f"bandfall is {here} here, but not on {listed}")
+    _warn_of_other_numpy(found)
+
+
+def _warn_of_other_numpy(found: VersionsDict) -> None:
+    """Log workers with another NumPy, which may round differently."""
+    numpy = found["client"]["packages"].get("numpy")
+    other = [a for a, one in found["workers"].items() if one["packages"].get("numpy") != numpy]
+    if other:
+        log.warning("NumPy is not version %s on %s: bits may differ", numpy, _listed(other))
+
+
+def _listed(names: Iterable[str], most: int = 5) -> str:
+    names = sorted(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _address(client: Client) -> str:
+    return getattr(getattr(client, "scheduler", None), "address", "an unknown address")

@@ -1,0 +1,186 @@
+"""Objects that workers of a cluster hold and compute with."""
+
+from __future__ import annotations
+
+import threading
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bandfall._products.backend import Backend, Sum
+from bandfall._products.device import has_driver, resolve_backend
+from bandfall._products.order import Leaves
+from bandfall._products.tiles import Tiles
+from bandfall._threads import blas_threads_for, scratch
+from bandfall._typing import State
+from bandfall.kernels._kernel import Kernel
+
+if TYPE_CHECKING:  # which imports torch
+    from bandfall._products.dask_gpu import DeviceProducts
+
+
+class WorkerRows:
+    """The rows of one fit: products with K(σ) for some of their leaves.
+
+    Results depend only on the rows and the leaf, to the bit: not on the worker (of one kind), its
+    threads or its memory, nor on which leaves are requested together. `budget` bytes are for tiles
+    of K(σ) that are kept for the next product at the same bandwidth.
+    """
+
+    def __init__(self, X: np.ndarray, leaves: Leaves, kernel: Kernel, dtype: np.dtype, budget: int):
+        self.X, self.leaves, self.kernel, self.dtype, self.budget = X, leaves, kernel, dtype, budget
+        self._engine: _TileProducts | DeviceProducts | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> State:
+        names = ("X", "leaves", "kernel", "dtype", "budget")
+        return {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: State) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows, in the given dtype, in float64 and as tiles."""
+        n, d = self.X.shape
+        tiles = (2 * d + 2) * self.dtype.itemsize
+        return self.X.nbytes + n * (d * 8 + tiles) + self.leaves.order.nbytes
+
+    def product(
+        self, bandwidth: float, first: int, last: int, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """Rows of K(bandwidth) @ vector in leaves first … last − 1, and the entries evaluated.
+
+        The vector and the result are in the order of the leaves.
+        """
+        with self._lock:
+            if self._engine is None:
+                self._engine = _engine(self)
+        return self._engine.product(bandwidth, range(first, last), vector)
+
+
+def _engine(held: WorkerRows) -> _TileProducts | DeviceProducts:
+    if _has_gpu():
+        from bandfall._products import dask_gpu as worker_gpu
+
+        try:
+            return worker_gpu.DeviceProducts(held)
+        except ValueError:  # a kernel for NumPy only
+            pass
+    return _TileProducts(held)
+
+
+def _has_gpu() -> bool:
+    """Whether torch finds a GPU; without a driver, torch is not imported, which takes long."""
+    if not has_driver() or find_spec("torch") is None:
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
+
+class _TileProducts:
+    """Products tile by tile with NumPy; as many tiles as the budget allows are kept.
+
+    Memory for kept tiles is allocated once, because new memory is slow to touch: tiles of the next
+    bandwidth overwrite those of the last. A stale call, whose result is no longer needed,
+    does not use them.
+    """
+
+    def __init__(self, held: WorkerRows):
+        rows = np.asarray(held.X, dtype=np.float64)
+        rows = rows - rows.mean(axis=0)
+        self._leaves = held.leaves
+        self._tiles = Tiles(rows[held.leaves.order], held.leaves.slices, held.kernel, held.dtype)
+        n_entries = min(held.budget // held.dtype.itemsize, len(rows) ** 2)
+        self._memory = np.empty(n_entries, held.dtype)
+        self._kept: dict[tuple[int, int], np.ndarray] = {}
+        self._n_used = 0
+        self._bandwidth = np.nan
+        self._lock = threading.Lock()
+
+    def product(
+        self, bandwidth: float, leaves: range, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """See `WorkerRows.product`."""
+        with self._lock:
+            if bandwidth != self._bandwidth:
+                self._kept, self._n_used, self._bandwidth = {}, 0, bandwidth
+            kept: dict[tuple[int, int], np.ndarray] | None = self._kept
+        found = self._product(bandwidth, leaves, vector, kept)
+        if self._kept is not kept:
+            found = self._product(bandwidth, leaves, vector, None)
+        return found
+
+    def _product(
+        self,
+        bandwidth: float,
+        leaves: range,
+        vector: np.ndarray,
+        kept: dict[tuple[int, int], np.ndarray] | None,
+    ) -> tuple[np.ndarray, int]:
+        slices, reach = self._leaves.slices, self._tiles.reach(bandwidth)
+        first, n_evaluated = slices[leaves.start].start, 0
+        n_rows = slices[leaves.stop - 1].stop - first
+        total = np.zeros((n_rows, vector.shape[1]))
+        # Sums by several threads would depend on their number.
+        with blas_threads_for(0):
+            for i in leaves:
+                rows = slice(slices[i].start - first, slices[i].stop - first)
+                for j in np.flatnonzero(
+                    self._leaves.distances_from(i, self._tiles.kernel.geometry) <= reach
+                ):
+                    K, evaluated = self._tile(bandwidth, i, int(j), kept)
+                    total[rows] += K @ vector[slices[j]]
+                    n_evaluated += evaluated
+        return total.astype(vector.dtype), n_evaluated
+
+    def _tile(
+        self, bandwidth: float, i: int, j: int, kept: dict[tuple[int, int], np.ndarray] | None
+    ) -> tuple[np.ndarray, int]:
+        """The tile between two leaves, and the number of entries evaluated."""
+        if kept is not None and (i, j) in kept:
+            return kept[i, j], 0
+        shape = self._tiles.shape(i, j)
+        room = self._room(shape, kept)
+        out = scratch("tile", shape, self._tiles.dtype) if room is None else room
+        tile = self._tiles.evaluate(i, j, bandwidth, out)
+        if room is not None and kept is not None:
+            kept[i, j] = tile
+        return tile, tile.size
+
+    def _room(
+        self, shape: tuple[int, int], kept: dict[tuple[int, int], np.ndarray] | None
+    ) -> np.ndarray | None:
+        """Memory for a tile, if any is left and the bandwidth has not changed."""
+        size = shape[0] * shape[1]
+        with self._lock:
+            start, end = self._n_used, self._n_used + size
+            if kept is not self._kept or end > len(self._memory):
+                return None
+            self._n_used = end
+        return self._memory[start:end].reshape(shape)
+
+
+def own_backend(budget: int, n_rows: int) -> Backend:
+    """The best backend of this worker: a GPU if it has one."""
+    return resolve_backend("auto" if _has_gpu() else None, budget, n_rows)
+
+
+class WorkerSum:
+    """A fitted model: sums and gradients at new rows, within `budget` bytes."""
+
+    def __init__(self, model: Sum, budget: int):
+        self.model, self.budget = model, budget
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of centres and coefficients."""
+        return self.model.X.nbytes + self.model.coefficients.nbytes
+
+    def at(self, method: str, X: np.ndarray, _: None) -> np.ndarray:
+        """The result of `evaluate`, `staged` or `gradient` of this worker's backend."""
+        backend = own_backend(self.budget, len(self.model.X))
+        found: np.ndarray = getattr(backend, method)(self.model, X)
+        return found

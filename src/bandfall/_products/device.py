@@ -1,0 +1,126 @@
+"""The backend for a device: NumPy on the host, torch on a device, or a cluster."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from functools import lru_cache
+from importlib.util import find_spec
+
+from bandfall._products.backend import Backend, NumpyBackend
+from bandfall._products.base import DEFAULT_BUDGET
+from bandfall._products.dask_cluster import check_installed, is_cluster
+from bandfall._typing import State
+
+ALLOWED = "None, 'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
+# Up to this number of rows, a GPU saves less time than moving data takes.
+_HOST_ROWS = 2000
+
+
+def resolve_backend(
+    device: str | None = None, memory_budget: int = DEFAULT_BUDGET, n_rows: int | None = None
+) -> Backend:
+    """The backend for a device and a memory budget.
+
+    Parameters
+    ----------
+    device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
+        See `check_device`; "auto" uses NumPy for up to 2,000 rows. "dask" uses the
+        cluster of the current client, an address the cluster of that scheduler.
+    memory_budget : int
+        Bytes.
+    n_rows : int, optional
+        Number of training rows, for "auto"; assumed to be large by default.
+
+    Examples
+    --------
+    >>> from bandfall._products import resolve_backend
+    >>> resolve_backend("auto", n_rows=100)
+    NumpyBackend(budget=1073741824)
+    """
+    few = device == "auto" and n_rows is not None and n_rows <= _HOST_ROWS
+    # Few rows: do not look for a GPU, because importing torch takes longer than a fit.
+    checked = None if few else check_device(device)
+    if checked is None:
+        return NumpyBackend(int(memory_budget))
+    if is_cluster(checked):
+        from bandfall._products.dask_backend import DaskBackend
+
+        return DaskBackend(int(memory_budget), device=checked)
+    return _torch_backend(checked, int(memory_budget))
+
+
+@lru_cache(maxsize=8)
+def _torch_backend(device: str, memory_budget: int) -> Backend:
+    """One object per device and budget, so that later calls reuse its data on the device."""
+    from bandfall._products.torch_backend import TorchBackend
+
+    return TorchBackend(device, memory_budget)
+
+
+def check_device(device: str | None) -> str | None:
+    """Resolve `device` to None for NumPy, the name of a cluster, or the name of a torch device.
+
+    Parameters
+    ----------
+    device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
+        None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
+        "auto" uses a GPU if there is one and NumPy otherwise. "dask" and addresses such as
+        "tcp://host:8786" name clusters, which are checked on connection.
+
+    Examples
+    --------
+    >>> from bandfall._products import check_device
+    >>> check_device(None) is None
+    True
+    >>> check_device("tpu")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: device='tpu' is unknown; allowed: None, 'auto', 'cpu', 'cuda', 'cuda:N', ...
+    """
+    if device is None:
+        return None
+    if not isinstance(device, str):
+        raise TypeError(f"device={device!r} must be {ALLOWED}; got {type(device).__name__}")
+    if is_cluster(device):
+        check_installed(device)
+        return device
+    kind, _, index = device.partition(":")
+    well_formed = device in ("auto", "cpu", "cuda") or (kind == "cuda" and index.isdecimal())
+    if not well_formed:
+        raise ValueError(f"device={device!r} is unknown; allowed: {ALLOWED}")
+    if device == "auto" and not has_driver():
+        return None
+    if find_spec("torch") is None:
+        if device == "auto":
+            return None
+        raise ImportError(f"device={device!r} needs PyTorch: pip install torch")
+    if device == "cpu":
+        return device
+    import torch
+
+    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return "cuda" if n_gpus else None
+    if int(index or 0) >= n_gpus:
+        raise ValueError(f"device={device!r} is not available: torch finds {n_gpus} CUDA device(s)")
+    return device
+
+
+@lru_cache(maxsize=1)
+def has_driver() -> bool:
+    """Whether this machine has a GPU driver; a cheap check, while importing torch takes seconds."""
+    for name in ("libcuda.so.1", "nvcuda.dll"):
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return True
+    return os.path.exists("/dev/kfd")  # AMD's
+
+
+def for_any_machine(parameters: State) -> State:
+    """Parameters without a GPU or cluster, so that the model loads on any machine."""
+    if parameters.get("device") is None:
+        return parameters
+    return {**parameters, "device": "auto"}

@@ -1,0 +1,312 @@
+"""The inner loops: distances, profiles and gradients by blocks, and products of vectors.
+
+There are two implementations: `Loops` with NumPy, for any kernel and dtype, and `CompiledLoops`
+with numba, for the kernels of this package in float32. `loops_over` chooses the second if numba can
+be imported and there is enough work to justify compilation. Double precision always uses NumPy, so
+small fits and the paper's figures are the same to the bit.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from types import ModuleType
+
+import numpy as np
+
+from bandfall._products.base import LanczosSteps
+from bandfall._products.gradients import gradient_block, usable_bandwidths
+from bandfall._products.kinds import DISTANCE, Form, form_of
+from bandfall._threads import CACHE_ENTRIES, scratch
+from bandfall._typing import Array, DTypeLike, Values
+from bandfall.kernels._geometry import Prepared
+from bandfall.kernels._kernel import Kernel, kernel_matrices, kernel_matrix, vanishing_bandwidth
+
+# Kernel entries from which on compiled loops serve: of gradients and of a matrix that training
+# evaluates again and again, and of sums, which a process may have come for alone: importing numba
+# takes longer than a small one. Where NumPy has no matrix product for distances, features count.
+_WORTH_COMPILING = 400 * 400
+_WORTH_IMPORTING = 1 << 26
+# Euclidean distances of more features than this are quicker as a matrix product.
+_DIRECT_FEATURES = 200
+# Entries that compiled loops evaluate in one call: they read and write each entry once, in less
+# time than a task takes to reach a thread if blocks are small.
+_COMPILED_ENTRIES = 1 << 20
+
+
+class Loops:
+    """Distances of rows to the n rows X, and what is evaluated from them, with NumPy.
+
+    Distances are computed in float64; they and K(σ) have the given dtype.
+    """
+
+    block_entries = CACHE_ENTRIES  # for `evaluate` at a time, which passes over them several times
+
+    def __init__(self, kernel: Kernel, prepared: Prepared, dtype: np.dtype):
+        self._kernel, self._prepared, self._dtype = kernel, prepared, dtype
+        self.own = prepared.rows  # the rows X in the form of `distances`; equal rows stay equal
+
+    def placed(self, X_new: np.ndarray) -> np.ndarray:
+        """Other rows in the form of `distances`."""
+        return np.asarray(X_new, dtype=np.float64) - self._prepared.mean
+
+    def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
+        """distance**power of rows to some of X, into out (m, len of columns), contiguous."""
+        known = self._prepared.squares
+        squares = None if known is None else known[columns]
+        kernel = self._kernel
+        out[...] = kernel.geometry.block(rows, self.own[columns], kernel.power, squares=squares)
+        return out
+
+    def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
+        """K(bandwidth) from contiguous distances."""
+        work = scratch("work", distances.shape, self._dtype)
+        return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
+
+    def evaluate_all(
+        self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
+    ) -> np.ndarray:
+        """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
+        work = scratch("work", out.shape, self._dtype)
+        return kernel_matrices(self._kernel, distances, np.asarray(bandwidths), out, work)
+
+    def gradient(
+        self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
+    ) -> np.ndarray:
+        """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
+        X = self.own[columns]
+        distances = self.distances(rows, columns, np.empty((len(rows), len(X)), self._dtype))
+        some = coefficients[:, columns]
+        return gradient_block(rows, X, distances, self._kernel, bandwidths, some)
+
+
+class CompiledLoops(Loops):
+    """Loops with numba, over rows X in float32; distances come from differences, without loss."""
+
+    block_entries = _COMPILED_ENTRIES
+
+    def __init__(self, kernel: Kernel, X: np.ndarray):
+        self._code = _code()
+        self._kernel, self._form = kernel, _form(kernel)
+        self._width = X.shape[1]
+        self.own = self.placed(X)
+        self._columns = np.ascontiguousarray(self.own.T)
+
+    def placed(self, X_new: np.ndarray) -> np.ndarray:
+        return even_features(X_new)
+
+    def distances(self, rows: np.ndarray, columns: slice, out: np.ndarray) -> np.ndarray:
+        start, stop, _ = columns.indices(len(self.own))
+        form = self._form
+        self._code.fill(
+            rows, self._columns, start, stop, form.p, form.power, np.float32(1.0), DISTANCE, out
+        )
+        return out
+
+    def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
+        scale = compiled_scale(self._form, bandwidth)
+        if scale is None:
+            return kernel_matrix(self._kernel, distances, bandwidth, out=out)
+        self._code.evaluate(distances.reshape(-1), scale, self._form.kind, out.reshape(-1))
+        return out
+
+    def evaluate_all(
+        self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
+    ) -> np.ndarray:
+        for bandwidth, K in zip(bandwidths, out, strict=True):
+            self.evaluate(distances, bandwidth, K)
+        return out
+
+    def gradient(
+        self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
+    ) -> np.ndarray:
+        form = self._form
+        start, stop, _ = columns.indices(len(self.own))
+        used = usable_bandwidths(bandwidths, np.finfo(np.float32))
+        sigmas = np.asarray(bandwidths, dtype=float)[used]
+        # q^(−order) = D^(−order) σ^(power · order).
+        constants = -form.constant * sigmas ** (form.power * form.order - form.p)
+        scaled = coefficients[used] * constants[:, None, None]
+        weights = np.ascontiguousarray(scaled.transpose(0, 2, 1), dtype=np.float32)
+        out = np.zeros((len(rows), self._width, coefficients.shape[2]), np.float32)
+        self._code.gradient(
+            rows,
+            self._columns,
+            start,
+            stop,
+            form.p,
+            form.power,
+            (form.factor * sigmas**-form.power).astype(np.float32),
+            form.kind,
+            form.order,
+            weights,
+            out,
+        )
+        return out
+
+
+def loops_over(
+    X: np.ndarray,
+    kernel: Kernel,
+    dtype: np.dtype,
+    n_entries: float,
+    *,
+    once: bool = False,
+    prepared: Prepared | None = None,
+    slopes: bool = False,
+) -> Loops:
+    """Choose loops over rows X (n, d) for `n_entries` kernel entries in all.
+
+    Distances and K(σ) have the given dtype. `once` says that each entry is evaluated only once,
+    unlike in training, and `slopes` that gradients are wanted. `prepared` has the rows X, if the
+    caller has prepared them.
+    """
+    brief = once and not slopes and _plain_work(kernel, X, n_entries) < _WORTH_IMPORTING
+    form = compiled_form(kernel, X, dtype, 0 if brief else n_entries)
+    if form is None or (slopes and math.isnan(form.constant)):
+        return Loops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
+    return CompiledLoops(kernel, X)
+
+
+def compiled_form(kernel: Kernel, X: np.ndarray, dtype: DTypeLike, n_entries: float) -> Form | None:
+    """The compiled form of a kernel; None if NumPy is used."""
+    exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
+    if not exact or _plain_work(kernel, X, n_entries) < _WORTH_COMPILING:
+        return None
+    if kernel.geometry.rotates and X.shape[1] > _DIRECT_FEATURES:
+        return None
+    form = form_of(kernel)
+    return form if form is not None and _code_or_none() is not None else None
+
+
+def _plain_work(kernel: Kernel, X: np.ndarray, n_entries: float) -> float:
+    """Cost of kernel entries with NumPy, in entries of the Euclidean norm."""
+    return n_entries if kernel.geometry.rotates else n_entries * max(1, X.shape[1])
+
+
+def fill_tile(
+    kernel: Kernel,
+    form: Form,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    bandwidth: float,
+    out: np.ndarray,
+) -> np.ndarray:
+    """K(bandwidth) between rows (m, d) and columns (d, n) in one pass, into `out`; d is even."""
+    scale = compiled_scale(form, bandwidth)
+    kind, factor = (DISTANCE, np.float32(1.0)) if scale is None else (form.kind, scale)
+    _code().fill(rows, columns, 0, columns.shape[1], form.p, form.power, factor, kind, out)
+    return out if scale is not None else kernel_matrix(kernel, out, bandwidth, out=out)
+
+
+def add_products(
+    form: Form,
+    rows: np.ndarray,
+    columns: np.ndarray,
+    bandwidth: float,
+    right: np.ndarray,
+    left: np.ndarray,
+    total: np.ndarray,
+    other: np.ndarray,
+) -> None:
+    """Add K(bandwidth) @ rightᵀ to total (m, k), and left K(bandwidth) to other (k, n) or (0, 0).
+
+    K(bandwidth) is between rows (m, d) and columns (d, n), as in `fill_tile`, and is never stored;
+    right has shape (k, n), left (m, k). The bandwidth must be one that `compiled_scale` takes.
+    """
+    scale = compiled_scale(form, bandwidth)
+    _code().product(rows, columns, form.p, form.power, scale, form.kind, right, left, total, other)
+
+
+def symmetric_product(
+    entries: np.ndarray, height: int, share: int, n_shares: int, block: np.ndarray
+) -> np.ndarray:
+    """Contribution of every `n_shares`-th strip of K to K @ block, shape (n, k), float32.
+
+    `entries` are consecutive strips of `height` rows of K, each from its diagonal to the right.
+    """
+    vectors = np.ascontiguousarray(block.T)
+    total = np.zeros_like(vectors)
+    _code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
+    return total.T
+
+
+def extend_bases(entries: np.ndarray, height: int, n_rows: int, steps: LanczosSteps) -> None:
+    """Steps of Lanczos' method for vectors of float32, in one call.
+
+    `entries` and `height` are those of `symmetric_product`.
+    """
+    tridiagonal = steps.alpha, steps.beta, steps.negligible
+    factors = np.ones(0, np.float32) if steps.factors is None else steps.factors
+    labels = np.zeros(0, np.intp) if steps.labels is None else steps.labels
+    rows = np.ascontiguousarray(factors), labels
+    _code().lanczos(entries, n_rows, height, steps.basis, steps.first, *tridiagonal, *rows)
+
+
+def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:
+    """Orthogonalise vectors (k, n) against the first `n_vectors` of a basis (k, m, n), twice.
+
+    Returns the vectors, their overlaps (k,) with the last basis vector, and squared norms (k,).
+    """
+    n_outputs, n_rows = image.shape
+    if compiled_vectors(basis, n_rows):
+        vectors = np.array(image, order="C")
+        overlaps, squares = np.empty(n_outputs), np.empty(n_outputs)
+        _code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+        return vectors, overlaps, squares
+    Q = basis[:, :n_vectors]
+    first = Q @ image[:, :, None]  # (k, m, 1)
+    vectors = image - (first.swapaxes(1, 2) @ Q)[:, 0, :]
+    again = Q @ vectors[:, :, None]
+    vectors = vectors - (again.swapaxes(1, 2) @ Q)[:, 0, :]
+    return vectors, first[:, -1, 0], (vectors * vectors).sum(1)
+
+
+def compiled_vectors(array: Array, n_rows: int) -> bool:
+    """Whether to use compiled loops for vectors of this kind and length."""
+    return (
+        isinstance(array, np.ndarray)
+        and array.dtype == np.float32
+        and n_rows**2 >= _WORTH_COMPILING
+        and _code_or_none() is not None
+    )
+
+
+def even_features(X: np.ndarray) -> np.ndarray:
+    """Contiguous rows with a feature of zeros if the number of features is odd."""
+    rows = np.zeros((len(X), X.shape[1] + X.shape[1] % 2), X.dtype)
+    rows[:, : X.shape[1]] = X
+    return rows
+
+
+def compiled_scale(form: Form, bandwidth: float) -> np.float32 | None:
+    """The factor of distances**power at a bandwidth; None if it counts as 0."""
+    if bandwidth <= vanishing_bandwidth(np.finfo(np.float32)):
+        return None
+    return np.float32(0.0 if math.isinf(bandwidth) else form.factor * bandwidth**-form.power)
+
+
+@lru_cache(maxsize=1)
+def _code_or_none() -> ModuleType | None:
+    """The compiled loops; None if numba cannot be imported or cannot compile."""
+    try:
+        from numba import config
+
+        from bandfall._products import loops_numba as compiled
+    except ImportError:
+        return None
+    return None if getattr(config, "DISABLE_JIT", False) else compiled
+
+
+def _code() -> ModuleType:
+    code = _code_or_none()
+    if code is None:
+        raise ImportError("compiled loops need numba")
+    return code
+
+
+def _form(kernel: Kernel) -> Form:
+    form = form_of(kernel)
+    if form is None:
+        raise ValueError(f"kernel {kernel.name!r} has no compiled form")
+    return form

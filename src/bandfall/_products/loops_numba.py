@@ -1,0 +1,571 @@
+"""Compiled loops over rows, with numba: distances, profiles, gradients and products.
+
+Importing this module imports numba, which takes most of a second, so `bandfall._products.loops`
+imports it only for enough work. Compiled code is cached on disk for later processes.
+
+Every inner loop runs over contiguous columns and contains only arithmetic, so that the compiler
+vectorises it. Rows are passed as rows, (m, d), and as columns, (d, n). Features are processed in
+pairs, so d is even (a feature of zeros changes no distance). No loop is parallel: callers
+distribute blocks of rows over their own threads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+from bandfall._products.kinds import EXPONENTIAL, MATERN32, MATERN52, RATIONAL
+
+float32, int32, int64 = np.float32, np.int32, np.int64
+
+# Products may be fused with sums; nothing else is rearranged. Divisions are not checked.
+_OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
+_CHUNK = 1024  # columns: a row of distances and its features stay in the first-level cache
+# Columns of a product with a kept K: memory is read in long pieces, and vectors stay in the
+# second-level cache.
+_LONG_CHUNK = 4096
+
+
+def _compiled(function):
+    """Compile on first call; the result is cached on disk if a directory is writable."""
+    try:
+        return njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # neither beside the package nor in the user's cache
+        return njit(**_OPTIONS)(function)
+
+
+def _inlined(function):
+    return njit(forceinline=True, **_OPTIONS)(function)
+
+
+def _inner(function):
+    return njit(**_OPTIONS)(function)
+
+
+@intrinsic
+def _bits(context, x):
+    """The bits of a float32 as int32."""
+    return types.int32(types.float32), lambda _, builder, __, values: builder.bitcast(
+        values[0], ir.IntType(32)
+    )
+
+
+@intrinsic
+def _from_bits(context, i):
+    """The float32 of some bits."""
+    return types.float32(types.int32), lambda _, builder, __, values: builder.bitcast(
+        values[0], ir.FloatType()
+    )
+
+
+@intrinsic
+def _minus(context, i, j):
+    """i − j of int32: numba's own widens."""
+    return types.int32(types.int32, types.int32), lambda _, builder, __, values: builder.sub(
+        *values
+    )
+
+
+@intrinsic
+def _left(context, i, n):
+    """i · 2ⁿ of int32."""
+    return types.int32(types.int32, types.int32), lambda _, builder, __, values: builder.shl(
+        *values
+    )
+
+
+@intrinsic
+def _right(context, i, n):
+    """⌊i / 2ⁿ⌋ of int32."""
+    return types.int32(types.int32, types.int32), lambda _, builder, __, values: builder.ashr(
+        *values
+    )
+
+
+_LOG2E = float32(1.4426950408889634)
+_LN2 = float32(0.6931471805599453)
+_LN2_HIGH = float32(0.693359375)  # nine bits: its multiples by small integers are exact
+_LN2_LOW = float32(0.6931471805599453 - 0.693359375)
+_ROUND = float32(12582912.0)  # 1.5 · 2²³: adding it leaves the nearest integer in the last bits
+_MINUS_ONE = int32(-0x3F800000)  # minus the bits of 1
+_LOWEST = float32(-87.33)  # below, exp would not be a normal number
+_TINY = 1.2e-38
+_HALVED = int32(1.5 * (127 - 0.0450466) * 2**23)  # minus half the bits of t: about t^(−1/2)
+_THIRD = int32(4.0 / 3.0 * (127 - 0.0450466) * 2**23)  # minus a third of them: t^(−1/3)
+
+
+@_inlined
+def _exp_near_zero(r):
+    """e^r for |r| ≤ ln 2 / 2: the polynomial of least relative error, 3e-9, with 1 + r in front."""
+    y = float32(0.00138145406)
+    y = y * r + float32(0.00836874545)
+    y = y * r + float32(0.041668389)
+    y = y * r + float32(0.166665211)
+    y = y * r + float32(0.49999994)
+    return y * (r * r) + r + float32(1.0)
+
+
+@_inlined
+def exp_of(x):
+    """e^x for x ≤ 0, relative error below 2e-7; 0 where it would be subnormal.
+
+    x = n ln 2 + r with |r| ≤ ln 2 / 2, so that e^x = 2ⁿ e^r.
+    """
+    shifted = x * _LOG2E + _ROUND
+    n = shifted - _ROUND
+    r = x - n * _LN2_HIGH
+    r = r - n * _LN2_LOW
+    power = _from_bits(_minus(_left(_bits(shifted), int32(23)), _MINUS_ONE))
+    return _exp_near_zero(r) * power if x > _LOWEST else float32(0.0)
+
+
+@_inlined
+def power_of(t, high, low):
+    """t^(high + low) for t > 0, relative error below 3e-7, and 0 for t = 0.
+
+    With t = m 2ⁿ, m in [√½, √2): log₂ t = n + 2/ln 2 · artanh((m − 1)/(m + 1)). `high` has few
+    enough bits for high · n to be exact; `low` is the rest of the exponent.
+    """
+    n = _right(_minus(_bits(t), int32(0x3F3504F3)), int32(23))
+    m = _from_bits(_minus(_bits(t), _left(n, int32(23))))
+    s = (m - float32(1.0)) / (m + float32(1.0))
+    q = s * s
+    y = float32(1.0 / 9.0)
+    y = y * q + float32(1.0 / 7.0)
+    y = y * q + float32(1.0 / 5.0)
+    y = y * q + float32(1.0 / 3.0)
+    logarithm = (y * q * s + s) * (float32(2.0) * _LOG2E)
+    whole = high * float32(n)
+    rest = low * float32(n) + (high + low) * logarithm
+    shifted = whole + rest + _ROUND
+    k = shifted - _ROUND
+    value = _exp_near_zero(((whole - k) + rest) * _LN2)
+    value = value * _from_bits(_minus(_left(_bits(shifted), int32(23)), _MINUS_ONE))
+    return value if (t > float32(0.0)) & (k > float32(-126.5)) else float32(0.0)
+
+
+@_inlined
+def _split(exponent):
+    """An exponent as the two parts that `power_of` takes."""
+    high = round(exponent * 1024.0) / 1024.0
+    return float32(high), float32(exponent - high)
+
+
+@_inlined
+def _other_root(t):
+    """√t by arithmetic, which runs in parallel with the processor's square-root unit."""
+    y = _from_bits(_minus(_HALVED, _right(_bits(t), int32(1))))  # t^(−1/2) within 3.5 %
+    e = t * y * y
+    y = y * (float32(1.875) + e * (float32(-1.25) + float32(0.375) * e))  # within 1e-4
+    near = t * y
+    return near + (float32(0.5) * near) * (float32(1.0) - near * y)
+
+
+@_inlined
+def _two_thirds(t):
+    """t^(2/3) = t y with y = t^(−1/3), a root of y^−3 − t, by Newton's method."""
+    y = _from_bits(_minus(_THIRD, int32(float32(_bits(t)) * float32(1.0 / 3.0))))
+    third = t * float32(1.0 / 3.0)
+    y = y * (float32(4.0 / 3.0) - (third * y) * (y * y))
+    y = y * (float32(4.0 / 3.0) - (third * y) * (y * y))
+    y = y * (float32(4.0 / 3.0) - (third * y) * (y * y))
+    return t * y
+
+
+@_inner
+def _add_features(row, a, b, c, d, p):
+    """Add |a − c_j|^p + |b − d_j|^p to a row: two features of one row and of all columns."""
+    if p == 2.0:
+        for j in range(row.size):
+            s, t = a - c[j], b - d[j]
+            row[j] += s * s + t * t
+    elif p == 1.0:
+        for j in range(row.size):
+            row[j] += abs(a - c[j]) + abs(b - d[j])
+    elif p == 1.5:
+        for j in range(row.size):
+            s, t = abs(a - c[j]), abs(b - d[j])
+            row[j] += s * math.sqrt(s) + t * _other_root(t)
+    elif p == 1.25:
+        for j in range(row.size):
+            s, t = abs(a - c[j]), abs(b - d[j])
+            row[j] += s * math.sqrt(math.sqrt(s)) + t * _other_root(_other_root(t))
+    else:
+        high, low = _split(p)
+        for j in range(row.size):
+            s, t = abs(a - c[j]), abs(b - d[j])
+            row[j] += power_of(s, high, low) + power_of(t, high, low)
+
+
+@_inner
+def _measure(A, i, columns, first, last, p, power, row):
+    """‖a_i − b_j‖_p**power of some columns, into a row."""
+    row[:] = 0
+    for k in range(0, A.shape[1], 2):
+        c, d = columns[k, first:last], columns[k + 1, first:last]
+        _add_features(row, A[i, k], A[i, k + 1], c, d, p)
+    if power == 0.5 * p:
+        for j in range(row.size):
+            row[j] = math.sqrt(row[j])
+    elif power == 1.0 and p == 1.5:
+        for j in range(row.size):
+            row[j] = _two_thirds(row[j])
+    elif power != p:
+        high, low = _split(power / p)
+        for j in range(row.size):
+            row[j] = power_of(row[j], high, low)
+
+
+@_inner
+def _profile(D, scale, kind, out):
+    if kind == EXPONENTIAL:
+        for j in range(D.size):
+            out[j] = exp_of(-(D[j] * scale))
+    elif kind == MATERN32:
+        for j in range(D.size):
+            v = min(D[j] * scale, float32(100.0))
+            out[j] = (v + float32(1.0)) * exp_of(-v)
+    elif kind == MATERN52:
+        for j in range(D.size):
+            v = min(D[j] * scale, float32(100.0))
+            h = v + float32(1.5)
+            out[j] = (h * h + float32(0.75)) * float32(1.0 / 3.0) * exp_of(-v)
+    elif kind == RATIONAL:
+        for j in range(D.size):
+            out[j] = float32(1.0) / (float32(1.0) + D[j] * scale)
+    else:
+        for j in range(D.size):
+            out[j] = D[j]
+
+
+@_compiled
+def evaluate(D, scale, kind, out):
+    """A profile of scale · D into out, both flat."""
+    for first in range(0, D.size, _CHUNK):
+        _profile(D[first : first + _CHUNK], scale, kind, out[first : first + _CHUNK])
+
+
+@_compiled
+def fill(A, columns, start, stop, p, power, scale, kind, out):
+    """A profile of scaled distances**power, or these themselves, into out (m, stop − start)."""
+    D = np.empty(_CHUNK, np.float32)
+    for first in range(start, stop, _CHUNK):
+        last = min(first + _CHUNK, stop)
+        row = D[: last - first]
+        for i in range(A.shape[0]):
+            _measure(A, i, columns, first, last, p, power, row)
+            _profile(row, scale, kind, out[i, first - start : last - start])
+
+
+def _summing(function):
+    """Allow the compiler to reorder sums."""
+    return njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})(function)
+
+
+@_summing
+def _dot(x, y):
+    total = float32(0.0)
+    for j in range(x.size):
+        total += x[j] * y[j]
+    return total
+
+
+@_inner
+def _add_multiple(total, factor, x):
+    for j in range(x.size):
+        total[j] += factor * x[j]
+
+
+@_compiled
+def product(A, columns, p, power, scale, kind, right, left, total, other):
+    """Add K @ rightᵀ to total (m, k) and, unless `other` is empty, left K to other (k, n).
+
+    K is evaluated a part of a row at a time, and never stored. right has shape (k, n), left
+    (m, k); totals are float64, and sums over one call's rows or columns float32.
+    """
+    n_outputs = right.shape[0]
+    D = np.empty(_CHUNK, np.float32)
+    K = np.empty(_CHUNK, np.float32)
+    below = np.zeros((n_outputs, _CHUNK), np.float32)
+    both = other.size > 0
+    for first in range(0, columns.shape[1], _CHUNK):
+        last = min(first + _CHUNK, columns.shape[1])
+        n = last - first
+        for i in range(A.shape[0]):
+            _measure(A, i, columns, first, last, p, power, D[:n])
+            _profile(D[:n], scale, kind, K[:n])
+            for o in range(n_outputs):
+                total[i, o] += _dot(K[:n], right[o, first:last])
+                if both:
+                    _add_multiple(below[o, :n], left[i, o], K[:n])
+        if both:
+            for o in range(n_outputs):
+                for j in range(n):
+                    other[o, first + j] += below[o, j]
+                    below[o, j] = 0
+
+
+@_inner
+def _slope(D, scale, kind, out):
+    """−d/dD of a profile of scale · D, but for constants: see `gradient`."""
+    if kind == MATERN52:
+        for j in range(D.size):
+            v = min(D[j] * scale, float32(100.0))
+            out[j] = (float32(1.0) + v) * exp_of(-v)
+    elif kind == RATIONAL:
+        for j in range(D.size):
+            v = float32(1.0) / (float32(1.0) + D[j] * scale)
+            out[j] = v * v
+    else:
+        for j in range(D.size):
+            out[j] = exp_of(-(D[j] * scale))
+
+
+@_inner
+def _add_product(W, slopes, coefficients):
+    for j in range(W.size):
+        W[j] += slopes[j] * coefficients[j]
+
+
+@_inner
+def _divide(W, D, order):
+    """W / D**order, or 0 if D is 0; finite for any positive D."""
+    if order == 0.0:
+        for j in range(W.size):
+            W[j] = W[j] if D[j] > float32(0.0) else float32(0.0)
+        return
+    least = float32(_TINY ** (0.5 / max(order, 0.5)))
+    if order == 1.0:
+        for j in range(W.size):
+            W[j] = W[j] / max(D[j], least) if D[j] > float32(0.0) else float32(0.0)
+    elif order == 0.5:
+        for j in range(W.size):
+            W[j] = W[j] / math.sqrt(max(D[j], least)) if D[j] > float32(0.0) else float32(0.0)
+    else:
+        high, low = _split(order)
+        for j in range(W.size):
+            power = power_of(max(D[j], least), high, low)
+            W[j] = W[j] / power if D[j] > float32(0.0) else float32(0.0)
+
+
+@_inner
+def _signed_powers(a, b, p, out):
+    """sgn(z_j) |z_j|^(p−1), z_j = a − b_j."""
+    if p == 2.0:
+        for j in range(b.size):
+            out[j] = a - b[j]
+    elif p == 1.0:
+        for j in range(b.size):
+            z = a - b[j]
+            out[j] = float32(1.0) if z > 0 else (float32(-1.0) if z < 0 else float32(0.0))
+    elif p == 1.5:
+        for j in range(b.size):
+            z = a - b[j]
+            root = math.sqrt(abs(z))
+            out[j] = root if z > 0 else -root
+    elif p == 1.25:
+        for j in range(b.size):
+            z = a - b[j]
+            root = math.sqrt(math.sqrt(abs(z)))
+            out[j] = root if z > 0 else -root
+    else:
+        high, low = _split(p - 1.0)
+        for j in range(b.size):
+            z = a - b[j]
+            power = power_of(abs(z), high, low)
+            out[j] = power if z > 0 else -power
+
+
+@_compiled
+def gradient(A, columns, start, stop, p, power, scales, kind, order, coefficients, out):
+    """Add Σ_j W_ij sgn(z) |z|^(p−1) over the columns start … stop − 1 to out (m, d, k).
+
+    W_ij = D_ij^(−order) Σ_s coefficients[s, :, j] · slope(scales[s] D_ij), D = distance**power;
+    coefficients have shape (S, k, n) and include the constants of the slope.
+    """
+    n_outputs = coefficients.shape[1]
+    D = np.empty(_CHUNK, np.float32)
+    work = np.empty(_CHUNK, np.float32)
+    W = np.empty((n_outputs, _CHUNK), np.float32)
+    for first in range(start, stop, _CHUNK):
+        last = min(first + _CHUNK, stop)
+        n = last - first
+        for i in range(A.shape[0]):
+            _measure(A, i, columns, first, last, p, power, D[:n])
+            W[:] = 0
+            for s in range(scales.size):
+                _slope(D[:n], scales[s], kind, work[:n])
+                for o in range(n_outputs):
+                    _add_product(W[o, :n], work[:n], coefficients[s, o, first:last])
+            for o in range(n_outputs):
+                _divide(W[o, :n], D[:n], order)
+            for k in range(out.shape[1]):
+                _signed_powers(A[i, k], columns[k, first:last], p, work[:n])
+                for o in range(n_outputs):
+                    out[i, k, o] += _dot(W[o, :n], work[:n])
+
+
+@_summing
+def _four_rows(a, b, c, d, x, total, xa, xb, xc, xd):
+    """Products of four rows of K with x; adds their multiples, by x at these rows, to total."""
+    sa = sb = sc = sd = float32(0.0)
+    for j in range(x.size):
+        sa += a[j] * x[j]
+        sb += b[j] * x[j]
+        sc += c[j] * x[j]
+        sd += d[j] * x[j]
+        total[j] += a[j] * xa + b[j] * xb + c[j] * xc + d[j] * xd
+    return sa, sb, sc, sd
+
+
+@_inner
+def _strip_product(K, start, block, total):
+    """Add the products of a strip of rows, K (h, n − start) from its diagonal on, both ways."""
+    height, width = K.shape
+    n_fours = height - height % 4
+    for first in range(0, width, _LONG_CHUNK):
+        last = min(first + _LONG_CHUNK, width)
+        for i in range(0, n_fours, 4):
+            low, row = max(first, i + 4), start + i
+            for o in range(block.shape[0]):
+                if low < last:
+                    sa, sb, sc, sd = _four_rows(
+                        K[i, low:last],
+                        K[i + 1, low:last],
+                        K[i + 2, low:last],
+                        K[i + 3, low:last],
+                        block[o, start + low : start + last],
+                        total[o, start + low : start + last],
+                        block[o, row],
+                        block[o, row + 1],
+                        block[o, row + 2],
+                        block[o, row + 3],
+                    )
+                    total[o, row] += sa
+                    total[o, row + 1] += sb
+                    total[o, row + 2] += sc
+                    total[o, row + 3] += sd
+                if first <= i < last:  # the square on the diagonal has no other side
+                    for j in range(i, i + 4):
+                        for k in range(i, i + 4):
+                            total[o, start + j] += K[j, k] * block[o, start + k]
+        for i in range(n_fours, height):
+            low = max(first, i + 1)
+            for o in range(block.shape[0]):
+                if low < last:
+                    row, x = K[i, low:last], block[o, start + low : start + last]
+                    total[o, start + i] += _dot(row, x)
+                    _add_multiple(total[o, start + low : start + last], block[o, start + i], row)
+                if first <= i < last:
+                    total[o, start + i] += K[i, i] * block[o, start + i]
+
+
+@_inner
+def _add_strips(entries, n_rows, height, share, n_shares, block, total):
+    place = 0
+    for number in range((n_rows + height - 1) // height):
+        start = number * height
+        shape = (min(height, n_rows - start), n_rows - start)
+        size = shape[0] * shape[1]
+        if number % n_shares == share:
+            _strip_product(entries[place : place + size].reshape(shape), start, block, total)
+        place += size
+
+
+@_compiled
+def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
+    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
+
+    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
+    """
+    _add_strips(entries, n_rows, height, share, n_shares, block, total)
+
+
+@_inner
+def _orthogonalise(basis, n_vectors, vectors, overlaps, squares):
+    n_rows = vectors.shape[1]
+    products = np.empty(n_vectors, np.float32)
+    for i in range(vectors.shape[0]):
+        for again in range(2):
+            for j in range(n_vectors):
+                products[j] = _dot(vectors[i], basis[i, j, :n_rows])
+            for j in range(n_vectors):
+                _add_multiple(vectors[i], -products[j], basis[i, j, :n_rows])
+            if not again:
+                overlaps[i] = products[n_vectors - 1]
+        squares[i] = _dot(vectors[i], vectors[i])
+
+
+@_compiled
+def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
+    """Orthogonalise vectors[i] against basis[i, :n_vectors], twice; basis is (k, m, n).
+
+    overlaps[i] becomes the product with the last basis vector, and squares[i] the squared norm of
+    the result.
+    """
+    _orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+
+
+@_inner
+def _copy(source, target):
+    """One vector into another: numba takes two seconds to compile `target[:] = source`."""
+    for j in range(target.size):
+        target[j] = source[j]
+
+
+@_inner
+def _matrix_times(entries, n_rows, height, vectors, factors, labels, image):
+    """S E K Eᵀ S times vectors (k, n) into image; see `lanczos`. The vectors are overwritten."""
+    image[:] = 0
+    if factors.size > 0:
+        for i in range(vectors.shape[0]):
+            for j in range(factors.size):
+                vectors[i, j] *= factors[j]
+    sums, products = vectors, image
+    if labels.size > 0:
+        sums = np.zeros((vectors.shape[0], n_rows), np.float32)
+        products = np.zeros((vectors.shape[0], n_rows), np.float32)
+        for i in range(vectors.shape[0]):
+            for j in range(labels.size):
+                sums[i, labels[j]] += vectors[i, j]
+    _add_strips(entries, n_rows, height, int64(0), int64(1), sums, products)
+    if labels.size > 0:
+        for i in range(vectors.shape[0]):
+            for j in range(labels.size):
+                image[i, j] = products[i, labels[j]]
+    if factors.size > 0:
+        for i in range(vectors.shape[0]):
+            for j in range(factors.size):
+                image[i, j] *= factors[j]
+
+
+@_compiled
+def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible, factors, labels):
+    """Extend bases (k, m, n), of vectors up to `first`, by as many vectors as alpha and beta have.
+
+    Row by row alpha and beta (steps, k) are those of T; beta[0] has what came before. A vector
+    of which no more than `negligible` is left becomes zero, and so does its beta. The matrix is
+    S E K Eᵀ S, S = diag(factors) and E_ig = [labels_i = g]; empty arrays stand for identities.
+    """
+    n_values = labels.size if labels.size > 0 else n_rows
+    image = np.empty((basis.shape[0], n_values), np.float32)
+    newest = np.empty((basis.shape[0], n_values), np.float32)
+    squares = np.empty(basis.shape[0])
+    for step in range(alpha.shape[0]):
+        place = first + step
+        for i in range(basis.shape[0]):
+            _copy(basis[i, place], newest[i])
+        _matrix_times(entries, n_rows, height, newest, factors, labels, image)
+        _orthogonalise(basis, place + 1, image, alpha[step], squares)
+        for i in range(basis.shape[0]):
+            left = math.sqrt(squares[i])
+            if left <= negligible * (abs(alpha[step, i]) + beta[step, i]):
+                left = 0.0
+            beta[step + 1, i] = left
+            inverse = float32(1.0 / left if left > 0.0 else 0.0)
+            for j in range(n_values):
+                basis[i, place + 1, j] = inverse * image[i, j]

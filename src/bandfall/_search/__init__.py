@@ -1,0 +1,1 @@
+"""The search of the self-tuning estimators."""

@@ -1,0 +1,391 @@
+"""Training paths of many speeds at once.
+
+Paths that differ only in their minimum speed pass through the same bandwidths. On a common
+grid each K(σ) is evaluated once for all of them, and their products are one matrix product,
+so a whole ladder of speeds costs little more than its slowest path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from bandfall._products import KernelOperator
+from bandfall._products.base import BasisOperator, LanczosSteps
+from bandfall._typing import Array
+from bandfall.descent._decay import first_below
+from bandfall.descent._krylov import KrylovSpace
+
+_MAX_PASSES = 6  # spaces at one bandwidth; the rest is left to the next bandwidth
+_STANDSTILL = 1e-9  # the speed at which training ends at bandwidth 0
+_LATEST = 1e6  # training time a bandwidth may take
+_NARROWEST = 1e-7  # of the start bandwidth: below, the limit itself
+_MAX_HALVINGS = 100  # of a pass that its space does not cover
+_LOG_FALL = math.log(2 / 3)
+_MAX_STOPS = 6  # a pass
+_TOLERATED = 0.1  # of the residual, as the error of a pass
+_CHECKED = (3, 5, 8, 12, 17, 24)  # dimensions at which a space's error is computed
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Paths of several speeds over one grid of bandwidths."""
+
+    # (L,): non-increasing, one entry per stop; long training at one bandwidth has several stops.
+    bandwidths: np.ndarray
+    coefficients: np.ndarray  # (L, n, V, k): contribution of each path at each stop, or zero
+    r2: np.ndarray  # (L + 1, V): on training rows, before and after every stop
+
+    def reached(self, speed: int, level: float) -> int:
+        """Number of stops until a path reaches a training R²; at least one if there are any."""
+        return int(self.all_reached(speed, np.array([level]))[0])
+
+    def until(self, speed: int, n_stops: int) -> tuple[np.ndarray, np.ndarray]:
+        """Bandwidths (S,) and coefficients (S, n, k) of one path after some stops.
+
+        Only distinct bandwidths at which the path was trained.
+        """
+        bandwidths, starts = np.unique(-self.bandwidths[:n_stops], return_index=True)
+        coefficients = self.coefficients[:n_stops, :, speed]
+        if len(starts):
+            coefficients = np.add.reduceat(coefficients, starts, axis=0)
+        used = np.any(coefficients, axis=(1, 2))
+        return -bandwidths[used], coefficients[used]
+
+    def all_reached(self, speed: int, levels: np.ndarray) -> np.ndarray:
+        """`reached` for many levels, shape (len(levels),)."""
+        n_stops = len(self.bandwidths)
+        n_needed = np.searchsorted(self.r2[:, speed], levels - 1e-9)
+        return np.clip(n_needed, min(1, n_stops), n_stops)
+
+
+class Watch(Protocol):
+    """Observes paths during training, and ends those that no longer improve."""
+
+    def __call__(self, bandwidth: float, coefficients: Sequence[np.ndarray]) -> np.ndarray:
+        """Which speeds may end, (V,), given the stops (S, n, V, k) of every set of rows."""
+
+
+def train_ladders(
+    operators: Sequence[KernelOperator],
+    targets: Sequence[np.ndarray],
+    speeds: Sequence[float],
+    *,
+    shrink: float,
+    max_r2: float,
+    tolerance: float,
+    max_dimension: int,
+    watch: Watch | None = None,
+    ended: Callable[[], bool] = lambda: False,
+) -> list[Ladder]:
+    """Train a path for each speed on each of several sets of rows, at common bandwidths.
+
+    Each path is that of `Flow` with `MinimumSpeed`, from the largest distance in any set; each
+    bandwidth is the one before divided by 1 + shrink. The operators have one kernel, dtype and
+    device; each has its target (n, k), centred, of unit norm in all. `watch` is called after every
+    pass, `ended` every few products: True ends all paths. The other limits are those of `Stopping`
+    and `Flow`.
+    """
+    n_outputs = targets[0].shape[1]
+    together = _Together.of(operators, len(speeds) * n_outputs)
+    target = np.zeros((together.n_rows, len(operators) * len(speeds) * n_outputs))
+    for one, columns in zip(targets, together.columns, strict=True):
+        target[: len(one), columns] = np.tile(one, (1, len(speeds)))
+    all_speeds = np.tile(speeds, len(operators))
+    climb = _Climb(together, target, all_speeds, max_r2, tolerance, ended)
+
+    def split(blocks: Sequence[np.ndarray]) -> list[np.ndarray]:
+        stacked = np.array(blocks, dtype=together.dtype).reshape(len(blocks), *target.shape)
+        return [
+            stacked[:, : len(one), columns].reshape(-1, len(one), len(speeds), n_outputs)
+            for one, columns in zip(targets, together.columns, strict=True)
+        ]
+
+    def turned(bandwidth: float, blocks: Sequence[np.ndarray]) -> np.ndarray | None:
+        if watch is None:
+            return None
+        return np.tile(watch(bandwidth, split(blocks)), len(operators))
+
+    bandwidth = start = together.max_distance()
+    while not climb.finished.all():
+        moved = climb.train(bandwidth, max_dimension, bandwidth < start, turned)
+        if bandwidth == 0.0 or ended():
+            break
+        bandwidth /= 1.0 + shrink
+        if bandwidth < _NARROWEST * start or (not moved and climb.nothing_left(bandwidth)):
+            bandwidth = 0.0
+    bandwidths, blocks, r2 = climb.result()
+    return [
+        Ladder(bandwidths, coefficients, r2[:, i * len(speeds) : (i + 1) * len(speeds)])
+        for i, coefficients in enumerate(split(blocks))
+    ]
+
+
+class _Together(BasisOperator):
+    """Several operators as one: each has its own columns of a block, padded to equal rows.
+
+    With few rows, most of the time is overhead, which is the same for one set of rows and for many.
+    """
+
+    def __init__(self, operators: Sequence[KernelOperator], columns: Sequence[np.ndarray]):
+        first = operators[0]
+        self.operators = operators
+        self.columns = columns
+        self.kernel = first.kernel
+        self.dtype = first.dtype
+        self.n_rows = max(operator.n_rows for operator in operators)
+        self.array, self.numpy, self.zeros = first.array, first.numpy, first.zeros
+        self.vector_bytes = min(operator.vector_bytes for operator in operators)
+        self.trace = max(operator.trace for operator in operators)
+
+    @classmethod
+    def of(cls, operators: Sequence[KernelOperator], n_columns: int) -> _Together:
+        """Combine operators, with the same number of columns for each."""
+        numbers = np.arange(len(operators) * n_columns)
+        return cls(operators, np.split(numbers, len(operators)))
+
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel matrices evaluated, all sets together."""
+        return sum(operator.n_evaluations for operator in self.operators)
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows of one set."""
+        return max(operator.max_distance() for operator in self.operators)
+
+    def take(self, columns: np.ndarray) -> _Together:
+        """The operator for blocks of some of the columns."""
+        places = np.full(sum(map(len, self.columns)), -1)
+        places[columns] = np.arange(len(columns))
+        mine = [places[one][places[one] >= 0] for one in self.columns]
+        return _Together(self.operators, mine)
+
+    def product(self, bandwidth: float, block: Array) -> Array:
+        """K(bandwidth) @ block, every column with its own K."""
+        if len(self.operators) == 1:
+            return self.operators[0].product(bandwidth, block)
+        result = self.zeros(block.shape[::-1]).T  # columns in one piece, as solvers keep them
+        for operator, columns in zip(self.operators, self.columns, strict=True):
+            if len(columns):
+                n, where = operator.n_rows, slice(columns[0], columns[-1] + 1)
+                result[:n, where] = operator.product(bandwidth, block[:n, where])
+        return result
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        return all(
+            isinstance(operator, BasisOperator) and operator.extends(bandwidth, len(columns))
+            for operator, columns in zip(self.operators, self.columns, strict=True)
+        )
+
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        for operator, columns in zip(self.operators, self.columns, strict=True):
+            if len(columns):
+                assert isinstance(operator, BasisOperator)
+                mine = slice(columns[0], columns[-1] + 1)
+                own = steps.of(mine)
+                operator.extend(bandwidth, own)
+                steps.alpha[:, mine], steps.beta[:, mine] = own.alpha, own.beta
+
+
+class _Climb:
+    """Residuals of all paths, each path the k columns of one speed."""
+
+    def __init__(
+        self,
+        operator: _Together,
+        target: np.ndarray,
+        speeds: np.ndarray,
+        max_r2: float,
+        tolerance: float,
+        ended: Callable[[], bool],
+    ):
+        self._ended = ended
+        self._operator = operator
+        self._speeds = speeds
+        self._n_outputs = target.shape[1] // len(speeds)
+        self._max_r2 = max_r2
+        self._tolerance = tolerance
+        self._resolution = 20.0 * float(np.finfo(operator.dtype).eps)
+        self._residual = operator.array(target)
+        self._squares = self._per_path((target * target).sum(axis=0))
+        self._bandwidths: list[float] = []
+        self._blocks: list[np.ndarray] = []
+        self._r2 = [1.0 - self._squares]
+        self._turned = np.zeros(len(speeds), dtype=bool)
+        self._first_check = 0  # neighbouring passes need spaces of about the same dimension
+        self.finished = self._squares <= 1.01 * (1.0 - max_r2)
+
+    def train(
+        self,
+        bandwidth: float,
+        max_dimension: int,
+        centred: bool,
+        turned: Callable[[float, Sequence[np.ndarray]], np.ndarray | None],
+    ) -> bool:
+        """Train every path that is fast enough until this bandwidth is too slow for it."""
+        todo = np.flatnonzero(~self.finished)
+        clock = _Clock(len(self._speeds), 2.0 if centred and bandwidth > 0.0 else 1.0)
+        moved = False
+        for _ in range(_MAX_PASSES):
+            operator = self._operator.take(self._columns(todo))
+            residual = self._residual[:, self._columns(todo)]
+            velocity = operator.product(bandwidth, residual)
+            speed = 2.0 * self._per_path(self._operator.numpy((residual * velocity).sum(0)))
+            going = (speed >= self._thresholds(bandwidth)[todo]) | clock.located(todo)
+            if not going.all():
+                kept = self._columns(np.flatnonzero(going))
+                todo, residual, velocity = todo[going], residual[:, kept], velocity[:, kept]
+                operator = operator.take(kept)
+            if not len(todo):
+                break
+            space = KrylovSpace(operator, bandwidth, residual, velocity, max_dimension)
+            times, done = self._grow(space, todo, bandwidth, clock)
+            n_before = len(self._blocks)
+            self._advance(space, todo, bandwidth, times)
+            moved = True
+            ended = turned(bandwidth, self._blocks[n_before:])
+            if ended is not None:
+                self._turned |= ended
+                self.finished |= ended
+            todo = todo[~done & ~self._turned[todo]]
+            if not len(todo):
+                break
+        return moved
+
+    def nothing_left(self, bandwidth: float) -> bool:
+        """Whether no narrower bandwidth is fast enough for any path (Front.speed_ceiling)."""
+        magnitude = abs(self._residual)
+        limit = self._operator.product(0.0, self._residual) * self._residual
+        excess = self._operator.product(bandwidth, magnitude)
+        excess = (excess - self._operator.product(0.0, magnitude)) * magnitude
+        ceiling = 2.0 * self._per_path(self._operator.numpy((limit + excess).sum(0)))
+        return bool(np.all(self.finished | (ceiling < self._speeds)))
+
+    def result(self) -> tuple[np.ndarray, list[np.ndarray], np.ndarray]:
+        """Bandwidths (L,), coefficients (n, columns) of each and R² (L + 1, paths)."""
+        return np.array(self._bandwidths), self._blocks, np.stack(self._r2)
+
+    def _grow(
+        self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, clock: _Clock
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Training time of each path in this pass, and whether it ends at this bandwidth."""
+        while True:
+            full = space.exhausted or space.dimension >= space.max_dimension or self._ended()
+            if full or (space.dimension in _CHECKED and space.dimension >= self._first_check):
+                space.diagonalise()
+                rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
+                weights = space.weights.reshape(len(paths), -1)
+                ends = first_below(
+                    np.concatenate([rates, rates]),
+                    np.concatenate([rates * weights, weights]),
+                    np.append(
+                        self._thresholds(bandwidth)[paths], np.full(len(paths), 1.0 - self._max_r2)
+                    ),
+                    _LATEST,
+                )
+                slow, enough = np.minimum(ends, _LATEST).reshape(2, -1)
+                wanted = np.minimum(clock.remaining(paths, slow), enough)
+                allowed = self._allowed(paths)
+                done = self._errors(space, wanted) <= allowed
+                if full or done.all():
+                    break
+            ahead = [one for one in _CHECKED if one > max(space.dimension, self._first_check - 1)]
+            space.expand(min([*ahead, space.max_dimension]) - space.dimension)
+        self._first_check = max((one for one in _CHECKED if one < space.dimension), default=0)
+        times = wanted
+        for _ in range(_MAX_HALVINGS):  # errors go to zero with the time
+            accurate = self._errors(space, times) <= allowed
+            if accurate.all():
+                break
+            times = np.where(accurate, times, 0.5 * times)
+        clock.pass_by(paths, times, slow)
+        return times, done
+
+    def _advance(
+        self, space: KrylovSpace, paths: np.ndarray, bandwidth: float, times: np.ndarray
+    ) -> None:
+        """Train, and record stops at the end and on the way.
+
+        A slow path learns much at one bandwidth. Between two stops the squared residual falls to
+        two thirds at least, so that some stop is near the best one.
+        """
+        rates = 2.0 * space.eigenvalues.reshape(len(paths), -1)
+        weights = space.weights.reshape(len(paths), -1)
+        start = weights.sum(axis=1)
+        end = (weights * np.exp(-times[:, None] * rates)).sum(axis=1)
+        fall = np.maximum(end / np.maximum(start, 1e-300), 1e-12)
+        n_stops = int(np.clip(np.ceil(np.log(fall.min()) / _LOG_FALL), 1, _MAX_STOPS))
+        columns = self._columns(paths)
+        before = self._operator.zeros((self._residual.shape[0], len(columns)))
+        for stop in range(1, n_stops + 1):
+            until = times
+            if stop < n_stops:
+                level = start * fall ** (stop / n_stops)
+                until = np.minimum(first_below(rates, weights, level, _LATEST), times)
+            coefficients, residual = space.advance(np.repeat(until, self._n_outputs))
+            block = self._operator.zeros(self._residual.shape)
+            block[:, columns] = coefficients - before
+            before = coefficients
+            self._residual[:, columns] = residual
+            self._keep(bandwidth, block)
+
+    def _thresholds(self, bandwidth: float) -> np.ndarray:
+        """The speed below which a path leaves the bandwidth; 0 is the last bandwidth."""
+        return np.full_like(self._speeds, _STANDSTILL) if bandwidth == 0.0 else self._speeds
+
+    def _allowed(self, paths: np.ndarray) -> np.ndarray:
+        """Allowed error of a pass: small relative to ‖y‖ and to the residual."""
+        left = _TOLERATED * np.sqrt(self._squares[paths])
+        return np.maximum(np.minimum(self._tolerance, left), self._resolution)
+
+    def _errors(self, space: KrylovSpace, times: np.ndarray) -> np.ndarray:
+        errors = space.errors(np.repeat(times, self._n_outputs))
+        return np.sqrt(self._per_path(errors**2))
+
+    def _keep(self, bandwidth: float, block: Array) -> None:
+        self._bandwidths.append(bandwidth)
+        self._blocks.append(self._operator.numpy(block))
+        squares = self._operator.numpy((self._residual * self._residual).sum(0))
+        self._squares = self._per_path(squares)
+        # Rounding and the tolerance of a pass may lower it a little; levels are looked up in order.
+        self._r2.append(np.maximum(1.0 - self._squares, self._r2[-1]))
+        self.finished = self._turned | (self._squares <= 1.01 * (1.0 - self._max_r2))
+
+    def _columns(self, paths: np.ndarray) -> np.ndarray:
+        """Columns of the residual that belong to some paths."""
+        return (paths[:, None] * self._n_outputs + np.arange(self._n_outputs)).reshape(-1)
+
+    def _per_path(self, columns: np.ndarray) -> np.ndarray:
+        return np.asarray(columns, dtype=np.float64).reshape(-1, self._n_outputs).sum(axis=1)
+
+
+class _Clock:
+    """Training times of paths at a bandwidth, and their ends.
+
+    A bandwidth belongs to the middle of its stage: a path stays `factor` times as long as its
+    speed is above the threshold. Once the threshold is crossed, the end is known.
+    """
+
+    def __init__(self, n_paths: int, factor: float):
+        self._factor = factor
+        self._elapsed = np.zeros(n_paths)
+        self._end = np.full(n_paths, math.inf)
+
+    def located(self, paths: np.ndarray) -> np.ndarray:
+        """Whether the end is known."""
+        return np.isfinite(self._end[paths])
+
+    def remaining(self, paths: np.ndarray, slow: np.ndarray) -> np.ndarray:
+        """Time left, if the speed falls to its threshold after another time `slow`."""
+        end = self._factor * (self._elapsed[paths] + slow)
+        return np.minimum(end, self._end[paths]) - self._elapsed[paths]
+
+    def pass_by(self, paths: np.ndarray, times: np.ndarray, slow: np.ndarray) -> None:
+        """Add training time; the threshold is crossed after a time `slow`."""
+        crossed = (slow <= times) & ~self.located(paths)
+        self._end[paths[crossed]] = self._factor * (self._elapsed[paths] + slow)[crossed]
+        self._elapsed[paths] += times

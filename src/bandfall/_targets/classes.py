@@ -1,0 +1,210 @@
+"""Classes as targets, predicted as probabilities."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from bandfall._checks import ShapeChecker, check_instance
+from bandfall._fitting.class_loss import tune_classes
+from bandfall._graphs import Graph
+from bandfall._search.classes import (
+    CLIP,
+    LEAST,
+    Link,
+    LogLoss,
+    all_columns,
+    class_codes,
+    class_shares,
+)
+from bandfall._search.parts import Rows
+from bandfall._search.tuning import Tuned
+from bandfall._targets.base import Output, Target
+from bandfall._targets.scores import Scores, decimals, positions, row_losses, score_classes
+from bandfall._typing import ArrayLike, FloatT, Weights
+
+_ROUNDING = 1e-6  # allowed error of the sum of shares
+
+
+@dataclass(frozen=True, eq=False)
+class Classes(Target):
+    """Classes; models are trained on one-hot columns minus the prior.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (c,)
+        The classes, sorted.
+    prior : ndarray of shape (c,)
+        Their weighted shares in the training rows.
+    link : Link
+        Turns outputs into probabilities.
+    dtype : dtype
+        Dtype of probabilities.
+    """
+
+    labels: np.ndarray
+    prior: np.ndarray
+    link: Link = field(default_factory=Link)
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
+
+    measure: ClassVar[str] = "log-loss"
+    lower_is_better: ClassVar[bool] = True
+    heads: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "log-loss": "log_loss",
+            "AUC": "auc",
+            "accuracy": "accuracy",
+            "calibration error": "calibration_error",
+        }
+    )
+    trial_column: ClassVar[str] = "loss"
+    loss_name: ClassVar[str] = "log-loss"
+    harm: ClassVar[str] = "Rise of log-loss"
+
+    def __post_init__(self) -> None:
+        check_instance("dtype", self.dtype, np.dtype)
+        check_instance("link", self.link, Link)
+        check_instance("labels", self.labels, np.ndarray)
+        if self.labels.ndim != 1 or not len(self.labels) or self.labels.dtype.kind == "c":
+            raise ValueError("labels must be a list of classes")
+        if len(np.unique(self.labels)) != len(self.labels):
+            raise ValueError("labels must differ")
+        ShapeChecker(c=len(self.labels))("prior", self.prior, "c")
+        if np.any(self.prior < 0) or abs(self.prior.sum() - 1.0) > _ROUNDING:
+            raise ValueError("prior must be shares of one")
+
+    @classmethod
+    def plain(cls, labels: np.ndarray) -> Self:
+        """A target with these classes and a uniform prior."""
+        return cls(labels, np.full(len(labels), 1.0 / len(labels)))
+
+    @classmethod
+    def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
+        """See `Target`; values are positions of labels, shape (n,)."""
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        labels, values = np.unique(y, return_inverse=True)
+        return cls.plain(labels), values
+
+    def coded(
+        self, values: np.ndarray, weights: Weights, dtype: np.dtype
+    ) -> tuple[Self, np.ndarray]:
+        prior = class_shares(values, weights, len(self.labels))
+        return replace(self, prior=prior, dtype=np.dtype(dtype)), class_codes(values, prior)
+
+    @property
+    def n_columns(self) -> int:
+        """1 for two classes, whose columns are negatives of each other; else the number of them."""
+        return 1 if len(self.labels) == 2 else len(self.labels)
+
+    @property
+    def judge(self) -> LogLoss:
+        """The log-loss."""
+        return LogLoss(self.prior)
+
+    @property
+    def classes(self) -> list[str]:
+        return [str(one) for one in self.labels]
+
+    def strata(self, values: np.ndarray) -> np.ndarray:
+        """The classes."""
+        return values
+
+    def tune(self, rows: Rows, **settings: Any) -> Tuned:
+        """See `Target`; members may be trained further on the log-loss."""
+        return tune_classes(rows, **settings)
+
+    def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
+        """Choose the link with the smallest log-loss on held-out rows; the score is minus that."""
+        held_out = tuned.held_out
+        if not len(held_out):
+            return self, -np.nan
+        judge = LogLoss(self.prior, tuned.members[0][0].log_odds)
+        link, loss = judge.best_link(
+            tuned.predictions, rows.y[held_out], rows.evidence[held_out], len(np.unique(held_out))
+        )
+        return replace(self, link=link), -loss
+
+    def answer(self, outputs: np.ndarray) -> np.ndarray:
+        """Probabilities for outputs (m, k), shape (m, c)."""
+        return np.exp(self.log_probabilities(outputs)).astype(self.dtype, copy=False)
+
+    def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
+        """Logarithms of probabilities for outputs (m, k), shape (m, c), in float64."""
+        columns = all_columns(outputs, len(self.labels))
+        return self.link.log_probabilities(columns, self.prior)
+
+    def read(self, y: ArrayLike) -> np.ndarray:
+        """Positions of labels, −1 for unknown classes."""
+        y = np.asarray(y)
+        return positions(y.astype(str) if self.labels.dtype.kind == "U" else y, self.labels)
+
+    def start(self, values: np.ndarray) -> np.ndarray:
+        """The prior, shape (c,)."""
+        return self.prior
+
+    def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
+        """Log-loss over the rows of known classes; NaN if there are none."""
+        return float(self.row_losses(values, answers).mean()) if np.any(values >= 0) else np.nan
+
+    def score(self, loss: FloatT) -> FloatT:
+        """The loss itself."""
+        return loss
+
+    def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
+        """Log-loss, AUC, accuracy, calibration error and the number of rows of unknown classes."""
+        found = score_classes(answers, values, weights)._asdict()
+        return {**found, "n_unseen": int(np.sum(values < 0))}
+
+    def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """−log of the probability of the true class, for rows of known classes."""
+        return row_losses(answers[values >= 0], values[values >= 0])
+
+    def words(self, loss: float) -> str:
+        """The log-loss with its name."""
+        return f"{self.measure} {decimals(loss, 4)}"
+
+    def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
+        """See `Target`; the most probable class, and all probabilities."""
+        probabilities = self._onnx_probabilities(graph, outputs)
+        labels = self._onnx_labels()
+        best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
+        prediction = graph.op("Gather", graph.constant(labels), best)
+        found = [
+            Output("prediction", prediction, labels.dtype),
+            Output("probability", probabilities, None, (len(labels),)),
+        ]
+        return found, {"classes": json.dumps(self.labels.tolist())}
+
+    def _onnx_probabilities(self, graph: Graph, outputs: str) -> str:
+        """The formula of `Link.log_probabilities`."""
+        if len(self.labels) == 2:
+            outputs = graph.op("Concat", graph.op("Neg", outputs), outputs, axis=1)
+        link, prior = self.link, self.prior
+        if link.kind == CLIP:
+            least = np.maximum(link.parameter * prior, LEAST)
+            shares = graph.op("Add", outputs, graph.constant(prior, np.float64))
+            shares = graph.op("Max", shares, graph.constant(least, np.float64))
+            total = graph.op("ReduceSum", shares, graph.constant([1], np.int64))
+            linked = graph.op("Div", shares, total)
+        else:
+            logits = graph.op("Div", outputs, graph.constant(link.parameter, np.float64))
+            logs = np.log(np.maximum(prior, LEAST))
+            logits = graph.op("Add", logits, graph.constant(logs, np.float64))
+            linked = graph.op("Softmax", logits, axis=1)
+        linked = graph.op("Mul", linked, graph.constant(1.0 - link.stray, np.float64))
+        return graph.op("Add", linked, graph.constant(link.stray * prior, np.float64))
+
+    def _onnx_labels(self) -> np.ndarray:
+        """The classes in a type of ONNX: text, integers, booleans or float64."""
+        kind = self.labels.dtype.kind
+        if kind in "UO":
+            return self.labels.astype(str).astype(object)
+        return self.labels.astype({"i": np.int64, "u": np.int64, "b": np.bool_}.get(kind, float))

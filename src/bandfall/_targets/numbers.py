@@ -1,0 +1,220 @@
+"""Numbers as targets: one or several columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+import numpy as np
+from sklearn.metrics import r2_score
+
+from bandfall._checks import ShapeChecker, check_instance
+from bandfall._graphs import Graph
+from bandfall._search.parts import Rows
+from bandfall._search.tuning import Tuned
+from bandfall._targets.base import Output, Target
+from bandfall._targets.scores import Scores, decimals, score_numbers
+from bandfall._typing import ArrayLike, DTypeLike, FloatT, Weights
+from bandfall.descent._centring import column_means
+
+_MAX_ROUNDING = 1e-3  # of predictions, in mean absolute deviations of the target
+_ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant target
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers(Target):
+    """Columns of numbers; models are trained on standardised columns.
+
+    Attributes
+    ----------
+    offset, scale : ndarray of shape (k,)
+        Mean and standard deviation of every column; a constant column has scale 1.
+    ndim : {1, 2}
+        Number of dimensions of y and of predictions.
+    dtype : dtype
+        Dtype of predictions.
+    """
+
+    offset: np.ndarray
+    scale: np.ndarray
+    ndim: int = 1
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
+
+    measure: ClassVar[str] = "R²"
+    lower_is_better: ClassVar[bool] = False
+    heads: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"R²": "r2", "mean absolute error": "mae"}
+    )
+    trial_column: ClassVar[str] = "score"
+    loss_name: ClassVar[str] = "1 − R²"
+    harm: ClassVar[str] = "Loss of R²"
+    checks: ClassVar[Mapping[str, bool]] = MappingProxyType(
+        {"multi_output": True, "y_numeric": True}
+    )
+
+    def __post_init__(self) -> None:
+        shapes = ShapeChecker()
+        shapes("offset", self.offset, "k")
+        shapes("scale", self.scale, "k")
+        if np.any(self.scale <= 0):
+            raise ValueError("scale must be positive")
+        check_instance("dtype", self.dtype, np.dtype)
+        if self.ndim not in (1, 2) or (self.ndim == 1 and self.n_columns != 1):
+            raise ValueError(f"ndim={self.ndim!r} does not fit {self.n_columns} targets")
+
+    @classmethod
+    def plain(cls, n_columns: int = 1, ndim: int = 1, dtype: DTypeLike = np.float64) -> Self:
+        """A target without scaling: outputs are predictions."""
+        return cls(np.zeros(n_columns), np.ones(n_columns), ndim, np.dtype(dtype))
+
+    @classmethod
+    def learn(cls, y: ArrayLike) -> tuple[Self, np.ndarray]:
+        y = _checked(y)
+        values = y.reshape(len(y), -1)
+        return cls.plain(values.shape[1], y.ndim), values
+
+    def coded(
+        self, values: np.ndarray, weights: Weights, dtype: np.dtype
+    ) -> tuple[Self, np.ndarray]:
+        """See `Target`; codes have zero mean and unit variance."""
+        offset, scale = _standard_units(values, weights)
+        with np.errstate(over="ignore"):
+            codes = (values - offset) / scale
+        dtype = prediction_dtype(values, dtype)
+        return replace(self, offset=offset, scale=scale, dtype=dtype), codes
+
+    @property
+    def n_columns(self) -> int:
+        """k."""
+        return len(self.scale)
+
+    def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
+        """See `Target`; the score is R²."""
+        return self, tuned.score
+
+    def answer(self, outputs: np.ndarray) -> np.ndarray:
+        """Predictions for outputs (..., m, k), in the units and the shape of y."""
+        return self.shaped(outputs * self.scale + self.offset)
+
+    quantile = answer  # for outputs that are quantiles
+
+    def slopes(self, outputs: Callable[[], np.ndarray]) -> np.ndarray:
+        """Derivatives of predictions by outputs, (k,) or (m, k); calls `outputs` only if needed."""
+        return self.scale
+
+    def outputs(self, predictions: np.ndarray) -> np.ndarray:
+        """The inverse of `answer`: outputs (m, k) in float64."""
+        values = predictions.reshape(-1, self.n_columns).astype(np.float64)
+        return (values - self.offset) / self.scale
+
+    def errors(self, predictions: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Convert residuals at these predictions to errors of outputs (m, k)."""
+        return residuals.reshape(-1, self.n_columns) / self.scale
+
+    def residuals(self, outputs: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Residuals in the units and the shape of y, for outputs and codes (m, k)."""
+        return self.shaped((codes - outputs) * self.scale)
+
+    def shaped(self, predictions: np.ndarray) -> np.ndarray:
+        """Predictions (..., m, k) in the shape and dtype of y."""
+        shaped = predictions[..., 0] if self.ndim == 1 else predictions
+        return shaped.astype(self.dtype, copy=False)
+
+    def read(self, y: ArrayLike) -> np.ndarray:
+        """Numbers, shape (n,) or (n, k)."""
+        return np.asarray(y, dtype=np.float64)
+
+    def start(self, values: np.ndarray) -> np.ndarray:
+        """The mean, shape (k,)."""
+        return np.reshape(values.mean(axis=0), -1)
+
+    def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
+        """1 − R²."""
+        return 1.0 - float(r2_score(values.reshape(len(values), -1), answers))
+
+    def score(self, loss: FloatT) -> FloatT:
+        """R²."""
+        return 1.0 - loss
+
+    def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
+        """R², mean absolute error and root mean squared error."""
+        return score_numbers(values.reshape(len(values), -1), answers, weights)
+
+    def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
+        """Squared errors, averaged over targets."""
+        return ((values.reshape(len(values), -1) - answers) ** 2).mean(axis=1)
+
+    def words(self, loss: float) -> str:
+        """R² with its name."""
+        return f"{self.measure} {decimals(1.0 - loss, 4)}"
+
+    def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
+        """See `Target`; one output, ``prediction``."""
+        return [self.onnx_quantile(graph, "prediction", outputs)], {}
+
+    def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:
+        """An ONNX output `name` in the units and the shape of y, for outputs (m, k)."""
+        scaled = graph.op("Mul", outputs, graph.constant(self.scale, np.float64))
+        value = graph.op("Add", scaled, graph.constant(self.offset, np.float64))
+        if self.ndim == 1:
+            return Output(name, graph.op("Squeeze", value, graph.constant([1], np.int64)), None)
+        return Output(name, value, None, (self.n_columns,))
+
+
+def prediction_dtype(y: np.ndarray, dtype: np.dtype) -> np.dtype:
+    """Dtype of the features, or float64 if that dtype would round the target's variation away.
+
+    float32 numbers around 1.7e9 are 128 apart, and there are none beyond 3.4e38.
+    """
+    largest = np.abs(y).max(axis=0)
+    shares = y / np.where(largest > 0, largest, 1.0)  # sums of huge values would overflow
+    spread = np.abs(shares - column_means(shares)).mean(axis=0)
+    lost = (spread > 0) & (np.finfo(dtype).eps > _MAX_ROUNDING * spread)
+    lost |= largest > np.finfo(dtype).max
+    return np.dtype(np.float64) if lost.any() else np.dtype(dtype)
+
+
+def check_variation(y: np.ndarray, smallest: float, dtype: DTypeLike) -> None:
+    """Raise ValueError if a column of y, (n,) or (n, k), varies by less than `smallest`."""
+    with np.errstate(over="ignore"):
+        variations = np.ptp(np.asarray(y, dtype=np.float64).reshape(len(y), -1), axis=0)
+    small = variations[(variations > 0) & (variations < smallest)]
+    if len(small):
+        raise ValueError(
+            f"y varies by no more than {small[0]:.3g}, too little for {np.dtype(dtype)}; rescale "
+            "the target"
+        )
+
+
+def _standard_units(y: np.ndarray, weights: Weights) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation (1 if constant) of every target, without overflow."""
+    largest = np.abs(y).max(axis=0)
+    unit = np.where(largest > 0, largest, 1.0)
+    shares = y / unit
+    mean = np.average(shares, axis=0, weights=weights)
+    deviation = np.sqrt(np.average((shares - mean) ** 2, axis=0, weights=weights))
+    constant = deviation <= _ROUNDING * np.abs(mean)
+    return mean * unit, np.where(constant, 1.0, deviation) * np.where(constant, 1.0, unit)
+
+
+def _checked(y: ArrayLike) -> np.ndarray:
+    """y in float64, (n,) or (n, k); raises ValueError unless all are finite numbers."""
+    y = np.asarray(y)
+    if y.dtype.kind in "mM":
+        raise ValueError(
+            "y holds dates or durations, but a target must be a number, such as a number of days"
+        )
+    if y.dtype.kind not in "biuf":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("y must hold numbers; for classes, use BandfallClassifier") from None
+    y = y.astype(np.float64, copy=False)
+    if y.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions; got shape {y.shape}")
+    if not np.all(np.isfinite(y)):
+        raise ValueError("Input y contains NaN or infinite values")
+    check_variation(y, len(y) * float(np.finfo(np.float64).tiny), np.float64)
+    return y

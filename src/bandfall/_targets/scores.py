@@ -1,0 +1,158 @@
+"""Scores: R² and errors for numbers; log-loss, AUC, accuracy and calibration for classes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from sklearn.metrics import mean_absolute_error, r2_score, roc_auc_score, root_mean_squared_error
+
+from bandfall._typing import ArrayLike, Weights
+
+LEAST = 1e-15  # probabilities are raised to this, so that the log-loss stays finite
+N_BINS = 10
+MAX_NAMED = 5  # classes listed in a message
+
+Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
+
+
+class ClassScores(NamedTuple):
+    """Scores of probabilities, over rows of known classes; NaN if not defined."""
+
+    log_loss: float  # mean of −log of the probability of the true class
+    # Area under the ROC curve; with more than two classes, the mean of one against the rest.
+    auc: float
+    # Share of rows whose class is the most probable one; unknown classes count as wrong.
+    accuracy: float
+    # Mean of |confidence − accuracy| over ten bins of confidence.
+    calibration_error: float
+
+
+class Bin(NamedTuple):
+    """Rows of similar probability: mean probability, observed share, total weight."""
+
+    probability: float
+    share: float
+    weight: float
+
+
+def score_numbers(y: np.ndarray, predictions: np.ndarray, weights: Weights = None) -> Scores:
+    """R², mean absolute error and root mean squared error, averaged over targets.
+
+    R² is NaN if a target is constant. Rows of weight 0 are ignored.
+    """
+    if weights is not None:
+        y, predictions, weights = (part[weights > 0] for part in (y, predictions, weights))
+    varies = len(y) > 1 and bool(np.all(np.ptp(y, axis=0) > 0))
+    # Squares of huge or tiny values would overflow or underflow.
+    unit = max(float(np.abs(y).max()), float(np.abs(predictions).max())) or 1.0
+    y, predictions = y / unit, predictions / unit
+    return {
+        "r2": float(r2_score(y, predictions, sample_weight=weights)) if varies else float("nan"),
+        "mae": float(mean_absolute_error(y, predictions, sample_weight=weights)) * unit,
+        "rmse": float(root_mean_squared_error(y, predictions, sample_weight=weights)) * unit,
+    }
+
+
+def positions(y: ArrayLike, classes: np.ndarray) -> np.ndarray:
+    """Position of each label among the sorted `classes`, −1 for other labels."""
+    y = np.asarray(y)
+    places = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    return np.where(classes[places] == y, places, -1)
+
+
+def unseen_words(y: ArrayLike, classes: np.ndarray, rows: str = "rows") -> str:
+    """A message about `rows` whose class did not occur in training; "" if there are none.
+
+    Examples
+    --------
+    >>> print(unseen_words(["a", "c"], np.array(["a", "b"])).partition(":")[0])
+    1 of 2 rows is of a class without training rows ('c')
+    """
+    y = np.asarray(y)
+    strange = y[positions(y, classes) < 0]
+    if not len(strange):
+        return ""
+    names = sorted({str(one) for one in strange})
+    listed = ", ".join(map(repr, names[:MAX_NAMED])) + (", …" if len(names) > MAX_NAMED else "")
+    verb = "is" if len(strange) == 1 else "are"
+    which = "a class" if len(names) == 1 else "classes"
+    share = f"{len(strange):,} of {len(y):,} {rows}"
+    few = f"{share} {verb} of {which} without training rows ({listed})"
+    if len(strange) == len(y):
+        return f"{few}: the accuracy is 0, and the other scores are not defined"
+    return f"{few}: wrong in the accuracy, and left out of the other scores"
+
+
+def row_losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """−log of the probability of the true class, shape (m,); labels are positions."""
+    given = np.take_along_axis(probabilities, labels[:, None], axis=1)[:, 0]
+    return -np.log(np.maximum(given, LEAST))
+
+
+def score_classes(
+    probabilities: np.ndarray, labels: np.ndarray, weights: Weights = None
+) -> ClassScores:
+    """All scores of probabilities (m, c) for labels (m,), which are positions or −1.
+
+    Examples
+    --------
+    >>> score_classes(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 1])).accuracy
+    1.0
+    """
+    weights = np.ones(len(labels)) if weights is None else weights
+    right = probabilities.argmax(axis=1) == labels
+    accuracy = float(np.average(right, weights=weights))
+    known = (labels >= 0) & (weights > 0)
+    if not known.any():
+        return ClassScores(np.nan, np.nan, accuracy, np.nan)
+    probabilities, labels, weights = probabilities[known], labels[known], weights[known]
+    loss = float(np.average(row_losses(probabilities, labels), weights=weights))
+    bins = reliability(probabilities.max(axis=1), right[known], weights)
+    gaps = [abs(one.probability - one.share) for one in bins]
+    error = float(np.average(gaps, weights=[one.weight for one in bins]))
+    return ClassScores(loss, _auc(probabilities, labels, weights), accuracy, error)
+
+
+def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
+    """Mean over the classes with rows inside and outside."""
+    n_classes = probabilities.shape[1]
+    areas = []
+    for label in range(1, 2) if n_classes == 2 else range(n_classes):
+        of_class = labels == label
+        if 0 < of_class.sum() < len(labels):
+            scores = probabilities[:, label]
+            areas.append(roc_auc_score(of_class, scores, sample_weight=weights))
+    return float(np.mean(areas)) if areas else float("nan")
+
+
+def reliability(
+    probabilities: np.ndarray, happened: np.ndarray, weights: Weights = None
+) -> list[Bin]:
+    """Probabilities (m,) and observed shares in bins of equal width, without empty bins."""
+    weights = np.ones(len(probabilities)) if weights is None else weights
+    places = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
+    bins = []
+    for place in np.unique(places):
+        inside = (places == place) & (weights > 0)
+        if inside.any():
+            part = weights[inside]
+            mean, share = (
+                float(np.average(values[inside], weights=part))
+                for values in (probabilities, happened)
+            )
+            bins.append(Bin(mean, share, float(part.sum())))
+    return bins
+
+
+def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Counts of rows by true class (first axis) and most probable class, (c, c)."""
+    n_classes, known = probabilities.shape[1], labels >= 0
+    counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+    np.add.at(counts, (labels[known], probabilities[known].argmax(axis=1)), 1)
+    return counts
+
+
+def decimals(value: float, n: int = 3) -> str:
+    """A score with `n` decimals, "–" if it is not defined."""
+    return "–" if np.isnan(value) else f"{value:z.{n}f}".replace("-", "−")

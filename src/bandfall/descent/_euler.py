@@ -1,0 +1,167 @@
+"""Algorithm 1 of the paper: explicit Euler steps along a falling bandwidth."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bandfall._closed_form import euler_filter
+from bandfall._parameters import check_number
+from bandfall._products import KernelOperator, largest_eigenvalue
+from bandfall._products.base import BOUND_PRODUCTS
+from bandfall._warnings import warn_caller
+from bandfall.descent._decay import Decay
+from bandfall.descent._front import TrainingFront
+from bandfall.descent._path import Stage
+from bandfall.descent._recorder import Recorder
+from bandfall.descent._rest import HORIZON, Rest, first_end
+from bandfall.descent._schedules import Schedule, asked_bandwidth
+from bandfall.descent._stopping import STALL_SPEED, Patience, Status, Stopping
+
+STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
+
+
+class StepSizeWarning(UserWarning):
+    """The Euler step was lowered because the requested one would diverge."""
+
+
+@dataclass(frozen=True)
+class Euler:
+    """Explicit Euler with constant step (Equation 1; Algorithm 1, lines 3–13).
+
+    First order in `step_size`. If step_size · λ_max(K) is above 2 the residual would
+    grow, so the step is lowered to 1/λ_max for that bandwidth, with one warning.
+
+    Parameters
+    ----------
+    step_size : float
+        Δt, the learning rate; also the relative size of one bandwidth shrink.
+    max_iter : int
+        Bound on the number of steps, so that every run ends.
+    """
+
+    step_size: float = 0.01
+    max_iter: int = 1_000_000
+
+    def __post_init__(self) -> None:
+        check_number("step_size", self.step_size, low=0, low_open=True, finite=True)
+        check_number("max_iter", self.max_iter, low=1, integer=True)
+
+    @property
+    def shrink(self) -> float:
+        """Relative size of one bandwidth shrink of Algorithm 1."""
+        return self.step_size
+
+    def run(
+        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
+    ) -> Status:
+        """Train from `front` until `stopping`; steps go to `recorder`."""
+        stopping = stopping.or_iterations(self.max_iter)
+        stage_bandwidth, stage_step, n_iter = math.nan, self.step_size, 0
+        lowered, patience = False, Patience()
+        while True:
+            status = stopping.check(r2=front.r2, time=front.time, n_iter=n_iter)  # line 13
+            if status is not None:
+                return status
+            if recorder.interrupted(front):
+                return Status.INTERRUPTED
+            bandwidth = asked_bandwidth(schedule, front)  # lines 4–10
+            speed = front.speed(bandwidth)
+            if bandwidth <= schedule.floor and speed < STALL_SPEED:
+                return Status.STALLED
+            if bandwidth != stage_bandwidth:
+                stage_bandwidth = front.bandwidth = bandwidth
+                if not self._surely_stable(front.operator):
+                    front.n_products += BOUND_PRODUCTS
+                stage_step = self._stable_step(front.operator, bandwidth)
+                if stage_step < self.step_size and not lowered:
+                    lowered = True
+                    self._warn(bandwidth, stage_step)
+            step, time = _last_step(stage_step, front.time, stopping.max_time)
+            recorder.step(
+                time=front.time,
+                bandwidth=bandwidth,
+                r2=front.r2,
+                speed=speed,
+                duration=step,
+                coefficients=step * front.residual,
+                step_size=step,
+            )
+            front.move_to(
+                front.residual - step * front.velocity(bandwidth), time
+            )  # lines 11 and 12
+            if patience.is_over(bandwidth, step, speed) and math.isinf(schedule.span(front)):
+                return Status.STALLED
+            n_iter += 1
+
+    def hold(
+        self,
+        operator: KernelOperator,
+        bandwidth: float,
+        eigenvalues: np.ndarray,
+        weights: np.ndarray,
+        time: float,
+        stopping: Stopping,
+    ) -> Rest:
+        """The sum of all further steps of `run` at this bandwidth, its floor.
+
+        After m steps of size Δt the residual is U (1 − Δt λ)^m Uᵀr.
+
+        Parameters
+        ----------
+        operator, bandwidth
+        eigenvalues, weights : ndarray of shape (n,)
+            λ of K(bandwidth), and Σ over columns of (Uᵀr)².
+        time : float
+            Now.
+        stopping : Stopping
+            Limits on R² and time; iterations are not limited.
+        """
+        step = self._stable_step(operator, bandwidth)
+        if step < self.step_size:
+            self._warn(bandwidth, step)
+        factors = np.clip(np.abs(1.0 - step * eigenvalues), 1e-300, 1.0)
+        rates = -2.0 * np.log(factors)
+        speeds = 2.0 * np.maximum(eigenvalues, 0.0) * weights
+        status, end = first_end(  # in steps
+            r2=np.ceil(Decay(rates, weights).first_below(1.0 - stopping.r2_goal, HORIZON)),
+            time=(stopping.max_time - time) / step,
+            stalled=np.ceil(Decay(rates, speeds).first_below(STALL_SPEED, HORIZON)),
+        )
+        n_steps = math.floor(end * (1.0 + 1e-12))
+        filters = euler_filter(eigenvalues, step, n_steps)
+        last = (end - n_steps) * step  # the step that is shortened to end in time
+        if last > 0.0:
+            filters += last * (1.0 - eigenvalues * filters)
+        return Rest(filters, end * step, status)
+
+    def within(self, stage: Stage) -> Euler:
+        """The solver with the step of this stage; if it was lowered, there was a warning then."""
+        return self if stage.step_size is None else replace(self, step_size=stage.step_size)
+
+    def _surely_stable(self, operator: KernelOperator) -> bool:
+        return self.step_size * operator.trace <= STABILITY_LIMIT
+
+    def _stable_step(self, operator: KernelOperator, bandwidth: float) -> float:
+        if self._surely_stable(operator):
+            return self.step_size
+        bound = largest_eigenvalue(operator, bandwidth)
+        return self.step_size if self.step_size * bound <= STABILITY_LIMIT else 1.0 / bound
+
+    def _warn(self, bandwidth: float, step: float) -> None:
+        warn_caller(
+            f"step_size={self.step_size:g} is unstable at bandwidth {bandwidth:.4g}, where the "
+            f"largest eigenvalue of K is about {1.0 / step:.4g}; smaller steps are taken where "
+            'needed. Use solver="flow", or a step_size below 2 divided by the number of rows.',
+            StepSizeWarning,
+        )
+
+
+def _last_step(step: float, time: float, max_time: float) -> tuple[float, float]:
+    """The step, shortened to end at `max_time` exactly, and the time after it."""
+    remaining = max_time - time
+    if remaining > step * (1.0 + 1e-9):
+        return step, time + step
+    return (step if remaining > step * (1.0 - 1e-9) else remaining), max_time

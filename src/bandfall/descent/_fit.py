@@ -1,0 +1,350 @@
+"""The driver: trains a Path on rows and targets, continues it, and cuts it back."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from bandfall._products import HOST, Backend, KernelOperator, WeightedOperator, operator_over
+from bandfall._typing import Weights
+from bandfall.descent._centring import column_means, column_norms, column_units
+from bandfall.descent._front import Plan, TrainingFront
+from bandfall.descent._path import Log, Path, Stage
+from bandfall.descent._recorder import Recorder, Watcher
+from bandfall.descent._rest import Rest
+from bandfall.descent._schedules import Constant, Schedule
+from bandfall.descent._stopping import Status, Stopping
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels._kernel import Kernel
+
+_CHECKED_ROWS = 256
+_DEVICE_GAP = 0.05  # standard deviations of the target; float32 rounding stays far below
+_LEAST_ROUNDING = 0.02  # standard deviations of the target, below which rounding is not measured
+_ROUNDING_UNITS = 10.0  # allowed error of a sum, in rounding units of all coefficients
+
+
+class Solver(Protocol):
+    """Trains along a schedule until a limit is reached."""
+
+    @property
+    def shrink(self) -> float:
+        """The relative size of one bandwidth shrink."""
+
+    @property
+    def max_iter(self) -> int:
+        """Bound on iterations."""
+
+    def run(
+        self, front: TrainingFront, schedule: Schedule, stopping: Stopping, recorder: Recorder
+    ) -> Status:
+        """Move the front along the schedule, record every step, return why training ended."""
+
+    def hold(
+        self,
+        operator: KernelOperator,
+        bandwidth: float,
+        eigenvalues: np.ndarray,
+        weights: np.ndarray,
+        time: float,
+        stopping: Stopping,
+    ) -> Rest:
+        """The rest of a run at one bandwidth, from the eigenvalues."""
+
+    def within(self, stage: Stage) -> Solver:
+        """A solver that repeats a part of this stage."""
+
+
+def fit_path(
+    X: np.ndarray,
+    y: np.ndarray,
+    kernel: Kernel,
+    *,
+    solver: Solver,
+    schedule: Schedule,
+    stopping: Stopping,
+    bandwidth: float | None = None,
+    weights: Weights = None,
+    backend: Backend = HOST,
+    operator: KernelOperator | None = None,
+    watcher: Watcher | None = None,
+) -> Path:
+    """Train kernel gradient descent with a changing bandwidth (Equation 2, Algorithm 1).
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d), float32 or float64
+    y : ndarray of shape (n, k), float32 or float64
+        Centred in float64 before it is rounded to the dtype of X.
+    kernel : Kernel
+    solver, schedule, stopping
+        How to take steps, choose bandwidths, and end.
+    bandwidth : float, optional
+        Start bandwidth; by default the largest distance between two rows, or the schedule's
+        floor if that is larger.
+    weights : ndarray of shape (n,), optional
+        A row of weight w counts as w equal rows.
+    backend : Backend
+        Where to compute, and in how much memory.
+    operator : KernelOperator, optional
+        An existing operator for the rows of X.
+    watcher : callable (Snapshot) -> bool, optional
+        Called after every stage; True ends training.
+
+    Returns
+    -------
+    Path
+    """
+    n_columns = y.shape[1]
+    opened = (
+        operator_over(backend, X, kernel, n_columns=n_columns)
+        if operator is None
+        else nullcontext(operator)
+    )
+    offset = column_means(y, weights)
+    scale = column_norms(y, offset, weights)
+    none = np.zeros(0)
+    with opened as operator:
+        start = Path(
+            model=KernelSum(X, kernel, none, np.zeros((0, *y.shape), X.dtype), offset),
+            starts=none,
+            durations=none,
+            step_sizes=none,
+            scale=scale,
+            # Rounding in constant columns must not be trained on.
+            residual=((y - offset) * (scale > 0)).astype(X.dtype),
+            log=Log(*np.zeros((5, 0))),
+            time=0.0,
+            r2=0.0,
+            status=Status.CONSTANT_TARGET,
+            bandwidth=_start(bandwidth, schedule.floor, operator),
+            weights=weights,
+            solver=solver,
+            schedule=schedule,
+            y=y,
+            start_bandwidth=bandwidth,
+        )
+        if not np.any(scale > 0):
+            return start.replace(r2=1.0)
+        return _trained(start, schedule, stopping, backend, operator, watcher)
+
+
+def resume_path(
+    path: Path,
+    *,
+    schedule: Schedule,
+    stopping: Stopping,
+    backend: Backend = HOST,
+    watcher: Watcher | None = None,
+) -> Path:
+    """Train a path further: to a higher R², a lower floor or more time; equal to one run.
+
+    With a lower floor, training goes back to the moment at which the old floor was reached.
+    """
+    _solver_of(path)  # raises if there is none, even for a target that does not vary
+    if not np.any(path.scale > 0):
+        return path
+    n_columns = path.residual.shape[1]
+    with operator_over(backend, path.X, path.kernel, n_columns=n_columns) as operator:
+        return _trained(path, schedule, stopping, backend, operator, watcher)
+
+
+def _trained(
+    path: Path,
+    schedule: Schedule,
+    stopping: Stopping,
+    backend: Backend,
+    operator: KernelOperator,
+    watcher: Watcher | None,
+) -> Path:
+    """Continue the training of a path whose target varies."""
+    if path.schedule is not None and schedule.floor < path.schedule.floor < math.inf:
+        path = _before_floor(path, schedule.floor, operator, backend)
+    if path.weights is not None:
+        operator = WeightedOperator(operator, path.weights)
+    front, units = front_at_end(path, operator)
+    root, dtype = _root_weights(path.weights), path.residual.dtype
+    to_units = (root * units).astype(dtype)
+    n_evaluations = operator.n_evaluations
+
+    def assemble(recorder: Recorder, status: Status = Status.INTERRUPTED) -> Path:
+        stages, log = recorder.result()
+        scaled = [replace(one, coefficients=one.coefficients * to_units) for one in stages]
+        return path.replace(
+            stages=[*path.stages, *scaled],
+            log=path.log + log,
+            residual=operator.numpy(front.residual) * (units / root).astype(dtype),
+            time=front.time,
+            r2=front.r2,
+            status=status,
+            bandwidth=front.bandwidth,
+            plan=front.plan,
+            schedule=schedule,
+            n_products=path.n_products + front.n_products,
+            n_evaluations=path.n_evaluations + operator.n_evaluations - n_evaluations,
+        )
+
+    recorder = Recorder(operator, watcher, assemble)
+    # OpenBLAS may raise flags for unused lanes although the sums are right.
+    with backend.threads(len(path.X)), np.errstate(invalid="ignore"):
+        status = _solver_of(path).run(front, schedule, stopping, recorder)
+    trained = assemble(recorder, status)
+    if not backend.trusted:
+        _check_sums(path, trained, backend)
+    return trained
+
+
+def _check_sums(before: Path, after: Path, backend: Backend) -> None:
+    """Raise an error if the stages of a path do not explain the change of its residual.
+
+    Products and predictions are computed differently, so comparing them at a few rows detects a
+    faulty device. Differences that rounding explains are allowed: slow paths add and subtract
+    large numbers, and a rare class varies little.
+    """
+    gaps = _gaps(after, len(before), before.residual, backend)
+    rounding = _ROUNDING_UNITS * _rounding_units(after, len(before))
+    if not np.all(gaps <= np.maximum(_DEVICE_GAP, rounding)):
+        raise RuntimeError(
+            f"{backend!r} returned sums that do not agree with each other (they differ by "
+            f"{gaps.max():.2g} standard deviations of the target); fit again, or compute with NumPy"
+        )
+
+
+def rounding_gap(path: Path, backend: Backend = HOST) -> float:
+    """Difference between the residual of a path and that of its predictions.
+
+    Root mean square over a few training rows, in standard deviations of the target; 0 if the
+    coefficients are too small for one.
+    """
+    if path.y is None or not len(path) or _rounding_units(path).max() < _LEAST_ROUNDING:
+        return 0.0
+    return float(_gaps(path, 0, path.y - path.offset, backend).max())
+
+
+def _gaps(path: Path, n_before: int, residual: np.ndarray, backend: Backend) -> np.ndarray:
+    """Gap between the sum of all later stages and the fall of `residual`, for each column."""
+    n = len(path.X)
+    rows = np.linspace(0, n - 1, min(n, _CHECKED_ROWS)).astype(int)
+    new = path.undivided.part(slice(n_before, None))
+    explained = new.evaluate(path.X[rows], backend=backend)
+    changed = residual[rows] - path.residual[rows]
+    return np.sqrt((((explained - changed) / _deviations(path)) ** 2).mean(axis=0))
+
+
+def _rounding_units(path: Path, n_before: int = 0) -> np.ndarray:
+    """Rounding unit of the coefficients of all later stages, for each column."""
+    coefficients = path.coefficients[n_before:] / _deviations(path)
+    return np.finfo(path.X.dtype).eps * np.sqrt((coefficients**2).sum(axis=(0, 1)))
+
+
+def _deviations(path: Path) -> np.ndarray:
+    """Standard deviation of each column of the target; ∞ if it is constant."""
+    total_weight = float(len(path.X) if path.weights is None else path.weights.sum())
+    return np.where(path.scale > 0, path.scale, np.inf) / math.sqrt(total_weight)
+
+
+def front_at_end(path: Path, operator: KernelOperator) -> tuple[TrainingFront, np.ndarray]:
+    """The final state of a path, and the units by which its targets were divided."""
+    units = column_units(path.scale)
+    residual = operator.array(_root_weights(path.weights) * path.residual / units)
+    return TrainingFront(operator, residual, path.time, path.bandwidth, path.plan), units
+
+
+def truncate_path(
+    path: Path, *, time: float | None = None, r2: float | None = None, backend: Backend = HOST
+) -> Path:
+    """See `Path.truncate`."""
+    if (time is None) == (r2 is None):
+        raise ValueError("give exactly one of time and r2")
+    if time is not None and not time >= 0:
+        raise ValueError(f"time={time!r} must be at least 0")
+    if r2 is not None and not 0 <= r2 <= 1:
+        raise ValueError(f"r2={r2!r} must be between 0 and 1")
+    if (time is not None and time >= path.time) or (r2 is not None and r2 > path.r2):
+        return path
+    if not len(path):
+        return path
+    cut = _cut_index(path, time, r2)
+    stage = path.stages[cut]
+    before = rewind_path(path, cut, backend).replace(
+        bandwidth=stage.bandwidth,
+        plan=Plan(start=stage.time, end=math.inf),
+        solver=_solver_of(path).within(stage),
+    )
+    stopping = Stopping(
+        max_r2=math.inf if r2 is None else r2,
+        max_time=math.inf if time is None else time,
+        max_iter=sys.maxsize,  # the stage has been trained before
+    )
+    cut_path = resume_path(before, schedule=Constant(), stopping=stopping, backend=backend)
+    # If training is resumed, the stage ends where it ended before.
+    plan = Plan(start=stage.time, end=stage.time + stage.duration)
+    return cut_path.replace(plan=plan, schedule=path.schedule, solver=path.solver)
+
+
+def rewind_path(path: Path, n_stages: int, backend: Backend = HOST) -> Path:
+    """The path as it was after its first `n_stages` stages."""
+    if n_stages >= len(path):
+        return path
+    kept, gone = slice(0, n_stages), slice(n_stages, None)
+    start = float(path.starts[n_stages])
+    added = path.undivided.part(gone).evaluate(path.X, backend=backend)
+    return path.replace(
+        bandwidths=path.bandwidths[kept],
+        coefficients=path.coefficients[kept],
+        starts=path.starts[kept],
+        durations=path.durations[kept],
+        step_sizes=path.step_sizes[kept],
+        status=Status.CUT_BACK,
+        residual=(path.residual + added).astype(path.residual.dtype),
+        log=path.log.before(start),
+        time=start,
+        r2=float(path.stage_r2[n_stages - 1]) if n_stages else 0.0,
+        bandwidth=float(path.bandwidths[max(0, n_stages - 1)]),
+        plan=Plan(start=start),
+    )
+
+
+def _before_floor(path: Path, floor: float, operator: KernelOperator, backend: Backend) -> Path:
+    """The path up to the moment at which the old floor was reached."""
+    old_floor = path.schedule.floor  # type: ignore[union-attr]
+    reached = np.flatnonzero(path.bandwidths <= old_floor)
+    if not len(reached):
+        return path
+    rewound = rewind_path(path, int(reached[0]), backend)
+    if len(rewound):
+        return rewound
+    return rewound.replace(bandwidth=_start(path.start_bandwidth, floor, operator))
+
+
+def _start(bandwidth: float | None, floor: float, operator: KernelOperator) -> float:
+    """The start bandwidth: the given one, or the largest distance, but at least the floor."""
+    if bandwidth is not None:
+        return bandwidth
+    distance = operator.max_distance()
+    return max(distance, floor) if math.isfinite(floor) else distance
+
+
+def _solver_of(path: Path) -> Solver:
+    if path.solver is None:
+        raise ValueError(
+            "a path that is compressed or has several leaves cannot be trained further or truncated"
+        )
+    return path.solver
+
+
+def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
+    """The stage that contains the limit."""
+    if time is not None:
+        return max(0, int(np.searchsorted(path.starts, time, side="left")) - 1)
+    # The first step whose end reaches r2 lies in the stage before the next start.
+    r2_at_starts = np.append(0.0, path.stage_r2[:-1])
+    return max(0, int(np.searchsorted(r2_at_starts, float(r2 or 0.0), side="left")) - 1)
+
+
+def _root_weights(weights: Weights) -> np.ndarray | float:
+    return 1.0 if weights is None else np.sqrt(weights)[:, None]

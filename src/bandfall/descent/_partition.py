@@ -1,0 +1,275 @@
+"""Recursive cuts of feature space into leaves, and weights that blend neighbours smoothly.
+
+Every cut halves a region along one direction. Left and right share a band around the cut, in which
+the weight moves from one side to the other as a smooth step, 3s² − 2s³. The weight of a leaf is the
+product over the cuts that lead to it. The weights of all leaves sum to one everywhere and have
+continuous first derivatives. So does every blend of smooth functions, one per leaf.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bandfall._typing import FloatT
+
+__all__ = ["Partition", "partition_rows"]
+
+OVERLAP = 0.1  # share of the rows of a region that lie in the band of its cut
+_GROWTH = 1.35  # limit for the rows of all leaves together, over the number of rows
+_SAMPLE = 5000  # rows from which directions are computed
+_MOST_COLUMNS = 200  # tables with more are cut along columns
+_THINNEST = 1e-3  # width of a band, relative to the spread of the rows along the cut
+_SMALLEST = 4  # either side of a cut has at least leaf_rows / _SMALLEST rows
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """A binary tree of cuts and leaves.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (c, d)
+        Unit vectors; a cut compares the product of a row and its direction with its band.
+    lows, highs : ndarray of shape (c,)
+        The band of each cut. Below it, all weight goes left; above it, all weight goes right.
+    children : ndarray of int, shape (c, 2)
+        Left and right child of each cut: the number of another cut, or ~leaf.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.descent._partition import partition_rows
+    >>> halves = partition_rows(np.arange(100.0)[:, None], leaf_rows=60)
+    >>> halves.n_leaves
+    2
+    >>> for leaf, _, weights in halves.shares(np.array([[49.0]])):
+    ...     print(leaf, weights.round(2))
+    0 [0.57]
+    1 [0.43]
+    """
+
+    directions: np.ndarray
+    lows: np.ndarray
+    highs: np.ndarray
+    children: np.ndarray
+
+    @property
+    def n_leaves(self) -> int:
+        """One more than there are cuts."""
+        return len(self.lows) + 1
+
+    def shares(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """(leaf, indices of the rows of X with weight in it, weights), for leaves with rows."""
+        if len(X) == 1:
+            yield from self._shares_of_one(X)
+            return
+        for leaf, rows, weights, _ in self._walk(X, slopes=False):
+            yield leaf, rows, weights
+
+    def rows_of_leaves(self, X: np.ndarray) -> list[np.ndarray]:
+        """Indices of the rows of X with weight in each leaf."""
+        numbers = [np.zeros(0, dtype=int)] * self.n_leaves
+        for leaf, rows, _ in self.shares(X):
+            numbers[leaf] = rows
+        return numbers
+
+    def for_columns(self, places: np.ndarray) -> Partition:
+        """The same cuts for rows that have only the columns `places`, in that order."""
+        return replace(self, directions=self.directions[:, places])
+
+    def _shares_of_one(self, X: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """`shares` of a single row, with Python floats: small arrays would be slower."""
+        rows, row = np.zeros(1, dtype=int), X[0].astype(np.float64)
+        waiting = [(0 if len(self.lows) else ~0, 1.0)]
+        while waiting:
+            place, weight = waiting.pop()
+            if place < 0:
+                yield ~place, rows, np.array([weight])
+                continue
+            low, high = self.lows.item(place), self.highs.item(place)
+            along = float(row @ self.directions[place])
+            right = _smooth_step(min(max((along - low) / (high - low), 0.0), 1.0))
+            if right > 0.0:
+                waiting.append((self.children.item(place, 1), weight * right))
+            if right < 1.0:
+                waiting.append((self.children.item(place, 0), weight * (1.0 - right)))
+
+    def sloped_shares(
+        self, X: np.ndarray
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        """As `shares`, plus the gradients of the weights, shape (rows, d)."""
+        yield from self._walk(X, slopes=True)
+
+    def _walk(
+        self, X: np.ndarray, *, slopes: bool
+    ) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+        start = 0 if len(self.lows) else ~0
+        gradients = np.zeros((len(X) if slopes else 0, X.shape[1]))
+        waiting = [(start, np.arange(len(X)), np.ones(len(X)), gradients)]
+        while waiting:
+            place, rows, weights, gradients = waiting.pop()
+            if not len(rows):
+                continue
+            if place < 0:
+                yield ~place, rows, weights, gradients
+                continue
+            low, width = self.lows[place], self.highs[place] - self.lows[place]
+            along = projected(X[rows], self.directions[place])
+            step = np.clip((along - low) / width, 0.0, 1.0)
+            right = _smooth_step(step)
+            rise = 6.0 * step * (1.0 - step) / width
+            left, right_child = self.children[place]
+            # The right child goes onto the stack first: leaves come out in order from the left.
+            for child, share, slope in ((right_child, right, rise), (left, 1.0 - right, -rise)):
+                kept = np.flatnonzero(share > 0.0)
+                steeper = gradients
+                if slopes:
+                    own = (weights[kept] * slope[kept])[:, None] * self.directions[place]
+                    steeper = gradients[kept] * share[kept, None] + own
+                waiting.append((int(child), rows[kept], weights[kept] * share[kept], steeper))
+
+
+def _smooth_step(step: FloatT) -> FloatT:
+    """3s² − 2s³ for s in [0, 1]."""
+    return step * step * (3.0 - 2.0 * step)
+
+
+def partition_rows(
+    X: np.ndarray, leaf_rows: int, *, axes: bool = False, overlap: float = OVERLAP
+) -> Partition:
+    """Cut at quantiles until no leaf has more than `leaf_rows` rows with weight in it.
+
+    A cut goes along the direction in which the rows spread most: the leading principal direction,
+    or the column. If values repeat, it lies between two values. A leaf stays larger if no cut
+    divides it because its rows are nearly equal.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        In the coordinates of the metric.
+    leaf_rows : int >= 1
+    axes : bool
+        Cut along columns: for distances that depend on the axes.
+    overlap : float in (0, 1)
+        Share of the rows of a region that lie in the band of a cut, if it is cut once along
+        each direction. Bands are narrower if a region is cut more often along one direction, and
+        if there are many leaves: a row lies in 1.35 of them on average at most.
+    """
+    n_levels = max(1.0, math.log2(max(2.0, _GROWTH * len(X) / leaf_rows)))
+    overlap = min(overlap, math.log(_GROWTH) / n_levels)
+    directions: list[np.ndarray] = []
+    bands: list[tuple[float, float]] = []
+    children: list[list[int]] = []
+    n_leaves = 0
+    waiting = [(np.arange(len(X)), -1, 0)]
+    while waiting:
+        rows, parent, side = waiting.pop()
+        cut = _cut(X[rows], leaf_rows, axes, overlap) if len(rows) > leaf_rows else None
+        if cut is None:
+            place, n_leaves = ~n_leaves, n_leaves + 1
+        else:
+            place = len(bands)
+            direction, low, high, along = cut
+            directions.append(direction)
+            bands.append((low, high))
+            children.append([0, 0])
+            waiting.append((rows[along > low], place, 1))
+            waiting.append((rows[along < high], place, 0))
+        if parent >= 0:
+            children[parent][side] = place
+    lows, highs = np.array(bands, dtype=np.float64).reshape(-1, 2).T.copy()
+    return Partition(
+        np.array(directions, dtype=np.float64).reshape(len(bands), X.shape[1]),
+        lows,
+        highs,
+        np.array(children, dtype=np.int64).reshape(-1, 2),
+    )
+
+
+def projected(X: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """Products of rows and a direction, in float64."""
+    used = np.flatnonzero(direction)
+    if len(used) == 1 and direction[used[0]] == 1.0:
+        return X[:, used[0]].astype(np.float64)
+    return X.astype(np.float64) @ direction
+
+
+def _cut(
+    X: np.ndarray, leaf_rows: int, axes: bool, overlap: float
+) -> tuple[np.ndarray, float, float, np.ndarray] | None:
+    """Direction, both ends of the band, projected rows; None if no direction divides the rows."""
+    sample = X[:: -(-len(X) // _SAMPLE)].astype(np.float64)
+    n_parts = math.ceil(len(X) * (1.0 + overlap) / leaf_rows)
+    # Parts are spread over several directions, so a region has fewer along each.
+    extent = min(0.5, n_parts ** (-1.0 / _n_directions(sample)))
+    band = 2.0 * overlap * extent
+    fewest = max(1, leaf_rows // _SMALLEST)
+    for direction in _directions(sample, axes):
+        along = projected(X, direction)
+        ends = _band(np.sort(along), (n_parts // 2) / n_parts, band, fewest)
+        if ends is not None:
+            return direction, *ends, along
+    return None
+
+
+def _directions(sample: np.ndarray, axes: bool) -> Iterator[np.ndarray]:
+    """Candidates for a cut; the directions in which rows spread most come first."""
+    n_columns = sample.shape[1]
+    principal = 1 < n_columns <= _MOST_COLUMNS
+    if principal and not axes:
+        yield _principal(sample)
+    spreads = np.mean(np.abs(sample - np.median(sample, axis=0)), axis=0)
+    for column in np.argsort(-spreads, kind="stable"):
+        direction = np.zeros(n_columns)
+        direction[column] = 1.0
+        yield direction
+    if principal and axes:
+        yield _principal(sample)
+
+
+def _principal(sample: np.ndarray) -> np.ndarray:
+    centred = sample - sample.mean(axis=0)
+    direction = np.linalg.eigh(centred.T @ centred)[1][:, -1]
+    return direction * np.sign(direction[np.argmax(np.abs(direction))])
+
+
+def _n_directions(sample: np.ndarray) -> float:
+    """Effective number of directions in which rows spread: (Σ λ)² / Σ λ² of their covariance."""
+    centred = sample - sample.mean(axis=0)
+    if sample.shape[1] > _MOST_COLUMNS:
+        variances = np.mean(centred**2, axis=0)
+        total, squares = variances.sum(), float(variances @ variances)
+    else:
+        covariance = centred.T @ centred / len(sample)
+        total, squares = np.trace(covariance), float(np.sum(covariance**2))
+    return float(total**2 / squares) if squares > 0 else 1.0
+
+
+def _band(along: np.ndarray, share: float, band: float, fewest: int) -> tuple[float, float] | None:
+    """A band around a quantile of sorted values; None if it does not divide them.
+
+    At least `fewest` values lie at or below the band, and at least `fewest` at or above.
+    """
+    n = len(along)
+    places = np.array([share - 0.5 * band, share + 0.5 * band]) * (n - 1)
+    first, last = np.clip([math.floor(places[0]), math.ceil(places[1])], 0, n - 1)
+    low, high = along[first], along[last]
+    thinnest = _THINNEST * max(float(np.mean(np.abs(along - along[n // 2]))), 1e-300)
+    if high - low > thinnest:
+        options = [(low, high)]
+    else:  # many equal values: the nearest others on either side
+        above = np.searchsorted(along, low + thinnest, side="right")
+        below = np.searchsorted(along, high - thinnest, side="left") - 1
+        options = [(low, along[above])] if above < n else []
+        options += [(along[below], high)] if below >= 0 else []
+    best, most = None, fewest - 1
+    for ends in options:
+        beyond = np.searchsorted(along, ends[0], side="right")
+        smaller = min(beyond, n - np.searchsorted(along, ends[1], side="left"))
+        if smaller > most and ends[1] > ends[0]:
+            best, most = (float(ends[0]), float(ends[1])), smaller
+    return best

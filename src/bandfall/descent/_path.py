@@ -1,0 +1,356 @@
+"""The Path: a fitted model as a sum over bandwidths, with a log of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bandfall._products import HOST, Backend
+from bandfall._typing import State, Weights
+from bandfall.descent._front import Plan
+from bandfall.descent._partitioned import AnySum, PartitionedSum
+from bandfall.descent._stopping import Status
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels._kernel import Kernel
+
+if TYPE_CHECKING:
+    from bandfall.descent._fit import Solver
+    from bandfall.descent._schedules import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """A span of training at one bandwidth; adds k_bandwidth(·, X) @ coefficients to f̂.
+
+    Attributes
+    ----------
+    bandwidth : float
+    coefficients : ndarray of shape (n, k)
+        c = ∫ r dt over the span (for Euler, Σ Δt r).
+    time, duration : float
+        Start and length of the span.
+    step_size : float or None
+        The Euler step, None for exact flow.
+    """
+
+    bandwidth: float
+    coefficients: np.ndarray
+    time: float
+    duration: float
+    step_size: float | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Log:
+    """The state at the start of every step; arrays of equal length.
+
+    Attributes
+    ----------
+    time, bandwidth, r2, speed, duration : ndarray of shape (n_steps,)
+        Training time, bandwidth of the step, R² on training data, ∂R²/∂t at that bandwidth,
+        and length of the step.
+    """
+
+    time: np.ndarray
+    bandwidth: np.ndarray
+    r2: np.ndarray
+    speed: np.ndarray
+    duration: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __add__(self, other: Log) -> Log:
+        return Log(
+            *(np.concatenate(pair) for pair in zip(self._arrays, other._arrays, strict=True))
+        )
+
+    def before(self, time: float) -> Log:
+        """The steps that start before `time`, the last one shortened to end there."""
+        keep = self.time < time
+        log = Log(*(a[keep] for a in self._arrays))
+        if len(log):
+            log.duration[-1] = min(log.duration[-1], time - log.time[-1])
+        return log
+
+    @property
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return (self.time, self.bandwidth, self.r2, self.speed, self.duration)
+
+
+@dataclass(frozen=True)
+class Path:
+    """f̂(x) = offset + Σ_s k_{σ_s}(x, X) c_s with a log of its training.
+
+    Summing Equation 1 over the steps of a stage gives one coefficient block per bandwidth.
+    So the paper's updates at new points can be evaluated anywhere after training, and new
+    points need not be known before.
+
+    Attributes
+    ----------
+    model : KernelSum or PartitionedSum
+        The function, with one bandwidth per stage; `X`, `kernel`, `offset`, `bandwidths` and
+        `coefficients` are read from it. A path of several leaves has no stages of its own.
+    starts, durations : ndarray of shape (S,)
+        Start and length of each stage in training time; NaN for a compressed path, whose stages
+        are no longer spans of training, and for several leaves, which are trained separately.
+    step_sizes : ndarray of shape (S,)
+        The Euler step of each stage, 0 for exact flow.
+    scale : ndarray of shape (k,)
+        Norm of each centred (weighted) target column.
+    residual : ndarray of shape (n, k)
+        y − f̂(X) at the end.
+    log : Log
+    time, r2 : float
+        At the end.
+    status : Status
+    bandwidth : float
+        Bandwidth at the end, from which a resumed run continues.
+    weights : ndarray of shape (n,) or None
+    plan : Plan or None
+        Position in the last stage at the end.
+    solver, schedule : object
+        They produced the stages, and `truncate` and `resume_path` use them. None for a
+        compressed path and for several leaves.
+    compression_error : float
+        Bound on the relative error of `compress`, 0 before.
+    y : ndarray of shape (n, k) or None
+        The targets; None in files of older versions (`targets` then computes them).
+    n_products, n_evaluations : int
+        Number of products with kernel matrices in training, and of evaluated kernel entries.
+    start_bandwidth : float or None
+        The given start bandwidth; None for the largest distance between two rows.
+    """
+
+    model: AnySum
+    starts: np.ndarray
+    durations: np.ndarray
+    step_sizes: np.ndarray
+    scale: np.ndarray
+    residual: np.ndarray
+    log: Log
+    time: float
+    r2: float
+    status: Status
+    bandwidth: float
+    weights: Weights = None
+    plan: Plan | None = field(default=None, repr=False)
+    solver: Solver | None = field(default=None, repr=False)
+    schedule: Schedule | None = field(default=None, repr=False)
+    compression_error: float = 0.0
+    y: np.ndarray | None = field(default=None, repr=False)
+    n_products: int = 0
+    n_evaluations: int = 0
+    start_bandwidth: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.model)
+
+    def __iter__(self) -> Iterator[Stage]:
+        return iter(self.stages)
+
+    def __repr__(self) -> str:
+        leaves = f" in {self.n_leaves} leaves" if self.n_leaves > 1 else ""
+        return (
+            f"<Path: {len(self)} stages over {len(self.X)} rows{leaves}, kernel "
+            f"{self.kernel.name!r}, time {self.time:.6g}, R² {self.r2:.6f}, {self.status.value}>"
+        )
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves."""
+        return len(self.model.leaves) if isinstance(self.model, PartitionedSum) else 1
+
+    @property
+    def X(self) -> np.ndarray:
+        """Training rows, shape (n, d)."""
+        return self.model.X
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel."""
+        return self.model.kernel
+
+    @property
+    def offset(self) -> np.ndarray:
+        """Mean of the target, shape (k,), in float64, because large offsets need many digits."""
+        return self.undivided.offset
+
+    @property
+    def bandwidths(self) -> np.ndarray:
+        """Bandwidth of each stage, shape (S,)."""
+        return self.model.bandwidths
+
+    @property
+    def coefficients(self) -> np.ndarray:
+        """Coefficients of each stage, shape (S, n, k)."""
+        return self.undivided.coefficients
+
+    @property
+    def undivided(self) -> KernelSum:
+        """The model of a path with one leaf; raises ValueError if it has several."""
+        if isinstance(self.model, PartitionedSum):
+            raise ValueError(
+                f"this path has {self.n_leaves} leaves with separate coefficients: "
+                "path.model.leaves"
+            )
+        return self.model
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages one by one."""
+        return tuple(
+            Stage(float(bandwidth), block, float(start), float(duration), float(step) or None)
+            for bandwidth, block, start, duration, step in zip(
+                self.bandwidths,
+                self.coefficients,
+                self.starts,
+                self.durations,
+                self.step_sizes,
+                strict=True,
+            )
+        )
+
+    @property
+    def path_(self) -> Path:
+        """The path itself, so that theory and displays accept estimators and paths."""
+        return self
+
+    def _model_rows(self, X: np.ndarray) -> np.ndarray:
+        """Rows in the columns of the path, unchanged."""
+        return X
+
+    @property
+    def ends(self) -> np.ndarray:
+        """Training time after each stage, shape (S,)."""
+        return self.starts + self.durations
+
+    @property
+    def stage_r2(self) -> np.ndarray:
+        """R² on training data after each stage, shape (S,); NaN for a compressed path."""
+        if not len(self):
+            return np.zeros(0)
+        if np.isnan(self.starts[0]):
+            return np.full(len(self), np.nan)
+        first_steps = np.searchsorted(self.log.time, self.starts[1:], side="left")
+        return np.append(self.log.r2[first_steps], self.r2)
+
+    def r2_of(self, residual: np.ndarray) -> float:
+        """R² for a residual of shape (n, k), as defined in training."""
+        weights = 1.0 if self.weights is None else self.weights[:, None]
+        varying = self.scale > 0
+        if not varying.any():
+            return 1.0
+        relative = residual[:, varying].astype(np.float64) / self.scale[varying]
+        return 1.0 - float((weights * relative**2).sum()) / np.count_nonzero(varying)
+
+    def targets(self, *, backend: Backend = HOST) -> np.ndarray:
+        """y, shape (n, k); if it is not stored, computed by predicting every row."""
+        if self.y is not None:
+            return self.y
+        return self.residual + self.evaluate(self.X, backend=backend)
+
+    def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """f̂ at the rows of X, shape (m, k), in float64 because the offset is."""
+        return self.model.evaluate(X, backend=backend)
+
+    def evaluate_staged(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """f̂ after each stage, shape (S, m, k)."""
+        return self.model.evaluate_staged(X, backend=backend)
+
+    def gradient(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """∂f̂/∂x at the rows of X, shape (m, d, k)."""
+        return self.model.gradient(X, backend=backend)
+
+    def truncate(
+        self, *, time: float | None = None, r2: float | None = None, backend: Backend = HOST
+    ) -> Path:
+        """The path as it was at a training time, or when training R² first reached `r2`.
+
+        Equal to a fit stopped there. A stage that is cut is integrated again from its start.
+
+        Parameters
+        ----------
+        time : float, optional
+        r2 : float, optional
+            Exactly one of the two.
+        backend : Backend
+            Where to compute.
+        """
+        from bandfall.descent._fit import truncate_path
+
+        return truncate_path(self, time=time, r2=r2, backend=backend)
+
+    def compress(self, tolerance: float = 1e-3, *, backend: Backend = HOST) -> Path:
+        """The same function with fewer bandwidths, and so with cheaper predictions.
+
+        Uses the smallest number of bandwidths with an error below `tolerance`; see
+        `KernelSum.compress`. ``compression_error`` is the error; a second compression adds to it.
+        Residual and R² are those of the compressed path.
+
+        Parameters
+        ----------
+        tolerance : float
+            Largest root-mean-square change at training rows, relative to the root mean square of
+            f̂ − offset.
+        backend : Backend
+            Where to compute.
+        """
+        # Against the path before any compression: f̂ is at most 1 + its error as large.
+        before = self.compression_error
+        allowed = (tolerance - before) / (1.0 + before)
+        if tolerance > 0 >= allowed:
+            return self
+        model, change = self.model.compress(allowed, backend=backend)
+        if model is self.model:
+            return self
+        residual = self.targets(backend=backend) - model.evaluate(self.X, backend=backend)
+        residual = (residual * (self.scale > 0)).astype(self.residual.dtype)
+        spans = np.full(len(model), np.nan)
+        return self.replace(
+            model=model,
+            starts=spans,
+            durations=spans,
+            step_sizes=np.zeros(len(model)),
+            residual=residual,
+            r2=self.r2_of(residual),
+            solver=None,
+            schedule=None,
+            plan=None,
+            compression_error=before + (1.0 + before) * change,
+        )
+
+    def replace(self, **changes: Any) -> Path:
+        """A copy with some attributes changed, including those of its model and its stages."""
+        if "stages" in changes:
+            changes.update(_stage_columns(self.undivided, changes.pop("stages")))
+        own = {f.name for f in fields(self)}
+        of_model = {name: changes.pop(name) for name in changes.keys() - own}
+        if of_model:
+            changes["model"] = replace(changes.get("model", self.model), **of_model)
+        return replace(self, **changes)
+
+
+def _stage_columns(model: KernelSum, stages: Sequence[Stage]) -> State:
+    """The fields of a Path that describe its stages, over the centres of `model`."""
+    blocks = [stage.coefficients for stage in stages]
+    shape = (0, *model.coefficients.shape[1:])
+    coefficients = np.stack(blocks) if blocks else np.zeros(shape, model.coefficients.dtype)
+    bandwidths = np.array([stage.bandwidth for stage in stages], dtype=float)
+    return {
+        "model": replace(model, bandwidths=bandwidths, coefficients=coefficients),
+        "starts": np.array([stage.time for stage in stages], dtype=float),
+        "durations": np.array([stage.duration for stage in stages], dtype=float),
+        "step_sizes": np.array([stage.step_size or 0.0 for stage in stages], dtype=float),
+    }

@@ -1,0 +1,135 @@
+"""The fitted model: f(x) = offset + Σ_s k_{σ_s}(x, X) c_s."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bandfall._products import HOST, Backend
+from bandfall.descent._compression import check_rows, distance_range, merge_stages
+from bandfall.kernels._kernel import Kernel
+
+__all__ = ["KernelSum"]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSum:
+    """A sum of radial functions at the same centres, over one or more bandwidths.
+
+    Every kernel estimator predicts with one. Descent has one bandwidth per stage; ridge regression
+    and gradient flow have a single bandwidth.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Centres: the training rows.
+    kernel : Kernel
+    bandwidths : ndarray of shape (S,)
+        In [0, ∞].
+    coefficients : ndarray of shape (S, n, k)
+    offset : ndarray of shape (k,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.kernels._kernel import get_kernel
+    >>> from bandfall.descent._sum import KernelSum
+    >>> bump = KernelSum(
+    ...     np.zeros((1, 1)), get_kernel("gaussian"), np.ones(1), np.ones((1, 1, 1)), np.ones(1)
+    ... )
+    >>> bump.evaluate(np.array([[0.0], [50.0]]))
+    array([[2.],
+           [1.]])
+    """
+
+    X: np.ndarray
+    kernel: Kernel
+    bandwidths: np.ndarray
+    coefficients: np.ndarray
+    offset: np.ndarray
+
+    def __post_init__(self) -> None:
+        n_stages, n_rows, n_outputs = self.coefficients.shape
+        shapes = (len(self.X), self.bandwidths.shape, self.offset.shape)
+        if shapes != (n_rows, (n_stages,), (n_outputs,)):
+            raise ValueError(
+                f"{len(self.X)} centres, bandwidths {self.bandwidths.shape} and offset "
+                f"{self.offset.shape} do not fit coefficients {self.coefficients.shape}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.bandwidths)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of targets k."""
+        return self.coefficients.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of rows and coefficients."""
+        return self.X.nbytes + self.coefficients.nbytes
+
+    def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """f at the rows of X, shape (m, k), in the wider dtype of coefficients and offset."""
+        return backend.evaluate(self, X)
+
+    def evaluate_staged(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """f after each bandwidth, shape (S, m, k)."""
+        return backend.staged(self, X)
+
+    def gradient(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
+        """∂f/∂x at the rows of X, shape (m, d, k)."""
+        return backend.gradient(self, X)
+
+    def part(self, stages: slice) -> KernelSum:
+        """The terms of some of the bandwidths, without the offset."""
+        return replace(
+            self,
+            bandwidths=self.bandwidths[stages],
+            coefficients=self.coefficients[stages],
+            offset=np.zeros_like(self.offset),
+        )
+
+    def compress(self, tolerance: float, *, backend: Backend = HOST) -> tuple[KernelSum, float]:
+        """The same function with as few of its bandwidths as `tolerance` allows.
+
+        Profiles of neighbouring bandwidths are nearly linearly dependent, so a few of them can
+        represent all.
+
+        Parameters
+        ----------
+        tolerance : float
+            Largest root-mean-square change at centres (at most 1,000 of them), relative to the
+            root mean square of f − offset.
+
+        Returns
+        -------
+        KernelSum, float
+            The smaller sum and the change; the sum itself and 0 if no bandwidth can be saved.
+        """
+        if not tolerance > 0:
+            raise ValueError(f"tolerance={tolerance!r} must be above 0")
+        if len(self) < 3 or not np.any(self.bandwidths > 0):
+            return self, 0.0
+        rows = check_rows(self.X)
+        exact = self.evaluate(rows, backend=backend)
+        size = _root_mean_square(exact - self.offset) or 1.0
+        spread = distance_range(self.X, self.kernel.geometry)
+        merge = merge_stages(self.kernel, self.bandwidths, self.coefficients, spread)
+        for n_nodes in range(2, len(self)):
+            bandwidths, coefficients = merge(n_nodes)
+            if len(bandwidths) == len(self):
+                break
+            smaller = replace(self, bandwidths=bandwidths, coefficients=coefficients)
+            change = _root_mean_square(smaller.evaluate(rows, backend=backend) - exact) / size
+            if change <= tolerance:
+                return smaller, change
+        return self, 0.0
+
+
+def _root_mean_square(values: np.ndarray) -> float:
+    peak = float(np.abs(values).max(initial=0.0)) or 1.0  # squares of large targets overflow
+    return peak * math.sqrt(float(np.mean((values / peak) ** 2)))

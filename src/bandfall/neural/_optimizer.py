@@ -1,0 +1,346 @@
+"""`TangentDescent`: an optimizer that controls the network's tangent kernel."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from bandfall._parameters import check_flag, check_number
+from bandfall._products.base import DEFAULT_BUDGET
+from bandfall._typing import ArrayLike, State
+from bandfall._warnings import warn_caller
+from bandfall.neural._anchors import uniform_anchors
+from bandfall.neural._log import LogRow, TangentLog, TangentStatus
+from bandfall.neural._step import FILTERS, tangent_step
+from bandfall.neural._tangent import TangentModel
+
+ENGINES = ("auto", "gram", "products")
+REDUCTIONS = ("mean", "sum")
+_STATE = ("blend", "damping", "step_scale", "r2", "anchors")
+_PROBE_ROWS = 16
+_DRIFT_EVERY = 10
+_MAX_GRAM_ROWS = 4000
+_SMALLEST_STEP = 2.0**-40
+# Trust region of Levenberg and Marquardt: how well the linearised network predicted the loss.
+_POOR, _GOOD = 0.5, 0.9
+_RAISE, _LOWER = 4.0, 0.7
+
+
+class TangentDescent(torch.optim.Optimizer):
+    """Gradient descent whose tangent kernel goes from the network's own to the identity.
+
+    Every step moves the parameters by lr · (α Φ_tᵀr·scale + (1 − α) Φ⁺[r; 0]): the gradient of
+    the squared error, blended with the step that fits the residuals r without changing the
+    outputs at `anchors`. α starts at 1 and falls, by the rule that lowers the
+    bandwidth of a kernel, whenever R² rises more slowly than `min_speed` (Section 4, Appendix D).
+
+    A step that would raise the loss is undone, and the next one is shorter. The damping of Φ⁺
+    is adapted to how well the linearised network predicted the last step. Neither affects a plain
+    gradient step that lowers the loss.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        A regression network with outputs (n,), (n, 1) or (n, k). Device and dtype follow it.
+        float64 is advised: small singular values of the Jacobian carry the fine structure.
+    anchors : Tensor of shape (n*, ...), optional
+        Rows whose outputs should not change. By default `n_anchors` points from
+        `uniform_anchors` of the rows of the first step.
+    lr : float > 0, default=0.2
+        Step in training time. The anchored part reduces the residuals by the share lr.
+    min_speed : float >= 0, default=0.1
+        v; α falls if R² rises more slowly than this per unit of training time. 0 never lowers α.
+    n_anchors : int >= 0, default=100
+        Number of anchors to draw if `anchors` is None. Without anchors (0) it overfits badly.
+    damping : float >= 0, default=1e-4
+        δ/λ_max(ΦΦᵀ) of the first controlled step.
+    adapt_damping : bool, default=True
+        Adapt the damping to the trust ratio.
+    damping_filter : {"tikhonov", "lifted"}, default="tikhonov"
+        Filter on singular values: s/(s² + δ), or the paper's s/(s + ε)².
+    reduction : {"mean", "sum"}, default="mean"
+        α = 1 is gradient descent on half the mean, or half the sum, of squared errors. "sum"
+        is Appendix D to the letter; with "mean" a good lr does not depend on n.
+    engine : {"auto", "gram", "products"}, default="auto"
+        Solve with the Gram matrix ΦΦᵀ, or matrix-free by conjugate gradients. "auto" uses the
+        Gram matrix while the Jacobian is at most twice the budget and n + n* at most 4000.
+    budget : int, default=2**30
+        Bytes for Jacobian blocks of the Gram engine.
+    generator : torch.Generator, optional
+        Draws the default anchors and the drift probe.
+
+    Attributes
+    ----------
+    blend : float
+        The current α.
+    r2 : float
+        R² on the rows of the last step, after it.
+    log : TangentLog
+    status : TangentStatus
+
+    Notes
+    -----
+    With mini-batches, every step treats its batch as the training set: R², speed and residuals
+    are those of the batch, α depends on the speed on batches, and outputs at rows outside the batch
+    are kept only as far as anchors keep them.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from bandfall.neural import TangentDescent
+    >>> _ = torch.manual_seed(0)
+    >>> X = torch.linspace(-1, 1, 20, dtype=torch.float64)[:, None]
+    >>> y = torch.sin(3 * X)
+    >>> model = torch.nn.Sequential(
+    ...     torch.nn.Linear(1, 50), torch.nn.Tanh(), torch.nn.Linear(50, 1)
+    ... ).double()
+    >>> optimizer = TangentDescent(model)
+    >>> for _ in range(200):
+    ...     row = optimizer.step(X, y)
+    >>> row.r2 > 0.99
+    True
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        anchors: Tensor | None = None,
+        *,
+        lr: float = 0.2,
+        min_speed: float = 0.1,
+        n_anchors: int = 100,
+        damping: float = 1e-4,
+        adapt_damping: bool = True,
+        damping_filter: str = "tikhonov",
+        reduction: str = "mean",
+        engine: str = "auto",
+        budget: int = DEFAULT_BUDGET,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        check_number("lr", lr, low=0, low_open=True, finite=True)
+        check_number("min_speed", min_speed, low=0, finite=True)
+        check_number("damping", damping, low=0, finite=True)
+        check_number("budget", budget, low=1, integer=True)
+        check_flag("adapt_damping", adapt_damping)
+        if isinstance(n_anchors, bool) or not isinstance(n_anchors, int) or n_anchors < 0:
+            raise ValueError(f"n_anchors={n_anchors!r} must be an integer >= 0")
+        _check_choice("damping_filter", damping_filter, FILTERS)
+        _check_choice("reduction", reduction, REDUCTIONS)
+        _check_choice("engine", engine, ENGINES)
+        if engine == "products" and damping_filter != "tikhonov":
+            raise ValueError("engine='products' allows only damping_filter='tikhonov'")
+        self.tangent = TangentModel(model)
+        super().__init__(list(self.tangent.parameters.values()), {"lr": lr})
+        self.min_speed = float(min_speed)
+        self.n_anchors = n_anchors
+        self.damping = float(damping)
+        self.adapt_damping = adapt_damping
+        self.damping_filter = damping_filter
+        self.reduction = reduction
+        self.engine = engine
+        self.budget = budget
+        self.generator = generator
+        self.anchors = None if anchors is None else self._tensor("anchors", anchors)
+        self.blend = 1.0
+        self.step_scale = 1.0
+        self.r2 = -math.inf
+        self.log = TangentLog()
+        self.status = TangentStatus.RUNNING
+        self._last_good = self.tangent.vector()
+        self._probe: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def step(self, X: Tensor, y: Tensor) -> LogRow:  # type: ignore[override]
+        """One step on the rows X with targets y.
+
+        Parameters
+        ----------
+        X : Tensor of shape (n, ...)
+        y : Tensor of shape (n,) or (n, k)
+
+        Returns
+        -------
+        LogRow
+            State at the start of the step: epoch, blend, R², speed, kernel drift, damping,
+            and whether the step was accepted.
+        """
+        X, y, residual = self._residual(X, y)
+        loss = float(residual.square().sum())
+        if not math.isfinite(loss):
+            return self._give_up(TangentStatus.NOT_FINITE)
+        total = float((y - y.mean(dim=0)).square().sum())
+        self._prepare(X)
+        assert self.anchors is not None
+        trial = tangent_step(
+            self.tangent,
+            X,
+            residual,
+            self.anchors,
+            total=total,
+            blend=self.blend,
+            min_speed=self.min_speed,
+            scale=1.0 / residual.numel() if self.reduction == "mean" else 1.0,
+            damping=self.damping,
+            damping_filter=self.damping_filter,
+            engine=self._engine(X),
+            budget=self.budget,
+        )
+        theta = self.tangent.vector()
+        step_size = float(self.param_groups[0]["lr"]) * self.step_scale
+        self.tangent.set_vector(theta + step_size * trial.direction)
+        new_loss = float((y - self.tangent.outputs(X)).square().sum())
+        predicted = trial.speed * total * step_size if total > 0 else math.inf
+        accepted = new_loss <= loss  # False for NaN
+        self._adapt((loss - new_loss) / predicted if accepted else -1.0, trial.blend < 1.0)
+        if not accepted:
+            self.tangent.set_vector(theta)
+        self._last_good = self.tangent.vector()
+        self.r2 = _r2(new_loss if accepted else loss, total)
+        row = LogRow(
+            len(self.log),
+            trial.blend,
+            _r2(loss, total),
+            trial.speed,
+            self._kernel_drift(),
+            self.damping,
+            accepted,
+        )
+        self.blend = trial.blend
+        self.log.append(row)
+        if self.step_scale < _SMALLEST_STEP:
+            self.status = TangentStatus.STALLED
+        return row
+
+    def state_dict(self) -> State:
+        """The state of `torch.optim.Optimizer`, with blend, damping, anchors and log."""
+        state = super().state_dict()
+        state["tangent"] = {
+            **{name: getattr(self, name) for name in _STATE},
+            "probe": self._probe,
+            "status": self.status.value,
+            "log": [tuple(row) for row in self.log],
+        }
+        return state
+
+    def load_state_dict(self, state_dict: State) -> None:
+        """Continue from a `state_dict`; load the model's own state first."""
+        if "tangent" not in state_dict:
+            raise ValueError("state_dict has no 'tangent' entry: it is not from TangentDescent")
+        own = state_dict["tangent"]
+        super().load_state_dict({k: v for k, v in state_dict.items() if k != "tangent"})
+        for name in _STATE:
+            setattr(self, name, own[name])
+        self._probe = own["probe"]
+        self.status = TangentStatus(own["status"])
+        self.log = TangentLog([LogRow(*row) for row in own["log"]])
+        self._last_good = self.tangent.vector()
+
+    def _tensor(self, name: str, value: ArrayLike | Tensor) -> Tensor:
+        tensor = torch.as_tensor(value).to(self.tangent.device, self.tangent.dtype)
+        if tensor.ndim == 0:
+            raise ValueError(f"{name} must have rows; got a single number")
+        if not bool(torch.isfinite(tensor).all()):
+            raise ValueError(f"{name} must be finite; got NaN or infinity")
+        return tensor
+
+    def _residual(
+        self, X: ArrayLike | Tensor, y: ArrayLike | Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """X, y and r = y − f(X) of shape (n, k), in the dtype and on the device of the model."""
+        rows, target = self._tensor("X", X), self._tensor("y", y)
+        if len(rows) == 0 or len(rows) != len(target):
+            raise ValueError(
+                "X and y must have the same number of rows, at least one; got "
+                f"{len(rows)} and {len(target)}"
+            )
+        if target.ndim == 1:
+            target = target.unsqueeze(1)
+        outputs = self.tangent.outputs(rows)
+        if outputs.shape != target.shape:
+            raise ValueError(
+                f"model must give outputs of the shape of y, {tuple(target.shape)}; "
+                f"got {tuple(outputs.shape)}"
+            )
+        return rows, target, target - outputs
+
+    def _prepare(self, X: Tensor) -> None:
+        """On the first step: draw or check anchors, warn if p is too small, set the probe."""
+        if self.anchors is None:
+            self.anchors = uniform_anchors(X, self.n_anchors, self.generator)
+        if self.anchors.shape[1:] != X.shape[1:]:
+            raise ValueError(
+                f"anchors must have rows like X, of shape {tuple(X.shape[1:])}; "
+                f"got {tuple(self.anchors.shape[1:])}"
+            )
+        if self._probe is not None:
+            return
+        rows = X[:_PROBE_ROWS]
+        outputs = self.tangent.outputs(rows)
+        n_rows = (len(X) + len(self.anchors)) * outputs.shape[1]
+        if self.min_speed > 0 and self.tangent.n_parameters < n_rows:
+            warn_caller(
+                f"the network has {self.tangent.n_parameters} parameters for {n_rows} outputs at "
+                "training rows and anchors: it cannot fit the residuals and hold every anchor, "
+                "so the damped step is a least-squares compromise between the two"
+            )
+        v = torch.randn(
+            outputs.numel(),
+            generator=self.generator,
+            dtype=X.dtype,
+            device=X.device if self.generator is None else self.generator.device,
+        ).to(X.device)
+        self._probe = (rows, v, self.tangent.kernel_product(rows, v))
+
+    def _engine(self, X: Tensor) -> str:
+        if self.engine != "auto":
+            return self.engine
+        assert self.anchors is not None
+        n_rows = len(X) + len(self.anchors)
+        row_bytes = self.tangent.n_parameters * self.tangent.dtype.itemsize
+        if self.damping_filter != "tikhonov":
+            return "gram"
+        fits = n_rows * row_bytes <= 2 * self.budget
+        return "gram" if fits and n_rows <= _MAX_GRAM_ROWS else "products"
+
+    def _adapt(self, ratio: float, controlled: bool) -> None:
+        """Adapt step and damping to the `ratio` of the actual to the predicted fall of the loss."""
+        if ratio < 0:
+            self.step_scale *= 0.5
+        elif ratio > _POOR:
+            self.step_scale = min(1.0, 1.1 * self.step_scale)
+        if not (controlled and self.adapt_damping):
+            return
+        if ratio < _POOR:
+            self.damping = min(_RAISE * self.damping, 1.0)
+        elif ratio > _GOOD:
+            floor = 10 * torch.finfo(self.tangent.dtype).eps
+            self.damping = max(_LOWER * self.damping, min(self.damping, floor))
+
+    def _kernel_drift(self) -> float:
+        """‖K(t)v − K(0)v‖/‖K(0)v‖, measured on every tenth step and repeated in between."""
+        assert self._probe is not None
+        if len(self.log) % _DRIFT_EVERY:
+            return self.log[-1].kernel_drift
+        rows, v, start = self._probe
+        now = self.tangent.kernel_product(rows, v)
+        return float((now - start).norm() / start.norm()) if start.norm() > 0 else math.nan
+
+    def _give_up(self, status: TangentStatus) -> LogRow:
+        """Restore the last good parameters and end training with this status."""
+        self.tangent.set_vector(self._last_good)
+        self.status = status
+        row = LogRow(len(self.log), self.blend, math.nan, math.nan, math.nan, self.damping, False)
+        self.log.append(row)
+        return row
+
+
+def _r2(loss: float, total: float) -> float:
+    if total > 0:
+        return 1.0 - loss / total
+    return 1.0 if loss == 0 else -math.inf  # all targets equal
+
+
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is unknown; allowed: {', '.join(map(repr, allowed))}")

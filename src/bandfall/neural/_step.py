@@ -1,0 +1,228 @@
+"""The step: the plain gradient, blended with a step that keeps the outputs at the anchors.
+
+With Φ = [Φ_t; Φ_*] the Jacobian at training rows and anchors and r the residual,
+
+    Δθ = α · scale · Φ_tᵀ r + (1 − α) · Φ⁺ [r; 0],
+
+which for scale 1 is P(t) applied to the gradient, P = Φ⁺ K̃ Φ_t⁺ᵀ and
+K̃ = α K_NTK + (1 − α) [I; 0] (Appendix D; docs/neural.md has the derivation). No p × p
+matrix appears. Φ⁺ is damped: Φ⁺ = Φᵀ g(ΦΦᵀ) with g(λ) = 1/(λ + δ) or 1/(√λ + ε)². The
+filters on the singular values, s/(s² + δ) and s/(s + ε)², vanish with s, so directions
+that the network cannot move are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bandfall._products.base import DEFAULT_BUDGET
+from bandfall.neural._ntk import gram
+from bandfall.neural._tangent import TangentModel
+
+FILTERS = ("tikhonov", "lifted")
+_TOLERANCE, _MAX_PRODUCTS = 1e-3, 50  # of conjugate gradients
+_POWER_ITERATIONS = 6
+
+
+@dataclass(frozen=True)
+class TangentStep:
+    """One blended step.
+
+    Attributes
+    ----------
+    direction : Tensor of shape (p,)
+        Δθ per unit of training time.
+    blend : float
+        α: 1 is the network's own NTK, 0 the identity on training rows and zero on anchors.
+    speed : float
+        ∂R²/∂t = 2 rᵀΦ_tΔθ / ‖y − ȳ‖² of the step, including damping.
+    """
+
+    direction: Tensor
+    blend: float
+    speed: float
+
+
+def next_blend(blend: float, plain_speed: float, anchored_speed: float, min_speed: float) -> float:
+    """The first α, going down from `blend`, whose R² speed reaches `min_speed`.
+
+    K̃ is linear in α, so speed(α) = α·plain + (1 − α)·anchored, and the search of Algorithm 1,
+    lines 4–10, has a closed form. If no α is fast enough, the result is 0, as the bandwidth
+    falls to its floor.
+
+    Examples
+    --------
+    >>> next_blend(1.0, plain_speed=0.2, anchored_speed=0.5, min_speed=0.1)
+    1.0
+    >>> round(next_blend(1.0, plain_speed=0.05, anchored_speed=0.3, min_speed=0.1), 6)
+    0.8
+    >>> next_blend(0.8, plain_speed=0.01, anchored_speed=0.05, min_speed=0.1)
+    0.0
+    """
+    if blend * plain_speed + (1.0 - blend) * anchored_speed >= min_speed:
+        return blend
+    if anchored_speed <= max(min_speed, plain_speed):
+        return 0.0
+    return min(blend, (anchored_speed - min_speed) / (anchored_speed - plain_speed))
+
+
+def tangent_step(
+    tangent: TangentModel,
+    X: Tensor,
+    residual: Tensor,
+    anchors: Tensor,
+    *,
+    total: float,
+    blend: float = 1.0,
+    min_speed: float = 0.0,
+    scale: float = 1.0,
+    damping: float = 1e-4,
+    damping_filter: str = "tikhonov",
+    engine: str = "gram",
+    budget: int = DEFAULT_BUDGET,
+) -> TangentStep:
+    """The blended step at the current parameters, with α lowered to reach `min_speed`.
+
+    While α = 1 is fast enough this costs one backward pass: rᵀΦ_tΦ_tᵀr = ‖Φ_tᵀr‖².
+
+    Parameters
+    ----------
+    tangent : TangentModel
+    X : Tensor of shape (n, ...)
+    residual : Tensor of shape (n, k)
+        r = y − f(X).
+    anchors : Tensor of shape (n*, ...)
+        Rows whose outputs should not change; may be empty.
+    total : float
+        ‖y − ȳ‖²; zero makes every speed infinite.
+    blend, min_speed : float
+        The current α, and the R² speed below which it falls.
+    scale : float
+        Factor on K_NTK: 1 for the summed loss ½‖r‖², 1/(n·k) for the mean.
+    damping : float
+        δ = damping · λ_max(ΦΦᵀ); for the lifted filter ε = damping · s_max.
+    damping_filter, engine, budget
+        As in `TangentDescent`, without "auto".
+    """
+    r = residual.reshape(-1)
+    gradient, _ = tangent.row_product(X, r)
+    plain_speed = _speed(scale * float(gradient @ gradient), total)
+    if blend == 1.0 and plain_speed >= min_speed:
+        return TangentStep(scale * gradient, 1.0, plain_speed)
+    anchored, moved = anchored_part(
+        tangent,
+        X,
+        r,
+        anchors,
+        damping=damping,
+        damping_filter=damping_filter,
+        engine=engine,
+        budget=budget,
+    )
+    anchored_speed = _speed(float(r @ moved), total)
+    blend = next_blend(blend, plain_speed, anchored_speed, min_speed)
+    return TangentStep(
+        blend * scale * gradient + (1.0 - blend) * anchored,
+        blend,
+        blend * plain_speed + (1.0 - blend) * anchored_speed,
+    )
+
+
+def anchored_part(
+    tangent: TangentModel,
+    X: Tensor,
+    r: Tensor,
+    anchors: Tensor,
+    *,
+    damping: float,
+    damping_filter: str = "tikhonov",
+    engine: str = "gram",
+    budget: int = DEFAULT_BUDGET,
+) -> tuple[Tensor, Tensor]:
+    """d = Φ⁺[r; 0], shape (p,), and Φ_t d, shape (n·k,).
+
+    The "gram" engine builds ΦΦᵀ and solves by its eigendecomposition; "products" solves by
+    conjugate gradients with one backward and one forward-mode pass per iteration, and stores
+    nothing of size p·(n + n*).
+    """
+    rows = torch.cat([X, anchors])
+    target = torch.cat([r, r.new_zeros(len(anchors) * (len(r) // len(X)))])
+    if engine == "gram":
+        G, parts = gram(tangent, rows, None, budget)
+        coefficients, moved = _solve_gram(G, target, damping, damping_filter)
+    else:
+        parts = None
+        coefficients, moved = _solve_products(tangent, rows, target, damping)
+    if parts is None:
+        direction, _ = tangent.row_product(rows, coefficients)
+    else:
+        direction = torch.cat([coefficients @ part for part in parts])
+    return direction, moved[: len(r)]
+
+
+def _solve_gram(
+    G: Tensor, target: Tensor, damping: float, damping_filter: str
+) -> tuple[Tensor, Tensor]:
+    """c = g(G)b and Gc from G = U diag(λ) Uᵀ; negative λ, due to rounding, count as zero."""
+    eigenvalues, vectors = torch.linalg.eigh(G.double())
+    eigenvalues = eigenvalues.clamp_min(0.0)
+    largest = eigenvalues[-1]
+    if not largest > 0:  # no parameter moves any output
+        return torch.zeros_like(target), torch.zeros_like(target)
+    if damping_filter == "tikhonov":
+        inverse = 1.0 / (eigenvalues + damping * largest)
+    else:
+        inverse = 1.0 / (eigenvalues.sqrt() + damping * largest.sqrt()) ** 2
+    projected = vectors.T @ target.double()
+    coefficients = vectors @ (inverse * projected)
+    moved = vectors @ (eigenvalues * inverse * projected)
+    return coefficients.to(target.dtype), moved.to(target.dtype)
+
+
+def _solve_products(
+    tangent: TangentModel, rows: Tensor, target: Tensor, damping: float
+) -> tuple[Tensor, Tensor]:
+    """(ΦΦᵀ + δI)c = b by conjugate gradients (zero start), and ΦΦᵀc = b − residual − δc.
+
+    Stopping early increases the damping: directions of small singular values come last.
+    """
+    largest = _largest_eigenvalue(tangent, rows, target)
+    if not largest > 0:
+        return torch.zeros_like(target), torch.zeros_like(target)
+    shift = damping * largest
+    solution = torch.zeros_like(target)
+    left = target.clone()
+    search = left.clone()
+    norm = left @ left
+    goal = _TOLERANCE**2 * norm
+    for _ in range(_MAX_PRODUCTS):
+        if norm <= goal:
+            break
+        product = tangent.kernel_product(rows, search) + shift * search
+        length = norm / (search @ product)
+        solution = solution + length * search
+        left = left - length * product
+        norm, old = left @ left, norm
+        search = left + (norm / old) * search
+    return solution, target - left - shift * solution
+
+
+def _largest_eigenvalue(tangent: TangentModel, rows: Tensor, start: Tensor) -> float:
+    """Rayleigh quotient after a few power iterations; two digits are enough for a scale."""
+    vector = torch.ones_like(start)
+    value = 0.0
+    for _ in range(_POWER_ITERATIONS):
+        vector = vector / vector.norm()
+        product = tangent.kernel_product(rows, vector)
+        value = float(vector @ product)
+        if not product.norm() > 0:
+            break
+        vector = product
+    return value
+
+
+def _speed(progress: float, total: float) -> float:
+    return 2.0 * progress / total if total > 0 else float("inf")

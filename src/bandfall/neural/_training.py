@@ -1,0 +1,175 @@
+"""Multilayer perceptrons and their training loops, controlled and plain."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bandfall.neural._anchors import mixed_anchors, uniform_anchors
+from bandfall.neural._log import LogRow, TangentLog, TangentStatus
+from bandfall.neural._optimizer import TangentDescent
+
+
+def make_network(
+    n_features: int,
+    hidden: Sequence[int],
+    n_outputs: int = 1,
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype = torch.float64,
+) -> nn.Sequential:
+    """A tanh network with Glorot-uniform weights and zero biases.
+
+    Examples
+    --------
+    >>> from bandfall.neural import make_network
+    >>> sum(p.numel() for p in make_network(1, (50,)).parameters())
+    151
+    """
+    widths = [n_features, *hidden, n_outputs]
+    layers: list[nn.Module] = []
+    for n_in, n_out in itertools.pairwise(widths):
+        layer = nn.Linear(n_in, n_out, dtype=dtype)
+        with torch.no_grad():
+            limit = math.sqrt(6.0 / (n_in + n_out))
+            layer.weight.copy_(
+                limit * (2.0 * torch.rand(n_out, n_in, generator=generator, dtype=dtype) - 1.0)
+            )
+            layer.bias.zero_()
+        layers += [layer, nn.Tanh()]
+    return nn.Sequential(*layers[:-1])
+
+
+def fit_network(
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    *,
+    optimizer: TangentDescent | torch.optim.Optimizer,
+    max_r2: float = 0.999,
+    max_iter: int = 10_000,
+    progress: Callable[[LogRow], object] | None = None,
+) -> tuple[TangentLog, TangentStatus]:
+    """Full-batch training until R² on (X, y) exceeds `max_r2` or `max_iter` steps are done.
+
+    `optimizer` is `TangentDescent` or any optimizer of torch, which then minimises half the
+    mean squared error. `progress` is called with every row of the log. An exception in it, or a
+    keyboard interrupt, leaves the model as it was after the last step.
+    """
+    if isinstance(optimizer, TangentDescent):
+        return _fit_controlled(X, y, optimizer, max_r2, max_iter, progress)
+    return _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress)
+
+
+def _fit_controlled(
+    X: Tensor,
+    y: Tensor,
+    optimizer: TangentDescent,
+    max_r2: float,
+    max_iter: int,
+    progress: Callable[[LogRow], object] | None,
+) -> tuple[TangentLog, TangentStatus]:
+    for _ in range(max_iter):
+        row = optimizer.step(X, y)
+        if progress is not None:
+            progress(row)
+        if optimizer.r2 > max_r2:
+            optimizer.status = TangentStatus.R2_REACHED
+        if optimizer.status is not TangentStatus.RUNNING:
+            return optimizer.log, optimizer.status
+    optimizer.status = TangentStatus.ITERATION_LIMIT
+    return optimizer.log, optimizer.status
+
+
+def _fit_plain(
+    model: nn.Module,
+    X: Tensor,
+    y: Tensor,
+    optimizer: torch.optim.Optimizer,
+    max_r2: float,
+    max_iter: int,
+    progress: Callable[[LogRow], object] | None,
+) -> tuple[TangentLog, TangentStatus]:
+    log = TangentLog()
+    y = y.unsqueeze(1) if y.ndim == 1 else y
+    total = float((y - y.mean(dim=0)).square().sum())
+    while True:  # there is one more evaluation than steps
+        optimizer.zero_grad()
+        outputs = model(X)
+        loss = 0.5 * (outputs.view_as(y) - y).square().mean()
+        r2 = 1.0 - 2.0 * float(loss.detach()) * y.numel() / total if total > 0 else 1.0
+        status = _plain_status(r2, max_r2)
+        if len(log) >= max_iter:
+            return log, status or TangentStatus.ITERATION_LIMIT
+        row = LogRow(len(log), 1.0, r2, math.nan, math.nan, math.nan, True)
+        log.append(row)
+        if progress is not None:
+            progress(row)
+        if status is not None:
+            return log, status
+        loss.backward()
+        optimizer.step()
+
+
+def _plain_status(r2: float, max_r2: float) -> TangentStatus | None:
+    if not math.isfinite(r2):
+        return TangentStatus.NOT_FINITE
+    return TangentStatus.R2_REACHED if r2 > max_r2 else None
+
+
+def seeded_generator(seed: int) -> torch.Generator:
+    """A seeded torch generator on the CPU."""
+    return torch.Generator().manual_seed(seed)
+
+
+def fit_arrays(
+    model: nn.Module,
+    X: np.ndarray,
+    y: np.ndarray,
+    anchors: int | np.ndarray,
+    *,
+    tangent_control: bool,
+    anchor_sampling: str,
+    generator: torch.Generator,
+    min_speed: float,
+    lr: float,
+    momentum: float,
+    damping: float,
+    max_r2: float,
+    max_iter: int,
+) -> tuple[TangentLog, TangentStatus, np.ndarray]:
+    """Train `model` on arrays X (n, d), y (n, k); also return the anchors used, (n*, d).
+
+    If k = 0, no target varies and the model is not trained. `anchors` is an array of rows, or the
+    number of rows to draw by `anchor_sampling` ("uniform" or "mixed").
+    """
+    rows, targets = torch.tensor(X), torch.tensor(y)  # copies: X may be read-only
+    if isinstance(anchors, int):
+        draw = uniform_anchors if anchor_sampling == "uniform" else mixed_anchors
+        points = draw(rows, anchors, generator)
+    else:
+        points = torch.tensor(anchors)
+    if targets.shape[1] == 0:
+        return TangentLog(), TangentStatus.CONSTANT_TARGET, points.numpy()
+    optimizer: torch.optim.Optimizer
+    if tangent_control:
+        optimizer = TangentDescent(
+            model, points, lr=lr, min_speed=min_speed, damping=damping, generator=generator
+        )
+    else:
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+    log, status = fit_network(
+        model, rows, targets, optimizer=optimizer, max_r2=max_r2, max_iter=max_iter
+    )
+    return log, status, points.numpy()
+
+
+def predict_arrays(model: nn.Module, X: np.ndarray) -> np.ndarray:
+    """Outputs (m, k) of `model` at the rows of X."""
+    with torch.no_grad():
+        return model(torch.tensor(X)).numpy()

@@ -1,0 +1,259 @@
+"""Rows of a report: columns of tables as pandas columns, and rows with changed values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bandfall._drawing import Axis, number
+from bandfall._typing import Unchecked
+from bandfall.tables import Column, Schema, Table, read_table
+
+SLICE_POINTS = 81
+MAX_LEVELS = 12  # of a category, in a slice
+MISSING = "–"
+_UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+
+
+class LabelledRows(NamedTuple):
+    """Features (n, d) and target (n,)."""
+
+    X: pd.DataFrame
+    y: np.ndarray
+
+    @property
+    def weights(self) -> None:
+        """None: reports weight all rows equally."""
+        return
+
+    def as_table(self, schema: Schema | None = None) -> LabelledRows:
+        """The rows numbered from 0, with text converted to numbers or times as in `schema`."""
+        X = pd.DataFrame(self.X).reset_index(drop=True)
+        if schema is not None and any(one.style for one in schema.readings):
+            columns = schema.check(read_table(X), warn=False).columns
+            for j, reading in enumerate(schema.readings):
+                if reading.style and not reading.dropped:
+                    X.isetitem(j, series_of(columns[j]))
+        return LabelledRows(X, self.y)
+
+    def take(self, rows: np.ndarray) -> LabelledRows:
+        """Some of the rows."""
+        return LabelledRows(self.X.iloc[rows].reset_index(drop=True), self.y[rows])
+
+    def sample(self, n: int, seed: int) -> LabelledRows:
+        """At most `n` rows, chosen at random."""
+        if len(self.y) <= n:
+            return self
+        return self.take(np.sort(np.random.default_rng(seed).permutation(len(self.y))[:n]))
+
+
+def frame_of(table: Table) -> pd.DataFrame:
+    """Convert a `Table` to a pandas frame."""
+    columns = [series_of(column) for column in table.columns]
+    return pd.concat(columns, axis=1, keys=table.names or range(len(columns)))
+
+
+def series_of(column: Column) -> pd.Series:
+    """Convert a column of a `Table` to a pandas series."""
+    values = column.values
+    if column.kind == "category":
+        levels = np.append(np.array(column.levels, dtype=object), [None])
+        return pd.Series(levels[values])
+    if column.kind == "datetime":
+        return pd.Series(pd.to_datetime(values, unit="s"))
+    if column.kind == "duration":
+        return pd.Series(pd.to_timedelta(values, unit="s"))
+    if column.kind == "boolean":
+        truth = pd.Series(values).astype("boolean")
+        return truth if truth.isna().any() else truth.astype(bool)
+    return pd.Series(values)
+
+
+def kind_of(column: pd.Series) -> str:
+    """The kind of a column: number, boolean, datetime, duration, or text for anything else."""
+    types, dtype = pd.api.types, column.dtype
+    if types.is_bool_dtype(dtype):
+        return "boolean"
+    if types.is_numeric_dtype(dtype):
+        return "number"
+    if types.is_datetime64_any_dtype(dtype):
+        return "datetime"
+    return "duration" if types.is_timedelta64_dtype(dtype) else "text"
+
+
+def is_number(column: pd.Series) -> bool:
+    """Whether a column holds numbers (not booleans)."""
+    return kind_of(column) == "number"
+
+
+def places(column: pd.Series) -> np.ndarray | None:
+    """A column as floats, NaN for missing values; None for booleans and categories.
+
+    Durations are in seconds, dates in seconds since 1970 in local time.
+    """
+    kind = kind_of(column)
+    if kind == "datetime":
+        naive = column if column.dt.tz is None else column.dt.tz_localize(None)
+        column = (naive - pd.Timestamp(0)) / pd.Timedelta(seconds=1)
+    elif kind == "duration":
+        column = column / pd.Timedelta(seconds=1)
+    elif kind != "number":
+        return None
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def shown(value: Unchecked) -> str:
+    """A value of any column as readable text.
+
+    Examples
+    --------
+    >>> [shown(v) for v in (2.5, None, "Rom", pd.Timestamp("2024-03-31"), np.nan, True)]
+    ['2.5', '–', 'Rom', '2024-03-31', '–', 'True']
+    """
+    if value is None or (np.asarray(value).ndim == 0 and pd.isna(value)):
+        return MISSING
+    if isinstance(value, pd.Timestamp):
+        midnight = value == value.normalize()
+        return f"{value:%Y-%m-%d}" if midnight else f"{value:%Y-%m-%d %H:%M}"
+    if isinstance(value, pd.Timedelta):
+        return str(value.round("s")).removeprefix("0 days ")
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_):
+        return number(float(value))
+    return str(value)
+
+
+def in_one_format(column: pd.Series) -> pd.Series:
+    """Dates as text, all with their time of day if any has one; other columns unchanged.
+
+    Examples
+    --------
+    >>> in_one_format(pd.Series(pd.to_datetime(["2024-03-31 00:00", "2024-03-31 12:30"]))).to_list()
+    ['2024-03-31 00:00', '2024-03-31 12:30']
+    """
+    dates = kind_of(column) == "datetime"
+    if not dates or bool((column.dropna() == column.dropna().dt.normalize()).all()):
+        return column
+    return column.dt.strftime("%Y-%m-%d %H:%M")
+
+
+@dataclass(frozen=True)
+class Points:
+    """Values of one column at which a model is evaluated."""
+
+    kind: str  # "number", "time", "duration", "level"
+    grid: np.ndarray  # (n_points,): numbers or seconds; 0, 1, 2, … for levels
+    values: pd.Series  # in the dtype of the column
+    labels: list[str]
+
+    @property
+    def unit(self) -> tuple[str, float]:
+        """The unit in which durations are drawn, and its seconds."""
+        reach = float(np.abs(self.grid).max(initial=0.0))
+        few = next((one for one in _UNITS if reach >= 2 * one[1]), _UNITS[-1])
+        return few if self.kind == "duration" else ("", 1.0)
+
+    @property
+    def axis(self) -> Axis:
+        """The axis for these points."""
+        low, high = float(self.grid[0]), float(self.grid[-1])
+        if self.kind == "level":
+            return Axis("", low - 0.5, high + 0.5, names=tuple(self.labels))
+        name, size = self.unit
+        return Axis(name, low / size, high / size, dates=self.kind == "time")
+
+    @property
+    def at(self) -> np.ndarray:
+        """The points in the units of the axis."""
+        return self.grid / self.unit[1]
+
+
+def points_along(
+    column: pd.Series, n_points: int = SLICE_POINTS, n_levels: int = MAX_LEVELS
+) -> Points:
+    """Points from the 1 % to the 99 % quantile of a column, or its most frequent levels."""
+    known, found = column.dropna(), places(column)
+    if found is None:
+        levels = _in_order(known, n_levels)
+        values = pd.Series(levels or [None], dtype=column.dtype)
+        return Points("level", np.arange(len(values)), values, [shown(one) for one in values])
+    found = found[~np.isnan(found)]
+    kind = kind_of(column)
+    ends = [0.0, 1.0] if kind == "datetime" else [0.01, 0.99]
+    low, high = np.quantile(found, ends) if len(found) else (0.0, 0.0)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    grid = np.linspace(low, high, n_points)
+    if kind == "number":
+        return Points("number", grid, pd.Series(grid), [number(float(x)) for x in grid])
+    values = moments(grid, column)
+    kind = "time" if kind == "datetime" else kind
+    return Points(kind, grid, values, [shown(one) for one in values])
+
+
+def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
+    """Convert seconds to dates or durations of the dtype of a column."""
+    if kind_of(like) == "datetime":
+        made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
+        zone = getattr(like.dtype, "tz", None)
+        made = (
+            made if zone is None else made.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
+        )
+    else:
+        made = pd.Series(pd.to_timedelta(seconds, unit="s"))
+    return made.astype(like.dtype)
+
+
+def _in_order(known: pd.Series, n_levels: int) -> list[object]:
+    """The most frequent levels, in their own order or in natural order (2 before 10)."""
+    frequent = list(known.value_counts().index[:n_levels])
+    if isinstance(known.dtype, pd.CategoricalDtype) and known.dtype.ordered:
+        return [level for level in known.dtype.categories if level in frequent]
+    return sorted(frequent, key=_count_key)
+
+
+def _count_key(level: object) -> list[tuple[int, float, str]]:
+    parts = re.split(r"(\d+(?:\.\d+)?)", str(level))
+    return [(0, float(part), "") if i % 2 else (1, 0.0, part) for i, part in enumerate(parts)]
+
+
+def moved_along(X: pd.DataFrame, rows: list[int], j: int, values: pd.Series) -> pd.DataFrame:
+    """Copies of some rows, each with every one of these values in column j."""
+    repeated = X.iloc[np.repeat(rows, len(values))].reset_index(drop=True)
+    repeated.isetitem(j, pd.concat([values] * len(rows), ignore_index=True))
+    return repeated
+
+
+def shuffled_along(
+    X: pd.DataFrame, j: int, n_repeats: int, random: np.random.Generator
+) -> pd.DataFrame:
+    """Concatenated copies of the rows, with column j shuffled in each copy."""
+    shuffled = pd.concat([X] * n_repeats, ignore_index=True)
+    orders = [random.permutation(len(X)) for _ in range(n_repeats)]
+    shuffled.isetitem(j, X.iloc[np.concatenate(orders), j].reset_index(drop=True))
+    return shuffled
+
+
+def typical_row(X: pd.DataFrame) -> int:
+    """The row nearest to the medians of all numbers and to the most frequent other values."""
+    distance = np.zeros(len(X))
+    for j in range(X.shape[1]):
+        column = X.iloc[:, j]
+        values = places(column)
+        if values is not None:
+            missing = np.isnan(values)
+            known = np.where(missing, 0.0, values)
+            spread = known.std() or 1.0
+            centre = np.nanmedian(values) if not missing.all() else 0.0
+            distance += np.where(missing, 1.0, ((known - centre) / spread) ** 2)
+        else:
+            modes = column.mode()
+            # Before pandas 3 a comparison with a missing value is missing, not False.
+            same = (
+                (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
+            )
+            distance += 1.0 - same
+    return int(np.argmin(distance))

@@ -1,0 +1,416 @@
+"""The numbers of a report about a model, without any layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from bandfall._targets import Classes, Target
+from bandfall._targets.scores import unseen_words
+from bandfall._typing import Estimator
+from bandfall.descent import Path
+from bandfall.descent._partitioned import in_step
+from bandfall.report._columns import (
+    LabelledRows,
+    Points,
+    moved_along,
+    places,
+    points_along,
+    shuffled_along,
+    typical_row,
+)
+from bandfall.report._model import Model, Moment
+
+MAX_ROWS = 1000  # for computations that predict rows many times
+N_SLICES = 6
+N_REPEATS = 5
+WORK = 1e10  # kernel entries for importances: about ten seconds
+N_OTHERS = 12  # additional rows through which slices are drawn
+LEVEL = 0.9  # coverage of the drawn intervals
+COVERAGES = np.linspace(0.05, 0.95, 19)  # coverages that are checked
+# Progress before features are shuffled, after that, and before slices are computed.
+_BEGIN, _SHUFFLED, _SLICES = 0.04, 0.66, 0.8
+_ROUNDING = 1e-5  # relative difference up to which targets count as equal
+
+
+class Stages(NamedTuple):
+    """The course of training: arrays with one entry per stage.
+
+    Losses have one more entry, for the start. `scored_loss` is the loss on test rows, None without
+    them. `moved` is the share of each stage in the total movement of the outputs.
+    """
+
+    bandwidth: np.ndarray
+    time: np.ndarray
+    train_loss: np.ndarray
+    scored_loss: np.ndarray | None
+    moved: np.ndarray
+
+    @property
+    def gain(self) -> np.ndarray | None:
+        """Fall of the loss on test rows during each stage."""
+        return None if self.scored_loss is None else -np.diff(self.scored_loss)
+
+
+class Film(NamedTuple):
+    """Losses of training and test rows, and the bandwidth, at the moments that slices show."""
+
+    train_loss: np.ndarray
+    scored_loss: np.ndarray | None
+    bandwidth: np.ndarray
+    moments: list[Moment]
+
+
+class Slice(NamedTuple):
+    """Outputs along one feature, with the others fixed at a typical row.
+
+    `values` has shape (n_moments, n_points, k). `others` (n_rows, n_points, k) are slices of the
+    final model through other rows. `rug` has the values of some training rows.
+    """
+
+    feature: str
+    points: Points
+    values: np.ndarray
+    others: np.ndarray
+    rug: np.ndarray
+
+
+class Coverage(NamedTuple):
+    """Intervals on test rows.
+
+    `coverages` (c,) are the promised coverages and `shares` (c,) the observed ones. `lower` and
+    `upper` (m,) are the ends of intervals for `LEVEL`. `method` says what widths depend on, and
+    `n_rows` is the number of rows they were learned from.
+    """
+
+    coverages: np.ndarray
+    shares: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    method: str
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All numbers of a report.
+
+    Attributes
+    ----------
+    model : Model
+    features : list of str
+    unused : dict of str to str
+        Features that the model does not use, and why.
+    train, scored : LabelledRows
+        Targets are numbers, or positions among the classes (−1 for unknown classes). The scored
+        rows are test rows if there are any, else training rows that the search held out, else all
+        training rows.
+    outputs : ndarray of shape (m, k)
+        Predictions or probabilities for the scored rows; if `held_out`, by models that had not
+        seen them.
+    row_numbers : ndarray of shape (m,)
+        Numbers of the scored rows in their table, from 1.
+    tested, held_out : bool
+        Whether test rows were given; whether the scored rows were not trained on.
+    unseen : str
+        A message about rows of unknown classes; "" if there are none.
+    importances : ndarray of shape (d, 2)
+        Mean and standard deviation of the rise of the loss when a feature is shuffled, on test
+        rows or, without any, training rows.
+    stages : Stages or None
+    film : Film or None
+        The moments of training that slices show.
+    slices : list of Slice
+    intervals : Coverage or None
+        If the model has intervals and test rows were given.
+    """
+
+    model: Model
+    features: list[str]
+    unused: dict[str, str]
+    train: LabelledRows
+    scored: LabelledRows
+    outputs: np.ndarray
+    row_numbers: np.ndarray
+    tested: bool
+    held_out: bool
+    unseen: str
+    importances: np.ndarray
+    stages: Stages | None = None
+    film: Film | None = None
+    slices: list[Slice] = field(default_factory=list)
+    intervals: Coverage | None = None
+
+    @property
+    def target(self) -> Target:
+        """The target, which defines scores."""
+        return self.model.target
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Scores of the scored rows, by name."""
+        return self.target.scores(self.scored.y, self.outputs)
+
+    @property
+    def loss(self) -> float:
+        """Loss on the scored rows; NaN if it is not defined, as R² of equal targets."""
+        if np.isnan(self.scores.get("r2", 0.0)):
+            return np.nan
+        return self.target.loss(self.scored.y, self.outputs)
+
+    @property
+    def rows_name(self) -> str:
+        """Name of the scored rows."""
+        return "held-out rows" if self.held_out else "training rows"
+
+    @property
+    def probed(self) -> LabelledRows:
+        """Rows for shuffles and stages: test rows or, without any, training rows."""
+        return self.scored if self.tested else self.train
+
+    @property
+    def probed_name(self) -> str:
+        """Name of these rows."""
+        return "held-out rows" if self.tested else "training rows"
+
+    @property
+    def order(self) -> list[int]:
+        """Columns of the features that the model uses, the most important first."""
+        ranked = np.argsort(-self.importances[:, 0], kind="stable")
+        return [int(j) for j in ranked if self.features[j] not in self.unused]
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """Predictions of a numeric target, shape (m,)."""
+        return self.outputs[:, 0]
+
+    @property
+    def residuals(self) -> np.ndarray:
+        """Target minus prediction of the scored rows."""
+        return self.scored.y - self.predictions
+
+    @property
+    def half_width(self) -> float:
+        """The 90 % quantile of absolute errors on the scored rows."""
+        return float(np.quantile(np.abs(self.residuals), LEVEL))
+
+
+def study(
+    estimator: Estimator,
+    train: LabelledRows,
+    test: LabelledRows | None,
+    features: list[str],
+    *,
+    seed: int = 0,
+    progress: Callable[[float], None] = lambda share: None,
+) -> Findings:
+    """Compute all numbers of a report about a fitted model.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or pipeline with one target
+    train : LabelledRows
+        The rows it was trained on, with numbers or labels as targets.
+    test : LabelledRows or None
+        Unseen rows. Without them, the model is scored on the training rows that its search held
+        out, if there are any.
+    features : list of str
+    seed : int
+        Seed for samples and shuffles.
+    progress : callable (float) -> None
+        Called with the share of work done, 0 to 1.
+    """
+    model = Model(estimator, train.y)
+    train = _read(model, train)
+    unseen = ""
+    if test is not None:
+        if isinstance(model.target, Classes):
+            unseen = unseen_words(test.y, model.target.labels, "held-out rows")
+        scored = _read(model, test)
+        outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
+    else:
+        scored, outputs, rows = _evidence(model, train)
+    held_out = test is not None or model.story.held_out_rows.size > 0
+    probed = train if test is None else scored
+    unused = _unused(model, features)
+    progress(_BEGIN)
+    importances = _importances(model, probed, seed, progress)
+    stages = film = None
+    if (path := model.staged_path) is not None:
+        known = train.sample(MAX_ROWS, seed)
+        few = None if test is None else scored.sample(MAX_ROWS, seed)
+        stages = _stages(model, path, known, few)
+        progress(_SHUFFLED + 0.05)
+        film = None if stages is None else _film(model, stages, known, few)
+    found = Findings(
+        model=model,
+        features=features,
+        unused=unused,
+        train=train,
+        scored=scored,
+        outputs=outputs,
+        row_numbers=rows + 1,
+        tested=test is not None,
+        held_out=held_out,
+        unseen=unseen,
+        importances=importances,
+        stages=stages,
+        film=film,
+        intervals=None if test is None else _intervals(model, scored),
+    )
+    shown = found.order[:N_SLICES]
+    for i, j in enumerate(shown):
+        progress(_SLICES + (1.0 - _SLICES) * i / len(shown))
+        found.slices.append(_slice(model, train, j, features[j], film, seed))
+    progress(1.0)
+    return found
+
+
+def _read(model: Model, rows: LabelledRows) -> LabelledRows:
+    X, y = rows.as_table(model.schema)
+    return LabelledRows(X, model.target.read(y))
+
+
+def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarray, np.ndarray]:
+    """Held-out rows of the search with outputs and row numbers; all rows if none were held out."""
+    rows, outputs = model.story.held_out_rows, model.story.held_out_answers
+    if not len(rows) or outputs is None:
+        return train, model.predict(train.X), np.arange(len(train.y))
+    outputs = np.asarray(outputs, dtype=np.float64).reshape(len(rows), -1)
+    if rows.max() >= len(train.y) or not _same_rows(model, train.y[rows], outputs):
+        raise ValueError(
+            "X and y are not the rows that the model was trained on; pass unseen rows as X_test "
+            "and y_test"
+        )
+    return train.take(rows), outputs, rows
+
+
+def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
+    """Whether these can be the targets of the search, judged by its residuals."""
+    found = model.story.intervals
+    if found is None:
+        return bool(np.all(y >= 0))
+    known = outputs[:, 0] + np.ravel(found.residuals)
+    return bool(np.allclose(y, known, rtol=_ROUNDING, atol=_ROUNDING * np.abs(y).mean()))
+
+
+def _unused(model: Model, features: list[str]) -> dict[str, str]:
+    schema = model.schema
+    if schema is None:
+        return {}
+    return {
+        name: reading.dropped
+        for name, reading in zip(features, schema.readings, strict=True)
+        if reading.dropped
+    }
+
+
+def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
+    """Intervals of test rows, and their observed coverage, for many promised coverages."""
+    found = model.story.intervals
+    if found is None:
+        return None
+    ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
+    lower, upper, y = ends[:, 0], ends[:, 1], rows.y[:, None]
+    inside = (lower <= y) & (y <= upper)
+    return Coverage(
+        COVERAGES,
+        inside[:, :-1].mean(axis=0),
+        lower[:, -1],
+        upper[:, -1],
+        found.method,
+        found.n_rows,
+    )
+
+
+def _importances(
+    model: Model, rows: LabelledRows, seed: int, progress: Callable[[float], None]
+) -> np.ndarray:
+    """Rise of the loss when one feature is shuffled: mean and standard deviation over repeats."""
+    light, n_entries = model.light()
+    n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
+    rows = rows.sample(min(max(n_rows, 50), MAX_ROWS), seed)
+    random = np.random.default_rng(seed)
+    base = model.target.loss(rows.y, light.predict(rows.X))
+    if np.isnan(base):
+        return np.zeros((rows.X.shape[1], 2))
+    rises = np.empty((rows.X.shape[1], N_REPEATS))
+    for j in range(rows.X.shape[1]):
+        outputs = light.predict(shuffled_along(rows.X, j, N_REPEATS, random))
+        parts = np.split(outputs, N_REPEATS)
+        rises[j] = [model.target.loss(rows.y, part) - base for part in parts]
+        progress(_BEGIN + (_SHUFFLED - _BEGIN) * (j + 1) / len(rises))
+    return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
+
+
+def _stages(
+    model: Model, path: Path, train: LabelledRows, test: LabelledRows | None
+) -> Stages | None:
+    """The log of the path, and losses after each stage.
+
+    A model of several paths may have more stages than the path that is shown, whose stages are
+    then repeated.
+    """
+    outputs = [_from_start(model, rows) for rows in (train, test) if rows is not None]
+    losses = [
+        np.array([model.target.loss(rows.y, one) for one in stages])
+        for rows, stages in zip((train, test), outputs, strict=False)
+        if rows is not None
+    ]
+    if not np.all(np.isfinite(losses)):
+        return None
+    moved = np.sqrt((np.diff(outputs[-1], axis=0) ** 2).mean(axis=(1, 2)))
+    shown = in_step(len(path), len(moved))
+    return Stages(
+        bandwidth=path.bandwidths[shown],
+        time=path.ends[shown],
+        train_loss=losses[0],
+        scored_loss=losses[1] if test is not None else None,
+        moved=moved / (moved.sum() or 1.0),
+    )
+
+
+def _from_start(model: Model, rows: LabelledRows) -> np.ndarray:
+    """Outputs before training and after every stage, (n_stages + 1, m, k)."""
+    staged = model.staged(rows.X)
+    return np.concatenate([np.broadcast_to(model.start, (1, *staged.shape[1:])), staged])
+
+
+def _film(model: Model, stages: Stages, train: LabelledRows, test: LabelledRows | None) -> Film:
+    loss = model.target.loss
+    moments = model.moments(1.0 - stages.train_loss[1:] / (stages.train_loss[0] or 1.0))
+
+    def losses(part: LabelledRows) -> np.ndarray:
+        return np.array([loss(part.y, outputs) for outputs in model.film(part.X, moments)])
+
+    bandwidths = [
+        stages.bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
+        for moment in moments
+    ]
+    scored_loss = None if test is None else losses(test)
+    return Film(losses(train), scored_loss, np.array(bandwidths), moments)
+
+
+def _slice(
+    model: Model, train: LabelledRows, j: int, feature: str, film: Film | None, seed: int
+) -> Slice:
+    """Outputs along feature j through the most typical training row, and through some others."""
+    column = train.X.iloc[:, j]
+    points = points_along(column)
+    X = moved_along(train.X, [typical_row(train.X)], j, points.values)
+    values = model.predict(X)[None] if film is None else model.film(X, film.moments)
+    random = np.random.default_rng(seed)
+    some = [int(i) for i in random.permutation(len(train.y))[:N_OTHERS]]
+    others = model.predict(moved_along(train.X, some, j, points.values))
+    known = places(column)
+    rug = np.empty(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]
+    return Slice(
+        feature,
+        points,
+        values,
+        others.reshape(len(some), len(points.grid), -1),
+        rug / points.unit[1],
+    )

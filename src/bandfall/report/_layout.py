@@ -1,0 +1,154 @@
+"""Parts of pages: the shell, sections, cards, figures, sortable tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from bandfall._drawing import POLICY, Axis, Chart, number, read_resource, style_sheet
+from bandfall._typing import Unchecked, Values
+from bandfall._version import __version__
+from bandfall.report._columns import MISSING, shown
+
+_PACKAGE = "bandfall.report"
+LONGEST = 40  # characters of a cell; longer text is cut and shown as a tip
+N_COLOURS = 10  # of the style sheet
+_DASHES = ("", " dashed", " dotted")
+_LINKS = {
+    "score": "Score",
+    "path": "Path",
+    "scales": "Scales",
+    "calibration": "Calibration",
+    "confusion": "Confusion",
+    "slices": "Slices",
+    "what-if": "What if",
+    "features": "Features",
+    "gains": "Features in time",
+    "intervals": "Intervals",
+    "errors": "Errors",
+    "data": "Data",
+    "trials": "Trials",
+    "members": "Members",
+    "model": "Model",
+}
+
+
+def page_shell(
+    *,
+    title: str,
+    kind: str,
+    header: str,
+    sections: Sequence[str],
+    data: str,
+    policy: str = POLICY,
+    style: str = "",
+    script: str = "",
+) -> str:
+    """A page about a model: head, links to its sections, and scripts for tips, tables and film."""
+    links = "".join(
+        f'<a href="#{name}">{link}</a>'
+        for one in sections
+        for name, link in _LINKS.items()
+        if one.startswith(f'<section id="{name}"')
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="generator" content="bandfall {__version__}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}: bandfall {kind}</title>"
+        f"<style>{style_sheet(_PACKAGE, 'page.css')}{style}</style>"
+        f"</head><body><header><h1>{escape(title)}</h1>{header}"
+        f'<nav aria-label="sections">{links}</nav></header>'
+        f"<main>{''.join(sections)}</main>"
+        f"<footer>Made by bandfall {__version__}. This page is self-contained: it loads "
+        f'nothing.</footer><div id="tip" hidden></div>{data}'
+        f"<script>{read_resource(_PACKAGE, 'page.js')}{script}</script></body></html>\n"
+    )
+
+
+def section(name: str, title: str, text: str, body: str) -> str:
+    """A section: a heading with an anchor, a text, and the body."""
+    guide = f'<p class="dim">{text}</p>' if text else ""
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{guide}{body}</section>'
+
+
+def cards(shown: Sequence[tuple[str, str, str]]) -> str:
+    """Numbers in large type: style, value and label of each."""
+    items = "".join(
+        f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
+        for style, value, label in shown
+    )
+    return f'<div class="cards">{items}</div>'
+
+
+def key(entries: Sequence[tuple[str, str]]) -> str:
+    """A legend: style and name of each mark."""
+    marks = "".join(
+        f'<span><i class="{style}"></i>{escape(name)}</span> ' for style, name in entries
+    )
+    return f'<p class="key">{marks}</p>' if marks else ""
+
+
+def class_style(position: int) -> str:
+    """Colour and dash of a class; the first thirty classes have distinct styles."""
+    dash = _DASHES[position // N_COLOURS % len(_DASHES)]
+    return f"class c{position % N_COLOURS}{dash}"
+
+
+def figure(svg: str, title: str, caption: str, entries: Sequence[tuple[str, str]] = ()) -> str:
+    """A drawing with its title, key and caption."""
+    return (
+        f"<figure><h3>{escape(title)}</h3>{key(entries)}{svg}"
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def grid(figures: str, columns: int = 2) -> str:
+    """Figures side by side."""
+    return f'<div class="grid{columns}">{figures}</div>'
+
+
+def diagonal(x: str, y: str, *values: Values) -> Chart:
+    """A chart of y against x with a dashed diagonal; from 0 to 1 if no values are given."""
+    around = Axis.around("", *values) if values else Axis("", 0.0, 1.0)
+    ends = around.low, around.high
+    chart = Chart(Axis(x, *ends), Axis(y, *ends), f"{y} against {x}")
+    return chart.line(ends, ends, "truth dashed")
+
+
+def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "") -> str:
+    """A table whose columns can be sorted by pointer or keyboard; `last` heads one that cannot."""
+    cells = "".join(
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(head)}</button></th>'
+        for head in heads
+    )
+    plain = f'<th scope="col">{escape(last)}</th>' if last else ""
+    return (
+        '<div class="scroll" tabindex="0" role="group" aria-label="table"><table><thead>'
+        f"<tr>{cells}{plain}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    )
+
+
+def cell(value: Unchecked, style: str = "", text: str = "") -> str:
+    """A table cell: numbers are sortable and shown as `text` if given; long text is cut."""
+    mark = f' class="{style}"' if style else ""
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        real = float(value)
+        if np.isfinite(real):
+            return f'<td{mark} data-value="{real:.6g}">{text or number(real)}</td>'
+    text = shown(value)
+    if text == MISSING:
+        return f"<td{mark}>{MISSING}</td>"
+    cut = len(text) > LONGEST
+    tip = f' data-tip="{escape(text)}"' if cut else ""
+    return f"<td{mark}{tip}>{escape(text[: LONGEST - 1] + '…' if cut else text)}</td>"
+
+
+def json_script(name: str, value: Unchecked) -> str:
+    """JSON data inside the page, with "<" escaped."""
+    data = json.dumps(value, allow_nan=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{data}</script>'

@@ -1,0 +1,199 @@
+"""The report: all sections on one page, which can be saved or shown in a notebook."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from bandfall._estimators.view import feature_names_of, last_step, story_of, training_rows_of
+from bandfall._files.atomic import write_atomically
+from bandfall._typing import ArrayLike, Estimator, TableLike
+from bandfall.report._columns import LabelledRows, frame_of
+from bandfall.report._errors import error_sections
+from bandfall.report._features import data_section, importance_section, slice_section
+from bandfall.report._findings import Findings, study
+from bandfall.report._intervals import interval_section
+from bandfall.report._layout import page_shell, section
+from bandfall.report._learning import path_section, scale_section
+from bandfall.report._score import RivalScore, result_cards, score_section, trial_section
+from bandfall.tables import Table
+
+NOTEBOOK_HEIGHT = 900
+
+
+def render_page(
+    findings: Findings,
+    *,
+    target: str,
+    source: str,
+    details: dict[str, str],
+    rivals: Sequence[RivalScore] = (),
+    model_name: str = "bandfall",
+) -> str:
+    """The report as HTML.
+
+    Parameters
+    ----------
+    findings : Findings
+    target, source : str
+        Name of the target and of the file it came from.
+    details : dict of str to str
+        Lines about the model, for the last section.
+    rivals : sequence of RivalScore
+        Including the model itself, under `model_name`.
+    """
+    slices, film = slice_section(findings, target)
+    if findings.model.story.given_up:
+        details = {**details, "cut short": "; ".join(findings.model.story.given_up)}
+    lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
+    sections = [
+        score_section(findings, rivals, model_name),
+        path_section(findings),
+        scale_section(findings),
+        slices,
+        importance_section(findings),
+        interval_section(findings, target),
+        *error_sections(findings, target),
+        data_section(findings, target),
+        trial_section(findings),
+        section("model", "The model", "", f"<dl>{lines}</dl>"),
+    ]
+    return page_shell(
+        title=f"Predicting {target}",
+        kind="report",
+        header=header(findings, source),
+        sections=sections,
+        data=film,
+    )
+
+
+def header(findings: Findings, source: str) -> str:
+    """The lines below the title: the source of the rows, and the main numbers."""
+    n_classes = len(findings.target.classes)
+    classes = f"{n_classes} classes, " if n_classes else ""
+    return (
+        f'<div class="dim">{classes}from {len(findings.features)} features of '
+        f"<code>{escape(source)}</code></div>{result_cards(findings)}"
+    )
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page about a model, displayed in notebooks.
+
+    Attributes
+    ----------
+    html : str
+        The whole page, which needs no network.
+    findings : Findings
+        The numbers behind it.
+    """
+
+    html: str
+    findings: Findings
+
+    def save(self, file: str | Path) -> None:
+        """Write the page atomically."""
+        write_atomically(Path(file), self.html.encode())
+
+    def __repr__(self) -> str:
+        found = self.findings
+        if np.isnan(found.loss):
+            words = f"{found.target.measure} not defined"
+        else:
+            words = found.target.words(found.loss)
+        n_rows = len(np.unique(found.row_numbers))
+        return f"<Report: {words} on {n_rows:,} {found.rows_name}>"
+
+    def _repr_html_(self) -> str:
+        return (
+            f'<iframe srcdoc="{escape(self.html)}" title="bandfall report" '
+            f'style="width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"></iframe>'
+        )
+
+
+def report_on(
+    estimator: Estimator,
+    file: str | Path | None = None,
+    X: TableLike = None,
+    y: ArrayLike | None = None,
+    *,
+    X_test: TableLike = None,
+    y_test: ArrayLike | None = None,
+    target: str = "y",
+    seed: int = 0,
+) -> Report:
+    """Make a page about a fitted estimator or pipeline with one target.
+
+    Parameters
+    ----------
+    estimator : fitted estimator or pipeline
+    file, X, y, X_test, y_test, target
+        As in the method ``report`` of estimators; pipelines need X and y too.
+    seed : int
+        Seed for samples and shuffles.
+
+    Returns
+    -------
+    Report
+    """
+    if file is not None and not isinstance(file, str | os.PathLike):
+        raise TypeError(
+            f"report(file, X, y) takes the file first; got {type(file).__name__} instead of a path"
+        )
+    if (X_test is None) != (y_test is None):
+        raise ValueError("give both X_test and y_test, or neither")
+    if (X is None) != (y is None):
+        raise ValueError("give both X and y, or neither")
+    last = last_step(estimator)
+    if X is None:
+        known = training_rows_of(estimator)
+        if known is None:
+            raise ValueError(
+                "this model does not store its training rows (pipelines and loaded models never "
+                "do): call report(file, X, y) with the rows it was trained on"
+            )
+        X, y = known
+    classes = bool(story_of(estimator).target.classes)
+    train = _rows(X, y, classes)
+    test = None if X_test is None else _rows(X_test, y_test, classes)
+    names = feature_names_of(estimator)
+    if names is None:
+        numbered = (f"feature {j + 1}" for j in range(train.X.shape[1]))
+        names = list(X.columns if isinstance(X, pd.DataFrame) else numbered)
+    parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
+    findings = study(estimator, train, test, [str(name) for name in names], seed=seed)
+    page = render_page(
+        findings,
+        target=target,
+        source="rows given in Python",
+        details={"estimator": type(last).__name__, "parameters": parameters},
+    )
+    report = Report(page, findings)
+    if file is not None:
+        report.save(file)
+    return report
+
+
+def _rows(X: TableLike, y: ArrayLike | None, classes: bool) -> LabelledRows:
+    if hasattr(X, "to_pandas"):  # polars, pyarrow, …
+        frame = X.to_pandas()
+    elif isinstance(X, Table):
+        frame = frame_of(X)
+    else:
+        frame = pd.DataFrame(X if isinstance(X, pd.DataFrame | dict) else np.asarray(X))
+    target = np.asarray(y) if classes else np.asarray(y, dtype=float)
+    if target.ndim == 2 and target.shape[1] == 1:
+        target = target[:, 0]
+    if target.ndim != 1 or len(target) != len(frame):
+        raise ValueError(
+            f"a report is about one target, with one value per row; got y of shape {target.shape} "
+            f"for {len(frame)} rows"
+        )
+    return LabelledRows(frame, target)

@@ -1,0 +1,22 @@
+"""Model selection: the search of the self-tuning estimators, cross-validation and evidence.
+
+The names below choose bandwidth and penalty for constant-bandwidth regression, as the rivals of
+KGD-D in the paper do. The search begins in `bandfall._search.tuning`.
+"""
+
+from bandfall.rivals._cross_validation import (
+    best_cell,
+    flow_cv_mse,
+    permutation_folds,
+    ridge_cv_mse,
+)
+from bandfall.rivals._evidence import Evidence, maximise_evidence
+
+__all__ = [
+    "Evidence",
+    "best_cell",
+    "flow_cv_mse",
+    "maximise_evidence",
+    "permutation_folds",
+    "ridge_cv_mse",
+]

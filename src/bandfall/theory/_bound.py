@@ -1,0 +1,231 @@
+"""Theorem 1 and Lemma 1 over a fitted path."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bandfall._closed_form import flow_filter
+from bandfall._products import HOST, Backend
+from bandfall._typing import TableLike
+from bandfall.descent import Path
+from bandfall.theory._inputs import PathSource, non_negative, path_rows, row_weights, trained_path
+from bandfall.theory._shift import kernel_shift, point_distances
+from bandfall.theory._spectrum import smallest_exponent
+from bandfall.theory._trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class GeneralizationBound:
+    """The terms of Equation 5 over training time, for m new points.
+
+    Attributes
+    ----------
+    time : ndarray of shape (T,)
+    training : ndarray of shape (T,)
+        First term, e^{−t s̄_min} ‖y‖/√n: the part that is still to be learned.
+    shift : ndarray of shape (T, m)
+        Second term, Δk̄₂ ∫₀ᵗ e^{−τ s̄_min} dτ ‖y‖/√n: in- against out-of-sample.
+    constant : ndarray of shape (m,)
+        C; NaN if unknown.
+    mean_smallest_eigenvalue : ndarray of shape (T,)
+        s̄_min(t).
+    mean_kernel_shift : ndarray of shape (T, m)
+        Δk̄₂(t), weighted by ‖y − f̂‖.
+    scale : float
+        ‖y‖/√n; 1 for several targets, see `generalization_bound`.
+    """
+
+    time: np.ndarray
+    training: np.ndarray
+    shift: np.ndarray
+    constant: np.ndarray
+    mean_smallest_eigenvalue: np.ndarray
+    mean_kernel_shift: np.ndarray
+    scale: float
+
+    @property
+    def kernel_terms(self) -> np.ndarray:
+        """Sum of the first and second term, shape (T, m): the part that depends on the kernel."""
+        return self.training[:, None] + self.shift
+
+    @property
+    def total(self) -> np.ndarray:
+        """The right-hand side of Equation 5, shape (T, m); NaN if C is unknown."""
+        return self.kernel_terms + self.constant
+
+
+def residual_bound(path: PathSource, *, backend: Backend = HOST) -> tuple[np.ndarray, np.ndarray]:
+    """e^{−∫₀ᵗ s_min dτ}, Lemma 1's bound on ‖y − f̂(t)‖ / ‖y‖ = √(1 − R²(t)).
+
+    It holds for gradient flow, and for Euler steps as long as step·λ_max ≤ 1 + e^{−step·s_min},
+    slightly below the limit of stability.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+    backend : Backend
+
+    Returns
+    -------
+    time : ndarray of shape (M + 1,)
+        Start of every step, and the end.
+    bound : ndarray of shape (M + 1,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor
+    >>> from bandfall.theory import residual_bound
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
+    >>> time, bound = residual_bound(model)
+    >>> bool(np.sqrt(1 - model.path_.r2) <= bound[-1])
+    True
+    """
+    path = trained_path(path)
+    trajectory = Trajectory.from_path(path, backend)
+    return trajectory.time, np.exp(-smallest_exponent(path, trajectory, backend)[0])
+
+
+def mean_kernel_shift(
+    path: PathSource, X_new: TableLike, *, n_times: int = 1000, backend: Backend = HOST
+) -> tuple[np.ndarray, np.ndarray]:
+    """Δk̄₂(x*, t): Δk₂ averaged over training with weight ‖y − f̂‖ (Theorem 1).
+
+    Parameters
+    ----------
+    path, X_new, n_times, backend
+        As for `generalization_bound`.
+
+    Returns
+    -------
+    time : ndarray of shape (T,)
+    mean : ndarray of shape (T, m)
+        At time 0 the value of the first step.
+    """
+    path, new = trained_path(path), path_rows(path, X_new)
+    trajectory = Trajectory.from_path(path, backend)
+    at = trajectory.thinned(n_times)
+    return trajectory.time[at], _mean_shift(path, trajectory, at, new, backend)
+
+
+def generalization_bound(
+    path: PathSource,
+    X_new: TableLike,
+    *,
+    derivative_bound: float | None = None,
+    noise: float | None = None,
+    residual: str = "bound",
+    n_times: int = 1000,
+    backend: Backend = HOST,
+) -> GeneralizationBound:
+    """Bound the error ``|f̂(x*, t) − f(x*)|`` over training time (Theorem 1, Equation 5).
+
+        (e^{−t s̄_min} + Δk̄₂ ∫₀ᵗ e^{−τ s̄_min} dτ) ‖y‖/√n + C
+
+    The text below Equation 5 prints ‖y‖² for the first term; the theorem and its proof have
+    ‖y‖, which is used here. y is centred, as in training.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+    X_new : array-like of shape (m, d)
+        The points x*: rows of features for an estimator, which encodes them as it did in
+        training; rows in its own columns for a Path.
+    derivative_bound : float, optional
+        L with ‖∂f/∂x‖ ≤ L between x* and the training rows, per unit of the path's columns.
+        Both norms here are Euclidean, whatever norm the kernel measures distances in.
+    noise : float, optional
+        E|ε|; for normal noise of standard deviation s it is s·√(2/π).
+        With both given, C = L (1/n) Σ ‖x* − xᵢ‖ + E|ε|; otherwise C is NaN.
+    residual : {"bound", "measured"}
+        "bound" is Equation 5. "measured" stops the proof one line earlier. It uses the residual
+        norm observed in training instead of Lemma 1's bound, which gives the smaller terms
+        ‖r(t)‖/√n and Δk̄₂ ∫₀ᵗ ‖r‖ dτ/√n.
+    n_times : int
+        Most steps of the log to report, the first and the end among them.
+    backend : Backend
+
+    Returns
+    -------
+    GeneralizationBound
+
+    Notes
+    -----
+    With weights, a row of weight w counts as w equal rows. With several targets, the bound is
+    on the root mean square error over targets, each in units of its ‖y‖/√n; `noise`
+    and `derivative_bound` are then in these units too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor
+    >>> from bandfall.theory import generalization_bound
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
+    >>> bound = generalization_bound(model, [[0.01]], derivative_bound=3.0, noise=0.0)
+    >>> error = abs(model.predict([[0.01]]) - np.sin(0.03))
+    >>> bool(error[0] <= bound.total[-1, 0])
+    True
+    """
+    path, new = trained_path(path), path_rows(path, X_new)
+    if residual not in ("bound", "measured"):
+        raise ValueError(f"residual={residual!r} is unknown; allowed: 'bound', 'measured'")
+    trajectory = Trajectory.from_path(path, backend)
+    at = trajectory.thinned(n_times)
+    exponent, mean_smallest = smallest_exponent(path, trajectory, backend)
+    if residual == "measured":
+        norm, integrals = trajectory.residual, trajectory.residual_integral
+    else:
+        norm = np.exp(-exponent)
+        # ∫ e^{−s τ} dτ over one step is duration · φ₁(−s · duration).
+        growth = np.diff(exponent)
+        integrals = norm[:-1] * trajectory.duration * flow_filter(growth, 1.0)
+    mean_shift = _mean_shift(path, trajectory, at, new, backend)
+    scale = _target_scale(path)
+    time = trajectory.time[at]
+    return GeneralizationBound(
+        time=time,
+        training=scale * norm[at],
+        shift=scale * mean_shift * trajectory.cumulative(integrals)[at, None],
+        constant=_constant(path, new, derivative_bound, noise),
+        mean_smallest_eigenvalue=mean_smallest[at],
+        mean_kernel_shift=mean_shift,
+        scale=scale,
+    )
+
+
+def _mean_shift(
+    path: Path, trajectory: Trajectory, at: np.ndarray, new: np.ndarray, backend: Backend
+) -> np.ndarray:
+    """Δk̄₂ at the times `at`, shape (len(at), m)."""
+    if len(trajectory.duration) == 0:  # a constant target: no step was taken
+        return np.zeros((len(at), len(new)))
+    shift = kernel_shift(
+        path.X, new, path.kernel, trajectory.bandwidths, weights=path.weights, backend=backend
+    )
+    by_bandwidth = trajectory.integral_by_bandwidth(trajectory.residual_integral, at)
+    by_bandwidth[0, trajectory.bandwidth_index[0]] = 1.0  # the limit of the mean at time 0
+    return by_bandwidth @ shift / by_bandwidth.sum(axis=1, keepdims=True)
+
+
+def _target_scale(path: Path) -> float:
+    """‖y‖/√n for one target; 1 for several, which have unit norm in training."""
+    if len(path.scale) > 1:
+        return 1.0
+    return float(path.scale[0]) / math.sqrt(row_weights(path.weights, len(path.X)).sum())
+
+
+def _constant(
+    path: Path, new: np.ndarray, derivative_bound: float | None, noise: float | None
+) -> np.ndarray:
+    """C of Equation 5: L · mean distance + E|ε|; NaN if L or E|ε| is unknown."""
+    if derivative_bound is None or noise is None:
+        return np.full(len(new), np.nan)
+    slope = non_negative(derivative_bound, "derivative_bound")
+    weights = row_weights(path.weights, len(path.X))
+    distance = point_distances(np.asarray(path.X, dtype=np.float64), new, weights)
+    return slope * distance + non_negative(noise, "noise")

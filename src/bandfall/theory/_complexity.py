@@ -1,0 +1,253 @@
+"""Effective number of parameters of ridge, flow and paths (Appendix A, Proposition 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from scipy import linalg
+
+from bandfall._closed_form import SpectralFilter, flow_filter, ridge_filter
+from bandfall._products import HOST, Backend, check_dense_budget
+from bandfall._products.base import as_matrix, group_rows
+from bandfall._typing import ArrayLike
+from bandfall.descent._sum import KernelSum
+from bandfall.kernels._kernel import KernelLike, get_kernel
+from bandfall.theory._inputs import (
+    PathSource,
+    as_path,
+    best_model,
+    non_negative,
+    operator_for,
+    row_weights,
+    rows,
+    trained_path,
+)
+from bandfall.theory._replay import replay
+
+EXACT_ROWS = 400
+DEFAULT_PROBES = 32
+
+
+@dataclass(frozen=True)
+class StagedDegreesOfFreedom:
+    """Degrees of freedom of a path during training.
+
+    Attributes
+    ----------
+    time : ndarray of shape (S + 1,)
+        0 and the end of every stage.
+    value : ndarray of shape (S + 1,)
+    standard_error : ndarray of shape (S + 1,)
+        Standard error due to random probes; zero if the trace is exact.
+    """
+
+    time: np.ndarray
+    value: np.ndarray
+    standard_error: np.ndarray
+
+
+@runtime_checkable
+class Smooths(Protocol):
+    """A model of one bandwidth with coefficients g(K)(y − ȳ).
+
+    ``_smoother`` returns the model, its weights and the filter g(λ).
+    """
+
+    def _smoother(self) -> tuple[KernelSum, np.ndarray | None, SpectralFilter]: ...
+
+
+def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
+    """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
+
+    This is the trace of the smoother of the centred target, as in Proposition 3; the
+    mean, which is subtracted and added back, is not counted.
+
+    Parameters
+    ----------
+    model : Path or fitted estimator
+        `KernelDescentRegressor` (or its path), `KernelRidgeRegressor`, `KernelFlowRegressor`,
+        or a search over one of them.
+        For a path, see `staged_degrees_of_freedom`, which also states the standard error.
+    backend : Backend
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor, KernelRidgeRegressor
+    >>> from bandfall.theory import degrees_of_freedom
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> round(degrees_of_freedom(KernelRidgeRegressor(bandwidth=0.5, penalty=1e-3).fit(X, y)), 2)
+    7.57
+    >>> degrees_of_freedom(KernelDescentRegressor().fit(X, y)) > 10
+    True
+    """
+    found = best_model(model)
+    if isinstance(found, Smooths):
+        total, weights, g = found._smoother()
+        at = (total.X, total.kernel, float(total.bandwidths[0]))
+        eigenvalues = kernel_eigenvalues(*at, weights=weights, backend=backend)
+        return float(eigenvalues @ g(eigenvalues))
+    return float(staged_degrees_of_freedom(as_path(found), backend=backend).value[-1])
+
+
+def ridge_degrees_of_freedom(
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: float = 1.0,
+    penalty: ArrayLike = 1e-3,
+    *,
+    weights: ArrayLike | None = None,
+    backend: Backend = HOST,
+) -> np.ndarray:
+    """df = Tr(K(K + λI)⁻¹) of kernel ridge regression.
+
+    At bandwidth ∞ it is 1/(1 + λ/n) and at bandwidth 0 n/(1 + λ) (Proposition 3,
+    Equation 9), exactly; for repeated rows the latter becomes Σ_g g/(g + λ) over groups of g
+    equal rows.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+    kernel : str, Kernel or callable
+    bandwidth : float in [0, ∞]
+    penalty : float or array-like, ≥ 0
+        One decomposition serves all.
+    weights : array-like of shape (n,), optional
+    backend : Backend
+
+    Returns
+    -------
+    ndarray of the shape of `penalty`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall.theory import ridge_degrees_of_freedom
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> float(ridge_degrees_of_freedom(X, bandwidth=0.0, penalty=1.0))
+    10.0
+    >>> float(ridge_degrees_of_freedom(X, bandwidth=np.inf, penalty=20.0))
+    0.5
+    """
+    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights, backend=backend)
+    return _filtered_sums(eigenvalues, ridge_filter, non_negative(penalty, "penalty"))
+
+
+def flow_degrees_of_freedom(
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: float = 1.0,
+    time: ArrayLike = 1000.0,
+    *,
+    weights: ArrayLike | None = None,
+    backend: Backend = HOST,
+) -> np.ndarray:
+    """df = Tr(I − e^{−tK}) of kernel gradient flow (Equation 3).
+
+    At bandwidth ∞ it is 1 − e^{−tn}, at bandwidth 0 n(1 − e^{−t}).
+
+    Parameters
+    ----------
+    X, kernel, bandwidth, weights, backend
+        As for `ridge_degrees_of_freedom`.
+    time : float or array-like, in [0, ∞]
+
+    Returns
+    -------
+    ndarray of the shape of `time`
+    """
+    eigenvalues = kernel_eigenvalues(X, kernel, bandwidth, weights=weights, backend=backend)
+    return _filtered_sums(eigenvalues, flow_filter, non_negative(time, "time"))
+
+
+def staged_degrees_of_freedom(
+    path: PathSource, *, n_probes: int | None = None, random_state: int = 0, backend: Backend = HOST
+) -> StagedDegreesOfFreedom:
+    """df = n − Tr(P_s ⋯ P₁) after each stage s of a path, its schedule held fixed.
+
+    With the bandwidths fixed, training is linear in y: the residual is multiplied by
+    (I − ΔtK)^m in a stage of m Euler steps and by e^{−tK} in one of exact flow.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+    n_probes : int, optional
+        Estimate the trace from this number of random sign vectors (Hutchinson). By default it
+        is exact up to 400 rows, and estimated from 32 probes above.
+    random_state : int
+        Seed of the probes.
+    backend : Backend
+
+    Returns
+    -------
+    StagedDegreesOfFreedom
+    """
+    path = trained_path(path)
+    n = len(path.X)
+    if n_probes is None and n > EXACT_ROWS:
+        n_probes = DEFAULT_PROBES
+    if n_probes is not None and (n_probes != int(n_probes) or n_probes < 2):
+        raise ValueError(f"n_probes={n_probes!r} must be an integer of at least 2")
+    if n_probes is None:
+        probes = np.eye(n)
+    else:
+        probes = np.random.default_rng(random_state).choice([-1.0, 1.0], size=(n, int(n_probes)))
+    traces, errors = [float(n)], [0.0]
+    for image in replay(path, probes, backend):
+        forms = np.einsum("ij,ij->j", probes, image)
+        if n_probes is None:
+            traces.append(float(forms.sum()))
+            errors.append(0.0)
+        else:
+            traces.append(float(forms.mean()))
+            errors.append(float(forms.std(ddof=1)) / np.sqrt(n_probes))
+    return StagedDegreesOfFreedom(np.append(0.0, path.ends), n - np.array(traces), np.array(errors))
+
+
+def kernel_eigenvalues(
+    X: ArrayLike,
+    kernel: KernelLike = "gaussian",
+    bandwidth: float = 1.0,
+    *,
+    weights: ArrayLike | None = None,
+    backend: Backend = HOST,
+) -> np.ndarray:
+    """All eigenvalues of K(σ) (of √w K √w with weights), rising; exact at bandwidth 0 and ∞.
+
+    Parameters
+    ----------
+    X, kernel, bandwidth, weights, backend
+        As for `ridge_degrees_of_freedom`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+    """
+    X, kernel = rows(X, "X"), get_kernel(kernel)
+    w = row_weights(weights, len(X))
+    if float(non_negative(bandwidth, "bandwidth")) in (0.0, np.inf):
+        # K consists of blocks of ones: one eigenvalue per group of equal rows, its total weight.
+        labels = group_rows(X)[0] if bandwidth == 0 else np.zeros(len(X), dtype=int)
+        groups = np.bincount(labels, weights=w)
+        return np.sort(np.append(np.zeros(len(X) - len(groups)), groups))
+    check_dense_budget(len(X), np.dtype(np.float64), backend.budget)
+    with operator_for(X, kernel, None if weights is None else w, backend) as operator:
+        K = as_matrix(operator, float(bandwidth))
+    values = linalg.eigh(K, eigvals_only=True, overwrite_a=True, check_finite=False)
+    return np.maximum(values, 0.0)
+
+
+def _filtered_sums(
+    eigenvalues: np.ndarray, spectral_filter: Callable, settings: np.ndarray
+) -> np.ndarray:
+    """Σ λ g(λ) for each setting of a filter g."""
+    sums = [eigenvalues @ spectral_filter(eigenvalues, float(value)) for value in settings.flat]
+    return np.array(sums).reshape(settings.shape)

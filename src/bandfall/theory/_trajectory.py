@@ -1,0 +1,221 @@
+"""A path over training time, fine enough for the integrals of Theorem 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from bandfall._products import HOST, Backend, KernelOperator
+from bandfall._typing import Array
+from bandfall.descent import Path
+from bandfall.descent._fit import front_at_end
+from bandfall.descent._krylov import KrylovSpace
+from bandfall.descent._path import Log
+from bandfall.theory._inputs import PathSource, path_operator, trained_path
+
+# Steps of exact flow over which log ‖r‖ falls by more than this are resolved.
+LOG_RATIO = 0.02
+TIMES_PER_STEP = 64
+KRYLOV_TOLERANCE = 1e-8
+KRYLOV_DIMENSION = 128
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """The M steps of a path over training time."""
+
+    time: np.ndarray  # (M + 1,): start of every step, and the end
+    duration: np.ndarray  # (M,)
+    residual: np.ndarray  # (M + 1,): ‖r(t)‖ / ‖y‖ = √(1 − R²) at those times
+    # (M,): ∫ ‖r‖ dτ / ‖y‖ over each step: the Euler sum or, for exact flow, the logarithmic mean
+    # of both ends, slightly above the integral because ‖r‖ is log-convex.
+    residual_integral: np.ndarray
+    bandwidths: np.ndarray  # (B,): the distinct bandwidths, rising
+    bandwidth_index: np.ndarray  # (M,): which of them each step used
+
+    @classmethod
+    def from_path(cls, path: Path, backend: Backend = HOST) -> Trajectory:
+        """The trajectory of a fitted path."""
+        log = fine_log(path, backend=backend)
+        bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
+        residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
+        euler = _is_euler(path, log)
+        mean = np.where(euler, residual[:-1], logarithmic_mean(residual[:-1], residual[1:]))
+        return cls(
+            time=np.append(log.time, path.time),
+            duration=log.duration,
+            residual=residual,
+            residual_integral=log.duration * mean,
+            bandwidths=bandwidths,
+            bandwidth_index=index.reshape(-1),
+        )
+
+    def cumulative(self, values: np.ndarray) -> np.ndarray:
+        """Σ of one value per step up to each time, shape (M + 1,), starting with 0."""
+        return np.concatenate([[0.0], np.cumsum(values)])
+
+    def thinned(self, n_times: int) -> np.ndarray:
+        """At most `n_times` indices into `time`, including the first and the last."""
+        if n_times < 2:
+            raise ValueError(f"n_times={n_times!r} must be at least 2")
+        last = len(self.time) - 1
+        if last < n_times:
+            return np.arange(last + 1)
+        return np.unique(np.linspace(0, last, n_times).round().astype(int))
+
+    def integral_by_bandwidth(self, values: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Σ of one value per step up to each time in `at`, by bandwidth, shape (len(at), B)."""
+        table = np.zeros((len(at), len(self.bandwidths)))
+        # A step counts from the first reported time at or after its end.
+        first = np.searchsorted(at, np.arange(1, len(self.time)))
+        np.add.at(table, (first, self.bandwidth_index), values)
+        return np.cumsum(table, axis=0)
+
+
+def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
+    """A path's log with the inside of long flow steps filled in.
+
+    The flow solver takes one step per bandwidth, however long. Inside a step, R² and speed are
+    sums of exponentials, which one Krylov space gives at any time. A step over which the
+    residual falls by more than 2 % becomes 64 steps, geometrically spaced. This costs one product
+    per stage, plus as many as the fit needed for the resolved stages. Euler steps are kept.
+
+    Parameters
+    ----------
+    path : Path or estimator with ``path_``
+    backend : Backend
+
+    Returns
+    -------
+    Log
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelDescentRegressor
+    >>> from bandfall.theory import fine_log
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> model = KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0]))
+    >>> len(fine_log(model)) > len(model.path_.log)
+    True
+    """
+    path = trained_path(path)
+    norm = np.sqrt(np.maximum(1.0 - np.append(path.log.r2, path.r2), 1e-300))
+    coarse = (np.log(norm[:-1] / norm[1:]) > LOG_RATIO) & ~_is_euler(path, path.log)
+    if not coarse.any():
+        return path.log
+    with path_operator(path, backend) as operator:
+        parts = _resolved_stages(path, operator, coarse, backend)
+    return Log(*np.concatenate(parts, axis=1))
+
+
+def _resolved_stages(
+    path: Path, operator: KernelOperator, coarse: np.ndarray, backend: Backend
+) -> list[np.ndarray]:
+    """Columns of the log of every stage; stages with `coarse` steps are resolved."""
+    # r = y before the first stage, and each stage subtracts K c.
+    target = (path.targets(backend=backend) - path.offset) * (path.scale > 0)
+    start, units = front_at_end(path.replace(residual=target), operator)
+    residual = start.residual
+    root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
+    stage_of = _stage_index(path, path.log)
+    table = np.stack([getattr(path.log, field.name) for field in fields(Log)])
+    parts = []
+    for index, stage in enumerate(path.stages):
+        steps = np.flatnonzero(stage_of == index)
+        columns = table[:, steps]
+        parts.append(_resolved(operator, residual, columns) if coarse[steps].any() else columns)
+        coefficients = operator.array(stage.coefficients / (root * units))
+        residual = residual - operator.product(stage.bandwidth, coefficients)
+    return parts
+
+
+def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(a − b)/(log a − log b): the mean of an exponential between a ≥ b ≥ 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = (a - b) / a
+        mean = (a - b) / -np.log1p(-relative)
+    # If a and b are nearly equal, the logarithm has no digits left.
+    return np.where(relative > 1e-9, mean, 0.5 * (a + b))
+
+
+def _resolved(operator: KernelOperator, residual: Array, columns: np.ndarray) -> np.ndarray:
+    """The flow steps of one stage (columns of a log), resolved in Krylov spaces."""
+    parts = []
+    for column in columns.T:
+        start, bandwidth, r2, speed, duration = column
+        if duration == 0.0:
+            parts.append(column[:, None])
+            continue
+        times = _step_times(0.5 * speed / max(1.0 - r2, np.finfo(float).tiny), duration)
+        squares, speeds, residual = _inside_step(operator, bandwidth, residual, times, duration)
+        parts.append(
+            np.stack(
+                [
+                    start + times,
+                    np.full(len(times), bandwidth),
+                    1.0 - squares,
+                    speeds,
+                    np.diff(np.append(times, duration)),
+                ]
+            )
+        )
+    return np.concatenate(parts, axis=1)
+
+
+def _step_times(rate: float, duration: float) -> np.ndarray:
+    """Times inside a step, denser at its start, where log ‖r‖ falls fastest (at `rate`)."""
+    first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
+    return np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
+
+
+def _inside_step(
+    operator: KernelOperator, bandwidth: float, residual: Array, times: np.ndarray, duration: float
+) -> tuple[np.ndarray, np.ndarray, Array]:
+    """‖r‖² and speed at `times` of a step, and the residual at its end.
+
+    Uses as many consecutive Krylov spaces as accuracy requires.
+    """
+    squares, speeds = np.empty_like(times), np.empty_like(times)
+    begin = 0.0
+    while begin < duration:
+        space, reach = _covering_space(operator, bandwidth, residual, duration - begin)
+        end = duration if reach >= duration - begin else begin + reach
+        inside = (times >= begin) & (times < end)
+        squares[inside] = space.squared_norm(times[inside] - begin)
+        speeds[inside] = space.speed(times[inside] - begin)
+        _, residual = space.advance(reach)
+        begin = end
+    return squares, speeds, residual
+
+
+def _covering_space(
+    operator: KernelOperator, bandwidth: float, residual: Array, duration: float
+) -> tuple[KrylovSpace, float]:
+    """A space for the flow from `residual`, and how much of `duration` it covers."""
+    velocity = operator.product(bandwidth, residual)
+    space = KrylovSpace(operator, bandwidth, residual, velocity, KRYLOV_DIMENSION)
+    while True:
+        full = space.exhausted or space.dimension >= space.max_dimension
+        if full or space.dimension % 4 == 0:
+            space.diagonalise()
+            if space.error(duration) <= KRYLOV_TOLERANCE:
+                return space, duration
+            if full:
+                return space, space.longest_accurate(duration, KRYLOV_TOLERANCE)
+        space.expand()
+
+
+def _is_euler(path: Path, log: Log) -> np.ndarray:
+    """Which steps of a log were Euler steps, shape (M,)."""
+    if not path.stages:
+        return np.zeros(0, dtype=bool)
+    euler = np.array([stage.step_size is not None for stage in path.stages])
+    return euler[_stage_index(path, log)]
+
+
+def _stage_index(path: Path, log: Log) -> np.ndarray:
+    """The stage of each step of a log, shape (M,)."""
+    starts = np.array([stage.time for stage in path.stages])
+    return np.maximum(np.searchsorted(starts, log.time, side="right") - 1, 0)

@@ -1,0 +1,190 @@
+"""``bandfall paper`` from a shell."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from bandfall._cli import main as cli
+from bandfall._cli.main import build_app
+from bandfall._paper.lock import exclusive
+from shell import one_line
+
+
+@pytest.fixture
+def command(monkeypatch):
+    monkeypatch.delenv("BANDFALL_DATA", raising=False)
+    runner = CliRunner()
+
+    def call(*arguments):
+        return runner.invoke(build_app(), [str(argument) for argument in arguments])
+
+    return call
+
+
+def test_list(command):
+    done = command("paper", "list")
+    assert done.exit_code == 0
+    for name in ("figure1", "figure7", "table1", "table6"):
+        assert name in done.stdout
+
+
+def test_run_and_report(command, tmp_path):
+    done = command("paper", "run", "table3", "figure5", "--out", tmp_path, "--jobs", 1, "--quick")
+    assert done.exit_code == 0, done.output
+    assert "Additional kernels" in done.stdout
+    assert "holds" in done.stdout
+    assert done.stderr == ""  # no bar where nobody looks
+    page, text = tmp_path / "page.html", tmp_path / "docs/reproduction.md"
+    done = command("paper", "report", "--out", tmp_path, "--html", page, "--markdown", text)
+    assert done.exit_code == 0, done.output
+    assert "figure5" in page.read_text(encoding="utf-8")
+    assert (text.parent / "reproduction/figure5.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "table9"], "no experiment is called 'table9'; allowed: figure1"),
+        (["run", "table2", "--data", "/no/such/place"], "--data names '/no/such/place'"),
+        (["run", "table3", "--jobs", "-1"], "--jobs must be 0 or more; got -1"),
+        (["report"], "holds no results"),
+    ],
+)
+def test_wrong_calls_are_one_line(command, tmp_path, arguments, message):
+    done = command("paper", *arguments, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_damaged_summary_is_one_line(command, tmp_path):
+    (tmp_path / "summaries").mkdir()
+    (tmp_path / "summaries/table2.json").write_text('{"name": "table2"}')
+    done = command("paper", "report", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "table2.json is damaged or of another version" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_directory_without_the_data_is_one_line(command, tmp_path):
+    done = command("paper", "run", "table2", "--data", tmp_path, "--out", tmp_path / "out")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("bandfall: the CPU")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("file", "not a directory"),
+        ("file/below", "Not a directory"),
+        ("x" * 300, "File name too long"),
+        ("nowhere/out", "not a directory"),
+        ("taken/out", "Is a directory"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(command, tmp_path, place, reason):
+    (tmp_path / "file").touch()
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone/further")
+    (tmp_path / "taken/out/lock").mkdir(parents=True)
+    done = command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path / place)
+    line = one_line(done)
+    assert line.startswith(f"bandfall: '{tmp_path}")
+    assert line.endswith(f"cannot be used: {reason}")
+
+
+@pytest.mark.skipif(not hasattr(os, "statvfs"), reason="needs POSIX limits on file size")
+@pytest.mark.parametrize("limit", [0, 100])
+def test_a_full_disk_is_one_line_and_loses_nothing(command, tmp_path, limit):
+    code = (
+        "import joblib, resource\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
+        "from bandfall._cli.main import main; main()"
+    )
+    arguments = ["paper", "run", "table3", "--jobs", "1", "--out", str(tmp_path)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr == f"bandfall: '{tmp_path}' cannot be used: File too large\n"
+    assert command(*arguments).exit_code == 0  # there is room again
+
+
+def test_a_second_run_is_refused_in_one_line(command, tmp_path):
+    with exclusive(tmp_path):
+        done = command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path)
+    assert f"another run (process {os.getpid()} on" in one_line(done)
+    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_a_report_survives_a_torn_and_a_damaged_line_of_the_runs(command, tmp_path):
+    for _ in range(2):
+        assert command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path).exit_code == 0
+    runs = tmp_path / "runs.jsonl"
+    lines = runs.read_bytes()
+    runs.write_bytes(lines + lines[:40])
+    done = command("paper", "report", "--out", tmp_path)
+    assert (done.exit_code, done.stderr) == (0, "")
+    runs.write_bytes(b'{"tasks_done": 3}\n' + lines)
+    done = command("paper", "report", "--out", tmp_path)
+    assert done.exit_code == 0
+    assert done.stderr == f"bandfall: {runs}: damaged and left out: line 1\n"
+    assert "4 tasks" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_report_says_which_code_has_changed(command, tmp_path):
+    command("paper", "run", "table3", "figure5", "--jobs", 1, "--out", tmp_path)
+    summary = tmp_path / "summaries/table3.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"code": "older"}))
+    assert command("paper", "report", "--out", tmp_path).exit_code == 0
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "The code has changed since these were run: table3." in page
+
+
+@pytest.mark.parametrize("option", ["--html", "--markdown"])
+def test_a_report_that_cannot_be_written_is_one_line(command, tmp_path, option):
+    command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path)
+    done = command("paper", "report", "--out", tmp_path, option, tmp_path / "lock/page")
+    assert done.exit_code == 2
+    assert "lock' cannot be used: " in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_places_are_printed_as_they_are_called(command, tmp_path):
+    out = tmp_path / "runs [old]"
+    done = command("paper", "run", "table3", "--jobs", 1, "--out", out)
+    assert "runs [old]" in done.stdout.replace("\n", "")
+    done = command("paper", "report", "--out", out)
+    assert "runs [old]/report.html" in done.stdout.replace("\n", "")
+
+
+def test_without_the_extra_there_is_a_hint(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert "pip install '.[cli]'" in capsys.readouterr().err
+
+
+def test_as_a_module():
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "bandfall", "paper", "--help"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "Reproduce the paper" in done.stdout

@@ -1,0 +1,333 @@
+"""Fits that must be done in time: the search, and the final fits after it."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import make_friedman1
+
+import bandfall._search.deadline as deadline_module
+from bandfall import BandfallClassifier, BandfallRegressor
+from bandfall._files import dump_bytes, load_bytes
+from bandfall._fitting import members as members_module
+from bandfall._products import NumpyBackend
+from bandfall._search import pace as pace_module
+from bandfall._search.candidates import Candidate
+from bandfall._search.deadline import Deadline
+from bandfall._search.pace import PathSeconds
+from bandfall._search.parts import Rows
+from bandfall._search.views import Encoded
+from bandfall.descent import Status
+
+
+class Clock:
+    """Stands still, or goes on by a step whenever it is read."""
+
+    def __init__(self, step=0.0):
+        self.now, self.step = 0.0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(deadline_module, "clock", clock)
+    return clock
+
+
+def worked(deadline, clock, n_rows, seconds, n_ladders=1.0):
+    with deadline.timed(n_rows, n_ladders):
+        clock.now += seconds
+
+
+def test_estimates_grow_with_the_square_of_the_rows(clock):
+    deadline = Deadline(100.0)
+    assert deadline.estimate(1000) == 0.0  # nothing is known
+    worked(deadline, clock, 100, 2.0)
+    assert_allclose(deadline.estimate(200), 8.0)
+    assert_allclose(deadline.estimate(200, 3.0), 24.0)
+
+
+def test_the_most_rows_set_the_pace(clock):
+    deadline = Deadline(100.0)
+    worked(deadline, clock, 100, 2.0)
+    worked(deadline, clock, 200, 2.0)
+    worked(deadline, clock, 200, 6.0)
+    worked(deadline, clock, 100, 50.0)
+    assert_allclose(deadline.estimate(400), 16.0)
+
+
+def test_the_search_leaves_room_for_what_is_reserved(clock):
+    deadline = Deadline(10.0)
+    deadline.reserve(200, 1.0)
+    worked(deadline, clock, 100, 1.0)
+    assert not deadline.search_over
+    assert deadline.has_room(100)
+    assert not deadline.has_room(300)
+    clock.now = 5.9
+    assert not deadline.search_over
+    clock.now = 6.1
+    assert deadline.search_over
+
+
+def test_the_first_trial_has_a_second_however_late_it_is(clock):
+    """Cut off at once, it would be the mean."""
+    deadline = Deadline(9.0)
+    clock.now = 20.0
+    assert deadline.over
+    assert not deadline.search_ended
+    clock.now = 20.9
+    assert not deadline.search_ended
+    clock.now = 21.1
+    assert deadline.search_ended
+    begun = Deadline(9.0)
+    begun.begun = True
+    clock.now += 10.0
+    assert begun.search_ended
+
+
+def test_the_search_has_a_third_of_the_time_however_long_the_rest_takes(clock):
+    deadline = Deadline(9.0)
+    deadline.reserve(10**6, 4.0)
+    worked(deadline, clock, 100, 1.0)
+    assert not deadline.search_over
+    clock.now = 3.1
+    assert deadline.search_over
+
+
+def test_rows_that_there_is_time_for(clock):
+    deadline = Deadline(20.0)
+    worked(deadline, clock, 4000, 4.0)
+    assert deadline.affordable_rows(8000) == 8000
+    assert deadline.affordable_rows(16_000) == 8000
+    clock.now = 30.0
+    assert deadline.affordable_rows(16_000) == 200  # no time is left: a few at least
+    assert deadline.affordable_rows(100) == 100
+
+
+def test_without_a_limit_there_is_time_for_everything(clock):
+    deadline = Deadline()
+    deadline.reserve(10**9, 100.0)
+    worked(deadline, clock, 10, 1e9)
+    assert deadline.left == math.inf
+    assert not deadline.search_over
+    assert deadline.has_room(10**9)
+    assert deadline.affordable_rows(10**9) == 10**9
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_friedman1(120, n_features=5, noise=2.0, random_state=1)
+
+
+def search(rows, **options):
+    return BandfallRegressor(max_rounds=1, n_jobs=1, **options).fit(*rows)
+
+
+@pytest.fixture(scope="module")
+def unlimited(rows):
+    return search(rows)
+
+
+def test_nothing_is_given_up_without_a_limit(unlimited):
+    assert unlimited.given_up_ == []
+
+
+def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited, clock):
+    model = search(rows, max_seconds=1e6)
+    assert model.given_up_ == []
+    assert np.array_equal(model.predict(rows[0]), unlimited.predict(rows[0]))
+
+
+def test_an_interrupt_cuts_ladders_off_after_the_first_trial(clock):
+    deadline = Deadline()
+    deadline.end()
+    assert deadline.search_over
+    assert not deadline.search_ended
+    deadline.begun = True
+    assert deadline.search_ended
+
+
+def test_before_the_pace_is_known_a_third_of_the_time_is_the_searchs(clock):
+    deadline = Deadline(9.0)
+    deadline.reserve(100, 1.0)
+    assert not deadline.search_ended  # the first trial begins
+    clock.now = 2.9
+    assert not deadline.search_ended
+    clock.now = 3.1
+    assert deadline.search_ended
+    assert not deadline.over
+
+
+def test_what_is_measured_replaces_what_was_learned(clock):
+    deadline = Deadline(9.0)
+    worked(deadline, clock, 4000, 1.0)
+    deadline.measured(100, 1.0, 2.0)
+    assert_allclose(deadline.estimate(200), 8.0)
+
+
+def test_a_search_that_ends_early_says_so(rows, unlimited, clock):
+    clock.step = 0.1
+    model = search(rows, max_seconds=30.0)
+    n_trials = len(model.selection_["loss"])
+    assert 0 < n_trials < len(unlimited.selection_["loss"])
+    assert f"the search ended early, after {n_trials} trials" in model.given_up_
+    assert clock.now < 40.0
+
+
+def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited, clock, monkeypatch):
+    assert len(unlimited.members_) > 1
+    tune = deadline_module.Deadline.affordable_rows
+
+    def late(self, *arguments):
+        clock.now = 1e6  # the search was in time, the first final fit is not
+        return tune(self, *arguments)
+
+    monkeypatch.setattr(Deadline, "affordable_rows", late)
+    clock.step = 1e-6
+    model = search(rows, max_seconds=1e3)
+    (member,) = model.members_
+    assert member.candidate == unlimited.members_[0].candidate
+    assert member.weight == 1.0
+    n = len(unlimited.members_)
+    assert model.given_up_[-1] == f"{n - 1} of {n} models were left out of the average"
+    assert model.best_score_ <= unlimited.best_score_ + 0.01
+    assert not np.array_equal(model.held_out_predictions_, unlimited.held_out_predictions_)
+    assert set(model.encoders_) == {member.candidate.encoding}
+
+
+def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch):
+    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 50)
+    monkeypatch.setattr(pace_module, "_USUAL_PATH", (10**9, 10**9))
+    model = search(rows, max_seconds=1e3)
+    assert len(model.path_.X) == 50
+    assert "trained on 50 of 120 rows" in model.given_up_
+    assert np.all(np.isfinite(model.predict(rows[0])))
+
+
+def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
+    X, y = rows
+    views = {"standard": Encoded(X)}
+    for budget, most in ((2**30, 10**4), (2**16, 100)):
+        given = Rows(views, y[:, None], np.arange(120), backend=NumpyBackend(budget))
+        path = PathSeconds.measured(given, Candidate(), 100)
+        assert path.kept > 0
+        assert path.most_kept > most if budget == 2**30 else path.most_kept <= most
+        assert path.of(path.most_kept) == path.kept
+        assert path.of(path.most_kept + 1) == path.recomputed
+
+
+def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypatch):
+    """Whatever was expected of it: a path that is cut off is a model all the same."""
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
+    monkeypatch.setattr(pace_module, "_USUAL_PATH", (0, 0))
+    fit_member = members_module._fit_member
+
+    def late(*arguments):
+        clock.now = 1e6
+        return fit_member(*arguments)
+
+    monkeypatch.setattr(members_module, "_fit_member", late)
+    clock.step = 1e-6
+    model = search(rows, max_seconds=1e3)
+    assert model.path_.status is Status.INTERRUPTED
+    assert len(model.path_.bandwidths) == 1
+    goal = unlimited.members_[0].max_r2
+    told = f"a model was trained to R² {model.path_.r2:.4f} instead of {goal:.4f}"
+    assert told in model.given_up_
+    assert np.all(np.isfinite(model.predict(rows[0])))
+
+
+class Enough:
+    """A callback that wants the fit to end after some tasks, as Ctrl-C does."""
+
+    def __init__(self, n_tasks):
+        self.n_left = n_tasks
+
+    def setup(self, estimator, context): ...
+
+    def teardown(self, estimator, context): ...
+
+    def on_fit_task_begin(self, estimator, context, **_): ...
+
+    def on_fit_task_end(self, estimator, context, **_):
+        self.n_left -= 1
+        return self.n_left == 0
+
+
+def interrupted_after(rows, n_tasks, monkeypatch):
+    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
+    model = BandfallRegressor(max_rounds=1, n_jobs=1)
+    model.set_callbacks(Enough(n_tasks))
+    return model.fit(*rows)
+
+
+def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypatch):
+    """Whether in the search or in the first of the final fits, which may take an hour."""
+    whole = interrupted_after(rows, 10**9, monkeypatch)
+    assert len(whole.path_.X) == 120
+    n_trials = (
+        10**9
+        - whole._skl_callbacks[0].n_left
+        - sum(len(member.path.bandwidths) for member in whole.members_)
+    )
+    for n_tasks in (2, n_trials // 2):
+        model = interrupted_after(rows, n_tasks, monkeypatch)
+        assert len(model.members_) == 1
+        assert len(model.path_.X) == 100
+        assert model.path_.status is not Status.INTERRUPTED
+        assert any("trained on 100 of 120 rows" in what for what in model.given_up_)
+
+
+def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypatch):
+    rows = make_friedman1(120, n_features=5, noise=1.0, random_state=1)
+    whole = interrupted_after(rows, 10**9, monkeypatch)
+    n_tasks = 10**9 - whole._skl_callbacks[0].n_left
+    n_stages = len(whole.members_[-1].path.bandwidths)
+    assert n_stages > 2  # or there is nothing to interrupt
+    model = interrupted_after(rows, n_tasks - n_stages // 2, monkeypatch)
+    assert 0 < len(model.members_) < len(whole.members_)
+    assert len(model.path_.X) == 120
+    assert model.path_.status is not Status.INTERRUPTED
+    assert any("left out of the average" in what for what in model.given_up_)
+
+
+def test_few_rows_are_all_trained_on(rows):
+    model = search(rows, max_seconds=1e-9)
+    assert len(model.path_.X) == 120
+
+
+@pytest.mark.parametrize("estimator", [BandfallRegressor, BandfallClassifier])
+def test_with_no_time_at_all_there_is_a_model_of_some_rows(estimator, no_least_time):
+    """However many rows, columns and targets: each piece of the work can be stopped."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 60))
+    y = np.column_stack([np.sin(X[:, :4]).sum(axis=1) + random.normal(size=3000)] * 6)
+    if estimator is BandfallClassifier:
+        y = np.digitize(y[:, 0], [-1.0, 0.0, 1.0])
+    model = estimator(max_seconds=1e-9).fit(X, y)
+    assert len(model.path_.X) == 200
+    assert model._used_rows.shape == (500,)
+    assert np.isin(model.held_out_rows_, model._used_rows).all()
+    assert len(model.encoders_) == 1
+    assert len(model.given_up_) >= 4
+    loaded = load_bytes(dump_bytes(model)).estimator
+    assert_allclose(loaded.predict(X[:50]), model.predict(X[:50]))
+    assert model.feature_importances_.shape == (60,)
+
+
+def test_rows_without_time_keep_weights_and_groups(no_least_time):
+    X, y = make_friedman1(900, n_features=5, random_state=0)
+    weights = np.where(np.arange(900) < 300, 0.0, 1.0 + np.arange(900) % 3)
+    groups = np.arange(900) // 6
+    model = BandfallRegressor(max_seconds=1e-9).fit(X, y, weights, groups)
+    assert model._used_rows.min() >= 300
+    assert len(model._used_rows) == 500
+    assert np.isin(model.held_out_rows_, model._used_rows).all()
+    residuals = y[model.held_out_rows_] - model.held_out_predictions_
+    assert_allclose(residuals, model.held_out_residuals_)

@@ -1,0 +1,381 @@
+"""Kernel logistic regression in the kernel of a path: its minimum, and models that use it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize
+from sklearn.datasets import load_iris, make_moons
+from sklearn.metrics import log_loss
+
+from bandfall import BandfallClassifier, load_model, to_onnx
+from bandfall._fitting import class_loss
+from bandfall._fitting.logistic import (
+    ClassTarget,
+    fit_logistic,
+    in_its_loss,
+    path_kernel,
+    with_log_loss,
+)
+from bandfall._search.candidates import Budget, Candidate, Trial
+from bandfall._search.classes import class_codes, class_shares
+from bandfall.descent import Flow, Stopping, fit_path
+from bandfall.descent._schedules import MinimumSpeed
+from bandfall.kernels import get_kernel
+from reference import kernel as reference_kernel
+
+FAST = {"kernels": ("gaussian",), "max_rounds": 0}
+
+
+def problem(n_classes, n=60, weighted=False):
+    random = np.random.default_rng(n_classes)
+    X = random.normal(size=(n, 3))
+    scores = np.stack([X @ random.normal(size=3) for _ in range(n_classes)], axis=1)
+    labels = (scores + random.gumbel(size=scores.shape)).argmax(axis=1)
+    weights = random.uniform(0.5, 2.0, n) if weighted else None
+    return X, ClassTarget(labels, class_shares(labels, weights, n_classes), weights)
+
+
+def path_of(X, target, kernel="gaussian"):
+    codes = class_codes(target.labels, target.prior)
+    stopping = Stopping(max_r2=0.6)
+    schedule = MinimumSpeed(0.1, 0.5)
+    return fit_path(
+        X, codes, get_kernel(kernel), solver=Flow(), schedule=schedule, stopping=stopping
+    )
+
+
+def naive_objective(alpha, K, target, penalty):
+    """J as its formula says, row by row."""
+    g = K @ alpha
+    total = 0.5 * penalty * np.trace(alpha.T @ K @ alpha)
+    for i, label in enumerate(target.labels):
+        outputs = np.array([-g[i, 0], g[i, 0]]) if g.shape[1] == 1 else g[i]
+        shares = target.prior * np.exp(outputs)
+        weight = 1.0 if target.weights is None else target.weights[i]
+        total -= weight * np.log(shares[label] / shares.sum())
+    return total
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_the_minimum_is_that_of_a_general_optimiser(n_classes, weighted, penalty):
+    X, target = problem(n_classes, n=25, weighted=weighted)
+    K = path_kernel(path_of(X, target))
+    alpha = fit_logistic(K, target, penalty)
+    value = naive_objective(alpha, K, target, penalty)
+    best = minimize(
+        lambda a: naive_objective(a.reshape(alpha.shape), K, target, penalty), alpha.ravel()
+    ).fun
+    assert best <= value <= best * (1 + 2e-3)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("penalty", [1.0, 0.01])
+def test_the_minimum_in_float32_is_that_in_float64(n_classes, penalty):
+    X, target = problem(n_classes, n=200)
+    path = path_of(X, target)
+    K, K_32 = path_kernel(path), path_kernel(path, dtype=np.float32)
+    assert K_32.dtype == np.float32
+    assert_allclose(K_32, K, rtol=1e-6)
+    values = [
+        naive_objective(fit_logistic(matrix, target, penalty), K, target, penalty)
+        for matrix in (K, K_32)
+    ]
+    assert values[1] == pytest.approx(values[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_rows_that_repeat_are_no_obstacle(dtype):
+    """Their kernel matrix is singular, and rounding may make it indefinite."""
+    X, target = problem(2, n=30)
+    many = np.arange(900) % 30
+    K = path_kernel(path_of(X, target), dtype=dtype)[np.ix_(many, many)]
+    K -= np.asarray(1e-6 if dtype == np.float32 else 1e-12) * np.trace(K) * np.eye(900, dtype=dtype)
+    rows = ClassTarget(target.labels[many], target.prior)
+    outputs = K @ fit_logistic(K, rows, 1e-5)
+    assert rows.loss(outputs)[0] < 0.2 * rows.loss(np.zeros_like(outputs))[0]
+
+
+def test_a_start_changes_nothing():
+    X, target = problem(3)
+    K = path_kernel(path_of(X, target))
+    cold = fit_logistic(K, target, 0.1)
+    warm = fit_logistic(K, target, 0.1, fit_logistic(K, target, 1.0))
+    values = [naive_objective(alpha, K, target, 0.1) for alpha in (cold, warm)]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+def test_a_weight_of_two_is_a_row_that_stands_there_twice():
+    X, target = problem(2)
+    twice = np.append(np.arange(60), np.arange(10))
+    weights = np.where(np.arange(60) < 10, 2.0, 1.0)
+    weighted = ClassTarget(target.labels, target.prior, weights)
+    repeated = ClassTarget(target.labels[twice], target.prior)
+    path = path_of(X, target)
+    K = path_kernel(path)
+    K_twice = K[np.ix_(twice, twice)]
+    values = [
+        naive_objective(fit_logistic(matrix, rows, 0.1), matrix, rows, 0.1)
+        for matrix, rows in ((K, weighted), (K_twice, repeated))
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-3)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "matern12", "laplace-1.5"])
+def test_the_kernel_of_a_path_weighs_bandwidths_by_their_time(kernel):
+    X, target = problem(2, n=20)
+    path = path_of(X, target, kernel)
+    K = sum(
+        duration * reference_kernel(kernel, X[:5], X, bandwidth)
+        for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True)
+    )
+    assert_allclose(path_kernel(path, X[:5]), K, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_path_with_log_loss_predicts_log_odds(n_classes):
+    X, target = problem(n_classes)
+    path = path_of(X, target)
+    refitted = with_log_loss(path, target, 0.1)
+    K = path_kernel(path)
+    outputs = refitted.evaluate(X)
+    assert_allclose(outputs, K @ fit_logistic(K, target, 0.1), rtol=1e-6, atol=1e-9)
+    probabilities = np.exp(target.log_probabilities(outputs))
+    truth = np.eye(n_classes)[target.labels]
+    assert_allclose(refitted.residual, (truth - probabilities)[:, -outputs.shape[1] :])
+    assert 0 < refitted.r2 < 1
+    assert log_loss(target.labels, probabilities) < -np.log(target.prior) @ target.prior
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_models_with_log_loss_are_models(tmp_path, n_classes):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < n_classes], np.array(["a", "b", "c"])[y[y < n_classes]]
+    model = BandfallClassifier(**FAST).fit(X[::2], y[::2])
+    (first, *_) = [one for one in model.members_ if one.candidate.penalty > 0]
+    assert "log-loss" in repr(first)
+    assert model.link_.kind == "softmax"
+    probabilities = model.predict_proba(X[1::2])
+    assert log_loss(y[1::2], probabilities) < 0.25
+    assert_allclose(list(model.staged_predict_proba(X[1::2]))[-1], probabilities, rtol=1e-5)
+    assert_array_equal(np.sort(model.held_out_rows_), np.arange(len(X[::2])))
+    assert -model.best_score_ == pytest.approx(
+        log_loss(y[::2][model.held_out_rows_], model.held_out_probabilities_)
+    )
+    assert len(model.feature_importances_) == 4
+    model.save(tmp_path / "model.bandfall")
+    again = load_model(tmp_path / "model.bandfall")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert "log-loss" in str(model.report(X_test=X[1::2], y_test=y[1::2]))
+
+
+def test_onnx_gives_the_same_probabilities():
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    model = BandfallClassifier(**FAST).fit(X, y)
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    (name,) = [one.name for one in session.get_inputs()]
+    outputs = session.run(None, {name: X})
+    assert any(np.allclose(one, model.predict_proba(X), atol=1e-5) for one in outputs[1:])
+
+
+def test_the_log_loss_has_most_weight_where_it_is_clearly_better():
+    random = np.random.default_rng(0)
+    X = random.integers(-2, 3, size=(300, 4)).astype(float)
+    torque = X[:, 0] * (X[:, 1] + 3) - X[:, 2] * (X[:, 3] + 3)
+    y = np.sign(torque)
+    model = BandfallClassifier(max_rounds=0).fit(X, y)
+    assert model.best_params_["penalty"] > 0
+
+
+def test_members_by_squared_error_become_log_odds_by_a_temperature():
+    X, target = problem(3)
+    path = path_of(X, target)
+    trial = Trial(Candidate(), 0.1, 0.1, 0.9, 0.9, len(X), temperature=0.25)
+    assert trial.log_odds
+    assert_allclose(in_its_loss(path, trial, target).evaluate(X), 4.0 * path.evaluate(X))
+    assert in_its_loss(path, replace(trial, temperature=0.0), target) is path
+
+
+def test_wide_kernels_learn_their_metric_from_log_odds(tmp_path):
+    """A rule over four of five columns, in rows enough for float32."""
+    random = np.random.default_rng(0)
+    X = random.integers(1, 6, size=(700, 5)).astype(float)
+    y = np.sign(X[:, 0] * X[:, 1] - X[:, 2] * X[:, 3])
+    model = BandfallClassifier(kernels=("gaussian",), max_rounds=2).fit(X[:500], y[:500])
+    (best, *_) = [one for one in model.members_ if one.candidate.width > 0]
+    assert best.candidate.log_rounds > 0
+    assert "of the largest distance" in repr(best)
+    assert len(best.path) == 1
+    assert best.path.X.dtype == np.float64
+    assert model.feature_importances_[4] < 0.1
+    assert model.score(X[500:], y[500:]) > 0.9
+    model.save(tmp_path / "model.bandfall")
+    again = load_model(tmp_path / "model.bandfall")
+    assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.best_params_ == model.best_params_
+    # Pages and ONNX for this member alone, which has one stage.
+    encoders = {best.candidate.encoding: model.encoders_[best.candidate.encoding]}
+    alone = replace(model.average_, members=(replace(best, weight=1.0),), encoders=encoders)
+    model.average_ = alone
+    assert len(list(model.staged_predict_proba(X[:5]))) == 1
+    page = model.report(X_test=X[500:], y_test=y[500:]).html
+    assert "one wide bandwidth; held-out rows chose its penalty" in page
+    onnxruntime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    session = onnxruntime.InferenceSession(to_onnx(model).SerializeToString())
+    _, probabilities = session.run(None, {session.get_inputs()[0].name: X[500:]})
+    assert_allclose(probabilities, model.predict_proba(X[500:]), atol=1e-5)
+
+
+def test_trials_with_the_log_loss_are_judged_like_others():
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    selection = BandfallClassifier(**FAST).fit(X, y).selection_
+    log_loss_trials = selection["penalty"] > 0
+    assert log_loss_trials.any()
+    for name in ("loss", "standard_error", "score"):
+        assert np.isfinite(selection[name][log_loss_trials]).all()
+    assert np.all(selection["score"][log_loss_trials] <= 1.0)
+
+
+def with_budget(**changes):
+    """A classifier whose search has another budget."""
+
+    class Classifier(BandfallClassifier):
+        @property
+        def _budget(self):
+            return replace(super()._budget, **changes)
+
+    return Classifier
+
+
+def test_many_rows_keep_squared_error():
+    X, y = make_moons(80, noise=0.2, random_state=0)
+    model = with_budget(log_loss_rows=50)(**FAST).fit(X, y)
+    assert model.best_params_["penalty"] == 0
+
+
+def test_many_rows_choose_penalties_on_some_of_them():
+    X, y = make_moons(600, noise=0.2, random_state=0)
+    budget = {"fold_rows": 0, "class_rows": 0, "exact_rows": 300, "penalty_rows": 200}
+    model = with_budget(**budget)(**FAST).fit(X[:400], y[:400])
+    with_penalty = model.selection_["penalty"] > 0
+    assert set(model.selection_["n_rows"][with_penalty]) == {200}
+    assert all(len(member.path.X) == 400 for member in model.members_)
+    assert any(member.candidate.penalty > 0 for member in model.members_)
+    assert log_loss(y[400:], model.predict_proba(X[400:])) < 0.15
+
+
+@pytest.fixture(scope="module")
+def leaves():
+    """A classifier whose members are trained leaf by leaf."""
+    X, y = make_moons(1200, noise=0.2, random_state=0)
+    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200, "stage_rows": (300,)}
+    return with_budget(**budget)(**FAST, leaf_rows=300).fit(X[:900], y[:900]), X, y
+
+
+def test_leaves_minimise_the_log_loss(leaves):
+    model, X, y = leaves
+    with_penalty = [member for member in model.members_ if member.candidate.penalty > 0]
+    assert with_penalty
+    assert all(len(member.path.model.leaves) > 2 for member in model.members_)
+    assert model.link_.kind == "softmax"
+    assert model.link_.parameter == 1.0
+    assert log_loss(y[900:], model.predict_proba(X[900:])) < 0.15
+    squared = with_budget(log_loss_rows=500)(**FAST, leaf_rows=300).fit(X[:900], y[:900])
+    assert all(member.candidate.penalty == 0 for member in squared.members_)
+    expected = log_loss(y[900:], squared.predict_proba(X[900:]))
+    assert log_loss(y[900:], model.predict_proba(X[900:])) < 1.1 * expected
+
+
+def test_leaves_are_at_the_minimum(leaves):
+    """Where J has no slope, coefficients are multiples of y − p at the rows of the leaf."""
+    model, _, y = leaves
+    member = next(one for one in model.members_ if one.candidate.penalty > 0)
+    for leaf in member.path.model.leaves:
+        rows = [one.tobytes() for one in leaf.rows(member.path.X)]
+        numbers = [rows.index(one.tobytes()) for one in leaf.model.X]
+        g = leaf.model.evaluate(leaf.model.X)[:, 0]
+        odds = model.prior_[1] / model.prior_[0] * np.exp(2.0 * g)
+        missed = y[numbers] - odds / (1.0 + odds)
+        for coefficients in leaf.model.coefficients[:, :, 0]:
+            assert np.corrcoef(coefficients, missed)[0, 1] > 0.99
+    assert np.abs(member.path.residual).max() <= 1.0
+    assert 0.5 < member.path.r2 <= 1.0
+
+
+def test_leaves_of_the_log_loss_are_stored_staged_and_exported(leaves, tmp_path):
+    model, X, _ = leaves
+    expected = model.predict_proba(X[900:])
+    public = BandfallClassifier(**model.get_params())
+    public.__dict__.update(model.__dict__)
+    public.save(tmp_path / "model.bandfall")
+    assert_array_equal(load_model(tmp_path / "model.bandfall").predict_proba(X[900:]), expected)
+    *_, last = model.staged_predict_proba(X[900:])
+    assert_allclose(last, expected, atol=1e-5)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    exported = to_onnx(public).SerializeToString()
+    session = onnxruntime.InferenceSession(exported, providers=["CPUExecutionProvider"])
+    _, found = session.run(None, {"X": X[900:]})
+    assert_allclose(found, expected, atol=1e-4)
+
+
+def test_many_classes_in_leaves_keep_squared_error():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(480, 2))
+    y = np.digitize(X[:, 0], np.quantile(X[:, 0], np.linspace(0, 1, 13)[1:-1]))
+    budget = {"fold_rows": 0, "exact_rows": 100, "penalty_rows": 100, "stage_rows": (200,)}
+    model = with_budget(**budget)(**FAST, leaf_rows=200).fit(X, y)
+    assert all(member.candidate.penalty == 0 for member in model.members_)
+
+
+def test_many_rows_with_a_time_limit_keep_squared_error():
+    X, y = make_moons(400, noise=0.2, random_state=0)
+    budget = {"fold_rows": 0, "class_rows": 0, "exact_rows": 300, "penalty_rows": 200}
+    model = with_budget(**budget)(**FAST, max_seconds=60).fit(X, y)
+    assert model.best_params_["penalty"] == 0
+
+
+def test_few_rows_choose_among_few_kernels():
+    X, y = make_moons(40, noise=0.2, random_state=0)
+    few = {"gaussian", "matern12"}
+    assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) == few
+    chosen = BandfallClassifier(kernels=("cauchy",), max_rounds=0).fit(X, y)
+    assert set(chosen.selection_["kernel"]) == {"cauchy"}
+    many = with_budget(few_kernel_rows=40)(max_rounds=0).fit(X, y)
+    assert set(many.selection_["kernel"]) - few
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_few_classes_are_searched_like_numbers(n_columns):
+    assert class_loss.for_columns(Budget(), n_columns) == Budget()
+    assert class_loss.for_columns(Budget().up_to(700), n_columns) == Budget().up_to(700)
+
+
+def test_searches_with_many_classes_train_on_fewer_rows():
+    """Time and memory do not grow with the number of classes beyond that."""
+    for n_columns in (10, 30, 100):
+        most = class_loss.for_columns(Budget(), n_columns).stage_rows[-1]
+        assert most < Budget().stage_rows[-1]
+        assert most**2 * n_columns == pytest.approx(10000**2 * 3, rel=0.05)
+
+
+def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch):
+    ends = []
+
+    def interrupted(*arguments):
+        ends.append(arguments)
+        arguments[0].deadline.end()
+        return original(*arguments)
+
+    original = class_loss._LossSearch._refit
+    monkeypatch.setattr(class_loss._LossSearch, "_refit", interrupted)
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = BandfallClassifier(**FAST).fit(X, y)
+    assert ends
+    assert model.best_params_["penalty"] == 0
+    assert model.score(X, y) > 0.8

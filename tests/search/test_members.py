@@ -1,0 +1,149 @@
+"""From what a search has found to models that are fitted to all rows."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from bandfall._fitting import members as members_module
+from bandfall._fitting.members import default_choice, fit_members
+from bandfall._fitting.paths import fit_member_path
+from bandfall._models.metric import scaled
+from bandfall._search import pace as pace_module
+from bandfall._search.candidates import MAX_R2, Candidate, Trial
+from bandfall._search.parts import TOLERANCE, Rows
+from bandfall._search.tuning import Tuned
+from bandfall._search.views import Encoded
+from bandfall.descent import Status
+from problems import problem
+from reference_ladder import staged_sums
+
+
+def rows_of(n=40, weighted=False, dtype=np.float64):
+    X, y, _ = problem(2, n=n)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, n) if weighted else None
+    y = ((y - y.mean()) / y.std())[:, None]
+    return Rows({"standard": Encoded(X.astype(dtype))}, y, np.arange(n), weights)
+
+
+def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9, score=1.0 - 1e-9):
+    return Trial(Candidate("standard", n_rounds, kernel, speed), 0.1, 0.0, score, max_r2, 30)
+
+
+def choice(members, roots=None):
+    nothing = np.zeros(0, dtype=int)
+    return Tuned(members, nothing, np.zeros((0, 1)), 0.8, [], roots or {})
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("max_r2", [0.3, 0.9, 0.99999])
+def test_members_are_trained_to_their_stop(weighted, max_r2):
+    rows = rows_of(weighted=weighted)
+    kernels = ("gaussian", "matern12")
+    chosen = [(trial_of(kernel=kernel, max_r2=max_r2), 0.5) for kernel in kernels]
+    members, _ = fit_members(rows, choice(chosen))
+    X = rows.views["standard"].Z
+    weights = np.ones(len(rows)) if rows.weights is None else rows.weights
+    for kernel, member in zip(kernels, members, strict=True):
+        assert member.weight == 0.5
+        assert member.max_r2 == max_r2
+        assert_array_equal(member.root, np.ones(3))
+        tolerance = min(TOLERANCE**2, 0.01 * (1.0 - max_r2)) + 1e-9
+        assert_allclose(member.path.r2, max_r2, rtol=0, atol=tolerance)
+        coefficients = np.stack([stage.coefficients for stage in member.path])[:, :, None]
+        bandwidths = [stage.bandwidth for stage in member.path]
+        fitted = staged_sums(kernel, X, X, bandwidths, coefficients)[-1][:, 0] + member.path.offset
+        mean = np.average(rows.y, axis=0, weights=weights)
+        left = (weights @ (rows.y - fitted) ** 2) / (weights @ (rows.y - mean) ** 2)
+        assert_allclose(1.0 - left, member.path.r2, atol=1e-8)
+
+
+def test_stops_at_the_ends_are_kept_in_reach():
+    rows = rows_of(n=20)
+    (low, high), _ = fit_members(
+        rows, choice([(trial_of(max_r2=0.0), 0.5), (trial_of(max_r2=1.0), 0.5)])
+    )
+    assert low.max_r2 == 1e-3
+    assert high.max_r2 == MAX_R2
+    assert high.path.r2 >= MAX_R2 - 1e-7
+
+
+@pytest.mark.parametrize("score", [-0.5, 0.0, 0.9, np.nan])
+def test_targets_are_not_met_closer_than_the_held_out_error_is_worth(score):
+    rows = rows_of(n=20)
+    (member,), _ = fit_members(rows, choice([(trial_of(max_r2=1.0, score=score), 1.0)]))
+    enough = MAX_R2 if np.isnan(score) else 1.0 - 0.03**2 * (1.0 - score)
+    assert_allclose(member.max_r2, enough, rtol=1e-12)
+    assert member.path.r2 >= enough - 1e-4 * (1.0 - enough) - 1e-7
+
+
+def test_without_held_out_rows_there_is_no_error_that_float32_could_exceed():
+    rows = rows_of(n=20, dtype=np.float32)
+    (member,), _ = fit_members(rows, choice([(trial_of(score=np.nan), 1.0)]))
+    assert member.path.X.dtype == np.float32
+
+
+def test_what_final_fits_will_take_is_measured_where_it_may_be_long(monkeypatch):
+    rows = rows_of(n=60)
+    assert members_module.expected_seconds(rows, 4) == 0.0
+    monkeypatch.setattr(members_module, "_PROBED_ROWS", 30)
+    ticks = iter(range(100))
+    monkeypatch.setattr(pace_module, "clock", lambda: next(ticks))  # a second a product
+    n_bandwidths, n_products = pace_module._USUAL_PATH
+    expected = 4 * 2**2 * (1 + n_bandwidths + n_products)  # distances, then products
+    assert members_module.expected_seconds(rows, 4) == expected
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace-1"])
+def test_metrics_of_the_search_are_taken_over(kernel):
+    rows, trial = rows_of(), trial_of(2, kernel)
+    scales = np.array([1.0, 0.5, 0.1])
+    root = np.diag(scales) if trial.candidate.metric.mixes else scales
+    (member,), _ = fit_members(rows, choice([(trial, 1.0)], {trial.candidate.metric: root}))
+    assert_array_equal(member.root, root)
+    assert_array_equal(member.path.X, scaled(rows.views["standard"].Z, root))
+
+
+@pytest.mark.parametrize(
+    ("score", "expected"), [(0.8, np.float32), (1.0, np.float64)], ids=["noisy", "exact"]
+)
+def test_members_are_computed_in_single_precision_where_it_is_enough(score, expected):
+    rows = rows_of(weighted=True, dtype=np.float32)
+    trial = replace(trial_of(), score=score)
+    (member,), _ = fit_members(rows, choice([(trial, 1.0)]))
+    assert member.path.X.dtype == expected
+    assert member.path.stages[0].coefficients.dtype == expected
+    assert_allclose(member.path.r2, 0.9, atol=1e-3)
+
+
+def test_a_path_that_rounding_has_ended_is_trained_in_float64(monkeypatch):
+    def rounded(rows, train, X, trial, watcher):
+        path = fit_member_path(rows, train, X, trial, watcher)
+        return path.replace(status=Status.ROUNDING) if X.dtype == np.float32 else path
+
+    monkeypatch.setattr(members_module, "fit_member_path", rounded)
+    chosen = choice([(trial_of(score=0.8), 1.0)])
+    (member,), _ = fit_members(rows_of(dtype=np.float32), chosen)
+    assert member.path.X.dtype == np.float64
+
+
+def test_without_evidence_the_rule_of_the_paper_is_chosen():
+    rows = rows_of(n=3)
+    tuned = default_choice(3)
+    ((trial, weight),) = tuned.members
+    assert trial.candidate == Candidate("standard", 0, "gaussian", 0.1)
+    assert weight == 1.0
+    assert np.isnan([trial.loss, trial.standard_error, trial.score, tuned.score]).all()
+    assert tuned.held_out.shape == (0,)
+    assert tuned.predictions.shape == (0, 1)
+    (member,), _ = fit_members(rows, tuned)
+    assert_allclose(member.path.r2, MAX_R2, atol=1e-7)
+    assert_allclose(member.path.evaluate(rows.views["standard"].Z), rows.y, atol=1e-2)
+
+
+def test_a_constant_target_needs_no_training():
+    rows = rows_of(n=10)
+    constant = Rows(rows.views, np.zeros((10, 1)), rows.groups)
+    (member,), _ = fit_members(constant, default_choice(10))
+    assert_array_equal(member.path.evaluate(rows.views["standard"].Z), 0.0)

@@ -16,7 +16,7 @@ import bandfall
 
 SOURCE = Path(bandfall.__file__).parent
 METHODS = FunctionType | property | cached_property | classmethod | staticmethod
-EDGE = ("estimators", "backends", "commands")
+EDGE = ("_estimators", "_products", "_cli")
 BELOW = sorted(
     path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).parts[0] not in EDGE
 )
@@ -44,14 +44,14 @@ def test_where_to_compute_is_a_backend_below_the_edge(path):
 
 READERS = [
     path
-    for room in ("report", "theory", "plotting", "onnx_export", "explore")
+    for room in ("report", "theory", "plotting", "_onnx", "_explore")
     for path in sorted((SOURCE / room).rglob("*.py"))
 ]
 
 
 @pytest.mark.parametrize("path", READERS, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_readers_never_ask_for_the_type_of_a_model(path):
-    """Estimators, paths and operators tell their formula; see estimators/reading.py."""
+    """Estimators, paths and operators tell their formula; see _estimators/view.py."""
     asked = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "type"):
@@ -69,46 +69,11 @@ def test_modules_fit_in_one_head(path):
 
 
 def test_types_say_what_code_relies_on():
-    """`Any` switches the type checker off: few places need it, and typing.py alone renames it."""
+    """`Any` switches the type checker off: few places need it, and _typing.py alone renames it."""
     texts = {path: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
     assert sum(len(re.findall(r"\bAny\b", text)) for text in texts.values()) < 100
     renamed = re.compile(r"^\w+(: TypeAlias)? = Any\b", re.MULTILINE)
-    assert [path.name for path, text in texts.items() if renamed.search(text)] == ["typing.py"]
-
-
-DEVELOPMENT = Path(__file__).parents[1] / "docs" / "development.md"
-
-
-def walks() -> dict[str, list[str]]:
-    """Modules that the walks of the data name, by the title of the walk."""
-    text = DEVELOPMENT.read_text(encoding="utf-8").partition("## The walk of the data")[2]
-    parts = text.partition("\n## ")[0].split("\n### ")[1:]
-    tables = {part.partition("\n")[0]: part for part in parts}
-    return {
-        title: re.findall(r"`([\w/]+\.py)`", "\n".join(re.findall(r"^\|.*$", part, re.MULTILINE)))
-        for title, part in tables.items()
-    }
-
-
-@pytest.mark.parametrize("title", walks())
-def test_the_walk_of_the_data_names_every_module_once(title):
-    named = walks()[title]
-    assert len(named) == len(set(named))
-    assert not [name for name in named if not (SOURCE / name).exists()]
-
-
-def test_the_walk_of_a_search_leaves_no_module_out():
-    first, *_ = walks().values()
-    rooms = ("encoding", "selection", "operators", "targets")
-    known = DEVELOPMENT.read_text(encoding="utf-8")
-    missed = [
-        path.name
-        for room in rooms
-        for path in (SOURCE / room).rglob("*.py")
-        if path.name != "__init__.py" and path.name not in known
-    ]
-    assert first
-    assert not missed
+    assert [path.name for path, text in texts.items() if renamed.search(text)] == ["_typing.py"]
 
 
 def public_methods():

@@ -15,7 +15,7 @@ from bandfall._closed_form import (
     ridge_coefficients,
     ridge_filter,
 )
-from bandfall.kernels import KERNELS
+from bandfall.kernels._kernel import KERNELS
 from problems import problem, problems
 from tolerances import rounding
 

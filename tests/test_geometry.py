@@ -16,8 +16,8 @@ from bandfall._models.novelty import nearest_distances
 from bandfall._products import NumpyBackend
 from bandfall._products.order import Leaves
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels import KERNELS, Kernel, get_kernel
 from bandfall.kernels._geometry import Euclidean, Minkowski, geometry_of, scaled, to_power
+from bandfall.kernels._kernel import KERNELS, Kernel, get_kernel
 from problems import seeds
 from tolerances import rounding
 

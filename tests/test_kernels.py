@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 
 import reference
-from bandfall.kernels import KERNELS, get_kernel, kernel_matrices, kernel_matrix
 from bandfall.kernels._geometry import Euclidean, squared_distances
+from bandfall.kernels._kernel import KERNELS, get_kernel, kernel_matrices, kernel_matrix
 from tolerances import rounding
 
 NAMES = [*sorted(KERNELS), *reference.OTHER_KERNELS]

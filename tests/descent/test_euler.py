@@ -16,7 +16,7 @@ from bandfall.descent import Euler, Status, Stopping, fit_path
 from bandfall.descent._euler import StepSizeWarning
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._schedules import Constant, MinimumSpeed
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from problems import problem, problems, seeds
 
 

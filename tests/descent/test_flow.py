@@ -15,7 +15,7 @@ from bandfall.descent._decay import Decay, first_below
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._krylov import KrylovSpace
 from bandfall.descent._schedules import Constant, Geometric, MinimumSpeed
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from problems import problem, problems, seeds
 
 GAUSSIAN = get_kernel("gaussian")

@@ -12,7 +12,7 @@ from bandfall._products import NumpyBackend
 from bandfall.descent import Euler, Flow, Status, Stopping, fit_path
 from bandfall.descent._euler import StepSizeWarning
 from bandfall.descent._schedules import MinimumSpeed
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from reference_selection import descent_at_floor, ridge_prediction
 
 FLOORS = [0.0, 1e-3, 0.1, 0.35, 0.6, 1.0, 2.0, 5.0, 30.0, 1e5]

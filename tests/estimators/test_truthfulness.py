@@ -27,7 +27,7 @@ from bandfall import (
     PaperMLPRegressor,
 )
 from bandfall.descent import Euler, Status
-from bandfall.kernels import KERNELS
+from bandfall.kernels._kernel import KERNELS
 from problems import seeds
 
 pytestmark = pytest.mark.filterwarnings(

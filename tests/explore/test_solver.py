@@ -12,7 +12,7 @@ from bandfall._explore.playground import ENGINE
 from bandfall.datasets import make_sine, make_two_scale
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
-from bandfall.kernels import KERNELS, get_kernel, kernel_matrix
+from bandfall.kernels._kernel import KERNELS, get_kernel, kernel_matrix
 from browsers import run_node
 
 pytestmark = pytest.mark.node

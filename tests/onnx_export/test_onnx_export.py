@@ -20,8 +20,8 @@ from bandfall import (
     datasets,
     to_onnx,
 )
-from bandfall.kernels import KERNELS, get_kernel
 from bandfall.kernels._geometry import Euclidean, Geometry
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from model_files import averaged, estimators, table
 from reference import OTHER_KERNELS
 from shared_files import data_directory

@@ -21,7 +21,7 @@ from bandfall._products.torch_backend import TorchBackend
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels import KERNELS, get_kernel, vanishing_bandwidth
+from bandfall.kernels._kernel import KERNELS, get_kernel, vanishing_bandwidth
 from problems import problem
 from tolerances import rounding
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import reference
 from bandfall._products import cross_gradient
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from tolerances import rounding
 
 torch = pytest.importorskip("torch")

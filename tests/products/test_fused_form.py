@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import reference
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 
 torch = pytest.importorskip("torch")
 from bandfall._products.fused_form import triton_form  # noqa: E402

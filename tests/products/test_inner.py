@@ -16,13 +16,13 @@ from bandfall._products import SymmetricOperator, WeightedOperator
 from bandfall._products import loops as inner
 from bandfall._products.base import RepeatedRowsOperator
 from bandfall.descent._krylov import KrylovSpace
-from bandfall.kernels import KERNELS, Kernel, get_kernel, vanishing_bandwidth
+from bandfall.kernels._kernel import KERNELS, Kernel, get_kernel, vanishing_bandwidth
 from tolerances import rounding
 
 numba = pytest.importorskip("numba")
 compiled = pytest.importorskip("bandfall._products.loops_numba")
 
-SOURCE = Path(inner.__file__).parents[3]
+SOURCE = Path(inner.__file__).parents[2]
 EPS = float(np.finfo(np.float32).eps)
 NAMES = [*KERNELS, *reference.OTHER_KERNELS, "laplace-1.25", "laplace-1.4^1.4", "cauchy-1^0.6"]
 
@@ -245,7 +245,7 @@ def test_a_package_in_a_directory_that_cannot_be_written(tmp_path):
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(SOURCE / "bandfall", source / "bandfall", ignore=ignore)
     # A file where the directory would be made: as root, permissions stop nothing.
-    (source / "bandfall" / "operators" / "inner" / "__pycache__").write_text("")
+    (source / "bandfall" / "_products" / "__pycache__").write_text("")
     home = tmp_path / "home"
     home.mkdir()
     environment = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}

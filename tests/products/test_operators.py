@@ -30,7 +30,7 @@ from bandfall._products import (
 from bandfall._products import torch_operator as torch_operators
 from bandfall._products.base import RepeatedRowsOperator, distinct_rows, group_rows
 from bandfall._products.torch_operator import TorchOperator
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from problems import seeds
 from tolerances import rounding
 

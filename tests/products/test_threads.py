@@ -123,7 +123,7 @@ from threadpoolctl import threadpool_limits
 from bandfall import KernelDescentRegressor, KernelRidgeCV, KernelRidgeMML
 from bandfall import _threads as threads
 from bandfall._threads import blas_threads_for
-from operators.test_threads import FailingError, blas_threads, data, failing_profile
+from products.test_threads import FailingError, blas_threads, data, failing_profile
 
 # Set by a thread that ends, the number belongs to nobody.
 thread = threading.Thread(target=threadpool_limits, args=(3, "blas"))

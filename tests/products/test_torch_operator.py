@@ -13,8 +13,8 @@ from bandfall._products.torch_backend import TorchBackend
 from bandfall.descent import Euler
 from bandfall.descent._krylov import KrylovSpace
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels import KERNELS, get_kernel
 from bandfall.kernels._geometry import Euclidean
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from tolerances import rounding
 
 torch = pytest.importorskip("torch")

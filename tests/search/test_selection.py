@@ -14,7 +14,7 @@ from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit, TimeSeries
 import reference
 from bandfall import KernelFlowCV, KernelRidgeCV, KernelRidgeMML, KernelRidgeRegressor
 from bandfall.datasets import paper_splits
-from bandfall.kernels import KERNELS, get_kernel
+from bandfall.kernels._kernel import KERNELS, get_kernel
 from bandfall.rivals import Evidence, flow_cv_mse, permutation_folds, ridge_cv_mse
 from reference import OTHER_KERNELS
 from reference_selection import (

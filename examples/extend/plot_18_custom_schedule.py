@@ -13,8 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from bandfall.datasets import make_sine
-from bandfall.descent import Flow, Stopping, fit_path
-from bandfall.descent import Geometric, MinimumSpeed
+from bandfall.descent import Flow, Geometric, MinimumSpeed, Stopping, fit_path
 from bandfall.kernels import get_kernel
 
 X, y, X_new, y_new = make_sine(random_state=8)

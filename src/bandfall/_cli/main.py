@@ -1,34 +1,42 @@
-"""The command ``bandfall``: a registry of the sub-commands in `bandfall._cli`."""
+"""The command ``bandfall``: it imports a sub-command, one module of `bandfall._cli`, when asked."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from threading import Timer
 from typing import TYPE_CHECKING
 
-from bandfall import _startup as startup
 from bandfall._version import __version__
 
 if TYPE_CHECKING:
     import typer
 
+# First lines of the help of each command, so that the list of commands needs none of them.
+COMMANDS = {
+    "demo": "Compare bandfall with other models on built-in data: a table and two pictures.",
+    "fit": "Train a model on a table and write it to a file.",
+    "predict": "Predict the target for every row of a table.",
+    "inspect": "Show what a model file contains: estimator, path, features, score, size and "
+    "versions.",
+    "report": "Write one HTML page about a model: score, rivals, path, features, errors, slices.",
+    "explore": "Watch a model learn in the browser: a playground, or a model of your data.",
+    "compare": "Score bandfall and its rivals on the same held-out rows.",
+    "paper": "Reproduce the paper's figures and tables.",
+}
 _HINT = (
     "bandfall: the command line needs typer, rich and pandas; in a copy of the repository: "
     "pip install '.[cli]'\n"
 )
+_STARTING = "bandfall: starting …"
+_INTERRUPTED = 130  # exit status that shells use for Ctrl-C
 
 
-def build_app() -> typer.Typer:
-    """The application with all its commands."""
+def build_app(names: tuple[str, ...] = tuple(COMMANDS)) -> typer.Typer:
+    """The application with these commands; of all others it has only the name and one line."""
     import typer
-
-    from bandfall._cli.compare import compare
-    from bandfall._cli.demo import demo
-    from bandfall._cli.explore import explore
-    from bandfall._cli.fit import fit
-    from bandfall._cli.inspect import inspect
-    from bandfall._cli.paper import app as paper
-    from bandfall._cli.predict import predict
-    from bandfall._cli.report import report
 
     app = typer.Typer(
         no_args_is_help=True,
@@ -55,25 +63,54 @@ def build_app() -> typer.Typer:
     ) -> None:
         """Regression and classification for tables, without tuning."""
 
-    for command in (demo, fit, predict, inspect, report, explore, compare):
-        app.command()(command)
-    app.add_typer(paper, name="paper")
+    for name, text in COMMANDS.items():
+        if name not in names:
+            app.command(name, help=text)(lambda: None)
+            continue
+        module = import_module(f"bandfall._cli.{name}")
+        if name == "paper":
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(getattr(module, name))
     return app
 
 
 def main() -> None:
     """Entry point: run the application, or print one line about a missing package."""
     try:
-        import pandas  # noqa: F401
-        import rich  # noqa: F401
-        import typer  # noqa: F401
-    except ImportError:
-        startup.ready()
+        with start_shown():
+            app = build_app(tuple(name for name in sys.argv[1:] if name in COMMANDS)[:1])
+            from bandfall._cli.terminal import Watchdog
+    except KeyboardInterrupt:
+        sys.stderr.write("bandfall: interrupted; nothing was written\n")
+        raise SystemExit(_INTERRUPTED) from None
+    except ImportError as error:
+        if error.name not in ("typer", "rich", "pandas"):
+            raise
         sys.stderr.write(_HINT)
         raise SystemExit(2) from None
-    from bandfall._cli.terminal import Watchdog
-
     with Watchdog():
-        app = build_app()
-        startup.ready()
         app(prog_name="bandfall")
+
+
+@contextmanager
+def start_shown(after: float = 1.0) -> Iterator[list[str]]:
+    """Show a line in a terminal if the imports take more than `after` seconds."""
+    shown: list[str] = []
+
+    def show() -> None:
+        sys.stderr.write(_STARTING)
+        sys.stderr.flush()
+        shown.append(_STARTING)
+
+    timer = Timer(after, show)
+    timer.daemon = True
+    if sys.stderr is not None and sys.stderr.isatty():
+        timer.start()
+    try:
+        yield shown
+    finally:
+        timer.cancel()
+        if shown:
+            sys.stderr.write("\r" + " " * len(_STARTING) + "\r")
+            sys.stderr.flush()

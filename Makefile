@@ -16,9 +16,9 @@ CHOICES_TESTS := tables search targets estimators/test_bandfall.py \
 	estimators/test_classifier.py test_cluster.py
 CHOICES_REPORT := $(BIN)/coverage report --fail-under=95 --include
 # What one wheel in an environment with nothing but its own dependencies can be asked.
-CORE_TESTS := test_kernels.py test_schedules.py test_closed_form.py test_environment.py \
+CORE_TESTS := kernels/test_kernel.py descent/test_schedules.py test_closed_form.py test_environment.py \
 	descent/test_euler.py descent/test_flow.py descent/test_path.py descent/test_sweep.py \
-	search/test_selection.py estimators/test_estimator_checks.py files/test_hostile.py
+	rivals/test_rivals.py estimators/test_estimator_checks.py files/test_hostile.py
 
 .PHONY: demo test test-oldest test-latest coverage coverage-choices lint format docs docs-serve package sbom clean
 

@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("distributed")
+pytest.importorskip("sklearn.callback")
 
 from distributed.utils import key_split
 

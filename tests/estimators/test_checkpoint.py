@@ -37,6 +37,7 @@ class CutsOff:
 
 
 def cut_off(model, file, n_stages, **weights):
+    pytest.importorskip("sklearn.callback")
     with pytest.raises(CutOff):
         model.set_callbacks(CutsOff(n_stages)).fit(X, y, checkpoint=file, **weights)
     return model.set_callbacks()

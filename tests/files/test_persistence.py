@@ -1,12 +1,10 @@
 """Model files hold every estimator, survive crashes while written, and stay readable."""
 
-import base64
 import errno
 import functools
 import os
 import pickle
 from dataclasses import fields, is_dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -33,13 +31,6 @@ from bandfall import (
 from bandfall._files import dump_bytes, load_bytes, read_model_document, read_model_file
 from bandfall._files.codec import decode
 from model_files import averaged, estimators, table, taken_apart
-
-GOLDEN = Path(__file__).parents[1] / "golden" / "model_format_1.base64"
-GOLDEN_PREDICTIONS = [0.015413410996953147, 0.751783034407862, 1.19863625187075]
-GOLDEN_BANDFALL = {
-    "standard": [11.642608650609581, 11.278350585522844, 7.3216553065264875, 10.306228505897026],
-    "quantile": [11.815567658311325, 10.755438661301541, 7.16055891217063, 18.398602213223278],
-}
 
 
 @functools.cache
@@ -273,45 +264,6 @@ def test_notes_hold_arrays(tmp_path):
     notes = {"held_out": {"X": np.arange(6.0).reshape(2, 3), "rows": np.array([3, 4])}}
     save_model(small_ridge(), tmp_path / "m", notes=notes)
     assert_same_state(read_model_file(tmp_path / "m").notes, notes)
-
-
-def test_golden_file_of_format_1():
-    """Written by version 0.1.0; every later version must read it."""
-    model_file = load_bytes(base64.b64decode(GOLDEN.read_text()))
-    assert model_file.versions["bandfall"] == "0.1.0"
-    assert model_file.notes == {"target": "height"}
-    model = model_file.estimator
-    assert [name for name, _ in model.steps] == ["standardscaler", "kerneldescentregressor"]
-    assert list(model.feature_names_in_) == ["a", "b"]
-    assert model[-1].kernel == "matern32"
-    assert model[-1].path_.status == "r2_reached"
-    grid = pd.DataFrame({"a": [0.0, 1.5, 3.0], "b": [1.0, 0.25, -1.0]})
-    np.testing.assert_allclose(model.predict(grid), GOLDEN_PREDICTIONS, rtol=1e-12)
-
-
-@pytest.mark.parametrize("encoding", GOLDEN_BANDFALL)
-def test_golden_files_of_a_model_that_is_one_path(encoding):
-    """Written by version 0.1.0 before models were averages."""
-    golden = GOLDEN.parent / f"bandfall_{encoding}_format_1.base64"
-    model_file = load_bytes(base64.b64decode(golden.read_text()))
-    assert model_file.notes == {"target": "price"}
-    model = model_file.estimator
-    assert [(m.weight, m.candidate.encoding) for m in model.members_] == [(1.0, encoding)]
-    assert model.best_params_["encoding"] == encoding
-    assert "encoding" in model.selection_
-    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
-    rows = pd.DataFrame(
-        {
-            "a": [0.0, 1.5, -0.7, 0.2],
-            "b": ["red", "green", None, "violet"],
-            "c": [True, False, True, False],
-            "d": [0.1, np.nan, -1.0, 100.0],
-        }
-    )
-    with pytest.warns(UserWarning, match="categories never seen in training: .*'violet'"):
-        predictions = model.predict(rows)
-    np.testing.assert_allclose(predictions, GOLDEN_BANDFALL[encoding], rtol=1e-10)
-    assert_same_state(load_bytes(dump_bytes(model)).estimator, model)
 
 
 def test_equal_models_give_equal_bytes():

@@ -263,6 +263,7 @@ def interrupted_after(rows, n_tasks, monkeypatch):
     monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
     model = BandfallRegressor(max_rounds=1, n_jobs=1)
+    pytest.importorskip("sklearn.callback")
     model.set_callbacks(Enough(n_tasks))
     return model.fit(*rows)
 

@@ -88,6 +88,7 @@ def test_a_fit_that_fails_leaves_no_thread_behind():
             return False
 
     X = np.random.default_rng(0).normal(size=(400, 3))
+    pytest.importorskip("sklearn.callback")
     model = BandfallRegressor(n_jobs=3).set_callbacks(Failing())
     before = blas_threads()
     with pytest.raises(Wrong):

@@ -1,15 +1,13 @@
 """Encoders in model files: equal after loading, and refused where they do not hold together."""
 
 import copy
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bandfall._files.codec import decode, encode
 from bandfall._files.container import ModelFileError
-from bandfall._files.encodings import from_front_state, from_state, to_state
+from bandfall._files.encodings import from_state, to_state
 from bandfall.tables import CATEGORIES, NUMBERS, TableEncoder, read_table
 
 
@@ -141,52 +139,3 @@ def test_a_model_file_names_the_class(encoder):
     document["state"]["n_steps"] = -1
     with pytest.raises(ModelFileError, match="its TableEncoder is not usable"):
         decode(document, arrays)
-
-
-def restored(value):
-    """Arrays and dtypes of the golden file's JSON."""
-    if isinstance(value, list):
-        return [restored(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "array" in value:
-        return np.array(value["array"], dtype=value["dtype"])
-    if set(value) == {"dtype"}:
-        return np.dtype(value["dtype"])
-    return {key: restored(item) for key, item in value.items()}
-
-
-# Rows, and what fronts that version 0.1.0 learned make of them.
-GOLDEN = json.loads(
-    (Path(__file__).parents[1] / "golden" / "fronts_format_1.json").read_text(encoding="utf-8")
-)
-
-
-@pytest.mark.parametrize(
-    "front", GOLDEN["fronts"], ids=lambda front: f"{front['transform']}-{front['dtype']}"
-)
-def test_older_files_give_equal_columns(front):
-    encoder = from_front_state(restored(front["state"]))
-    found = encoder.transform(GOLDEN["rows"], warn=False)
-    assert found.dtype == front["dtype"]
-    np.testing.assert_allclose(found, front["columns"], rtol=1e-6)
-    np.testing.assert_array_equal(encoder.sources, front["sources"])
-    np.testing.assert_allclose(encoder.slopes(), np.array(front["slopes"], dtype=float))
-    again = from_state(to_state(encoder))
-    np.testing.assert_array_equal(again.transform(GOLDEN["rows"], warn=False), found)
-
-
-def test_tampered_older_states_are_refused():
-    rows = {name: values[:1] for name, values in GOLDEN["rows"].items()}
-    for state in tampered(restored(GOLDEN["fronts"][0]["state"])):
-        try:
-            loaded = from_front_state(state)
-        except (ValueError, TypeError):
-            continue
-        try:
-            with np.errstate(all="ignore"):
-                encoded = loaded.transform(rows, warn=False)
-        except ValueError as error:
-            assert "column" in str(error) or "fitted to" in str(error)  # noqa: PT017
-            continue
-        assert not np.isnan(encoded).any()

@@ -158,11 +158,12 @@ def _train(
     """Fit with a progress bar; return the seconds, and whether Ctrl-C ended it."""
     start, n_taken = time.monotonic(), Interrupt.n_taken
     model = last_step(estimator)
-    single_path = isinstance(model, KernelDescentRegressor)
+    # Callbacks need scikit-learn 1.9.
+    watched = isinstance(model, KernelDescentRegressor) and hasattr(model, "set_callbacks")
     if table.roles.missing and "missing" in model.get_params():
         model.set_params(missing=table.roles.missing)
     with Bar("fit", progress) as bar, observed_by(bar.follow), table.style.as_usual():
-        if single_path:
+        if watched:
             model.set_callbacks(_PathWatch(bar))
         try:
             extra = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
@@ -170,7 +171,7 @@ def _train(
         except ValueError as error:  # names the column that is wrong
             raise InputError(f"{table.source}: {error}") from error
         finally:
-            if single_path:
+            if watched:
                 model.set_callbacks()
     encoders = story_of(model).encoders
     if encoders and not any(encoder.width for encoder in encoders.values()):

@@ -12,7 +12,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall._estimators.arrays import answer_in_kind
-from bandfall._estimators.names import own_methods
 from bandfall._estimators.view import Story
 from bandfall._files import save_model
 from bandfall._products import Backend, resolve_backend
@@ -43,12 +42,11 @@ class TrainingData(NamedTuple):
 
 
 class Surface(BaseEstimator):
-    """An estimator that takes any kind of array, and whose errors name the public class."""
+    """An estimator that takes any kind of array."""
 
     def __init_subclass__(cls, **options: object) -> None:
         super().__init_subclass__(**options)
         answer_in_kind(cls)
-        own_methods(cls)
 
 
 class Storable(Surface):
@@ -126,7 +124,7 @@ class NumbersRegressor(RegressorMixin, Surface):
 class ValidatedRegressor(NumbersRegressor, Storable):
     """Base of the regressors on numeric arrays: validates rows, shapes predictions."""
 
-    _prediction_dtype: np.dtype | None = None  # None in older model files: that of the rows
+    _prediction_dtype: np.dtype
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Predict.
@@ -192,9 +190,8 @@ class ValidatedRegressor(NumbersRegressor, Storable):
 
     def _shaped(self, predictions: np.ndarray) -> np.ndarray:
         """Predictions (..., m, k) in the shape of y, in a dtype that is precise enough."""
-        dtype = self._dtype if self._prediction_dtype is None else self._prediction_dtype
         shaped = predictions[..., 0] if self._y_ndim == 1 else predictions
-        return shaped.astype(dtype, copy=False)
+        return shaped.astype(self._prediction_dtype, copy=False)
 
 
 class KernelRegressor(ValidatedRegressor):

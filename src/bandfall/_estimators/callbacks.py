@@ -1,15 +1,25 @@
-"""scikit-learn's callback protocol, or our minimal version of it for older releases."""
+"""Reports to scikit-learn's callbacks (from version 1.9 on)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from bandfall._typing import ArrayLike, Estimator, State
 
+Method = TypeVar("Method")
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn < 1.9
-    from bandfall._estimators.own_callbacks import CallbackSupportMixin, with_callbacks
+except ImportError:  # older versions of scikit-learn have no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator without callbacks."""
+
+    def with_callbacks(method: Method) -> Method:
+        """The method itself."""
+        return method
+
 
 __all__ = ["CallbackSupportMixin", "Reports", "with_callbacks"]
 
@@ -20,8 +30,10 @@ class Reports:
     def __init__(self, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> None:
         self._estimator = estimator
         self._data = {"X": X, "y": y}
-        self._context = estimator._init_callback_context(max_subtasks=None)
-        self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=None)
+            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
     @property
     def watched(self) -> bool:
@@ -33,7 +45,7 @@ class Reports:
 
         `state` returns the fitted attributes so far.
         """
-        if not self.watched:
+        if self._context is None or not self.watched:
             return False
         task = self._context.subcontext(task_name=name)
         task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
@@ -43,6 +55,7 @@ class Reports:
 
     def finish(self, state: Callable[[], State]) -> None:
         """Report the end of the fit; `state` returns the fitted attributes."""
-        self._context.call_on_fit_task_end(
-            estimator=self._estimator, reconstruction_attributes=state, **self._data
-        )
+        if self._context is not None:
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=state, **self._data
+            )

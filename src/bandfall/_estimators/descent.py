@@ -239,7 +239,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         stopping = Stopping(float(self.max_r2), max_time)
         bandwidth = None if self.bandwidth is None else float(self.bandwidth)
         backend = self._backend(len(data.X))
-        problem = Problem(data, kernel, solver, bandwidth, backend)
+        problem = Problem(data, kernel, solver, bandwidth)
         previous = None
         if self.warm_start and hasattr(self, "path_"):
             previous = self.path_

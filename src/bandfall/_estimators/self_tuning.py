@@ -268,7 +268,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             dtype=self._dtype,
             path=self.path_,
             selection=self.selection_,
-            given_up=getattr(self, "given_up_", ()),  # older files have none
+            given_up=self.given_up_,
             held_out_rows=self.held_out_rows_,
         )
 

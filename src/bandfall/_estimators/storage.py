@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Callable
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from bandfall._checks import ShapeChecker, check_instance, check_names, check_positions, check_real
+from bandfall._checks import ShapeChecker, check_instance, check_positions, check_real
 from bandfall._estimators.bandfall import BandfallRegressor
 from bandfall._estimators.classifier import BandfallClassifier
 from bandfall._estimators.constant import KernelFlowRegressor, KernelRidgeRegressor
@@ -15,40 +16,31 @@ from bandfall._estimators.descent import KernelDescentRegressor
 from bandfall._estimators.marginal_likelihood import KernelRidgeMML
 from bandfall._estimators.mlp import PaperMLPRegressor
 from bandfall._estimators.self_tuning import SelfTuning
-from bandfall._files import Component, estimator_component, register
-from bandfall._files.encodings import from_front_state, to_state
+from bandfall._files import estimator_component, register
 from bandfall._files.paths import dataclass_component
 from bandfall._fitting.members import Member
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
-from bandfall._models.novelty import novelty_scale
 from bandfall._search.candidates import Candidate
 from bandfall._search.classes import Link
 from bandfall._targets import Classes, Numbers
-from bandfall._typing import Estimator, State
-from bandfall.descent import Path, get_solver
+from bandfall._typing import Estimator
+from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
-from bandfall.tables import TableEncoder
 
 # Fitted attributes; "?" marks those that may be missing.
-_COMMON = "_dtype _y_ndim _prediction_dtype?"
+_COMMON = "_dtype _y_ndim _prediction_dtype"
 _CHOSEN = "best_estimator_ bandwidth_"
 _CV = "cv_results_ best_index_ best_score_ best_params_"
 _FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
-_SEARCHED = f"{_FOUND} _dtype given_up_? _used_rows?"
-# Fitted attributes in old files, written when a model was a single path.
-_FITTED_ALONE = (
-    *("path_", "_front", "metric_", "_max_r2", "feature_importances_", "best_score_"),
-    *("best_params_", "selection_", "_dtype", "_y_ndim", "n_features_in_"),
-)
+_SEARCHED = f"{_FOUND} _dtype given_up_ _used_rows?"
 UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})
-_OLD_SETTINGS = ("resolution", "step_size", "max_iter")
 
 
 def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
     """Raise unless dtype and shapes fit a model with these numbers of features and targets."""
     check_instance("_dtype", model._dtype, np.dtype)
-    check_instance("_prediction_dtype", model._prediction_dtype, np.dtype, type(None))
+    check_instance("_prediction_dtype", model._prediction_dtype, np.dtype)
     if model._y_ndim not in (1, 2) or (model._y_ndim == 1 and n_outputs != 1):
         raise ValueError(f"_y_ndim={model._y_ndim!r} does not fit {n_outputs} targets")
     if model.n_features_in_ != n_features or not n_features:
@@ -59,19 +51,6 @@ def _check_descent(model: KernelDescentRegressor) -> None:
     check_instance("path_", model.path_, Path)
     check_real("n_iter_", model.n_iter_, 1)
     check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
-
-
-def _one_solver(stored: State) -> State:
-    """Older files store settings of the solver as parameters of the estimator."""
-    old = {name: stored[name] for name in _OLD_SETTINGS if name in stored}
-    kept = {name: value for name, value in stored.items() if name not in old}
-    if not old:
-        return kept
-    solver = get_solver(kept["solver"])
-    if not is_dataclass(solver):
-        return kept
-    own = {one.name for one in fields(solver)} & old.keys()
-    return {**kept, "solver": replace(solver, **{n: old[n] for n in own})} if own else kept
 
 
 def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
@@ -110,26 +89,6 @@ def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> Non
     check_common(model, best.n_features_in_, best.coefficients_.shape[1])
 
 
-for _cls, _fitted, _check in (
-    (KernelDescentRegressor, "path_ n_iter_ validation_errors_?", _check_descent),
-    (PaperMLPRegressor, "weights_ biases_ n_iter_ validation_errors_", _check_mlp),
-    (KernelRidgeRegressor, "kernel_sum_ weights_?", _check_constant),
-    (KernelFlowRegressor, "kernel_sum_ weights_?", _check_constant),
-    (KernelRidgeCV, f"{_CHOSEN} penalty_ {_CV}", _check_selected),
-    (KernelFlowCV, f"{_CHOSEN} time_ {_CV}", _check_selected),
-    (KernelRidgeMML, f"{_CHOSEN} penalty_ criterion_ optima_ amplitude_", _check_selected),
-):
-    register(
-        estimator_component(
-            _cls,
-            f"{_COMMON} {_fitted}",
-            _check,
-            unstored=UNSTORED,
-            todays_parameters=_one_solver if _cls is KernelDescentRegressor else dict,
-        )
-    )
-
-
 def _check_regressor(model: BandfallRegressor) -> None:
     _check_searched(model)
     average, intervals = model.average_, model._intervals
@@ -165,9 +124,8 @@ def _check_searched(model: SelfTuning) -> None:
     shapes = ShapeChecker(d=model.n_features_in_)
     shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
     check_instance("best_score_", model.best_score_, int, float)
-    given_up = getattr(model, "given_up_", [])
-    check_instance("given_up_", given_up, list)
-    for what in given_up:
+    check_instance("given_up_", model.given_up_, list)
+    for what in model.given_up_:
         check_instance("a part of given_up_", what, str)
     check_instance("selection_", model.selection_, dict)
     for name, column in model.selection_.items():
@@ -190,76 +148,22 @@ def _check_rows(model: SelfTuning) -> None:
         raise ValueError("held_out_rows_ points outside the training rows")
 
 
-def _one_member(_: State, fitted: State) -> State:
-    """Convert fitted attributes of old files, in which a model is a single path."""
-    if "_front" not in fitted:
-        return fitted
-    known = {*_FITTED_ALONE, "feature_names_in_"}
-    check_names("BandfallRegressor", fitted, known, set(_FITTED_ALONE))
-    path, encoder, chosen = fitted["path_"], fitted["_front"], fitted["best_params_"]
-    check_instance("path_", path, Path)
-    check_instance("_front", encoder, TableEncoder)
-    for name in ("best_params_", "selection_"):
-        check_instance(name, fitted[name], dict)
-    candidate = Candidate(
-        encoder.numbers, chosen.get("n_rounds"), path.kernel, chosen.get("min_speed")
-    )
-    member = Member(candidate, fitted["_max_r2"], fitted["metric_"], path, 1.0)
-    k = path.residual.shape[1]
-    target = Numbers.plain(k, fitted["_y_ndim"], fitted["_dtype"])
-    n_rows, nothing = len(path.X), np.zeros(0, dtype=int)
-    average = Average((member,), {encoder.numbers: encoder}, target, n_rows, novelty_scale(path.X))
-    empty = target.shaped(np.zeros((0, k)))
-    kept = ("feature_importances_", "best_score_", "_dtype", "n_features_in_", "feature_names_in_")
-    return {
-        **{name: fitted[name] for name in kept if name in fitted},
-        "average_": average,
-        "_intervals": Intervals(nothing, empty, empty, np.zeros(0), np.zeros((0, k))),
-        "held_out_rows_": nothing,
-        "selection_": {
-            "encoding" if name == "transform" else name: column
-            for name, column in fitted["selection_"].items()
-        },
-    }
-
-
-def _classifier_component() -> Component:
-    now = estimator_component(
-        BandfallClassifier,
-        f"{_SEARCHED} held_out_probabilities_",
-        _check_classifier,
-        unstored=UNSTORED,
-        todays_parameters=_with_class_weight,
-    )
-
-    def to_state(model: BandfallClassifier) -> State:
-        state = now.to_state(model)
-        weights = model.class_weight
-        if isinstance(weights, dict):  # keys of dicts in files must be text
-            pairs = [[label, weight] for label, weight in weights.items()]
-            state["parameters"] = {**state["parameters"], "class_weight": pairs}
-        return state
-
-    return Component(BandfallClassifier, to_state, now.from_state)
-
-
-def _with_class_weight(parameters: State) -> State:
-    weights = parameters.get("class_weight")
-    if not isinstance(weights, list):
-        return parameters
-    return {**parameters, "class_weight": dict(weights)}
-
-
-register(Component(TableEncoder, to_state, from_front_state), "FeatureFront")
 for _part in (Candidate, Member, Link, Numbers, Classes, Average, Intervals):
     register(dataclass_component(_part))
-register(
-    estimator_component(
-        BandfallRegressor,
-        f"{_SEARCHED} _intervals",
-        _check_regressor,
-        unstored=UNSTORED,
-        upgrade=_one_member,
-    )
+_STORED: tuple[tuple[type[BaseEstimator], str, Callable[[Estimator], None]], ...] = (
+    (KernelDescentRegressor, f"{_COMMON} path_ n_iter_ validation_errors_?", _check_descent),
+    (PaperMLPRegressor, f"{_COMMON} weights_ biases_ n_iter_ validation_errors_", _check_mlp),
+    (KernelRidgeRegressor, f"{_COMMON} kernel_sum_ weights_?", _check_constant),
+    (KernelFlowRegressor, f"{_COMMON} kernel_sum_ weights_?", _check_constant),
+    (KernelRidgeCV, f"{_COMMON} {_CHOSEN} penalty_ {_CV}", _check_selected),
+    (KernelFlowCV, f"{_COMMON} {_CHOSEN} time_ {_CV}", _check_selected),
+    (
+        KernelRidgeMML,
+        f"{_COMMON} {_CHOSEN} penalty_ criterion_ optima_ amplitude_",
+        _check_selected,
+    ),
+    (BandfallRegressor, f"{_SEARCHED} _intervals", _check_regressor),
+    (BandfallClassifier, f"{_SEARCHED} held_out_probabilities_", _check_classifier),
 )
-register(_classifier_component())
+for _cls, _fitted, _check in _STORED:
+    register(estimator_component(_cls, _fitted, _check, unstored=UNSTORED))

@@ -5,6 +5,7 @@ Plain JSON values stand for themselves. Everything else is an object with the ke
     {"$": "array", "name": ...}                  an array of the file
     {"$": "float", "value": "inf"}               a value that JSON lacks
     {"$": "tuple" | "strings", "items": [...]}
+    {"$": "dict", "items": [[key, value], ...]}   a dict with keys that are not text
     {"$": "dtype", "name": ...}
     {"$": "kernel", "name": ..., "p": ..., "exponent": ...}   p, exponent: unless default
     {"$": "object", "class": ..., "state": {...}}   an object of a registered class
@@ -44,12 +45,9 @@ class Component(Generic[T]):
 _REGISTRY: dict[str, Component[Any]] = {}  # of all classes
 
 
-def register(component: Component[T], name: str | None = None) -> None:
-    """Allow objects of a class in model files, under the name of the class.
-
-    With another `name`, objects of that name in older files are read as this class.
-    """
-    _REGISTRY[name or component.cls.__name__] = component
+def register(component: Component[T]) -> None:
+    """Allow objects of a class in model files, under the name of the class."""
+    _REGISTRY[component.cls.__name__] = component
 
 
 def encode(value: Unchecked, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
@@ -67,7 +65,8 @@ def encode(value: Unchecked, arrays: dict[str, np.ndarray], where: str) -> Unche
         return items if isinstance(value, list) else {_TAG: "tuple", "items": items}
     if isinstance(value, dict):
         if not all(isinstance(key, str) and key != _TAG for key in value):
-            raise ModelFileError(f"{where} has keys that are not text")
+            pairs = [list(pair) for pair in value.items()]
+            return {_TAG: "dict", "items": encode(pairs, arrays, where)}
         return {key: encode(item, arrays, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, np.dtype) and value.name in _DTYPES:
         return {_TAG: "dtype", "name": value.name}
@@ -136,6 +135,13 @@ def _decode_tuple(value: dict, arrays: dict[str, np.ndarray], depth: int) -> tup
     return tuple(decode(item, arrays, depth + 2) for item in _list(value["items"]))
 
 
+def _decode_dict(value: dict, arrays: dict[str, np.ndarray], depth: int) -> dict:
+    pairs = [_list(pair) for pair in _list(value["items"])]
+    if any(len(pair) != 2 or not isinstance(pair[0], str | int | float) for pair in pairs):
+        raise ModelFileError("it has a dict with unusable keys")
+    return {key: decode(item, arrays, depth + 2) for key, item in pairs}
+
+
 def _decode_strings(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
     items = _list(value["items"])
     if not all(isinstance(item, str) for item in items):
@@ -180,6 +186,7 @@ _DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], object]] = {
     "array": _decode_array,
     "float": lambda value, arrays, depth: _SPECIAL[_key(value["value"])],
     "tuple": _decode_tuple,
+    "dict": _decode_dict,
     "strings": _decode_strings,
     "dtype": lambda value, arrays, depth: _DTYPES[_key(value["name"])],
     "kernel": _decode_kernel,

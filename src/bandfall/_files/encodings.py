@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-import numpy as np
-
 from bandfall._checks import check_instance, check_names, check_real
 from bandfall._files.codec import Component, register
 from bandfall._files.paths import field_values, make_dataclass
@@ -24,7 +22,6 @@ from bandfall.tables import (
 )
 from bandfall.tables._cycles import Cycles
 from bandfall.tables._missing import MissingValues
-from bandfall.tables._objects import level
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._table import Reading
 
@@ -100,10 +97,9 @@ def from_state(state: State) -> TableEncoder:
 
 def _readings(state: State) -> list[Reading]:
     check_instance("readings", state, dict)
-    check_names("readings", state, {*_READING, "missing"}, set(_READING))
+    check_names("readings", state, {*_READING, "missing"}, {*_READING, "missing"})
     columns = [_list(f"readings.{field}", state[field], str) for field in _READING]
-    words = _list("readings.missing", state.get("missing", [[]] * len(columns[0])))
-    words = [tuple(_list("readings.missing", one)) for one in words]
+    words = [tuple(_list("readings.missing", one)) for one in state["missing"]]
     return [Reading(*values) for values in zip(*columns, words, strict=True)]
 
 
@@ -134,13 +130,7 @@ def _group(state: State) -> CategoryEncoding:
 
 
 def _pair(state: State) -> PairMean:
-    """Mean targets of a pair; older files have a table of all cells and of unknown levels."""
     check_instance("a pair", state, dict)
-    means = state.get("means")
-    if "cells" not in state and isinstance(means, np.ndarray) and means.ndim == 3:
-        known = means[:-1, :-1]
-        cells = np.argwhere(known.any(axis=2))
-        state = {**state, "cells": cells, "means": known[tuple(cells.T)]}
     return make_dataclass(PairMean, state)
 
 
@@ -150,62 +140,6 @@ def _list(name: str, value: Unchecked, *types: type) -> list:
     for item in items if types else ():
         check_instance(name, item, *types)
     return items
-
-
-_FRONT_FIELDS = {
-    *("transform_name", "dtype", "numeric", "other", "medians", "marked", "centre", "scale"),
-    *("quantiles", "encoders", "used", "sources"),
-}
-
-
-def from_front_state(state: State) -> TableEncoder:
-    """The encoder equivalent to a "FeatureFront" of older model files."""
-    check_names("FeatureFront", state, _FRONT_FIELDS, _FRONT_FIELDS)
-    numeric, other = (_list(name, state[name], int) for name in ("numeric", "other"))
-    if sorted([*numeric, *other]) != list(range(len(numeric) + len(other))):
-        raise ValueError("its columns do not fit together")
-    kinds = ["category" if j in set(other) else "number" for j in range(len(numeric) + len(other))]
-    if state["quantiles"] is None:
-        scaling = {"centre": state["centre"], "scale": state["scale"]}
-    else:
-        scaling = {"knots": state["quantiles"]}
-    encoders = _list("encoders", state["encoders"])
-    return from_state(
-        {
-            "numbers": "standard" if state["quantiles"] is None else "quantile",
-            "categories": "onehot",
-            "n_steps": 12,
-            "suspicious": [],
-            "names": None,
-            "readings": {"kind": kinds, "style": [""] * len(kinds), "dropped": [""] * len(kinds)},
-            **dict.fromkeys(("low", "high"), np.full(len(kinds), np.nan)),
-            "dtype": state["dtype"],
-            "numeric": np.array(numeric, dtype=np.int64),
-            "boolean": np.zeros(0, dtype=np.int64),
-            "fill": state["medians"],
-            "marked": state["marked"],
-            "scaling": scaling,
-            "cycles": [],
-            "groups": [_front_group(*pair) for pair in zip(other, encoders, strict=True)],
-            "used": state["used"],
-        }
-    )
-
-
-def _front_group(position: int, state: State) -> State:
-    check_instance("an encoder", state, dict)
-    check_names("an encoder", state, {"keys", "codes", "unknown"}, {"keys", "codes", "unknown"})
-    keys = _list("keys", state["keys"], str, bool, int, float, type(None))
-    codes = _list("codes", state["codes"], int)
-    found: dict[str | None, int] = {}
-    for key, code in zip(keys, codes, strict=True):
-        found.setdefault(level(key), code)
-    return {
-        "position": position,
-        "levels": list(found),
-        "codes": np.array(list(found.values()), dtype=np.int64),
-        "unknown": state["unknown"],
-    }
 
 
 register(Component(TableEncoder, to_state, from_state))

@@ -22,15 +22,12 @@ def estimator_component(
     fitted: str,
     check: Callable[[Estimator], None],
     unstored: frozenset[str] = frozenset(),
-    todays_parameters: Callable[[State], State] = dict,
-    upgrade: Callable[[State, State], State] | None = None,
 ) -> Component:
     """Component of an estimator: its parameters and named fitted attributes.
 
     `fitted` has the names of fitted attributes in addition to `_SHARED`; "?" marks those that may
     be missing, and `unstored` ones are left out. `check` raises ValueError or TypeError unless they
-    fit together. For files of older versions, `todays_parameters` converts parameters, and
-    `upgrade(parameters, fitted)` converts fitted attributes.
+    fit together.
     """
     names = f"{_SHARED} {fitted}".split()
     known = {name.removesuffix("?") for name in names}
@@ -50,16 +47,12 @@ def estimator_component(
         check_names(cls.__name__, state, {"parameters", "fitted"}, {"parameters", "fitted"})
         check_instance("parameters", state["parameters"], dict)
         check_instance("fitted", state["fitted"], dict)
-        parameters = todays_parameters(state["parameters"])
-        check_names(cls.__name__, parameters, set(cls._get_param_names()), set())
-        found = state["fitted"]
-        if upgrade is not None:
-            found = upgrade(parameters, found)
-        check_names(cls.__name__, found, known, required)
-        estimator = cls(**for_any_machine(parameters))
+        check_names(cls.__name__, state["parameters"], set(cls._get_param_names()), set())
+        check_names(cls.__name__, state["fitted"], known, required)
+        estimator = cls(**for_any_machine(state["parameters"]))
         if getattr(estimator, "_parameter_constraints", None):
             estimator._validate_params()
-        vars(estimator).update(found)
+        vars(estimator).update(state["fitted"])
         _check_features(estimator)
         check(estimator)
         return estimator

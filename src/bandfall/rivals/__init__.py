@@ -11,12 +11,15 @@ from bandfall.rivals._cross_validation import (
     ridge_cv_mse,
 )
 from bandfall.rivals._evidence import Evidence, maximise_evidence
+from bandfall.rivals._relevance import Relevance, relevance
 
 __all__ = [
     "Evidence",
+    "Relevance",
     "best_cell",
     "flow_cv_mse",
     "maximise_evidence",
     "permutation_folds",
+    "relevance",
     "ridge_cv_mse",
 ]

@@ -163,14 +163,22 @@ def _inverse_and_log_det(K: np.ndarray, penalty: float) -> tuple[np.ndarray, flo
     """(K + penalty·I)⁻¹ and log det(K + penalty·I), by Cholesky, or by spectrum if that fails."""
     shifted = K.copy()
     shifted.flat[:: len(K) + 1] += penalty
-    factor, info = linalg.lapack.dpotrf(shifted, lower=1, overwrite_a=1)
-    if info == 0:
-        log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
-        inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-        inverse = np.tril(inverse)
-        inverse += np.tril(inverse, -1).T
-        return inverse, log_det
+    result = cholesky_inverse(shifted)
+    if result is not None:
+        return result
     spectrum = Spectrum(K)
     filters = ridge_filter(spectrum.eigenvalues, penalty)
     inverse = (spectrum.eigenvectors * filters) @ spectrum.eigenvectors.T
     return inverse, float(np.log(spectrum.eigenvalues + penalty).sum())
+
+
+def cholesky_inverse(A: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """A⁻¹ and log det A of a symmetric A, which is overwritten; None if it is not positive."""
+    factor, info = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1)
+    if info != 0:
+        return None
+    log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
+    inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    return inverse, log_det

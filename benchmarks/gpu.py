@@ -76,7 +76,7 @@ def print_machine() -> None:
 
 def time_norms() -> None:
     """One product K v in different norms and with different exponents, as a table."""
-    from bandfall._products.torch_operator import TorchOperator
+    from bandfall._products.torch_backend import TorchOperator
     from bandfall.kernels import get_kernel
 
     print(f"{'kernel':>16} {'rows':>10} {'d':>3} {'seconds':>8} {'aim':>5} {'entries/s':>10} error")
@@ -100,7 +100,7 @@ def time_product(n: int, d: int) -> None:
     """One product K v: time, error, share of what the chip could do, and plain torch."""
     import torch
 
-    from bandfall._products.torch_operator import TorchOperator
+    from bandfall._products.torch_backend import TorchOperator
     from bandfall.kernels import get_kernel
 
     rng = np.random.default_rng(0)

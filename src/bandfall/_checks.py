@@ -1,4 +1,7 @@
-"""Checks of values that come from files, which may come from anyone."""
+"""Validators of parameters, and of values from files, which may come from anyone.
+
+Errors name the parameter, its value and what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -89,3 +92,42 @@ class ShapeChecker:
             raise ValueError(f"{name} must be finite")
         if allowed == "infinite" and np.isnan(array).any():
             raise ValueError(f"{name} has NaN")
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    low_open: bool = False,
+    allow_none: bool = False,
+    finite: bool = False,
+    integer: bool = False,
+) -> None:
+    """Raise unless `value` is a real number in the interval.
+
+    An interval without `high` holds inf, unless the number must be `finite` or an `integer`.
+    """
+    if value is None and allow_none:
+        return
+    bottom = -math.inf if low is None else low
+    top = math.inf if high is None else high
+    top_open = high is None and (finite or integer)
+    kind, expected = ("an integer", numbers.Integral) if integer else ("a number", numbers.Real)
+    left = "(" if low_open or low is None else "["
+    allowed = f"{kind} in {left}{bottom}, {top}{')' if top_open else ']'}"
+    allowed += " or None" if allow_none else ""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, expected):
+        raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
+    number = float(value)
+    above = number > bottom if low_open else number >= bottom
+    below = number < top if top_open else number <= top
+    if not (above and below):  # NaN is never inside
+        raise ValueError(f"{name}={value!r} must be {allowed}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Raise unless `value` is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r} must be True or False; got {type(value).__name__}")

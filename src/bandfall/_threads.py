@@ -15,8 +15,6 @@ from typing import TypeVar
 import numpy as np
 from threadpoolctl import LibController, ThreadpoolController
 
-from bandfall._blocks import row_blocks
-
 # Large enough that starting a block costs little, small enough for the caches.
 CACHE_ENTRIES = 1 << 18
 
@@ -172,3 +170,14 @@ def blas_threads_for(n_rows: int, few: int = FEW_ROWS) -> AbstractContextManager
 def decomposition_threads_for(n_rows: int) -> AbstractContextManager[None]:
     """`blas_threads_for` around decompositions of an (n_rows, n_rows) matrix."""
     return blas_threads_for(n_rows, FEW_DECOMPOSED_ROWS)
+
+
+def rows_within(budget: int, row_size: int) -> int:
+    """Number of rows of size `row_size` that fit the budget; at least one."""
+    return max(1, budget // max(1, row_size))
+
+
+def row_blocks(n_rows: int, rows_per_block: int) -> list[slice]:
+    """Consecutive slices of ``range(n_rows)``."""
+    starts = range(0, n_rows, rows_per_block)
+    return [slice(start, min(start + rows_per_block, n_rows)) for start in starts]

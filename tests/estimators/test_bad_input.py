@@ -22,7 +22,7 @@ from bandfall import (
     NeuralDescentRegressor,
     PaperMLPRegressor,
 )
-from bandfall._parameters import check_flag, check_number
+from bandfall._checks import check_flag, check_number
 from bandfall._products import check_dense_budget
 from bandfall.descent import Euler, Flow, Stopping
 from bandfall.descent._schedules import Geometric, MinimumSpeed

@@ -14,7 +14,7 @@ import reference
 from bandfall._models.metric import learned_root
 from bandfall._models.novelty import nearest_distances
 from bandfall._products import NumpyBackend
-from bandfall._products.order import Leaves
+from bandfall._products.blocked import Leaves
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._geometry import Euclidean, Minkowski, geometry_of, scaled, to_power
 from bandfall.kernels._kernel import KERNELS, Kernel, get_kernel

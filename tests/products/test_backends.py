@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from bandfall import KernelDescentRegressor
-from bandfall._products import HOST, NumpyBackend, WeightedOperator, resolve_backend, torch_operator
+from bandfall._products import HOST, NumpyBackend, WeightedOperator, resolve_backend, torch_backend
 from bandfall._products import backend as base
 from bandfall._products import loops as inner
 from bandfall._products.torch_backend import TorchBackend
@@ -64,8 +64,8 @@ def backend(request, monkeypatch):
 
         return DaskBackend(worth_sending=0)
     if request.param == "cuda-fused":  # however few the rows
-        monkeypatch.setattr(torch_operator, "_KEPT_ROWS", 0)
-        monkeypatch.setattr(torch_operator, "_FUSED_ENTRIES", 1)
+        monkeypatch.setattr(torch_backend, "_KEPT_ROWS", 0)
+        monkeypatch.setattr(torch_backend, "_FUSED_ENTRIES", 1)
     return TorchBackend("cuda") if "cuda" in request.param else BACKENDS[request.param]()
 
 
@@ -112,7 +112,7 @@ def test_products(backend, dtype, name, bandwidth):
     assert_allclose(found, expected, atol=rounding(dtype, 1e3) * len(X))
     # Each pair was evaluated once or twice, and repeated rows and far pairs at most. Fused, that is
     # once for each pass over up to four columns: three columns take two.
-    fused = isinstance(getattr(operator, "_engine", None), torch_operator.FusedProduct)
+    fused = isinstance(getattr(operator, "_engine", None), torch_backend.FusedProduct)
     assert 0 <= operator.n_evaluations <= len(X) ** 2 * (2 if fused else 1)
 
 
@@ -355,7 +355,7 @@ def test_torch_gets_one_thread_for_few_rows_and_its_own_back_after_an_error():
 def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
     """On a worker: tiles that are kept, evaluated again, or overwritten in the middle of a call."""
     from bandfall._products import dask_workers as held_module
-    from bandfall._products.order import Leaves
+    from bandfall._products.blocked import Leaves
 
     X, _ = table(n=200)
     leaves, V = Leaves(X, 16), np.random.default_rng(2).normal(size=(200, 2))
@@ -388,9 +388,8 @@ def test_shares_of_a_product_are_the_same_bits_kept_or_overtaken():
 
 @pytest.mark.parametrize("device", ["cpu", ON_A_GPU])
 def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
-    from bandfall._products.dask_gpu import DeviceProducts
-    from bandfall._products.dask_workers import WorkerRows, _TileProducts
-    from bandfall._products.order import Leaves
+    from bandfall._products.blocked import Leaves
+    from bandfall._products.dask_workers import DeviceProducts, WorkerRows, _TileProducts
 
     X, _ = table(dtype, n=200)
     leaves = Leaves(X.astype(float), 16)
@@ -403,9 +402,9 @@ def test_shares_of_a_product_on_a_worker_with_a_device(device, dtype):
 
 
 def test_a_kernel_that_knows_numpy_only_is_computed_on_the_host_of_a_worker(monkeypatch):
-    from bandfall._products import dask_gpu as worker_gpu
     from bandfall._products import dask_workers as held_module
-    from bandfall._products.order import Leaves
+    from bandfall._products import dask_workers as worker_gpu
+    from bandfall._products.blocked import Leaves
 
     on_device = worker_gpu.DeviceProducts
     monkeypatch.setattr(worker_gpu, "DeviceProducts", lambda held: on_device(held, "cpu"))

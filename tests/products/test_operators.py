@@ -19,17 +19,14 @@ from bandfall._products import (
     base,
     cross_gradient,
     cross_product,
-    dense,
+    kept,
     largest_eigenvalue,
     make_operator,
-    symmetric,
+    torch_backend,
 )
-from bandfall._products import (
-    loops as inner,
-)
-from bandfall._products import torch_operator as torch_operators
+from bandfall._products import loops as inner
 from bandfall._products.base import RepeatedRowsOperator, distinct_rows, group_rows
-from bandfall._products.torch_operator import TorchOperator
+from bandfall._products.torch_backend import TorchOperator
 from bandfall.kernels._kernel import KERNELS, get_kernel
 from problems import seeds
 from tolerances import rounding
@@ -78,7 +75,7 @@ def build(request, monkeypatch):
     if request.param.endswith("-compiled"):
         return compiled_factory(FACTORIES[request.param.removesuffix("-compiled")], monkeypatch)
     if request.param == "fused":
-        monkeypatch.setattr(torch_operators, "_KEPT_ROWS", 0)
+        monkeypatch.setattr(torch_backend, "_KEPT_ROWS", 0)
     if request.param in ("cuda", "fused"):
         return lambda X, k, dtype: TorchOperator(X, k, dtype, "cuda")
     return FACTORIES[request.param]
@@ -187,11 +184,11 @@ def test_own_arrays(build, dtype):
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 7, 9])
-def test_both_ways_to_multiply_a_dense_matrix(monkeypatch, dtype, n_columns):
+def test_both_ways_to_multiply_a_dense_matrix(dtype, n_columns):
     operator = DenseOperator(rows(), get_kernel("gaussian"), dtype)
     block = operator.array(np.random.default_rng(0).normal(size=(n_columns, 70))).T
     expected = operator.product(0.5, block)  # few rows: the general product
-    monkeypatch.setattr(dense, "_SMALL", 0)
+    operator = DenseOperator(rows(), get_kernel("gaussian"), dtype, small=0)
     product = operator.product(0.5, block)
     assert product.dtype == dtype
     assert_allclose(product, expected, atol=100 * np.finfo(dtype).eps)
@@ -211,7 +208,7 @@ def test_strips_are_multiplied_tile_by_tile_and_over_threads(monkeypatch, n_colu
     operator = operator(few_rows=100)
     shared = operator.product(0.7, block)
     assert shared == pytest.approx(expected, rel=1e-12)
-    monkeypatch.setattr(symmetric, "for_each", lambda f, tasks, parallel: [f(t) for t in tasks])
+    monkeypatch.setattr(kept, "for_each", lambda f, tasks, parallel: [f(t) for t in tasks])
     assert_array_equal(operator.product(0.7, block), shared)  # whatever the number of threads
 
 

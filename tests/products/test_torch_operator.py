@@ -18,7 +18,7 @@ from bandfall.kernels._kernel import KERNELS, get_kernel
 from tolerances import rounding
 
 torch = pytest.importorskip("torch")
-from bandfall._products import torch_operator as torch_operators  # noqa: E402
+from bandfall._products import torch_backend as torch_operators  # noqa: E402
 
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from bandfall._blocks import row_blocks, rows_within
 from bandfall._products import HOST, Backend
+from bandfall._threads import row_blocks, rows_within
 from bandfall.descent._partitioned import AnySum
 from bandfall.kernels._geometry import scaled
 

@@ -8,10 +8,9 @@ from weakref import finalize
 import numpy as np
 from scipy.spatial import cKDTree
 
-from bandfall._blocks import row_blocks, rows_within
 from bandfall._products import HOST, Backend
 from bandfall._products.loops import loops_over
-from bandfall._threads import CACHE_ENTRIES, for_each_block, n_threads
+from bandfall._threads import CACHE_ENTRIES, for_each_block, n_threads, row_blocks, rows_within
 from bandfall.kernels._geometry import EUCLIDEAN, Euclidean, Geometry, Minkowski
 from bandfall.kernels._kernel import get_kernel
 

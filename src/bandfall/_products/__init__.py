@@ -8,16 +8,15 @@ from bandfall._products.backend import (
     NumpyBackend,
     Sum,
     check_dense_budget,
+    make_operator,
     operator_over,
 )
 from bandfall._products.base import KernelOperator, WeightedOperator, largest_eigenvalue
 from bandfall._products.blocked import BlockedOperator
 from bandfall._products.cross import cross_gradient, cross_product
 from bandfall._products.dask_cluster import ClusterError
-from bandfall._products.dense import DenseOperator, dense_bytes
 from bandfall._products.device import check_device, resolve_backend
-from bandfall._products.select import make_operator
-from bandfall._products.symmetric import SymmetricOperator
+from bandfall._products.kept import DenseOperator, SymmetricOperator, dense_bytes
 
 __all__ = [
     "HOST",

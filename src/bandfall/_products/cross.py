@@ -6,11 +6,17 @@ import math
 
 import numpy as np
 
-from bandfall._blocks import row_blocks, rows_within
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall._products.kept import KeptMatrix, evaluate_with
 from bandfall._products.loops import loops_over
-from bandfall._threads import CACHE_ENTRIES, for_each_block, n_threads, scratch
+from bandfall._threads import (
+    CACHE_ENTRIES,
+    for_each_block,
+    n_threads,
+    row_blocks,
+    rows_within,
+    scratch,
+)
 from bandfall._typing import Array, Values
 from bandfall.kernels._geometry import Prepared
 from bandfall.kernels._kernel import Kernel

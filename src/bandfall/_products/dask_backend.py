@@ -20,11 +20,10 @@ from bandfall._products.base import (
     group_sums,
     vector_share,
 )
+from bandfall._products.blocked import LEAF_SIZE, Leaves
 from bandfall._products.dask_cluster import connect, log
 from bandfall._products.dask_crew import Call, Crew
 from bandfall._products.dask_workers import WorkerRows, WorkerSum
-from bandfall._products.order import Leaves
-from bandfall._products.tiles import LEAF_SIZE
 from bandfall._typing import DTypeLike
 from bandfall.kernels._kernel import Kernel
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import threading
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall._products.backend import Backend, Sum
+from bandfall._products.blocked import Leaves, Tiles
 from bandfall._products.device import has_driver, resolve_backend
-from bandfall._products.order import Leaves
-from bandfall._products.tiles import Tiles
 from bandfall._threads import blas_threads_for, scratch
 from bandfall._typing import State
 from bandfall.kernels._kernel import Kernel
-
-if TYPE_CHECKING:  # which imports torch
-    from bandfall._products.dask_gpu import DeviceProducts
 
 
 class WorkerRows:
@@ -62,10 +57,8 @@ class WorkerRows:
 
 def _engine(held: WorkerRows) -> _TileProducts | DeviceProducts:
     if _has_gpu():
-        from bandfall._products import dask_gpu as worker_gpu
-
         try:
-            return worker_gpu.DeviceProducts(held)
+            return DeviceProducts(held)
         except ValueError:  # a kernel for NumPy only
             pass
     return _TileProducts(held)
@@ -184,3 +177,44 @@ class WorkerSum:
         backend = own_backend(self.budget, len(self.model.X))
         found: np.ndarray = getattr(backend, method)(self.model, X)
         return found
+
+
+class DeviceProducts:
+    """Rows on the worker's first GPU (dask-cuda assigns one GPU to each worker).
+
+    Raises ValueError if the kernel cannot be evaluated there.
+    """
+
+    def __init__(self, held: WorkerRows, device: str = "cuda"):
+        from bandfall._products import fused, torch_backend
+
+        rows = held.X[held.leaves.order]
+        if rows.dtype != held.dtype:  # centre before rounding
+            rows = rows - rows.mean(axis=0)
+        self._held, self._lock = held, threading.Lock()
+        self._torch, self._fused_cross = torch_backend, fused.FusedCross
+        self._device, self._rows = device, torch_backend.upload(rows, device, held.dtype)
+        # Beyond, a fused product is faster, even if it must be compiled first.
+        many = len(rows) > 8192
+        self._fused = many and fused.fused_available(held.kernel, self._rows.device)
+        self._sums(slice(0, 1), 1.0, np.ones((len(rows), 1)))  # whether it can
+
+    def product(
+        self, bandwidth: float, leaves: range, vector: np.ndarray
+    ) -> tuple[np.ndarray, int]:
+        """See `WorkerRows.product`."""
+        slices = self._held.leaves.slices
+        rows = slice(slices[leaves.start].start, slices[leaves.stop - 1].stop)
+        with self._lock:  # one device, one call at a time
+            part = self._sums(rows, bandwidth, vector)
+        return part, len(part) * len(self._rows)
+
+    def _sums(self, rows: slice, bandwidth: float, vector: np.ndarray) -> np.ndarray:
+        part, held = self._rows[rows], self._held
+        block = self._torch.upload(vector, self._device, held.dtype)[None]
+        if self._fused:
+            fused = self._fused_cross(part, self._rows, held.kernel, held.budget)
+            return fused.product([bandwidth], block).cpu().numpy()
+        return self._torch.sums(
+            part, self._rows, held.kernel, [bandwidth], block, held.budget, cumulative=False
+        )

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from bandfall._products.backend import Backend, CrossProduct, Sum
-from bandfall._products.base import DEFAULT_BUDGET, KernelOperator, vector_share
-from bandfall._products.torch_operator import TorchCross, TorchOperator, gradients, sums, upload
-from bandfall._threads import FEW_ROWS, blas_threads_for
-from bandfall._typing import DTypeLike
-from bandfall.kernels._kernel import Kernel
+from bandfall._products.base import (
+    DEFAULT_BUDGET,
+    GIBIBYTE,
+    BasisOperator,
+    KernelOperator,
+    LanczosSteps,
+    vector_share,
+)
+from bandfall._products.cross import check_columns
+from bandfall._products.fused import FusedCross, FusedProduct, fused_available
+from bandfall._products.kept import KeptMatrix
+from bandfall._products.loops import gradient_block, usable_bandwidths
+from bandfall._threads import FEW_ROWS, blas_threads_for, rows_within
+from bandfall._typing import DTypeLike, Values
+from bandfall.kernels._kernel import Kernel, kernel_matrix
 
 
 @dataclass(eq=False)
@@ -71,3 +82,324 @@ class TorchBackend(Backend):
             held = self._uploads[model] = train, coefficients
         new = upload(X, self.device, dtype)
         return new, held[0], model.kernel, model.bandwidths, held[1]
+
+
+# Rows up to which a kept K is multiplied faster than a fused one is evaluated, and nothing
+# needs to be compiled first: those of a leaf.
+_KEPT_ROWS = 10_240
+# Kernel entries from which on sums at new rows are worth fusing (and compiling).
+_FUSED_ENTRIES = 1 << 33
+# float64 distances, their comparison mask, the cast copy, the kernel block and its scratch.
+_BYTES_PER_ENTRY = 40
+
+
+class TorchOperator(BasisOperator):
+    """Products with K(σ) on a torch device.
+
+    Distances and one K(σ) are kept for few rows. For many, distance, profile and sum are one
+    fused pass on a GPU, and nothing n² is stored; without Triton, on the host, or for a user's
+    own profile, both are kept while they fit the budget, and rows are taken in chunks beyond.
+    K is evaluated over distinct rows only.
+
+    `budget` bytes on the device are for temporaries and kept matrices, `vector_bytes` for a
+    solver's arrays.
+    """
+
+    def __init__(
+        self,
+        X: np.ndarray,
+        kernel: Kernel,
+        dtype: DTypeLike = np.float64,
+        device: str = "cpu",
+        budget: int = DEFAULT_BUDGET,
+        vector_bytes: int = DEFAULT_BUDGET // 8,
+    ):
+        self.kernel = kernel
+        self.dtype = np.dtype(dtype)
+        self.n_rows = len(X)
+        self.trace = float(self.n_rows)
+        self.device = torch.device(device)
+        self.vector_bytes = vector_bytes
+        # Rows are centred before they are rounded; others are exact without centring.
+        rows = self.array(X if X.dtype == self.dtype else X - X.mean(axis=0))
+        self._zero = rows.new_zeros(())
+        _check_profile(kernel, self._zero)
+        distinct, self._labels = torch.unique(rows + 0.0, dim=0, return_inverse=True)
+        self._n_distinct = len(distinct)
+        if self._n_distinct == self.n_rows:
+            distinct = rows
+        self._engine = _engine(distinct, kernel, budget)
+
+    def array(self, values: np.ndarray) -> Tensor:
+        """A new tensor on the device, in the operator's dtype."""
+        return torch.as_tensor(np.array(values, dtype=self.dtype), device=self.device)
+
+    def numpy(self, array: Tensor) -> np.ndarray:
+        """The values on the host."""
+        return array.cpu().numpy()
+
+    def zeros(self, shape: tuple[int, ...]) -> Tensor:
+        """Zeros on the device."""
+        return self._zero.new_zeros(shape)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        """K(bandwidth) @ block."""
+        if self._n_distinct == self.n_rows:
+            return block.clone() if bandwidth == 0.0 else self._engine.product(bandwidth, block)
+        # In float64 the order in which a GPU adds does not show.
+        sums = block.new_zeros((self._n_distinct, block.shape[1]), dtype=torch.float64)
+        sums = sums.index_add_(0, self._labels, block.double()).to(block.dtype)
+        if bandwidth > 0.0:
+            sums = self._engine.product(bandwidth, sums)
+        return sums[self._labels]
+
+    def extends(self, bandwidth: float, n_columns: int) -> bool:
+        return True
+
+    def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
+        """See `BasisOperator.extend`.
+
+        The overhead of a call exceeds its computation, and reading a number waits for all earlier
+        calls. So a step is seven calls, and all numbers are read after the last step.
+        """
+        assert steps.labels is None  # `product` handles repeated rows itself
+        basis, first = steps.basis[:, :, : self.n_rows], steps.first
+        vectors, overlaps, norms = basis.unbind(1), [], []
+        for number in range(first, first + len(steps.alpha)):
+            Q = basis[:, : number + 1]
+            image = self._weighted(bandwidth, vectors[number].mT, steps.factors)
+            image = image.mT.unsqueeze(1)  # (k, 1, n)
+            overlaps.append(image @ Q.mT)
+            image = torch.baddbmm(image, overlaps[-1], Q, alpha=-1)
+            image = torch.baddbmm(image, image @ Q.mT, Q, alpha=-1).squeeze(1)
+            norms.append(torch.linalg.vector_norm(image, dim=1, keepdim=True))
+            torch.div(image, norms[-1], out=vectors[number + 1])
+        steps.alpha[:] = torch.cat([one[:, 0, -1:] for one in overlaps], dim=1).T.cpu()
+        steps.beta[1:] = torch.cat(norms, dim=1).T.cpu()
+        _forget_rounding(steps)
+
+    def _weighted(self, bandwidth: float, block: Tensor, factors: Tensor | None) -> Tensor:
+        """S K(bandwidth) S @ block with S = diag(factors)."""
+        if factors is None:
+            return self.product(bandwidth, block)
+        return factors[:, None] * self.product(bandwidth, factors[:, None] * block)
+
+    @property
+    def n_evaluations(self) -> int:
+        """Kernel entries evaluated so far, over distinct rows."""
+        return self._engine.n_evaluations
+
+    def max_distance(self) -> float:
+        """Largest distance between two rows."""
+        return self._engine.max_distance()
+
+
+def _forget_rounding(steps: LanczosSteps) -> None:
+    """Set vectors that vanish up to rounding, and all later ones, to zero."""
+    scale = np.abs(steps.alpha) + steps.beta[:-1]
+    gone = np.logical_or.accumulate(~(steps.beta[1:] > steps.negligible * scale), axis=0)
+    if gone.any():
+        steps.beta[1:][gone] = 0.0
+        steps.alpha[1:][gone[:-1]] = 0.0
+        number, column = map(torch.as_tensor, np.nonzero(gone))
+        steps.basis[column, steps.first + 1 + number] = 0.0
+
+
+def _engine(
+    rows: Tensor, kernel: Kernel, budget: int
+) -> _KeptProduct | FusedProduct | _ChunkedProduct:
+    """The engine for products with K over distinct rows."""
+    fits = 2 * len(rows) ** 2 * rows.element_size() <= budget
+    if fits and len(rows) <= _KEPT_ROWS:
+        return _KeptProduct(rows, kernel, budget)
+    if fused_available(kernel, rows.device):
+        return FusedProduct(rows, kernel, budget)
+    if fits:
+        return _KeptProduct(rows, kernel, budget)
+    return _ChunkedProduct(rows, kernel, budget)
+
+
+class _ChunkedProduct:
+    """K(σ) @ block over chunks of rows."""
+
+    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
+        self.kernel = kernel
+        self.n_evaluations = 0
+        self._chunks = _Chunks(X, X, kernel, budget)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        result = torch.empty_like(block)
+        self.n_evaluations += len(block) ** 2
+
+        def multiply(rows: slice, distances: Tensor) -> None:
+            result[rows] = kernel_matrix(self.kernel, distances, bandwidth, torch) @ block
+
+        self._chunks.for_each(multiply)
+        return result
+
+    def max_distance(self) -> float:
+        largest = 0.0
+
+        def compare(rows: slice, distances: Tensor) -> None:
+            nonlocal largest
+            largest = max(largest, float(distances.max()))
+
+        self._chunks.for_each(compare)
+        return largest ** (1.0 / self.kernel.power)
+
+
+class _KeptProduct(_ChunkedProduct):
+    """K(σ) @ block with distances and the last K(σ) in memory."""
+
+    def __init__(self, X: Tensor, kernel: Kernel, budget: int):
+        super().__init__(X, kernel, budget)
+        self._kept = _kept_matrix(self._chunks)
+
+    def product(self, bandwidth: float, block: Tensor) -> Tensor:
+        K = self._kept.at(bandwidth)
+        self.n_evaluations = self._kept.n_evaluations
+        return K @ block
+
+
+def _kept_matrix(chunks: _Chunks) -> KeptMatrix:
+    distances = chunks.train.new_empty((len(chunks.new), len(chunks.train)), dtype=chunks.dtype)
+    chunks.for_each(distances.__setitem__)
+
+    def evaluate(distances: Tensor, bandwidth: float, out: Tensor) -> None:
+        kernel_matrix(chunks.kernel, distances, bandwidth, torch, out=out)
+
+    return KeptMatrix(distances, torch.empty_like(distances), evaluate)
+
+
+class _Chunks:
+    """Distances between two sets of rows, some rows at a time; fewer if memory runs out."""
+
+    def __init__(self, X_new: Tensor, X: Tensor, kernel: Kernel, budget: int):
+        self.kernel = kernel
+        self.new, self.train = X_new, X
+        if kernel.geometry.rotates:  # by a matrix product, which cancels; differences do not
+            centre = X.mean(0, dtype=torch.float64)
+            self.train = X.double() - centre
+            self.new = self.train if X_new is X else X_new.double() - centre
+        self.dtype = X.dtype
+        self._size = rows_within(budget, _BYTES_PER_ENTRY * len(X))
+
+    def for_each(self, function: Callable[[slice, Tensor], None]) -> None:
+        """Call `function` with consecutive rows and their distances to all training rows."""
+        geometry, power = self.kernel.geometry, self.kernel.power
+        start = 0
+        while start < len(self.new):
+            rows = slice(start, min(start + self._size, len(self.new)))
+            try:
+                block = geometry.block(self.new[rows], self.train, power, torch)
+                function(rows, block.to(self.dtype))
+            except torch.OutOfMemoryError as error:
+                if self._size == 1:
+                    raise MemoryError(
+                        f"the device has no room for one row of distances to {len(self.train)} "
+                        f"rows ({len(self.train) * _BYTES_PER_ENTRY / GIBIBYTE:.2f} GiB)"
+                    ) from error
+                self._size = max(1, min(self._size, rows.stop - start) // 2)
+                continue
+            start = rows.stop
+
+
+class TorchCross:
+    """See `bandfall._products.cross.CrossOperator`: the same on a torch device."""
+
+    def __init__(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel, device: str, budget: int):
+        self._new, self._train = (upload(a, device, X.dtype) for a in (X_new, X))
+        self._kernel = kernel
+        self._budget = budget
+        self._kept: KeptMatrix | None = None
+        if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
+            self._kept = _kept_matrix(_Chunks(self._new, self._train, kernel, budget))
+
+    def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
+        """K_new(bandwidth) @ block, shape (m, k)."""
+        weights = torch.as_tensor(block, device=self._train.device)
+        if self._kept is None:
+            parts = (self._new, self._train, self._kernel, [bandwidth], weights[None])
+            return sums(*parts, self._budget, cumulative=False)
+        return (self._kept.at(bandwidth) @ weights).cpu().numpy()
+
+
+def upload(array: np.ndarray, device: str, dtype: np.dtype) -> Tensor:
+    """A tensor on the device with these values."""
+    return torch.as_tensor(np.array(array, dtype=dtype), device=device)
+
+
+def sums(
+    new: Tensor,
+    train: Tensor,
+    kernel: Kernel,
+    bandwidths: Values,
+    weights: Tensor,
+    budget: int,
+    *,
+    cumulative: bool,
+) -> np.ndarray:
+    """Σ_s K_new(σ_s) C_s, or every partial sum, of what is on the device already."""
+    _check_profile(kernel, train)
+    check_columns(new, train)
+    n_stages, _, n_outputs = weights.shape
+    total = weights.new_zeros((n_stages if cumulative else 1, len(new), n_outputs))
+    if _worth_fusing(kernel, new, train, n_stages):
+        fused = FusedCross(new, train, kernel, budget)
+        step = 1 if cumulative else max(1, n_stages)
+        for s in range(0, n_stages, step):
+            part = slice(s, s + step)
+            total[s if cumulative else 0] += fused.product(bandwidths[part], weights[part])
+    else:
+
+        def accumulate(rows: slice, distances: Tensor) -> None:
+            K = torch.empty_like(distances)
+            for s, bandwidth in enumerate(bandwidths):
+                kernel_matrix(kernel, distances, bandwidth, torch, out=K)
+                total[s if cumulative else 0, rows] += K @ weights[s]
+
+        _Chunks(new, train, kernel, budget).for_each(accumulate)
+    return (total.cumsum(0) if cumulative else total[0]).cpu().numpy()
+
+
+def gradients(
+    new: Tensor, train: Tensor, kernel: Kernel, bandwidths: Values, weights: Tensor, budget: int
+) -> np.ndarray:
+    """∂/∂x Σ_s k_{σ_s}(x, X) c_s at each new row, of what is on the device already."""
+    check_columns(new, train)
+    gradient = weights.new_zeros((len(new), train.shape[1], weights.shape[2]))
+    if _worth_fusing(kernel, new, train, len(weights)):
+        used = usable_bandwidths(bandwidths, torch.finfo(weights.dtype))
+        if len(used):
+            fused = FusedCross(new, train, kernel, budget)
+            gradient = fused.gradient(np.asarray(bandwidths)[used], weights[used])
+        return gradient.cpu().numpy()
+    chunks = _Chunks(new, train, kernel, budget)
+    new, train = chunks.new.to(weights.dtype), chunks.train.to(weights.dtype)
+
+    def accumulate(rows: slice, distances: Tensor) -> None:
+        gradient[rows] = gradient_block(
+            new[rows], train, distances, kernel, bandwidths, weights, torch
+        )
+
+    chunks.for_each(accumulate)
+    return gradient.cpu().numpy()
+
+
+def _worth_fusing(kernel: Kernel, new: Tensor, train: Tensor, n_stages: int) -> bool:
+    entries = len(new) * len(train) * n_stages
+    return entries >= _FUSED_ENTRIES and fused_available(kernel, train.device)
+
+
+def _check_profile(kernel: Kernel, like: Tensor) -> None:
+    """Refuse a user's profile that works with NumPy only, before any work."""
+    try:
+        value = kernel.profile(like.new_zeros((1,)), torch)
+        if isinstance(value, torch.Tensor) and value.device == like.device:
+            return
+    except (TypeError, RuntimeError, AttributeError):
+        pass
+    raise ValueError(
+        f"kernel {kernel.name!r} cannot be evaluated on torch tensors on {like.device}; write it "
+        "with operators and methods that both NumPy and torch offer, or use device=None"
+    )

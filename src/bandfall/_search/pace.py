@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bandfall._products import operator_over
-from bandfall._products.symmetric import symmetric_bytes
+from bandfall._products.kept import symmetric_bytes
 from bandfall._search.candidates import Budget, Candidate
 from bandfall._search.deadline import Deadline, clock
 from bandfall._search.parts import Rows

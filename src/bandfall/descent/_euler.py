@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall._checks import check_number
 from bandfall._closed_form import euler_filter
-from bandfall._parameters import check_number
 from bandfall._products import KernelOperator, largest_eigenvalue
 from bandfall._products.base import BOUND_PRODUCTS
 from bandfall._warnings import warn_caller
@@ -16,9 +16,16 @@ from bandfall.descent._decay import Decay
 from bandfall.descent._front import TrainingFront
 from bandfall.descent._path import Stage
 from bandfall.descent._recorder import Recorder
-from bandfall.descent._rest import HORIZON, Rest, first_end
 from bandfall.descent._schedules import Schedule, asked_bandwidth
-from bandfall.descent._stopping import STALL_SPEED, Patience, Status, Stopping
+from bandfall.descent._stopping import (
+    HORIZON,
+    STALL_SPEED,
+    Patience,
+    Rest,
+    Status,
+    Stopping,
+    first_end,
+)
 
 STABILITY_LIMIT = 2.0  # |1 − step·λ| ≤ 1 for every eigenvalue λ of K
 

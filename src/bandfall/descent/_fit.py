@@ -13,12 +13,13 @@ import numpy as np
 from bandfall._products import HOST, Backend, KernelOperator, WeightedOperator, operator_over
 from bandfall._typing import Weights
 from bandfall.descent._centring import column_means, column_norms, column_units
+from bandfall.descent._euler import Euler
+from bandfall.descent._flow import Flow
 from bandfall.descent._front import Plan, TrainingFront
 from bandfall.descent._path import Log, Path, Stage
 from bandfall.descent._recorder import Recorder, Watcher
-from bandfall.descent._rest import Rest
-from bandfall.descent._schedules import Constant, Schedule
-from bandfall.descent._stopping import Status, Stopping
+from bandfall.descent._schedules import MIN_SHRINK, Constant, Schedule
+from bandfall.descent._stopping import Rest, Status, Stopping
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel
 
@@ -348,3 +349,23 @@ def _cut_index(path: Path, time: float | None, r2: float | None) -> int:
 
 def _root_weights(weights: Weights) -> np.ndarray | float:
     return 1.0 if weights is None else np.sqrt(weights)[:, None]
+
+
+_NAMED: dict[str, type[Flow] | type[Euler]] = {"flow": Flow, "euler": Euler}
+
+
+def get_solver(solver: str | Solver) -> Solver:
+    """A default `Flow` for "flow" or `Euler` for "euler"; a solver is returned unchanged."""
+    if isinstance(solver, str):
+        if solver not in _NAMED:
+            raise ValueError(
+                f"solver={solver!r} is unknown; allowed: 'flow', 'euler', Flow(...), Euler(...)"
+            )
+        return _NAMED[solver]()
+    if not hasattr(solver, "run"):
+        raise TypeError(f"solver={solver!r} must be 'flow', 'euler', or a solver with a method run")
+    if not solver.shrink >= MIN_SHRINK:
+        raise ValueError(
+            f"solver={solver!r} must shrink the bandwidth by at least {MIN_SHRINK:g} at a time"
+        )
+    return solver

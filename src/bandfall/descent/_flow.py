@@ -7,17 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall._checks import check_number
 from bandfall._closed_form import flow_filter
-from bandfall._parameters import check_number
 from bandfall._products import KernelOperator
 from bandfall.descent._decay import Decay
 from bandfall.descent._front import Plan, TrainingFront
 from bandfall.descent._krylov import KrylovSpace
 from bandfall.descent._path import Stage
 from bandfall.descent._recorder import Recorder
-from bandfall.descent._rest import HORIZON, Rest, first_end
 from bandfall.descent._schedules import MIN_SHRINK, Schedule, asked_bandwidth, asked_span
-from bandfall.descent._stopping import STALL_SPEED, Patience, Status, Stopping
+from bandfall.descent._stopping import (
+    HORIZON,
+    STALL_SPEED,
+    Patience,
+    Rest,
+    Status,
+    Stopping,
+    first_end,
+)
 
 # Largest rounding difference per stage, relative to ‖y‖, between residual and coefficients.
 _MAX_DRIFT = 1e-4

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from bandfall._parameters import check_number
+from bandfall._checks import check_number
 
 __all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
 

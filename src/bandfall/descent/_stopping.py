@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
+
 # At the smallest allowed bandwidth, a slower rise of R² counts as no progress.
 STALL_SPEED = 1e-12
 _MAX_IDLE = 10_000  # steps in a row: shrinks by a thousandth come from 1 to 1e-4
@@ -106,3 +108,23 @@ class Patience:
         self._n_idle = self._n_idle + 1 if idle else 0
         self._bandwidth, self._duration = bandwidth, duration
         return repeated or self._n_idle > _MAX_IDLE
+
+
+# Later than any change at a speed that matters.
+HORIZON = 1e12
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The contribution of training at a constant bandwidth: coefficients U g(λ) Uᵀr."""
+
+    filters: np.ndarray  # (n,): g(λ); the residual that is left is U (1 − λ g(λ)) Uᵀr
+    duration: float
+    status: Status
+
+
+def first_end(*, r2: float, time: float, stalled: float) -> tuple[Status, float]:
+    """The limit that comes first, and its time; at the latest a standstill at `HORIZON`."""
+    ends = {Status.R2_REACHED: r2, Status.TIME_REACHED: time, Status.STALLED: min(stalled, HORIZON)}
+    status = min(ends, key=lambda limit: ends[limit])  # the first one of equals
+    return status, ends[status]

@@ -14,15 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from bandfall._checks import check_number
 from bandfall._closed_form import Spectrum, ridge_filter
-from bandfall._parameters import check_number
 from bandfall._products import HOST, Backend, DenseOperator, check_dense_budget
 from bandfall._typing import ArrayLike
 from bandfall.descent._centring import column_units
-from bandfall.descent._fit import Solver, fit_path
+from bandfall.descent._fit import Solver, fit_path, get_solver
 from bandfall.descent._path import Path
 from bandfall.descent._schedules import Front, MinimumSpeed, Schedule
-from bandfall.descent._solvers import get_solver
 from bandfall.descent._stopping import Status, Stopping
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import KernelLike, get_kernel

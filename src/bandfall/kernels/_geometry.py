@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from bandfall._blocks import row_blocks, rows_within
+from bandfall._threads import row_blocks, rows_within
 from bandfall._typing import Array
 
 __all__ = ["EUCLIDEAN", "Euclidean", "Geometry", "Minkowski", "Prepared", "geometry_of", "scaled"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bandfall._blocks import rows_within
 from bandfall._products.base import DEFAULT_BUDGET
+from bandfall._threads import rows_within
 from bandfall.neural._tangent import TangentModel
 
 

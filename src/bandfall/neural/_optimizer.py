@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from bandfall._parameters import check_flag, check_number
+from bandfall._checks import check_flag, check_number
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall._typing import ArrayLike, State
 from bandfall._warnings import warn_caller

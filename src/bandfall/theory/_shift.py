@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._blocks import row_blocks, rows_within
 from bandfall._products import HOST, Backend, operator_over
+from bandfall._threads import row_blocks, rows_within
 from bandfall._typing import ArrayLike
 from bandfall.kernels._geometry import EUCLIDEAN
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel, kernel_matrix

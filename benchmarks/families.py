@@ -20,14 +20,16 @@ import numpy as np
 from bandfall import BandfallRegressor
 from bandfall._estimators.tables import training_table
 from bandfall._fitting.members import fit_members
+from bandfall._models.member import MetricKey
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._search.averaging import greedy_weights
-from bandfall._search.candidates import FAMILIES, Budget, MetricKey, PowerLoss
+from bandfall._search.candidates import FAMILIES, Budget
 from bandfall._search.parts import Rows, search_stages
 from bandfall._search.tuning import Found, Search, race
 from bandfall._search.views import Encoded, TargetEncoded, order_by_content
 from bandfall._targets import Numbers
+from bandfall._targets.losses import PowerLoss
 from bandfall.kernels import get_kernel
 from bandfall.tables import TableEncoder, prepare_table, read_table
 from bandfall.tables._steps import steps_for

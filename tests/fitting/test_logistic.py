@@ -18,8 +18,9 @@ from bandfall._fitting.logistic import (
     path_kernel,
     with_log_loss,
 )
-from bandfall._search.candidates import Budget, Candidate, Trial
-from bandfall._search.classes import class_codes, class_shares
+from bandfall._models.member import Candidate
+from bandfall._search.candidates import Budget, Trial
+from bandfall._targets.links import class_codes, class_shares
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel

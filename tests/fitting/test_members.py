@@ -9,9 +9,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from bandfall._fitting import members as members_module
 from bandfall._fitting.members import default_choice, fit_members
 from bandfall._fitting.paths import fit_member_path
+from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
 from bandfall._search import pace as pace_module
-from bandfall._search.candidates import MAX_R2, Candidate, Trial
+from bandfall._search.candidates import MAX_R2, Trial
 from bandfall._search.parts import TOLERANCE, Rows
 from bandfall._search.tuning import Tuned
 from bandfall._search.views import Encoded
@@ -33,7 +34,7 @@ def trial_of(n_rounds=0, kernel="gaussian", speed=0.1, max_r2=0.9, score=1.0 - 1
 
 def choice(members, roots=None):
     nothing = np.zeros(0, dtype=int)
-    return Tuned(members, nothing, np.zeros((0, 1)), 0.8, [], roots or {})
+    return Tuned(members, nothing, np.zeros((0, 1)), [], roots or {})
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -134,7 +135,7 @@ def test_without_evidence_the_rule_of_the_paper_is_chosen():
     ((trial, weight),) = tuned.members
     assert trial.candidate == Candidate("standard", 0, "gaussian", 0.1)
     assert weight == 1.0
-    assert np.isnan([trial.loss, trial.standard_error, trial.score, tuned.score]).all()
+    assert np.isnan([trial.loss, trial.standard_error, trial.score]).all()
     assert tuned.held_out.shape == (0,)
     assert tuned.predictions.shape == (0, 1)
     (member,), _ = fit_members(rows, tuned)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor, to_onnx
-from bandfall._search.classes import Link
+from bandfall._targets.links import Link
 
 pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

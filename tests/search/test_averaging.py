@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._search.averaging import averaged, greedy_weights
-from bandfall._search.candidates import PowerLoss
+from bandfall._targets.losses import PowerLoss
 from problems import seeds
 
 JUDGE = PowerLoss()

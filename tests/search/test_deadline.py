@@ -11,9 +11,9 @@ import bandfall._search.deadline as deadline_module
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._files import dump_bytes, load_bytes
 from bandfall._fitting import members as members_module
+from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search import pace as pace_module
-from bandfall._search.candidates import Candidate
 from bandfall._search.deadline import Deadline
 from bandfall._search.pace import PathSeconds
 from bandfall._search.parts import Rows

@@ -5,10 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._search import held_out
-from bandfall._search.candidates import PowerLoss, Request
+from bandfall._search.candidates import Request
 from bandfall._search.held_out import HeldOut, run_parts
 from bandfall._search.parts import Part, Rows, split_rows
 from bandfall._search.views import Encoded
+from bandfall._targets.losses import PowerLoss
 
 SPEEDS = [0.1, 0.001]
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models import metric
+from bandfall._models.member import Candidate, MetricKey
 from bandfall._models.metric import metric_root, scaled
 from bandfall._products import HOST
 from bandfall._products.base import group_rows
-from bandfall._search.candidates import Candidate, MetricKey, Request, Trial
+from bandfall._search.candidates import Request, Trial
 from bandfall._search.held_out import run_parts
 from bandfall._search.parts import (
     Part,

@@ -1,7 +1,6 @@
 """The contract that every kind of target keeps."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall._search.candidates import Candidate, Trial
+from bandfall._models.member import Candidate
+from bandfall._search.candidates import Trial
 from bandfall._targets import Classes, Numbers
 from onnx_graphs import run_form
 
@@ -99,10 +99,7 @@ def test_onnx_gives_the_same_answers(name):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_search_that_found_nothing_leaves_the_target_able_to_answer(name):
     *_, target, codes = coded(name, 0)
-    nothing = np.zeros(0, dtype=int)
-    tuned = SimpleNamespace(held_out=nothing, score=np.nan, predictions=codes[:0])
-    rows = SimpleNamespace(y=codes, evidence=np.ones(len(codes)))
-    settled, score = target.settled(tuned, rows)
+    settled, score = target.settled(codes[:0], codes[:0], None, 0)
     assert np.isnan(score)
     assert_array_equal(settled.answer(codes), target.answer(codes))
 

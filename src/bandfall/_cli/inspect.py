@@ -23,7 +23,7 @@ from bandfall._estimators.view import (
     story_of,
 )
 from bandfall._files import ModelFile, read_model_document, read_model_file
-from bandfall._fitting.members import Member
+from bandfall._models.member import Member
 from bandfall._targets.scores import Scores
 from bandfall._typing import Estimator, JsonDict
 

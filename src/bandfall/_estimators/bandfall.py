@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,11 +16,13 @@ from bandfall._estimators.tables import new_table
 from bandfall._estimators.view import Story
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
 from bandfall._targets import Numbers
 from bandfall._typing import ArrayLike, JsonDict
 from bandfall._warnings import warn_caller
+
+if TYPE_CHECKING:
+    from bandfall._search.parts import Rows
+    from bandfall._search.tuning import Tuned
 
 
 class BandfallRegressor(NumbersRegressor, SelfTuning):
@@ -220,7 +223,13 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         self._intervals = Intervals.learned(
-            self.average_, rows, tuned.held_out, tuned.predictions, rows.backend
+            self.average_,
+            tuned.held_out,
+            tuned.predictions,
+            rows.y,
+            rows.evidence,
+            rows.groups,
+            rows.backend,
         )
         self.held_out_rows_ = self._numbers_given(self._intervals.rows)
 

@@ -12,7 +12,7 @@ import numpy as np
 from bandfall._estimators.base import TrainingData
 from bandfall._files.atomic import check_writable
 from bandfall._files.checkpoint import load_leaf, load_path, save_leaf, save_path
-from bandfall._fitting.leaves import FittedLeaf
+from bandfall._models.member import FittedLeaf
 from bandfall.descent import Path
 from bandfall.descent._fit import Solver
 from bandfall.descent._recorder import Snapshot, Watcher

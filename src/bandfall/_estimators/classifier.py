@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import ClassifierMixin
@@ -12,12 +13,14 @@ from sklearn.utils._param_validation import StrOptions
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import Story
 from bandfall._models.average import Average
-from bandfall._search.classes import Link
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
 from bandfall._targets import Classes
+from bandfall._targets.links import Link
 from bandfall._typing import ArrayLike, RandomLike
 from bandfall.kernels._kernel import Kernel, KernelLike
+
+if TYPE_CHECKING:
+    from bandfall._search.parts import Rows
+    from bandfall._search.tuning import Tuned
 
 
 class BandfallClassifier(ClassifierMixin, SelfTuning):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.dask_rows import is_dask, row_blocks
-from bandfall._estimators.progress import FitProgress
-from bandfall._estimators.tables import Encoders, Store, TrainingTable
-from bandfall._fitting.members import Member
 from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
+from bandfall._models.member import Member
 from bandfall._products.dask_cluster import is_cluster, log
 from bandfall._search.deadline import Deadline
 from bandfall._search.parts import Rows
 from bandfall._search.tuning import Tuned
 from bandfall._targets import Target
-from bandfall._typing import ArrayLike, TableLike, Weights
+from bandfall._typing import ArrayLike, TableLike
+from bandfall.tables import TableEncoder
 
 if TYPE_CHECKING:
     from bandfall._products.dask_blocks import Blocks
@@ -60,40 +60,21 @@ class RemoteRows:
         """Features and target of the sample, in the form that users pass."""
         return self.blocks.take(self.numbers), self.values[self.numbers]
 
-    def sampled(self, table: TrainingTable) -> SampledTable:
-        """The table of the sample, linked to all rows."""
-        values = self.values[self.numbers]
-        own = {**vars(table), "target": self.target, "values": values}
-        return SampledTable(**own, remote=self)
+    def coded(self, dtype: np.dtype) -> tuple[Target, np.ndarray]:
+        """See `Target.coded`: of all rows, for features of this dtype."""
+        return self.target.coded(self.values, None, dtype)
 
-
-@dataclass(frozen=True)
-class SampledTable(TrainingTable):
-    """A sample of rows for the search; all rows stay on workers."""
-
-    takes_mean_targets: ClassVar[bool] = False  # mean targets of the sample would leak
-
-    remote: RemoteRows = field(kw_only=True)
-
-    def affordable(self, deadline: Deadline) -> SampledTable:
-        """The whole sample, which is small."""
-        return self
-
-    def coded(self, weights: Weights) -> tuple[Target, np.ndarray]:
-        """See `Target.coded`; learned from all rows."""
-        target, codes = self._coded_everywhere()
-        return target, codes[self.remote.numbers]
-
-    def fit_chosen(
-        self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
+    def fit_members(
+        self,
+        sample: Rows,
+        dtype: np.dtype,
+        encoders: Mapping[str, TableEncoder],
+        tuned: Tuned,
+        deadline: Deadline,
     ) -> tuple[Rows, list[Member], Tuned]:
-        """Fit the chosen models to all rows, on the workers; see `TrainingTable`."""
-        target, codes = self._coded_everywhere()
-        strata = target.strata(self.remote.values)
+        """All rows, and the chosen models, fitted to them on the workers; see `fit_members`."""
+        target, codes = self.coded(dtype)
+        strata = target.strata(self.values)
         # All rows, but views (encoded columns) of the sample only.
-        everything = replace(rows, y=codes, groups=np.arange(len(codes)), strata=strata)
-        there = (self.remote.blocks, everything, rows, encoders, tuned, progress.deadline)
-        return everything, *fit_remote_members(*there)
-
-    def _coded_everywhere(self) -> tuple[Target, np.ndarray]:
-        return self.remote.target.coded(self.remote.values, None, self.dtype)
+        rows = replace(sample, y=codes, groups=np.arange(len(codes)), strata=strata)
+        return rows, *fit_remote_members(self.blocks, rows, sample, encoders, tuned, deadline)

@@ -5,45 +5,30 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from os import PathLike
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import Tags
 
-from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.base import Storable
-from bandfall._estimators.callbacks import CallbackSupportMixin, Reports, with_callbacks
-from bandfall._estimators.checkpoint import LeafFolder
-from bandfall._estimators.constraints import COUNT, JOBS, RANDOM, chosen_kernels, count, number
-from bandfall._estimators.progress import FitProgress
-from bandfall._estimators.remote_rows import RemoteRows
-from bandfall._estimators.tables import TrainingTable, new_table, training_table, warn_of_copies
+from bandfall._estimators.callbacks import CallbackSupportMixin, with_callbacks
+from bandfall._estimators.constraints import COUNT, JOBS, RANDOM, count, number
+from bandfall._estimators.tables import new_table
 from bandfall._estimators.view import Story, members_table
-from bandfall._estimators.views import ENCODINGS, encoded_views
-from bandfall._fitting.members import Member, default_choice, expected_seconds
-from bandfall._interrupts import Interrupt
 from bandfall._models.average import Average
-from bandfall._models.novelty import novelty_scale
+from bandfall._models.member import Member
 from bandfall._products import Backend, resolve_backend
-from bandfall._search.candidates import Budget, trial_table
-from bandfall._search.deadline import AFTERWARDS, Deadline
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
-from bandfall._search.weights import evidence_weights
-from bandfall._search.work import SUMMARY
 from bandfall._targets import Target
-from bandfall._threads import blas_threads_for
 from bandfall._typing import ArrayLike, JsonDict, RandomLike, State
 from bandfall.descent import Path
 from bandfall.kernels._kernel import Kernel, KernelLike
-from bandfall.tables import TableEncoder, prepare_table
+from bandfall.tables import TableEncoder
 
-# From this number of rows on, everything is computed in float32.
-_FLOAT32_ROWS = 500
-_FEWEST = 4  # rows that a search needs
-_SHORTEST = 0.5  # seconds; shorter limits are raised to this
+if TYPE_CHECKING:
+    from bandfall._search.candidates import Budget
+    from bandfall._search.parts import Rows
+    from bandfall._search.tuning import Tuned
 
 
 class SelfTuning(CallbackSupportMixin, Storable):
@@ -135,96 +120,10 @@ class SelfTuning(CallbackSupportMixin, Storable):
         self
         """
         self._validate_params()
-        kernels = chosen_kernels(self.kernels)
-        deadline = Deadline(self.max_seconds and max(self.max_seconds, _SHORTEST))
-        store = None if checkpoint is None else LeafFolder(checkpoint)
-        remote = self._left_on_workers(X, y, sample_weight, groups, store)
-        rows, target = (X, y) if remote is None else remote.sample()
-        X, y = as_numpy(rows), as_numpy(target)
-        sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
-        reports = Reports(self, X, y)
-        progress = FitProgress(reports, self.verbose, self.target_kind, deadline)
-        weight = getattr(self, "class_weight", None)
-        given = training_table(self, self.target_kind, X, y, sample_weight, groups, weight)
-        self._dtype = given.dtype
-        if remote is not None:
-            self._training_rows, given = None, remote.sampled(given)
-        # Throughout: idle BLAS threads busy-wait.
-        with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
-            given = given.affordable(deadline)
-            self._used_rows = given.numbers
-            self._search_and_fit(given, kernels, deadline, progress, store)
-        progress.ended(self.given_up_)
-        reports.finish(self._fitted_state)
+        from bandfall._estimators.training import train  # predictions need no search
+
+        train(self, X, y, sample_weight, groups, checkpoint)
         return self
-
-    def _search_and_fit(
-        self,
-        given: TrainingTable,
-        kernels: tuple[Kernel, ...] | None,
-        deadline: Deadline,
-        progress: FitProgress,
-        store: LeafFolder | None,
-    ) -> None:
-        """Search if there are enough groups of rows, and fit the chosen models to all rows."""
-        target, rows, encoders = self._encoded_rows(given, deadline)
-        tuned, budget = default_choice(len(rows)), self._budget
-        fewest = _FEWEST if given.groups is None else 2
-        if rows.groups.max() + 1 >= fewest and np.any(rows.y):
-            seconds = partial(expected_seconds, rows, budget.n_members)
-            progress.begins(len(rows), seconds, deadline.bounded)
-            tuned = target.tune(
-                rows,
-                budget=budget,
-                judge=target.judge,
-                kernels=kernels,
-                random=check_random_state(self.random_state),
-                interrupted=progress.tried,
-                deadline=deadline,
-                n_jobs=self.n_jobs,
-            )
-        progress.chosen(tuned, len(rows))
-        rows, members, tuned = given.fit_chosen(rows, encoders, tuned, progress, store)
-        self.given_up_ = deadline.given_up
-        with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
-            target, self.best_score_ = target.settled(tuned, rows)
-            used = {member.candidate.encoding for member in members}
-            encoders = {name: encoders[name] for name in ENCODINGS if name in used}
-            average = Average(tuple(members), encoders, target, len(rows))
-            path, backend = average.plainest.path, self._backend(len(average))
-            unit = novelty_scale(path.X, geometry=path.kernel.geometry, backend=backend)
-            self.average_ = replace(average, novelty_scale=unit)
-            self.held_out_rows_ = self._numbers_given(tuned.held_out)
-            self.selection_ = trial_table(tuned.trials)
-            self._keep_evidence(rows, tuned)
-            over = partial(getattr, deadline, "over")
-            self.feature_importances_ = self.average_.importances(rows, over)
-
-    def _encoded_rows(
-        self, given: TrainingTable, deadline: Deadline
-    ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
-        """Encode features and target for the search; target columns have zero mean."""
-        weights, groups = given.weights, given.groups
-        dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
-        evidence = None if weights is None else evidence_weights(weights)
-        target, codes = given.coded(evidence)
-        table = prepare_table(given.table, missing=self.missing)
-        encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
-        if not given.takes_mean_targets:
-            views = {name: one for name, one in views.items() if not encoders[name].uses_target}
-        if groups is None:
-            # New rows repeat old ones as often as old ones repeat each other.
-            groups = np.arange(len(given))
-            warn_of_copies(views["standard"].Z, codes)
-        backend, strata = self._backend(len(given)), target.strata(given.values)
-        rows = Rows(views, codes, groups, weights, backend, strata, self.leaf_rows)
-        return target, rows, encoders
-
-    def _left_on_workers(self, X: ArrayLike, y: ArrayLike, *others: object) -> RemoteRows | None:
-        """The rows of a dask array or dataframe that stay on workers; None if all are gathered."""
-        if any(one is not None for one in (*others, getattr(self, "class_weight", None))):
-            return None
-        return RemoteRows.of(self.target_kind, X, y, self.device, self.leaf_rows)
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
         """Keep predictions for the held-out rows by models that had not seen them."""
@@ -330,6 +229,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
     @property
     def _budget(self) -> Budget:
+        """The effort of the search."""
+        from bandfall._search.candidates import Budget
+
         budget = Budget(max_rounds=self.max_rounds, n_members=self.n_members)
         return budget.up_to(self.search_rows)
 

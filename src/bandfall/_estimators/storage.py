@@ -18,12 +18,11 @@ from bandfall._estimators.mlp import PaperMLPRegressor
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._files import estimator_component, register
 from bandfall._files.paths import dataclass_component
-from bandfall._fitting.members import Member
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
-from bandfall._search.candidates import Candidate
-from bandfall._search.classes import Link
+from bandfall._models.member import Candidate, Member
 from bandfall._targets import Classes, Numbers
+from bandfall._targets.links import Link
 from bandfall._typing import Estimator
 from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum

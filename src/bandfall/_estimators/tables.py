@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeAlias
 
 import numpy as np
 from sklearn.utils import check_consistent_length, column_or_1d
@@ -13,23 +12,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.base import FLOATS
-from bandfall._estimators.checkpoint import LeafFolder
-from bandfall._estimators.progress import FitProgress
-from bandfall._estimators.views import affordable_rows
-from bandfall._fitting.members import Member, fit_members
 from bandfall._products.base import distinct_rows
-from bandfall._search.deadline import Deadline
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
-from bandfall._search.weights import training_weights
 from bandfall._targets import Target
+from bandfall._targets.weights import training_weights
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall._warnings import warn_caller
-from bandfall.tables import Table, TableEncoder, is_frame, read_table
+from bandfall.tables import Table, is_frame, read_table
 from bandfall.tables._objects import is_missing
-
-Encoders: TypeAlias = dict[str, TableEncoder]
-Store: TypeAlias = LeafFolder | None  # of trained leaves
 
 _MANY_COPIES = 0.5  # share of all rows
 
@@ -37,8 +26,6 @@ _MANY_COPIES = 0.5  # share of all rows
 @dataclass(frozen=True)
 class TrainingTable:
     """Validated rows to train on."""
-
-    takes_mean_targets: ClassVar[bool] = True  # whether encodings may use mean targets
 
     table: Table
     target: Target  # learned from y, not yet coded
@@ -61,21 +48,6 @@ class TrainingTable:
             groups=None if self.groups is None else group_numbers(self.groups[rows]),
             numbers=rows if self.numbers is None else self.numbers[rows],
         )
-
-    def affordable(self, deadline: Deadline) -> TrainingTable:
-        """The rows that can be encoded in time."""
-        some = affordable_rows(self.table, deadline)
-        return self if some is None else self.take(some)
-
-    def coded(self, weights: Weights) -> tuple[Target, np.ndarray]:
-        """See `Target.coded`."""
-        return self.target.coded(self.values, weights, self.dtype)
-
-    def fit_chosen(
-        self, rows: Rows, encoders: Encoders, tuned: Tuned, progress: FitProgress, store: Store
-    ) -> tuple[Rows, list[Member], Tuned]:
-        """Fit the chosen models to all rows; return the rows, the members and the choice."""
-        return rows, *fit_members(rows, tuned, progress.deadline, progress.interrupted, store)
 
 
 def training_table(

@@ -9,9 +9,9 @@ from html import escape
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from bandfall._fitting.members import Member
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
+from bandfall._models.member import Member
 from bandfall._targets import Numbers, Target
 from bandfall._typing import Estimator, TableLike
 from bandfall.descent import Path

@@ -11,7 +11,7 @@ import pandas as pd
 
 from bandfall._drawing import POLICY, Axis, Chart, number, read_resource
 from bandfall._explore.what_if import WhatIf
-from bandfall._fitting.members import Member
+from bandfall._models.member import Member
 from bandfall.report._errors import error_sections
 from bandfall.report._features import importance_section, slice_section
 from bandfall.report._findings import Findings

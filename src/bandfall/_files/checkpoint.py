@@ -13,7 +13,7 @@ from bandfall._files.codec import decode, encode
 from bandfall._files.container import Arrays, ModelFileError, pack, unpack
 from bandfall._files.model_file import PathLike, read_named, written_by
 from bandfall._files.paths import field_values
-from bandfall._fitting.leaves import FittedLeaf
+from bandfall._models.member import FittedLeaf
 from bandfall._typing import State
 from bandfall.descent import Path
 

@@ -12,15 +12,17 @@ import numpy as np
 
 from bandfall._fitting.logistic import fit_logistic, log_loss_target, path_kernel
 from bandfall._fitting.paths import fit_member_path
+from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
 from bandfall._search.averaging import averaged
-from bandfall._search.candidates import MAX_R2, Budget, Candidate, Trial
-from bandfall._search.classes import SOFTMAX_LINKS, LogLoss
+from bandfall._search.candidates import MAX_R2, Budget, Trial
 from bandfall._search.deadline import Deadline
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part, Rows, common_root, folds_for, joined_weights
-from bandfall._search.tuning import Tuned, mean_and_error, mean_r2, tune
+from bandfall._search.tuning import Tuned, tune
 from bandfall._search.work import FINALISTS
+from bandfall._targets.links import SOFTMAX_LINKS
+from bandfall._targets.losses import LogLoss, mean_and_error, mean_r2
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 _FEW_KERNELS = ("gaussian", "matern12")

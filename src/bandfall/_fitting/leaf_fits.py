@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._fitting.leaves import Divided, FittedLeaf, LeafStore, fit_leaf
-from bandfall._fitting.logistic import as_codes, in_its_loss, log_loss_target
+from bandfall._fitting.leaves import Divided, LeafStore, fit_leaf
+from bandfall._fitting.logistic import as_codes, in_its_loss
 from bandfall._fitting.paths import fit_member_path, needs_digits
+from bandfall._models.member import FittedLeaf
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._products.dask_workers import own_backend
@@ -18,7 +19,7 @@ from bandfall._search.candidates import Trial
 from bandfall._search.deadline import PATH, Deadline
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part
-from bandfall._search.tuning import Tuned, mean_r2
+from bandfall._search.tuning import Tuned
 from bandfall._search.work import FINAL_FITS
 from bandfall.descent import Log, Path, Status
 from bandfall.descent._centring import column_means, column_norms
@@ -164,13 +165,7 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
     known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
     if not len(known) or len(known) < min(len(tuned.held_out), _FEWEST):
         return tuned
-    numbers, rows = part.train[known], part.rows
-    weights = None if rows.weights is None else rows.evidence[numbers]
-    codes = predictions[known]
-    if tuned.members[0][0].log_odds:
-        codes = log_loss_target(rows, numbers).codes(codes)
-    score = mean_r2(codes, rows.y[numbers], weights)
-    return replace(tuned, held_out=numbers, predictions=predictions[known], score=score)
+    return replace(tuned, held_out=part.train[known], predictions=predictions[known])
 
 
 def path_of_leaves(

@@ -11,12 +11,14 @@ from typing import Protocol, TypeAlias
 import numpy as np
 
 from bandfall._fitting.logistic import ClassTarget, log_loss_target
+from bandfall._models.member import FittedLeaf
 from bandfall._models.metric import learned_root, scaled
 from bandfall._products import HOST, Backend
-from bandfall._search.candidates import MAX_R2, Judge, PowerLoss, Request, Trial
+from bandfall._search.candidates import MAX_R2, Request, Trial
 from bandfall._search.held_out import run_parts
 from bandfall._search.parts import AGAIN_ROWS, Part, Rows
 from bandfall._search.views import Encoded
+from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._typing import Weights
 from bandfall.descent import Path
 from bandfall.descent._partition import Partition, partition_rows
@@ -127,18 +129,6 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     evidence[order[:: -(-len(rows) // n_evidence)]] = True
     judging[order[~evidence[order]][::_JUDGING]] = True
     return evidence[rows.groups], judging[rows.groups]
-
-
-@dataclass(frozen=True)
-class FittedLeaf:
-    """A trained leaf."""
-
-    numbers: np.ndarray  # row numbers of its training rows
-    # (d, d) or (d,): the leaf's own metric, applied after the one that all leaves share.
-    root: np.ndarray | None
-    path: Path  # over rows scaled by both
-    held_out: np.ndarray  # row numbers of its evidence
-    predictions: np.ndarray  # (len(held_out), k): for the evidence, by a path over the other rows
 
 
 class LeafStore(Protocol):

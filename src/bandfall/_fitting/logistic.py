@@ -21,8 +21,9 @@ from numpy.typing import DTypeLike
 from scipy import linalg
 
 from bandfall._search.candidates import Budget, Trial
-from bandfall._search.classes import PLAIN, LogLoss, all_columns, class_codes, class_shares
 from bandfall._search.parts import Rows
+from bandfall._targets.links import PLAIN, all_columns, class_codes, class_shares
+from bandfall._targets.losses import LogLoss
 from bandfall.descent import Path
 from bandfall.kernels._kernel import kernel_matrix
 

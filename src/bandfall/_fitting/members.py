@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_instance, check_real
 from bandfall._fitting.leaf_fits import (
     SMALLEST_LEAF,
     Fitted,
@@ -18,14 +17,16 @@ from bandfall._fitting.leaf_fits import (
 from bandfall._fitting.leaves import LeafStore
 from bandfall._fitting.logistic import in_its_loss, log_loss_target
 from bandfall._fitting.paths import fit_member_path, needs_digits, stop_of
+from bandfall._models.member import Candidate, Member
 from bandfall._models.metric import scaled
-from bandfall._search.candidates import MAX_R2, Candidate, PowerLoss, Trial
+from bandfall._search.candidates import MAX_R2, Trial
 from bandfall._search.deadline import PATH, Deadline
 from bandfall._search.pace import PathSeconds
 from bandfall._search.parts import Part, Rows
 from bandfall._search.trainers import Roots, WorkerParts
 from bandfall._search.tuning import Tuned
 from bandfall._search.work import FINAL_FITS
+from bandfall._targets.losses import PowerLoss
 from bandfall.descent import Path, Status
 
 _DIVIDED_ROWS = 20_000  # with more rows, workers share products rather than members
@@ -34,43 +35,11 @@ _GRACE = 0.5  # seconds by which a final fit may exceed the limit
 _QUICK_ROWS = 1000  # for measuring the pace if time is limited
 
 
-@dataclass(frozen=True)
-class Member:
-    """One of the models that are averaged."""
-
-    candidate: Candidate
-    max_r2: float  # training R² at which it was stopped
-    root: np.ndarray  # (d, d) or (d,): root of the metric, which multiplies encoded columns
-    path: Path  # over the scaled columns
-    weight: float
-
-    def __post_init__(self) -> None:
-        check_instance("candidate", self.candidate, Candidate)
-        check_instance("path", self.path, Path)
-        check_real("max_r2", self.max_r2, 0.0, 1.0)
-        check_real("weight", self.weight, 0.0, 1.0)
-        shapes = ShapeChecker(d=self.path.X.shape[1])
-        shapes("root", self.root, "d" if np.ndim(self.root) == 1 else "d d")
-        if self.path.kernel != self.candidate.kernel:
-            raise ValueError("the kernels of path and candidate differ")
-
-    def __repr__(self) -> str:
-        one = self.candidate
-        loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
-        how = f"speed {one.min_speed:g}, training R² {self.max_r2:.4f}"
-        if one.width:
-            how = f"bandwidth {one.width:g} of the largest distance"
-        return (
-            f"<{self.weight:.2f} of {one.encoding} columns, "
-            f"{one.n_rounds + one.log_rounds} rounds of the metric, {one.kernel}, {how}{loss}>"
-        )
-
-
 def default_choice(n_rows: int) -> Tuned:
     """The paper's rule, for tables with too few or too similar rows for a search."""
     trial = Trial(Candidate(), np.nan, np.nan, np.nan, MAX_R2, n_rows)
     nothing = np.zeros(0, dtype=int)
-    return Tuned([(trial, 1.0)], nothing, np.zeros((0, 1)), np.nan, [], {})
+    return Tuned([(trial, 1.0)], nothing, np.zeros((0, 1)), [], {})
 
 
 def fit_members(

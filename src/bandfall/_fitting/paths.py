@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from bandfall._models.member import Candidate
 from bandfall._products import operator_over
-from bandfall._search.candidates import MAX_R2, Candidate, Trial
+from bandfall._search.candidates import MAX_R2, Trial
 from bandfall._search.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Rows
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._recorder import Watcher

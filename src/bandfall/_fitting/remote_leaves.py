@@ -23,8 +23,9 @@ from bandfall._fitting.leaf_fits import (
     held_out_predictions,
     path_of_leaves,
 )
-from bandfall._fitting.leaves import Divided, FittedLeaf
-from bandfall._fitting.members import Member, members_of
+from bandfall._fitting.leaves import Divided
+from bandfall._fitting.members import members_of
+from bandfall._models.member import FittedLeaf, Member
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._search.candidates import Trial

@@ -10,11 +10,10 @@ from typing import Generic, TypeGuard, TypeVar
 import numpy as np
 
 from bandfall._checks import ShapeChecker, check_instance, check_real
-from bandfall._fitting.members import Member
+from bandfall._models.member import Member
 from bandfall._models.metric import scaled, slopes
 from bandfall._models.novelty import nearest_distances
 from bandfall._products import HOST, Backend
-from bandfall._search.parts import Rows
 from bandfall._targets import Numbers, Target
 from bandfall.descent import Path
 from bandfall.descent._partitioned import in_step
@@ -182,15 +181,18 @@ class Average(Generic[Kind]):
         )
         return nearest / self.novelty_scale
 
-    def importances(self, rows: Rows, ended: Callable[[], bool]) -> np.ndarray:
-        """Relative root mean square slope along each feature (d,), per deviation of its columns."""
+    def importances(
+        self, variances: Columns, ended: Callable[[], bool], *, backend: Backend = HOST
+    ) -> np.ndarray:
+        """Relative root mean square slope along each feature (d,), per deviation of its columns.
+
+        `variances` (width,) of the columns of every encoding are taken over all training rows.
+        """
         shares = np.zeros(self.schema.width)
         for member in self.members:
             encoding, path = member.candidate.encoding, member.path
-            steepness = slopes(
-                path.model, path.scale, member.root, backend=rows.backend, ended=ended
-            )
-            squares = steepness**2 * rows.views[encoding].variances
+            steepness = slopes(path.model, path.scale, member.root, backend=backend, ended=ended)
+            squares = steepness**2 * variances[encoding]
             shares += member.weight * np.bincount(
                 self.encoders[encoding].sources, weights=squares, minlength=len(shares)
             )

@@ -11,7 +11,6 @@ from bandfall._checks import ShapeChecker, check_positions, check_real
 from bandfall._models.average import Average, Columns
 from bandfall._models.conformal import Sizes, calibrate, score_quantiles, widened
 from bandfall._products import HOST, Backend
-from bandfall._search.parts import Rows
 from bandfall._targets import Numbers
 from bandfall._typing import JsonDict
 
@@ -54,16 +53,21 @@ class Intervals:
     def learned(
         cls,
         average: Average[Numbers],
-        rows: Rows,
         held_out: np.ndarray,
         outputs: np.ndarray,
+        codes: np.ndarray,
+        weights: np.ndarray,
+        groups: np.ndarray,
         backend: Backend = HOST,
     ) -> Intervals:
-        """Calibrate with outputs (m, k) of models that had not seen the held-out rows."""
+        """Calibrate with outputs (m, k) of models that had not seen the held-out rows.
+
+        Codes (n, k), weights (n,) and groups (n,) are those of all training rows.
+        """
         target = average.target
-        if not len(held_out) and not np.any(rows.y):  # constant target: every prediction is exact
-            held_out, outputs = np.arange(len(rows)), rows.y
-        codes = rows.y[held_out]
+        if not len(held_out) and not np.any(codes):  # constant target: every prediction is exact
+            held_out, outputs = np.arange(len(codes)), codes
+        codes = codes[held_out]
         predictions = target.answer(np.broadcast_to(outputs, codes.shape))
         outputs = target.outputs(predictions)  # rounded as the predictions are
         errors = codes - outputs
@@ -71,13 +75,13 @@ class Intervals:
             held_out,
             predictions,
             target.residuals(outputs, codes),
-            rows.evidence[held_out],
+            weights[held_out],
             np.zeros_like(errors),
         )
         if not len(errors):
             return found
         # Rows of a group resemble each other: they must not judge each other.
-        groups = rows.groups[held_out]
+        groups = groups[held_out]
         candidates = found._candidates(average).items()
         chosen = calibrate(
             {name: replace(sizes, rows=groups) for name, sizes in candidates},

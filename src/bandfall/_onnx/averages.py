@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from bandfall._fitting.members import Member
 from bandfall._models.average import Average
 from bandfall._models.conformal import PRIOR_ROWS
 from bandfall._models.intervals import Intervals
+from bandfall._models.member import Member
 from bandfall._onnx.builder import Graph
 from bandfall._onnx.encodings import add_encoding
 from bandfall._onnx.partitions import add_partitioned

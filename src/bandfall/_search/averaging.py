@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bandfall._search.candidates import Judge, Trial
+from bandfall._search.candidates import Trial
+from bandfall._targets.losses import Judge
 from bandfall._typing import Weights
 
 _LIGHT = 0.1  # models with less weight hardly change predictions, and cost as much as the others

@@ -1,4 +1,4 @@
-"""Candidates of a search, its budget and its judges."""
+"""Candidates of a search, their trials, and its budget."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bandfall._checks import check_instance, check_real
+from bandfall._models.member import Candidate, Family, MetricKey
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
@@ -33,41 +32,6 @@ MORE_FOR_CLASSES: Mapping[str, tuple[str, ...]] = MappingProxyType({"steps": ("l
 MAX_R2 = 1.0 - 1e-6  # on training rows: no path is trained beyond
 
 
-class Family(NamedTuple):
-    """Candidates that differ only in metric, speed and stop."""
-
-    encoding: str
-    kernel: Kernel
-
-
-class MetricKey(NamedTuple):
-    """Identifies a metric: its encoding, its rounds, and whether it mixes columns.
-
-    Kernels of the Euclidean norm share a metric that mixes columns. All other norms depend on the
-    axes; their kernels share a metric that scales each column. For classes, rounds with log-odds
-    follow rounds with squared error.
-    """
-
-    encoding: str
-    mixes: bool
-    n_rounds: int
-    log_rounds: int = 0
-
-    @classmethod
-    def of(cls, encoding: str, kernel: Kernel, n_rounds: int = 0) -> MetricKey:
-        """The metric of candidates with this encoding and kernel, after some rounds."""
-        return cls(encoding, kernel.geometry.rotates, n_rounds)
-
-    def after(self, n_rounds: int) -> MetricKey:
-        """The same metric after another number of rounds."""
-        return self._replace(n_rounds=n_rounds)
-
-    @property
-    def learned(self) -> bool:
-        """Whether there was any round; otherwise columns are not scaled."""
-        return self.n_rounds + self.log_rounds > 0
-
-
 @dataclass(frozen=True)
 class Request:
     """A ladder of speeds to train on all parts; `kernel` may be a name."""
@@ -85,51 +49,6 @@ class Request:
     def metric(self) -> MetricKey:
         """The metric that distances are measured in."""
         return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
-
-    `kernel` may be a name. `penalty` is that of the log-loss for classes; 0 means squared error.
-    Rounds with log-odds (`log_rounds`) follow rounds with squared error. A `width` above 0 is the
-    bandwidth of a path of one stage, relative to the largest distance.
-    """
-
-    encoding: str = "standard"
-    n_rounds: int = 0
-    kernel: Kernel = "gaussian"  # type: ignore[assignment]
-    min_speed: float = 0.1
-    penalty: float = 0.0
-    log_rounds: int = 0
-    width: float = 0.0
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "kernel", get_kernel(self.kernel))
-        check_instance("encoding", self.encoding, str)
-        check_instance("n_rounds", self.n_rounds, int)
-        check_instance("log_rounds", self.log_rounds, int)
-        for name in ("n_rounds", "min_speed", "penalty", "log_rounds", "width"):
-            check_real(name, getattr(self, name), 0.0)
-
-    @property
-    def family(self) -> Family:
-        """Its encoding and kernel."""
-        return Family(self.encoding, self.kernel)
-
-    @property
-    def metric(self) -> MetricKey:
-        """The metric that distances are measured in."""
-        key = MetricKey.of(self.encoding, self.kernel, self.n_rounds)
-        return key._replace(log_rounds=self.log_rounds)
-
-    def request(self, speeds: Sequence[float], max_r2: float) -> Request:
-        """A ladder of other speeds, up to a training R²."""
-        return Request(self.encoding, self.n_rounds, self.kernel, speeds, max_r2)
-
-    def summary(self) -> dict[str, str | float]:
-        """The fields as numbers and text."""
-        return {**vars(self), "kernel": str(self.kernel)}
 
 
 @dataclass(frozen=True)
@@ -151,6 +70,11 @@ class Trial:
     def log_odds(self) -> bool:
         """Whether outputs are log-odds of classes."""
         return self.candidate.penalty > 0.0 or self.temperature > 0.0
+
+    def request(self, speeds: Sequence[float], max_r2: float) -> Request:
+        """A ladder of other speeds of its candidate, up to a training R²."""
+        one = self.candidate
+        return Request(one.encoding, one.n_rounds, one.kernel, speeds, max_r2)
 
 
 @dataclass(frozen=True)
@@ -232,30 +156,6 @@ def next_speeds(request: Request, best: float, budget: Budget) -> tuple[float, .
     """
     beside, tried = neighbours(best), tuple(request.speeds)
     return (best,) if budget.few_speeds and tried in (beside, (best,)) else beside
-
-
-class Judge(Protocol):
-    """Computes losses of predictions."""
-
-    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Losses of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
-        ...
-
-
-@dataclass(frozen=True)
-class PowerLoss:
-    """Mean of |error|^power over targets of unit variance.
-
-    With a power below 2, a few outliers among the held-out rows have less influence.
-    """
-
-    power: float = 1.5
-
-    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """|prediction − y|^power, averaged over targets."""
-        errors = np.abs(predictions - y)
-        losses = errors * np.sqrt(errors) if self.power == 1.5 else errors**self.power
-        return losses[..., 0] if losses.shape[-1] == 1 else losses.mean(axis=-1)
 
 
 def trial_table(trials: list[Trial]) -> dict[str, np.ndarray]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bandfall._search.candidates import Judge, Request
+from bandfall._search.candidates import Request
 from bandfall._search.ladder import Ladder
 from bandfall._search.parts import Part, train_parts
+from bandfall._targets.losses import Judge
 
 _WORSE = 0.05  # a loss has turned if it exceeds its minimum so far by this share
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from bandfall._models.member import Candidate
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
-from bandfall._search.candidates import Budget, Candidate
+from bandfall._search.candidates import Budget
 from bandfall._search.deadline import Deadline, clock
 from bandfall._search.parts import Rows
 from bandfall.kernels._kernel import Kernel

@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from bandfall._models.member import MetricKey
 from bandfall._models.metric import learned_root, mean_root, scaled
 from bandfall._products import (
     HOST,
@@ -20,10 +21,10 @@ from bandfall._products import (
     WeightedOperator,
     operator_over,
 )
-from bandfall._search.candidates import Budget, MetricKey, Request, Trial
+from bandfall._search.candidates import Budget, Request, Trial
 from bandfall._search.ladder import Ladder, Watch, train_ladders
 from bandfall._search.views import View
-from bandfall._search.weights import evidence_weights
+from bandfall._targets.weights import evidence_weights
 from bandfall.descent._centring import column_means, column_norms, column_units
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel
@@ -261,7 +262,7 @@ def learn_metrics(
         wanted = [part for part in parts if not known & part.roots.keys()]
         if wanted:
             scout = scouts[key.after(number)]
-            request = scout.candidate.request([scout.candidate.min_speed], scout.max_r2)
+            request = scout.request([scout.candidate.min_speed], scout.max_r2)
             for part, ladder in zip(wanted, train(wanted, request), strict=True):
                 part.learn(scout, ladder, 0)
 

@@ -10,14 +10,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bandfall._models.member import MetricKey
 from bandfall._products import HOST
 from bandfall._products.backend import Helpers
 from bandfall._products.dask_workers import own_backend
-from bandfall._search.candidates import Judge, MetricKey, Request
+from bandfall._search.candidates import Request
 from bandfall._search.held_out import Outcome, run_parts
 from bandfall._search.jobs import threads_for
 from bandfall._search.ladder import Ladder
 from bandfall._search.parts import Part, Rows, train_parts
+from bandfall._targets.losses import Judge
 
 Roots = dict[MetricKey, np.ndarray]
 

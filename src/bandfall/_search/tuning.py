@@ -18,16 +18,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from bandfall._models.member import Candidate, Family, MetricKey
 from bandfall._search.averaging import averaged, greedy_weights
 from bandfall._search.candidates import (
     MAX_R2,
     SPEEDS,
     Budget,
-    Candidate,
-    Family,
-    Judge,
-    MetricKey,
-    PowerLoss,
     Request,
     Trial,
     default_families,
@@ -48,7 +44,7 @@ from bandfall._search.parts import (
 )
 from bandfall._search.trainers import LocalTrainer, Trainer, trainer_for
 from bandfall._search.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
-from bandfall.descent._centring import column_means
+from bandfall._targets.losses import Judge, PowerLoss, mean_and_error, mean_r2
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 # Of the first round: every other speed. Those beside the best follow with the metric and among
@@ -75,8 +71,6 @@ class Tuned:
         Row numbers of the evidence; a row may occur more than once.
     predictions : ndarray of shape (m, k)
         Predictions of the average for these rows, by models that have not seen them.
-    score : float
-        R² of these predictions.
     trials : list of Trial
         All trials, in order.
     roots : dict of MetricKey to ndarray
@@ -90,7 +84,6 @@ class Tuned:
     members: list[tuple[Trial, float]]
     held_out: np.ndarray
     predictions: np.ndarray
-    score: float
     trials: list[Trial]
     roots: Mapping[MetricKey, np.ndarray]
     among: Callable[[Sequence[Trial]], Tuned] | None = None
@@ -364,7 +357,7 @@ class Search:
         if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
             return
         starts = [
-            trial.candidate.request(neighbours(trial.candidate.min_speed), _beyond(trial))
+            trial.request(neighbours(trial.candidate.min_speed), _beyond(trial))
             for trial in finalists
         ]
         key = finalists[0].candidate.metric.after(0)
@@ -417,7 +410,7 @@ class Search:
                 asked = [replace(requests[kernel], n_rounds=n_rounds) for kernel in due]
             else:
                 scout = scouts[key.after(n_rounds)]
-                asked = [scout.candidate.request((scout.candidate.min_speed,), _beyond(scout))]
+                asked = [scout.request((scout.candidate.min_speed,), _beyond(scout))]
             last = max(n_rounds - 1 + patience - misses, usual)
             going = [start for start in starts if start.kernel in due or start.n_rounds > n_rounds]
             self._expect_rounds(going, range(n_rounds, min(last, budget.max_rounds) + 1), stage)
@@ -515,7 +508,6 @@ class Search:
             members,
             np.concatenate([part.held_out for part in self.parts]),
             average,
-            mean_r2(average, self._y, self._weights),
             found.trials,
             {
                 key: common_root(self.parts, key)
@@ -576,20 +568,3 @@ def _at_stop(outcomes: Sequence[Outcome], speed: int, level: float) -> np.ndarra
     return np.concatenate(
         [o.predictions[o.ladder.reached(speed, level), :, speed] for o in outcomes]
     )
-
-
-def mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
-    """Weighted mean of losses (m,), and its standard error."""
-    weights = np.ones(len(losses)) if weights is None else weights
-    mean = float(np.average(losses, weights=weights))
-    deviation = (losses - mean) * weights / weights.mean()
-    return mean, float(deviation.std()) / math.sqrt(len(deviation))
-
-
-def mean_r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
-    """R² averaged over targets that vary; NaN if none does."""
-    mean = column_means(y, weights)
-    variance = np.average((y - mean) ** 2, axis=0, weights=weights)
-    error = np.average((predictions - y) ** 2, axis=0, weights=weights)
-    varies = variance > 0
-    return float(np.mean(1.0 - error[varies] / variance[varies])) if varies.any() else math.nan

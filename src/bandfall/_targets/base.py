@@ -5,14 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from bandfall._graphs import Graph
-from bandfall._search.candidates import Judge
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned, tune
+from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._targets.scores import Scores
 from bandfall._typing import ArrayLike, FloatT, Weights
 
@@ -29,8 +27,8 @@ class Output(NamedTuple):
 class Target(ABC):
     """A kind of target.
 
-    An estimator calls `learn` with the user's y and `coded` with the rows to train on. It uses
-    `tune`, `judge` and `strata` for the search and calls `settled` with the result. From then on,
+    An estimator calls `learn` with the user's y and `coded` with the rows to train on. The search
+    uses `judge` and `strata`; its held-out rows calibrate the target (`settled`). From then on,
     `answer` turns outputs into predictions. Models are trained on codes, which have zero mean;
     their outputs have shape (..., m, k).
     """
@@ -63,9 +61,9 @@ class Target(ABC):
         """k, the number of columns of codes."""
 
     @property
-    def judge(self) -> Judge | None:
-        """The judge of candidates; None for the default of the search."""
-        return None
+    def judge(self) -> Judge:
+        """The judge of candidates."""
+        return PowerLoss()
 
     @property
     def classes(self) -> list[str]:
@@ -76,13 +74,21 @@ class Target(ABC):
         """Classes for stratified held-out rows, shape (n,); None for numbers."""
         return None
 
-    def tune(self, rows: Rows, **settings: Any) -> Tuned:
-        """The search, with the arguments of `bandfall._search.tuning.tune`."""
-        return tune(rows, **settings)
-
     @abstractmethod
-    def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
-        """A target calibrated on the held-out rows, and the score there."""
+    def settled(
+        self,
+        outputs: np.ndarray,
+        codes: np.ndarray,
+        weights: Weights,
+        n_rows: int,
+        *,
+        log_odds: bool = False,
+    ) -> tuple[Self, float]:
+        """A target calibrated on held-out rows, and the score there; NaN without rows.
+
+        Outputs and codes have shape (m, k), weights (m,). A row may occur more than once;
+        `n_rows` is the number of distinct rows. `log_odds` says what the outputs of classes are.
+        """
 
     @abstractmethod
     def answer(self, outputs: np.ndarray) -> np.ndarray:

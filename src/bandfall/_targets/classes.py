@@ -6,27 +6,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from bandfall._checks import ShapeChecker, check_instance
-from bandfall._fitting.class_loss import tune_classes
 from bandfall._graphs import Graph
-from bandfall._search.classes import (
-    CLIP,
-    LEAST,
-    Link,
-    LogLoss,
-    all_columns,
-    class_codes,
-    class_shares,
-)
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
 from bandfall._targets.base import Output, Target
+from bandfall._targets.links import CLIP, LEAST, Link, all_columns, class_codes, class_shares
+from bandfall._targets.losses import LogLoss
 from bandfall._targets.scores import Scores, decimals, positions, row_losses, score_classes
 from bandfall._typing import ArrayLike, FloatT, Weights
 
@@ -117,19 +107,20 @@ class Classes(Target):
         """The classes."""
         return values
 
-    def tune(self, rows: Rows, **settings: Any) -> Tuned:
-        """See `Target`; members may be trained further on the log-loss."""
-        return tune_classes(rows, **settings)
-
-    def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
+    def settled(
+        self,
+        outputs: np.ndarray,
+        codes: np.ndarray,
+        weights: Weights,
+        n_rows: int,
+        *,
+        log_odds: bool = False,
+    ) -> tuple[Self, float]:
         """Choose the link with the smallest log-loss on held-out rows; the score is minus that."""
-        held_out = tuned.held_out
-        if not len(held_out):
+        if not n_rows:
             return self, -np.nan
-        judge = LogLoss(self.prior, tuned.members[0][0].log_odds)
-        link, loss = judge.best_link(
-            tuned.predictions, rows.y[held_out], rows.evidence[held_out], len(np.unique(held_out))
-        )
+        judge = LogLoss(self.prior, log_odds)
+        link, loss = judge.best_link(outputs, codes, weights, n_rows)
         return replace(self, link=link), -loss
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:

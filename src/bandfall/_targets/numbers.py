@@ -12,9 +12,8 @@ from sklearn.metrics import r2_score
 
 from bandfall._checks import ShapeChecker, check_instance
 from bandfall._graphs import Graph
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
 from bandfall._targets.base import Output, Target
+from bandfall._targets.losses import mean_r2
 from bandfall._targets.scores import Scores, decimals, score_numbers
 from bandfall._typing import ArrayLike, DTypeLike, FloatT, Weights
 from bandfall.descent._centring import column_means
@@ -90,9 +89,17 @@ class Numbers(Target):
         """k."""
         return len(self.scale)
 
-    def settled(self, tuned: Tuned, rows: Rows) -> tuple[Self, float]:
+    def settled(
+        self,
+        outputs: np.ndarray,
+        codes: np.ndarray,
+        weights: Weights,
+        n_rows: int,
+        *,
+        log_odds: bool = False,
+    ) -> tuple[Self, float]:
         """See `Target`; the score is R²."""
-        return self, tuned.score
+        return self, mean_r2(outputs, codes, weights) if n_rows else np.nan
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
         """Predictions for outputs (..., m, k), in the units and the shape of y."""

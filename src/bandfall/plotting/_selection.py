@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
-from bandfall._fitting.members import Member
+from bandfall._models.member import Member
 from bandfall._typing import Estimator
 from bandfall.plotting._style import (
     BLUE,

@@ -1,94 +1,54 @@
-"""Classes as columns of numbers, and back from outputs to probabilities.
-
-A path trains on one-hot columns minus the prior: far from all rows its outputs are zero, which
-stands for the prior. Two classes need only one column.
-"""
+"""Losses of predictions, which judge candidates: powers of errors, and the log-loss of classes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from bandfall._checks import check_real
+from bandfall._targets.links import (
+    CODE_LIMIT,
+    LEAST,
+    LINKS,
+    PLAIN,
+    QUICK_FLOORS,
+    QUICK_TEMPERATURES,
+    Link,
+    all_columns,
+)
 from bandfall._typing import Weights
+from bandfall.descent._centring import column_means
 
-CLIP, SOFTMAX = "clip", "softmax"
 _STRAY_ROWS = 0.5  # randomly labelled rows that count in the choice of a link
 _STRAY_SHARE = 0.01  # randomly labelled rows in predictions; too few to matter for a good model
 _LEAST_STRAY = 1e-6  # smallest share that float32 resolves
-LEAST = 1e-12  # probabilities are raised to this, so that the loss is finite
-# Candidates: the smallest probability of a class relative to the prior, and divisors of outputs.
-_FLOORS = tuple(np.geomspace(1e-3, 0.5, 9))
-_TEMPERATURES = tuple(np.geomspace(0.01, 4.0, 27))
-# Candidates in a search, for every stop of every path. Each temperature is half of the previous
-# one, so that exp(g / temperature) is the square of the previous exponential.
-_QUICK_FLOORS = _FLOORS[::3]
-_QUICK_TEMPERATURES = tuple(2.56 / 2**i for i in range(9))
-_CODE_LIMIT = 3.5  # of outputs, for codes within ±1: no exponential overflows
 
 
-def class_codes(labels: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """One-hot columns minus the prior, (n, c); with two classes, only the second column."""
-    codes = np.eye(len(prior))[labels] - prior
-    return codes[:, 1:] if len(prior) == 2 else codes
+class Judge(Protocol):
+    """Computes losses of predictions."""
 
-
-def class_shares(labels: np.ndarray, weights: Weights, n_classes: int) -> np.ndarray:
-    """Weighted shares of the classes, shape (c,)."""
-    counts = np.bincount(labels, weights=weights, minlength=n_classes).astype(np.float64)
-    return counts / counts.sum()
-
-
-def all_columns(outputs: np.ndarray, n_classes: int) -> np.ndarray:
-    """A column for every class, from codes or outputs (..., k)."""
-    return np.concatenate([-outputs, outputs], axis=-1) if n_classes == 2 else outputs
+    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Losses of predictions (m, ..., k) for targets (m, ..., k), shape (m, ...)."""
+        ...
 
 
 @dataclass(frozen=True)
-class Link:
-    """Turns outputs g into probabilities; g = 0 gives the prior π.
+class PowerLoss:
+    """Mean of |error|^power over targets of unit variance.
 
-    "clip" : p ∝ max(π + g, parameter · π), for outputs that are nearly probabilities.
-    "softmax" : p ∝ π exp(g / parameter), for outputs that rank classes well but are too uncertain.
-
-    Either is mixed with the prior, (1 − stray) p + stray · π, so that no class of the training rows
-    has probability 0 or 1.
+    With a power below 2, a few outliers among the held-out rows have less influence.
     """
 
-    kind: str = CLIP
-    parameter: float = 1e-3  # floor or temperature
-    stray: float = 0.0  # share of rows whose class is drawn from the prior
+    power: float = 1.5
 
-    def __post_init__(self) -> None:
-        if self.kind not in (CLIP, SOFTMAX):
-            raise ValueError(f"kind={self.kind!r} is unknown")
-        check_real("parameter", self.parameter, 1e-9, 1e9)
-        check_real("stray", self.stray, 0.0, 1.0)
-
-    def log_probabilities(self, outputs: np.ndarray, prior: np.ndarray) -> np.ndarray:
-        """Log-probabilities for outputs (..., c), shape (..., c)."""
-        if self.kind == CLIP:
-            shares = np.maximum(prior + outputs, self.parameter * prior)
-            logs = np.log(np.maximum(shares, LEAST))
-        else:
-            logs = outputs / self.parameter + np.log(np.maximum(prior, LEAST))
-        logs = logs - logs.max(axis=-1, keepdims=True)
-        logs -= np.log(np.exp(logs).sum(axis=-1, keepdims=True))
-        if self.stray == 0.0:
-            return logs
-        with np.errstate(divide="ignore"):  # classes whose rows all have weight zero
-            return np.logaddexp(np.log1p(-self.stray) + logs, np.log(self.stray * prior))
-
-
-LINKS = (
-    *(Link(CLIP, float(floor)) for floor in _FLOORS),
-    *(Link(SOFTMAX, float(temperature)) for temperature in _TEMPERATURES),
-)
-SOFTMAX_LINKS = tuple(link for link in LINKS if link.kind == SOFTMAX)
-PLAIN = Link(SOFTMAX, 1.0)  # for outputs that are log-odds
+    def losses(self, predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """|prediction − y|^power, averaged over targets."""
+        errors = np.abs(predictions - y)
+        losses = errors * np.sqrt(errors) if self.power == 1.5 else errors**self.power
+        return losses[..., 0] if losses.shape[-1] == 1 else losses.mean(axis=-1)
 
 
 @dataclass(frozen=True)
@@ -117,24 +77,24 @@ class LogLoss:
         A search spends much of its time here. Classes are the first axis, because NumPy sums
         many short rows slowly.
         """
-        columns = np.clip(np.moveaxis(outputs, -1, 0), -_CODE_LIMIT, _CODE_LIMIT, order="C")
+        columns = np.clip(np.moveaxis(outputs, -1, 0), -CODE_LIMIT, CODE_LIMIT, order="C")
         index = true[None]
         shape = (-1, *(1,) * true.ndim)
         prior = self.prior.reshape(shape)
         own = np.take_along_axis(columns, index, axis=0)
         # Of p ∝ π exp(g / T), −log p is log(1 + Σ π_j exp((g_j − g) / T) / π) over other classes.
         powers = np.subtract(columns, own)
-        powers /= _QUICK_TEMPERATURES[0]
+        powers /= QUICK_TEMPERATURES[0]
         np.exp(powers, out=powers)
         np.put_along_axis(powers, index, 0.0, axis=0)
         own_prior = np.maximum(self.prior, LEAST)[true]
-        for temperature in _QUICK_TEMPERATURES:
-            if temperature < _QUICK_TEMPERATURES[0]:
+        for temperature in QUICK_TEMPERATURES:
+            if temperature < QUICK_TEMPERATURES[0]:
                 np.square(powers, out=powers)
             yield np.log1p(np.tensordot(self.prior, powers, 1) / own_prior)
         own_share = own[0] + self.prior[true]
         np.add(columns, prior, out=columns)
-        for floor in _QUICK_FLOORS:  # rising
+        for floor in QUICK_FLOORS:  # rising
             np.maximum(columns, floor * prior, out=columns)
             own_clipped = np.maximum(own_share, np.maximum(floor * self.prior, LEAST)[true])
             yield np.log(columns.sum(axis=0)) - np.log(own_clipped)
@@ -150,7 +110,7 @@ class LogLoss:
         self,
         outputs: np.ndarray,
         codes: np.ndarray,
-        weights: np.ndarray,
+        weights: Weights,
         n_rows: int,
         links: Sequence[Link] = (),
     ) -> tuple[Link, float]:
@@ -182,3 +142,20 @@ class LogLoss:
         logs = link.log_probabilities(outputs, self.prior)
         index = np.broadcast_to(true, logs.shape[:-1])[..., None]
         return -np.take_along_axis(logs, index, axis=-1)[..., 0]
+
+
+def mean_and_error(losses: np.ndarray, weights: np.ndarray | None) -> tuple[float, float]:
+    """Weighted mean of losses (m,), and its standard error."""
+    weights = np.ones(len(losses)) if weights is None else weights
+    mean = float(np.average(losses, weights=weights))
+    deviation = (losses - mean) * weights / weights.mean()
+    return mean, float(deviation.std()) / math.sqrt(len(deviation))
+
+
+def mean_r2(predictions: np.ndarray, y: np.ndarray, weights: np.ndarray | None) -> float:
+    """R² averaged over targets that vary; NaN if none does."""
+    mean = column_means(y, weights)
+    variance = np.average((y - mean) ** 2, axis=0, weights=weights)
+    error = np.average((predictions - y) ** 2, axis=0, weights=weights)
+    varies = variance > 0
+    return float(np.mean(1.0 - error[varies] / variance[varies])) if varies.any() else math.nan

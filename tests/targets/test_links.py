@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall._search.classes import LINKS, Link, LogLoss, all_columns, class_codes
 from bandfall._search.parts import Rows, shuffled_rows, split_rows
 from bandfall._search.views import Encoded
+from bandfall._targets.links import LINKS, Link, all_columns, class_codes
+from bandfall._targets.losses import LogLoss
 
 PRIORS = [np.array([0.3, 0.7]), np.array([0.2, 0.3, 0.5])]
 

@@ -1,0 +1,179 @@
+"""The fit of a self-tuning estimator: from a table, by a search, to an average of paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from os import PathLike
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from bandfall._estimators.arrays import as_numpy
+from bandfall._estimators.callbacks import Reports
+from bandfall._estimators.checkpoint import LeafFolder
+from bandfall._estimators.constraints import chosen_kernels
+from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.remote_rows import RemoteRows
+from bandfall._estimators.self_tuning import SelfTuning
+from bandfall._estimators.tables import TrainingTable, training_table, warn_of_copies
+from bandfall._estimators.views import ENCODINGS, affordable_rows, encoded_views
+from bandfall._fitting.class_loss import tune_classes
+from bandfall._fitting.members import default_choice, expected_seconds, fit_members
+from bandfall._interrupts import Interrupt
+from bandfall._models.average import Average
+from bandfall._models.member import Member
+from bandfall._models.novelty import novelty_scale
+from bandfall._search.candidates import trial_table
+from bandfall._search.deadline import AFTERWARDS, Deadline
+from bandfall._search.parts import Rows
+from bandfall._search.tuning import Tuned, tune
+from bandfall._search.work import SUMMARY
+from bandfall._targets import Target
+from bandfall._targets.weights import evidence_weights
+from bandfall._threads import blas_threads_for
+from bandfall._typing import ArrayLike
+from bandfall.kernels._kernel import Kernel
+from bandfall.tables import TableEncoder, prepare_table
+
+# From this number of rows on, everything is computed in float32.
+_FLOAT32_ROWS = 500
+_FEWEST = 4  # rows that a search needs
+_SHORTEST = 0.5  # seconds; shorter limits are raised to this
+
+
+def train(
+    model: SelfTuning,
+    X: ArrayLike,
+    y: ArrayLike,
+    sample_weight: ArrayLike | None,
+    groups: ArrayLike | None,
+    checkpoint: str | PathLike[str] | None,
+) -> None:
+    """Set the fitted attributes of a model; see `SelfTuning.fit`."""
+    kernels = chosen_kernels(model.kernels)
+    deadline = Deadline(model.max_seconds and max(model.max_seconds, _SHORTEST))
+    store = None if checkpoint is None else LeafFolder(checkpoint)
+    remote = _left_on_workers(model, X, y, sample_weight, groups, store)
+    rows, target = (X, y) if remote is None else remote.sample()
+    X, y = as_numpy(rows), as_numpy(target)
+    sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
+    reports = Reports(model, X, y)
+    progress = FitProgress(reports, model.verbose, model.target_kind, deadline)
+    weight = getattr(model, "class_weight", None)
+    given = training_table(model, model.target_kind, X, y, sample_weight, groups, weight)
+    model._dtype = given.dtype
+    if remote is not None:
+        model._training_rows = None
+        given = replace(given, values=remote.values[remote.numbers])  # positions among all classes
+    # Throughout: idle BLAS threads busy-wait.
+    with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
+        some = affordable_rows(given.table, deadline) if remote is None else None
+        given = given if some is None else given.take(some)
+        model._used_rows = given.numbers
+        _search_and_fit(model, given, remote, kernels, progress, store)
+    progress.ended(model.given_up_)
+    reports.finish(model._fitted_state)
+
+
+def _search_and_fit(
+    model: SelfTuning,
+    given: TrainingTable,
+    remote: RemoteRows | None,
+    kernels: tuple[Kernel, ...] | None,
+    progress: FitProgress,
+    store: LeafFolder | None,
+) -> None:
+    """Search if there are enough groups of rows, and fit the chosen models to all rows."""
+    deadline = progress.deadline
+    target, rows, encoders = _encoded_rows(model, given, remote, deadline)
+    tuned, budget = default_choice(len(rows)), model._budget
+    fewest = _FEWEST if given.groups is None else 2
+    if rows.groups.max() + 1 >= fewest and np.any(rows.y):
+        seconds = partial(expected_seconds, rows, budget.n_members)
+        progress.begins(len(rows), seconds, deadline.bounded)
+        tuned = (tune if rows.strata is None else tune_classes)(
+            rows,
+            budget=budget,
+            judge=target.judge,
+            kernels=kernels,
+            random=check_random_state(model.random_state),
+            interrupted=progress.tried,
+            deadline=deadline,
+            n_jobs=model.n_jobs,
+        )
+    progress.chosen(tuned, len(rows))
+    if remote is None:
+        members, tuned = fit_members(rows, tuned, deadline, progress.interrupted, store)
+    else:
+        rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, deadline)
+    model.given_up_ = deadline.given_up
+    with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
+        _summarise(model, target, rows, encoders, members, tuned, deadline)
+
+
+def _summarise(
+    model: SelfTuning,
+    target: Target,
+    rows: Rows,
+    encoders: dict[str, TableEncoder],
+    members: Sequence[Member],
+    tuned: Tuned,
+    deadline: Deadline,
+) -> None:
+    """Set the fitted attributes of a model with these members."""
+    held_out = tuned.held_out
+    target, model.best_score_ = target.settled(
+        tuned.predictions,
+        rows.y[held_out],
+        None if rows.weights is None else rows.evidence[held_out],
+        len(np.unique(held_out)),
+        log_odds=tuned.members[0][0].log_odds,
+    )
+    used = {member.candidate.encoding for member in members}
+    encoders = {name: encoders[name] for name in ENCODINGS if name in used}
+    average = Average(tuple(members), encoders, target, len(rows))
+    path, backend = average.plainest.path, model._backend(len(average))
+    unit = novelty_scale(path.X, geometry=path.kernel.geometry, backend=backend)
+    model.average_ = replace(average, novelty_scale=unit)
+    model.held_out_rows_ = model._numbers_given(held_out)
+    model.selection_ = trial_table(tuned.trials)
+    model._keep_evidence(rows, tuned)
+    variances = {name: rows.views[name].variances for name in encoders}
+    model.feature_importances_ = model.average_.importances(
+        variances, partial(getattr, deadline, "over"), backend=rows.backend
+    )
+
+
+def _encoded_rows(
+    model: SelfTuning, given: TrainingTable, remote: RemoteRows | None, deadline: Deadline
+) -> tuple[Target, Rows, dict[str, TableEncoder]]:
+    """Encode features and target for the search; target columns have zero mean."""
+    weights, groups = given.weights, given.groups
+    dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
+    evidence = None if weights is None else evidence_weights(weights)
+    if remote is None:
+        target, codes = given.target.coded(given.values, evidence, given.dtype)
+    else:  # learned from all rows
+        target, codes = remote.coded(given.dtype)
+        codes = codes[remote.numbers]
+    table = prepare_table(given.table, missing=model.missing)
+    encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
+    if remote is not None:  # mean targets of the sample would leak
+        views = {name: one for name, one in views.items() if not encoders[name].uses_target}
+    if groups is None:
+        # New rows repeat old ones as often as old ones repeat each other.
+        groups = np.arange(len(given))
+        warn_of_copies(views["standard"].Z, codes)
+    backend, strata = model._backend(len(given)), target.strata(given.values)
+    return target, Rows(views, codes, groups, weights, backend, strata, model.leaf_rows), encoders
+
+
+def _left_on_workers(
+    model: SelfTuning, X: ArrayLike, y: ArrayLike, *others: object
+) -> RemoteRows | None:
+    """The rows of a dask array or dataframe that stay on workers; None if all are gathered."""
+    if any(one is not None for one in (*others, getattr(model, "class_weight", None))):
+        return None
+    return RemoteRows.of(model.target_kind, X, y, model.device, model.leaf_rows)

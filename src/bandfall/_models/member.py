@@ -1,0 +1,132 @@
+"""The members of an average, how each is configured, and the leaves of large ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from bandfall._checks import ShapeChecker, check_instance, check_real
+from bandfall.descent import Path
+from bandfall.kernels._kernel import Kernel, get_kernel
+
+
+class Family(NamedTuple):
+    """Candidates that differ only in metric, speed and stop."""
+
+    encoding: str
+    kernel: Kernel
+
+
+class MetricKey(NamedTuple):
+    """Identifies a metric: its encoding, its rounds, and whether it mixes columns.
+
+    Kernels of the Euclidean norm share a metric that mixes columns. All other norms depend on the
+    axes; their kernels share a metric that scales each column. For classes, rounds with log-odds
+    follow rounds with squared error.
+    """
+
+    encoding: str
+    mixes: bool
+    n_rounds: int
+    log_rounds: int = 0
+
+    @classmethod
+    def of(cls, encoding: str, kernel: Kernel, n_rounds: int = 0) -> MetricKey:
+        """The metric of candidates with this encoding and kernel, after some rounds."""
+        return cls(encoding, kernel.geometry.rotates, n_rounds)
+
+    def after(self, n_rounds: int) -> MetricKey:
+        """The same metric after another number of rounds."""
+        return self._replace(n_rounds=n_rounds)
+
+    @property
+    def learned(self) -> bool:
+        """Whether there was any round; otherwise columns are not scaled."""
+        return self.n_rounds + self.log_rounds > 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
+
+    `kernel` may be a name. `penalty` is that of the log-loss for classes; 0 means squared error.
+    Rounds with log-odds (`log_rounds`) follow rounds with squared error. A `width` above 0 is the
+    bandwidth of a path of one stage, relative to the largest distance.
+    """
+
+    encoding: str = "standard"
+    n_rounds: int = 0
+    kernel: Kernel = "gaussian"  # type: ignore[assignment]
+    min_speed: float = 0.1
+    penalty: float = 0.0
+    log_rounds: int = 0
+    width: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernel", get_kernel(self.kernel))
+        check_instance("encoding", self.encoding, str)
+        check_instance("n_rounds", self.n_rounds, int)
+        check_instance("log_rounds", self.log_rounds, int)
+        for name in ("n_rounds", "min_speed", "penalty", "log_rounds", "width"):
+            check_real(name, getattr(self, name), 0.0)
+
+    @property
+    def family(self) -> Family:
+        """Its encoding and kernel."""
+        return Family(self.encoding, self.kernel)
+
+    @property
+    def metric(self) -> MetricKey:
+        """The metric that distances are measured in."""
+        key = MetricKey.of(self.encoding, self.kernel, self.n_rounds)
+        return key._replace(log_rounds=self.log_rounds)
+
+    def summary(self) -> dict[str, str | float]:
+        """The fields as numbers and text."""
+        return {**vars(self), "kernel": str(self.kernel)}
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of the models that are averaged."""
+
+    candidate: Candidate
+    max_r2: float  # training R² at which it was stopped
+    root: np.ndarray  # (d, d) or (d,): root of the metric, which multiplies encoded columns
+    path: Path  # over the scaled columns
+    weight: float
+
+    def __post_init__(self) -> None:
+        check_instance("candidate", self.candidate, Candidate)
+        check_instance("path", self.path, Path)
+        check_real("max_r2", self.max_r2, 0.0, 1.0)
+        check_real("weight", self.weight, 0.0, 1.0)
+        shapes = ShapeChecker(d=self.path.X.shape[1])
+        shapes("root", self.root, "d" if np.ndim(self.root) == 1 else "d d")
+        if self.path.kernel != self.candidate.kernel:
+            raise ValueError("the kernels of path and candidate differ")
+
+    def __repr__(self) -> str:
+        one = self.candidate
+        loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
+        how = f"speed {one.min_speed:g}, training R² {self.max_r2:.4f}"
+        if one.width:
+            how = f"bandwidth {one.width:g} of the largest distance"
+        return (
+            f"<{self.weight:.2f} of {one.encoding} columns, "
+            f"{one.n_rounds + one.log_rounds} rounds of the metric, {one.kernel}, {how}{loss}>"
+        )
+
+
+@dataclass(frozen=True)
+class FittedLeaf:
+    """A trained leaf."""
+
+    numbers: np.ndarray  # row numbers of its training rows
+    # (d, d) or (d,): the leaf's own metric, applied after the one that all leaves share.
+    root: np.ndarray | None
+    path: Path  # over rows scaled by both
+    held_out: np.ndarray  # row numbers of its evidence
+    predictions: np.ndarray  # (len(held_out), k): for the evidence, by a path over the other rows

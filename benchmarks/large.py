@@ -169,7 +169,7 @@ def measured_fit(X, y, X_test, y_test, settings, profile=False, noise=0.0):
         "n_held_out": len(model.held_out_rows_),
         "leaves": [member.path.n_leaves for member in model.members_],
         "members": [repr(member) for member in model.members_],
-        "given_up": list(model.given_up_),
+        "skipped": list(model.skipped_),
         "predict_ms": 1e3 * predicted / len(y_test),
         "interval_ms": 1e3 * within / len(y_test[some]),
         "stages": stages,
@@ -289,7 +289,7 @@ def describe(result):
         f"{1e3 * result['interval_ms']:.1f} µs an interval"
     )
     print("  " + ", ".join(f"{name} {spent:.1f}" for name, spent in result["stages"].items()))
-    for line in [*result["members"], *result["given_up"]]:
+    for line in [*result["members"], *result["skipped"]]:
         print("  " + line)
     sys.stdout.flush()
 

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import sys
+import threading
 
 import numpy as np
 import pandas as pd
@@ -47,12 +49,19 @@ def one_line(done, code=2):
 def press_ctrl_c(monkeypatch, owner, method, times=1):
     """Press Ctrl-C when a method is called for the first time, before it does anything."""
     original, presses = getattr(owner, method), iter([signal.SIGINT] * times)
+    wait_for, noticed = interrupts.wait_for, threading.Event()
+
+    def waiting(result):
+        if isinstance(sys.exception(), KeyboardInterrupt):  # of the first press
+            noticed.set()
+        wait_for(result)
 
     def pressed(*arguments, **named):
         for number in presses:
             os.kill(os.getpid(), number)
+            assert noticed.wait(30)
         return original(*arguments, **named)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
-    monkeypatch.setattr(interrupts, "_last_press", -interrupts.SOON)
+    monkeypatch.setattr(interrupts, "wait_for", waiting)
     monkeypatch.setattr(owner, method, pressed)

@@ -1,63 +1,80 @@
-"""Ctrl-C during a fit: the first press ends it with the best model so far, the second stops it."""
+"""Ctrl-C during a fit: the first press ends it with the best model so far, the second at once."""
 
 from __future__ import annotations
 
-import signal
 import sys
-import time
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
-from types import FrameType
+from contextvars import copy_context
+from typing import TypeVar
+
+from sklearn import config_context, get_config
+
+from bandfall._warnings import remember_caller
+
+T = TypeVar("T")
 
 MESSAGE = "finishing with the best model so far; press Ctrl-C again to stop without a model"
-SOON = 3.0  # seconds: a second press within this time stops, even if a new fit has begun
-
-_last_press = -SOON
+_POLL = 0.1  # seconds; Windows delivers Ctrl-C only between waits
 
 
-class Interrupt:
-    """Handles the first Ctrl-C while it is active; the second one raises KeyboardInterrupt.
+def finish_if_interrupted(
+    task: Callable[[], T], end: Callable[[], None], keep: Callable[[T], None]
+) -> None:
+    """Call ``keep(task())``; after a Ctrl-C call `end` first, which makes `task` return early.
 
-    Does nothing outside the main thread, or if the program handles Ctrl-C itself. `end` is called
-    at the first press, from a signal handler: it should set a flag and return.
+    KeyboardInterrupt is raised again once the result is kept. A second Ctrl-C raises it at once,
+    and nothing is kept. Python raises KeyboardInterrupt in the main thread, anywhere in the middle
+    of its work. Therefore the main thread only waits here, and another thread does the work.
 
     Examples
     --------
-    >>> import signal
-    >>> with Interrupt() as interrupt:
-    ...     signal.raise_signal(signal.SIGINT)
-    >>> interrupt.pressed
-    True
+    >>> kept = []
+    >>> finish_if_interrupted(lambda: 1, end=lambda: None, keep=kept.append)
+    >>> kept
+    [1]
     """
+    if threading.current_thread() is not threading.main_thread():
+        keep(task())
+        return
+    result: Future[T] = Future()
+    context = copy_context()
+    context.run(remember_caller)
+    settings = get_config()  # scikit-learn's settings belong to a thread
 
-    current: Interrupt | None = None  # the active one, if any
-    n_taken = 0  # number of fits that were interrupted
+    def work() -> None:
+        if not result.set_running_or_notify_cancel():
+            return
+        try:
+            with config_context(**settings):
+                result.set_result(task())
+        except BaseException as error:
+            result.set_exception(error)
 
-    def __init__(self, end: Callable[[], None] = lambda: None):
-        self.pressed = False
-        self._end = end
-        self._active = False
-
-    def __enter__(self) -> Interrupt:
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            with suppress(ValueError):  # not the main thread
-                signal.signal(signal.SIGINT, self._handle)
-                self._active, Interrupt.current = True, self
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        if self._active:
-            self._active, Interrupt.current = False, None
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        global _last_press
-        previous, _last_press = _last_press, time.monotonic()
-        if self.pressed or _last_press - previous < SOON:
-            signal.default_int_handler(number, frame)
-        self.pressed = True
-        Interrupt.n_taken += 1
-        self._end()
+    try:
+        threading.Thread(target=context.run, args=(work,), daemon=True).start()
+        wait_for(result)
+    except KeyboardInterrupt:
+        if result.cancel():  # the work has not begun
+            raise
+        end()
         with suppress(RuntimeError, ValueError, OSError):  # stderr busy, closed or gone
             sys.stderr.write(f"\nbandfall: {MESSAGE}\n")
             sys.stderr.flush()
+        wait_for(result)
+        keep(result.result())
+        raise
+    except BaseException:
+        end()
+        raise
+    keep(result.result())
+
+
+def wait_for(result: Future[T]) -> None:
+    """Wait until a result, or an error, is there."""
+    finished = threading.Event()
+    result.add_done_callback(lambda _: finished.set())
+    while not finished.wait(_POLL):
+        pass

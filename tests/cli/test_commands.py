@@ -81,11 +81,11 @@ class TestFit:
     def test_what_a_time_limit_cut_short_is_printed(self, csv, tmp_path, no_least_time):
         arguments = ("fit", csv, *Y, "--out", tmp_path / "m", "--model", "auto")
         arguments += ("--max-seconds", 1e-9, "--force")
-        given_up = json.loads(call(*arguments, "--json").stdout)["given_up"]
-        assert any(one.startswith("the search ended early") for one in given_up)
-        assert load_model(tmp_path / "m").given_up_ == given_up
-        assert "cut short" in call(*arguments).stdout
-        assert "cut short" in call("inspect", tmp_path / "m").stdout
+        skipped = json.loads(call(*arguments, "--json").stdout)["skipped"]
+        assert any(one.startswith("the search ended early") for one in skipped)
+        assert load_model(tmp_path / "m").skipped_ == skipped
+        assert "skipped" in call(*arguments).stdout
+        assert "skipped" in call("inspect", tmp_path / "m").stdout
 
     @pytest.mark.parametrize("bad", [("--max-seconds", 0), ("--model", "kgdd", "--max-seconds", 9)])
     def test_times_that_mean_nothing_are_refused(self, csv, tmp_path, bad):

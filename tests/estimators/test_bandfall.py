@@ -1,8 +1,10 @@
 """The self-tuning regressor: what it promises, on problems small enough to check."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -12,7 +14,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
-from bandfall import BandfallRegressor, KernelDescentRegressor, load_model
+from bandfall import BandfallRegressor, KernelDescentRegressor, KernelRidgeRegressor, load_model
 from bandfall._models.metric import (
     gradient_outer_product,
     learned_root,
@@ -297,7 +299,7 @@ def test_weights_and_several_targets(friedman):
 def test_time_budget_returns_the_best_so_far(friedman, no_least_time):
     X, y, X_test, _ = friedman
     model = BandfallRegressor(max_seconds=1e-9).fit(X, y)
-    assert any("the search ended early" in one for one in model.given_up_)
+    assert any("the search ended early" in one for one in model.skipped_)
     assert np.all(np.isfinite(model.predict(X_test)))
 
 
@@ -592,3 +594,19 @@ def test_held_out_rows_of_a_constant_target_are_those_of_x():
     weights = np.array([0.0, 1.0, 1.0, 0.0, 1.0])
     model = BandfallRegressor().fit(np.arange(5.0)[:, None], np.ones(5), weights)
     assert_array_equal(model.held_out_rows_, [1, 2, 4])
+
+
+def test_the_old_name_of_what_was_skipped_warns(fitted):
+    with pytest.warns(DeprecationWarning, match="skipped_"):
+        assert fitted.given_up_ == fitted.skipped_
+
+
+@pytest.mark.parametrize("frame", [False, True])
+def test_a_fitted_model_keeps_no_raw_copy_of_its_rows(frame):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), random.normal(size=60)
+    table = pd.DataFrame(X, columns=["a", "b"]) if frame else X
+    for model in (BandfallRegressor(kernels="gaussian", max_rounds=0), KernelRidgeRegressor()):
+        data = pickle.dumps(model.fit(table, y))
+        assert not hasattr(model, "_training_rows")
+        assert np.ascontiguousarray(y).tobytes() not in data

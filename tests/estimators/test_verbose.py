@@ -52,7 +52,7 @@ def test_classes_are_reported_by_their_log_loss(capsys):
 
 def test_what_was_cut_short_is_printed(capsys, no_least_time):
     lines = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=1e-6), Y, capsys)
-    assert any("cut short: the search ended early" in line for line in lines)
+    assert any("skipped: the search ended early" in line for line in lines)
 
 
 @pytest.mark.parametrize(

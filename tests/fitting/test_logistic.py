@@ -170,7 +170,7 @@ def test_models_with_log_loss_are_models(tmp_path, n_classes):
     model.save(tmp_path / "model.bandfall")
     again = load_model(tmp_path / "model.bandfall")
     assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    assert "log-loss" in str(model.report(X_test=X[1::2], y_test=y[1::2]))
+    assert "log-loss" in str(model.report(None, X[::2], y[::2], X_test=X[1::2], y_test=y[1::2]))
 
 
 def test_onnx_gives_the_same_probabilities():
@@ -224,7 +224,7 @@ def test_wide_kernels_learn_their_metric_from_log_odds(tmp_path):
     alone = replace(model.average_, members=(replace(best, weight=1.0),), encoders=encoders)
     model.average_ = alone
     assert len(list(model.staged_predict_proba(X[:5]))) == 1
-    page = model.report(X_test=X[500:], y_test=y[500:]).html
+    page = model.report(None, X[:500], y[:500], X_test=X[500:], y_test=y[500:]).html
     assert "one wide bandwidth; held-out rows chose its penalty" in page
     onnxruntime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")

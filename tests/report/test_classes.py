@@ -132,12 +132,11 @@ def test_every_class_has_its_line_and_its_place_in_the_key(findings):
 def test_alone_it_shows_scores_of_held_out_rows(rows):
     train = rows[0]
     model = BandfallClassifier(**FAST).fit(*train)
-    report = model.report()
+    report = model.report(None, *train)
     assert report.findings.scores["log_loss"] == pytest.approx(-model.best_score_, rel=0.05)
     assert re.search(
         r"<p[^>]*>Log-loss \S+ on \d+ held-out rows: no test rows were given", report.html
     )
-    assert model.report(None, *train).html == report.html
 
 
 def test_names_cannot_become_markup(findings):
@@ -151,7 +150,7 @@ def test_many_classes_have_a_list_of_mistakes():
     random = np.random.default_rng(0)
     X = np.repeat(np.arange(24.0), 6)[:, None] + random.normal(scale=0.4, size=(144, 1))
     y = np.repeat([f"class {i:02}" for i in range(24)], 6)
-    report = BandfallClassifier(**FAST).fit(X, y).report()
+    report = BandfallClassifier(**FAST).fit(X, y).report(None, X, y)
     assert "The most frequent mistakes" in report.html
 
 
@@ -169,5 +168,6 @@ def test_a_report_from_python(rows, tmp_path):
 
 def test_one_class_has_a_report():
     X = np.arange(12.0)[:, None]
-    report = BandfallClassifier(**FAST).fit(X, np.full(12, "only")).report()
+    y = np.full(12, "only")
+    report = BandfallClassifier(**FAST).fit(X, y).report(None, X, y)
     assert "100.0%" in report.html

@@ -133,13 +133,13 @@ def unlimited(rows):
     return search(rows)
 
 
-def test_nothing_is_given_up_without_a_limit(unlimited):
-    assert unlimited.given_up_ == []
+def test_nothing_is_skipped_without_a_limit(unlimited):
+    assert unlimited.skipped_ == []
 
 
 def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited, clock):
     model = search(rows, max_seconds=1e6)
-    assert model.given_up_ == []
+    assert model.skipped_ == []
     assert np.array_equal(model.predict(rows[0]), unlimited.predict(rows[0]))
 
 
@@ -175,7 +175,7 @@ def test_a_search_that_ends_early_says_so(rows, unlimited, clock):
     model = search(rows, max_seconds=30.0)
     n_trials = len(model.selection_["loss"])
     assert 0 < n_trials < len(unlimited.selection_["loss"])
-    assert f"the search ended early, after {n_trials} trials" in model.given_up_
+    assert f"the search ended early, after {n_trials} trials" in model.skipped_
     assert clock.now < 40.0
 
 
@@ -194,7 +194,7 @@ def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited, 
     assert member.candidate == unlimited.members_[0].candidate
     assert member.weight == 1.0
     n = len(unlimited.members_)
-    assert model.given_up_[-1] == f"{n - 1} of {n} models were left out of the average"
+    assert model.skipped_[-1] == f"{n - 1} of {n} models were left out of the average"
     assert model.best_score_ <= unlimited.best_score_ + 0.01
     assert not np.array_equal(model.held_out_predictions_, unlimited.held_out_predictions_)
     assert set(model.encoders_) == {member.candidate.encoding}
@@ -205,7 +205,7 @@ def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch
     monkeypatch.setattr(pace_module, "_USUAL_PATH", (10**9, 10**9))
     model = search(rows, max_seconds=1e3)
     assert len(model.path_.X) == 50
-    assert "trained on 50 of 120 rows" in model.given_up_
+    assert "trained on 50 of 120 rows" in model.skipped_
     assert np.all(np.isfinite(model.predict(rows[0])))
 
 
@@ -238,7 +238,7 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypat
     assert len(model.path_.bandwidths) == 1
     goal = unlimited.members_[0].max_r2
     told = f"a model was trained to R² {model.path_.r2:.4f} instead of {goal:.4f}"
-    assert told in model.given_up_
+    assert told in model.skipped_
     assert np.all(np.isfinite(model.predict(rows[0])))
 
 
@@ -282,7 +282,7 @@ def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypat
         assert len(model.members_) == 1
         assert len(model.path_.X) == 100
         assert model.path_.status is not Status.INTERRUPTED
-        assert any("trained on 100 of 120 rows" in what for what in model.given_up_)
+        assert any("trained on 100 of 120 rows" in what for what in model.skipped_)
 
 
 def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypatch):
@@ -295,7 +295,7 @@ def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypa
     assert 0 < len(model.members_) < len(whole.members_)
     assert len(model.path_.X) == 120
     assert model.path_.status is not Status.INTERRUPTED
-    assert any("left out of the average" in what for what in model.given_up_)
+    assert any("left out of the average" in what for what in model.skipped_)
 
 
 def test_few_rows_are_all_trained_on(rows):
@@ -316,7 +316,7 @@ def test_with_no_time_at_all_there_is_a_model_of_some_rows(estimator, no_least_t
     assert model._used_rows.shape == (500,)
     assert np.isin(model.held_out_rows_, model._used_rows).all()
     assert len(model.encoders_) == 1
-    assert len(model.given_up_) >= 4
+    assert len(model.skipped_) >= 4
     loaded = load_bytes(dump_bytes(model)).estimator
     assert_allclose(loaded.predict(X[:50]), model.predict(X[:50]))
     assert model.feature_importances_.shape == (60,)

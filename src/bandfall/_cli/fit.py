@@ -145,8 +145,8 @@ def _result(out: Path, trained: Trained, tested: Tested | None, story: Story) ->
     }
     if story.path is not None:
         result["status"], result["train_r2"] = story.path.status.value, story.path.r2
-    if story.given_up:
-        result["given_up"] = list(story.given_up)
+    if story.skipped:
+        result["skipped"] = list(story.skipped)
     if rows.has_classes:
         result["classes"] = story.target.classes
     if tested is not None:
@@ -212,7 +212,7 @@ def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> N
             score, rest = _score_cells(one, tested.n_rows, rows.roles)
             head = f"held-out R² {name}" if len(tested.by_target) > 1 else "held-out R²"
             pairs.append((head, Text.assemble((score, "bold"), rest)))
-    pairs += [("cut short", what) for what in story.given_up]
+    pairs += [("skipped", what) for what in story.skipped]
     pairs += [("time", f"{trained.seconds:.1f} s"), ("model", str(out))]
     print_pairs(pairs)
 

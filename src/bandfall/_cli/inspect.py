@@ -148,8 +148,8 @@ def _pairs(
             yield "held-out accuracy", accuracy_words(test, n_rows) + how
         else:
             yield "held-out R²", score_words(test["r2"], n_rows) + how
-    for what in story.given_up:
-        yield "cut short", what
+    for what in story.skipped:
+        yield "skipped", what
     for member in story.members:
         yield "model", _member_words(member)
     for name, encoder in story.encoders.items():

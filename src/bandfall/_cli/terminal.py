@@ -22,7 +22,6 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bandfall._interrupts import SOON, Interrupt
 from bandfall._search.work import Work
 
 # Exit codes, documented in `docs/cli.md`.
@@ -272,17 +271,27 @@ class Watchdog:
     """Ends the process soon after a Ctrl-C, even in the middle of a long call into C.
 
     Python raises KeyboardInterrupt only between bytecode instructions, and a pool of threads may
-    delay it. This thread receives signals at once, through a socket. The first press during a fit
-    is handled by the fit, which finishes early (`Interrupt`).
+    delay the end. This thread receives signals at once, through a socket. The first press during a
+    fit is left to the fit, which keeps the best model so far.
     """
+
+    spares_next = False  # whether the next press is left to a fit
+
+    @classmethod
+    @contextmanager
+    def leaving_one_press(cls) -> Iterator[None]:
+        """Leave the first press in this context to a fit."""
+        cls.spares_next = True
+        try:
+            yield
+        finally:
+            cls.spares_next = False
 
     def __enter__(self) -> Watchdog:
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
         self._previous = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        self._taken: Interrupt | None = None
         self._ending = False
-        self._last = -SOON
         threading.Thread(target=self._watch, daemon=True).start()
         return self
 
@@ -296,17 +305,13 @@ class Watchdog:
 
     def _watch(self) -> None:
         while data := self._reader.recv(1):
-            if data[0] == signal.SIGINT and self._means_it(Interrupt.current):
-                self._ending = True
-                time.sleep(_GRACE)
-                show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
-                os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")
-                os._exit(INTERRUPTED)
-
-    def _means_it(self, fit: Interrupt | None) -> bool:
-        """Whether a press ends the process, rather than the fit in progress."""
-        before, self._last = self._last, time.monotonic()
-        if fit is None or fit is self._taken or self._last - before < SOON:
-            return True
-        self._taken = fit
-        return False
+            if data[0] != signal.SIGINT:
+                continue
+            if Watchdog.spares_next:
+                Watchdog.spares_next = False
+                continue
+            self._ending = True
+            time.sleep(_GRACE)
+            show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
+            os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")
+            os._exit(INTERRUPTED)

@@ -9,16 +9,17 @@ from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import bandfall
 from bandfall._cli.classes import Task
 from bandfall._cli.csv_files import Style
 from bandfall._cli.kept_rows import pack_rows
 from bandfall._cli.rows import Dataset, Roles, load_table, only_numbers, split_table
-from bandfall._cli.terminal import Bar, InputError, note
+from bandfall._cli.terminal import Bar, InputError, Watchdog, note
 from bandfall._estimators import (
     BandfallClassifier,
     BandfallRegressor,
@@ -26,7 +27,6 @@ from bandfall._estimators import (
     KernelRidgeCV,
 )
 from bandfall._estimators.view import Story, last_step, last_step_prefix, story_of
-from bandfall._interrupts import Interrupt
 from bandfall._products import check_device
 from bandfall._search.work import observed_by
 from bandfall._typing import Estimator, JsonDict, Weights
@@ -156,7 +156,7 @@ def _train(
     checkpoint: Path | None,
 ) -> tuple[float, bool]:
     """Fit with a progress bar; return the seconds, and whether Ctrl-C ended it."""
-    start, n_taken = time.monotonic(), Interrupt.n_taken
+    start, interrupted = time.monotonic(), False
     model = last_step(estimator)
     # Callbacks need scikit-learn 1.9.
     watched = isinstance(model, KernelDescentRegressor) and hasattr(model, "set_callbacks")
@@ -167,7 +167,12 @@ def _train(
             model.set_callbacks(_PathWatch(bar))
         try:
             extra = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
-            estimator.fit(table.X, table.y, **extra)
+            with Watchdog.leaving_one_press():
+                estimator.fit(table.X, table.y, **extra)
+        except KeyboardInterrupt:
+            if not _is_fitted(model):
+                raise
+            interrupted = True
         except ValueError as error:  # names the column that is wrong
             raise InputError(f"{table.source}: {error}") from error
         finally:
@@ -179,7 +184,15 @@ def _train(
             f"{table.source}: no feature varies in the training rows, so there is nothing to learn "
             "from"
         )
-    return time.monotonic() - start, Interrupt.n_taken > n_taken
+    return time.monotonic() - start, interrupted
+
+
+def _is_fitted(model: Estimator) -> bool:
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        return False
+    return True
 
 
 def fit_arguments(

@@ -46,8 +46,8 @@ def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
             return lazily(method, self, rows, *arguments[1:], **others)
-        if is_dask(rows) and method.__name__ == "fit" and getattr(self, "_keeps_remote_rows", None):
-            return method(self, *arguments, **named)  # `fit` decides which rows to gather
+        if method.__name__ == "fit" and getattr(self, "_keeps_remote_rows", False):
+            return method(self, *arguments, **named)  # it decides which rows to gather
         arrays = {name: as_numpy(value) for name, value in named.items()}
         return _answer(method(self, *map(as_numpy, arguments), **arrays), rows)
 

@@ -52,7 +52,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         leaf has its own model and metric, and neighbouring leaves are blended.
     max_seconds : float > 0, optional
         Time limit for the whole fit. A fit may exceed it by about a second or a fifth, whichever
-        is longer. Rows, encodings, trials or members that do not fit are left out; `given_up_`
+        is longer. Rows, encodings, trials or members that do not fit are left out; `skipped_`
         lists them. Limits below half a second count as half a second.
     missing : str or list of str, optional
         Words that stand for a missing value in columns of text. The usual ones ("n/a", "?"), and
@@ -98,7 +98,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         of ``|error|^1.5`` in standard deviations, which decides), its standard_error, score
         (R²), max_r2 (the stop, as a level of training R²), n_rows, train_r2 (reached there, mean
         over folds). ``pandas.DataFrame(selection_)`` makes a table.
-    given_up_ : list of str
+    skipped_ : list of str
         Trials, members or rows that were left out because of `max_seconds` or because a callback
         ended the search; empty otherwise.
     feature_importances_ : ndarray of shape (n_features,)

@@ -20,7 +20,6 @@ from bandfall._targets.numbers import check_variation, prediction_dtype
 from bandfall._typing import Array, ArrayLike, TableLike, Weights
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import KernelLike, get_kernel
-from bandfall.tables import Table
 
 FLOATS = (np.float64, np.float32)
 
@@ -52,9 +51,6 @@ class Surface(BaseEstimator):
 class Storable(Surface):
     """An estimator with `save` and `report`."""
 
-    # Copies of X (a Table or an array) and y, for reports; model files do not contain them.
-    _training_rows: tuple[Table | np.ndarray, np.ndarray] | None = None
-
     def save(self, file: str | PathLike[str]) -> None:
         """Write the fitted estimator to one file; see `bandfall.save_model`.
 
@@ -81,7 +77,7 @@ class Storable(Surface):
         file : path, optional
             Where to write the page, which needs no network.
         X, y : array-like or frame, optional
-            The training rows; only a model that was loaded from a file needs them.
+            The training rows, which a model does not keep.
         X_test, y_test : array-like or frame, optional
             Unseen rows to score the model on. Without them, a model that tunes itself is
             scored on the training rows that its search held out.
@@ -148,7 +144,6 @@ class ValidatedRegressor(NumbersRegressor, Storable):
     ) -> TrainingData:
         rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
         check_magnitudes(rows, target)
-        self._training_rows = np.array(rows), np.array(target)
         self._y_ndim = target.ndim
         dtype = target.dtype if target.dtype in FLOATS else np.float64
         data = TrainingData(rows, target.astype(dtype, copy=False).reshape(len(target), -1), None)

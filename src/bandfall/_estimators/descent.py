@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from os import PathLike
 from typing import ClassVar, Self
 
@@ -20,7 +20,7 @@ from bandfall._estimators.callbacks import CallbackSupportMixin, Reports, with_c
 from bandfall._estimators.checkpoint import Checkpoint, Problem
 from bandfall._estimators.constraints import COUNT, DEVICE, FLAG, KERNEL, RANDOM, number, validated
 from bandfall._estimators.view import Story
-from bandfall._interrupts import Interrupt
+from bandfall._interrupts import finish_if_interrupted
 from bandfall._products import Backend, check_device, resolve_backend
 from bandfall._typing import ArrayLike, RandomLike, State
 from bandfall._warnings import warn_caller
@@ -194,20 +194,25 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.__dict__.pop("validation_errors_", None)
         reports = Reports(self, X, y)
         kept = None if checkpoint is None else Checkpoint(checkpoint)
-        with Interrupt() as interrupt:
+        interrupted = threading.Event()
 
-            def ended(progress: Snapshot) -> bool:
-                asked = reports.task("stage", lambda: _fitted_state(progress.path()))
-                return asked or interrupt.pressed
+        def ended(progress: Snapshot) -> bool:
+            asked = reports.task("stage", lambda: _fitted_state(progress.path()))
+            return asked or interrupted.is_set()
 
+        def train() -> State:
             if self.validation_fraction is None:
-                path = self._train(data, ended, kept)
-            else:
-                data, held_out = self._hold_out(data, self.validation_fraction)
-                path = self._best_stage(self._train(data, ended, kept), held_out)
-        self.path_ = path
-        self.n_iter_ = max(1, len(path.log))
-        reports.finish(partial(_fitted_state, path))
+                return _fitted_state(self._train(data, ended, kept))
+            training, held_out = self._hold_out(data, self.validation_fraction)
+            path, errors = self._best_stage(self._train(training, ended, kept), held_out)
+            return {**_fitted_state(path), "validation_errors_": errors}
+
+        def keep(state: State) -> None:
+            self.__dict__.update(state)
+            reports.finish(lambda: state)
+
+        finish_if_interrupted(train, interrupted.set, keep)
+        path = self.path_
         if path.status is Status.ITERATION_LIMIT:
             solver = get_solver(self.solver)
             warn_caller(
@@ -289,18 +294,18 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         held_out, train = np.sort(order[:n_held_out]), np.sort(order[n_held_out:])
         return data.take(train), data.take(held_out)
 
-    def _best_stage(self, path: Path, held_out: TrainingData) -> Path:
-        """The path up to the stage that predicts the held-out rows best."""
+    def _best_stage(self, path: Path, held_out: TrainingData) -> tuple[Path, np.ndarray]:
+        """The path up to the stage that predicts held-out rows best, and the errors of stages."""
         if not len(path):
-            return path
+            return path, np.zeros(0)
         varying = path.scale > 0
         total = len(path.X) if path.weights is None else path.weights.sum()
         variance = path.scale[varying] ** 2 / total
         backend = self._backend(len(path.X))
         staged = path.evaluate_staged(held_out.X, backend=backend)
         squares = (staged[..., varying] - held_out.y[:, varying]) ** 2 / variance
-        self.validation_errors_ = np.average(squares.mean(axis=2), axis=1, weights=held_out.weights)
-        return rewind_path(path, int(np.argmin(self.validation_errors_)) + 1, backend)
+        errors = np.average(squares.mean(axis=2), axis=1, weights=held_out.weights)
+        return rewind_path(path, int(np.argmin(errors)) + 1, backend), errors
 
     @property
     def kernel_sum_(self) -> KernelSum:
@@ -340,6 +345,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """Backend for a model of `n_rows` rows."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "path_")
+
     def _validate_params(self) -> None:
         super()._validate_params()
         get_solver(self.solver)
@@ -353,7 +361,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
 
 def _fitted_state(path: Path) -> State:
     """Fitted attributes with which callbacks make a copy that predicts with this path."""
-    return {"path_": path, "n_iter_": len(path.log)}
+    return {"path_": path, "n_iter_": max(1, len(path.log))}
 
 
 def _wide_enough(data: TrainingData) -> TrainingData:

@@ -87,10 +87,10 @@ class FitProgress:
         models = "1 model" if n_members == 1 else f"an average of {n_members} models"
         self._say(f"{len(tuned.trials)} trials; fitting {models} to {n_rows:,} rows")
 
-    def ended(self, given_up: list[str]) -> None:
+    def ended(self, skipped: list[str]) -> None:
         """The fit is over."""
-        for what in given_up:
-            self._say(f"cut short: {what}")
+        for what in skipped:
+            self._say(f"skipped: {what}")
         self._say("done")
 
     def _asked(self, task: str) -> bool:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -21,6 +21,7 @@ from bandfall._models.member import Member
 from bandfall._products import Backend, resolve_backend
 from bandfall._targets import Target
 from bandfall._typing import ArrayLike, JsonDict, RandomLike, State
+from bandfall._warnings import warn_caller
 from bandfall.descent import Path
 from bandfall.kernels._kernel import Kernel, KernelLike
 from bandfall.tables import TableEncoder
@@ -37,7 +38,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     average_: Average[Target]
     held_out_rows_: np.ndarray
     selection_: dict[str, np.ndarray]
-    given_up_: list[str]
+    skipped_: list[str]
     _dtype: np.dtype  # of the features
     _used_rows: np.ndarray | None = None  # indices of the rows that were used; None for all
     target_kind: ClassVar[type[Target]]
@@ -129,6 +130,12 @@ class SelfTuning(CallbackSupportMixin, Storable):
         """Keep predictions for the held-out rows by models that had not seen them."""
         raise NotImplementedError
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "given_up_" and "skipped_" in vars(self):  # no property: displays list those
+            warn_caller("given_up_ is now called skipped_", DeprecationWarning)
+            return self.skipped_
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @property
     def members_(self) -> list[Member]:
         """The models that are averaged, heaviest first."""
@@ -167,7 +174,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             dtype=self._dtype,
             path=self.path_,
             selection=self.selection_,
-            given_up=self.given_up_,
+            skipped=self.skipped_,
             held_out_rows=self.held_out_rows_,
         )
 
@@ -238,6 +245,9 @@ class SelfTuning(CallbackSupportMixin, Storable):
     def _backend(self, n_rows: int) -> Backend:
         """Backend for a model of `n_rows` rows."""
         return resolve_backend(self.device, self.memory_budget, n_rows)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "average_")
 
     def _fitted_state(self) -> State:
         """Fitted attributes, with which callbacks make a copy that predicts."""

@@ -32,8 +32,8 @@ _COMMON = "_dtype _y_ndim _prediction_dtype"
 _CHOSEN = "best_estimator_ bandwidth_"
 _CV = "cv_results_ best_index_ best_score_ best_params_"
 _FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
-_SEARCHED = f"{_FOUND} _dtype given_up_ _used_rows?"
-UNSTORED = frozenset({"_skl_callbacks", "_training_rows"})
+_SEARCHED = f"{_FOUND} _dtype skipped_ _used_rows?"
+UNSTORED = frozenset({"_skl_callbacks"})
 
 
 def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
@@ -123,9 +123,9 @@ def _check_searched(model: SelfTuning) -> None:
     shapes = ShapeChecker(d=model.n_features_in_)
     shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
     check_instance("best_score_", model.best_score_, int, float)
-    check_instance("given_up_", model.given_up_, list)
-    for what in model.given_up_:
-        check_instance("a part of given_up_", what, str)
+    check_instance("skipped_", model.skipped_, list)
+    for what in model.skipped_:
+        check_instance("a part of skipped_", what, str)
     check_instance("selection_", model.selection_, dict)
     for name, column in model.selection_.items():
         check_instance(f"selection_[{name!r}]", column, np.ndarray)

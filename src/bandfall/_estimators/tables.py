@@ -10,7 +10,6 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._estimators.arrays import as_numpy
 from bandfall._estimators.base import FLOATS
 from bandfall._products.base import distinct_rows
 from bandfall._targets import Target
@@ -61,7 +60,7 @@ def training_table(
 ) -> TrainingTable:
     """Validate the arguments of `fit`, without rows of weight zero.
 
-    Stores names and number of features, and a copy of the rows, on the estimator.
+    Stores names and number of features on the estimator.
     """
     _refuse_records(X)
     _refuse_missing_targets(y)
@@ -77,7 +76,6 @@ def training_table(
         )
         target, values = kind.learn(y)
         table, dtype = read_table(rows), rows.dtype
-    estimator._training_rows = table.take(np.arange(len(table))), np.array(values)
     weights = None
     if sample_weight is not None or class_weight is not None:
         weights = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
@@ -151,7 +149,7 @@ def _holds_more_than_numbers(X: TableLike) -> bool:
 
 def _refuse_missing_targets(y: ArrayLike) -> None:
     """Raise ValueError if targets are missing."""
-    values = np.asarray(as_numpy(y))
+    values = np.asarray(y)
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     elif values.dtype == object:

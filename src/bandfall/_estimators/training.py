@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -21,7 +22,7 @@ from bandfall._estimators.tables import TrainingTable, training_table, warn_of_c
 from bandfall._estimators.views import ENCODINGS, affordable_rows, encoded_views
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
-from bandfall._interrupts import Interrupt
+from bandfall._interrupts import finish_if_interrupted
 from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
@@ -62,19 +63,25 @@ def train(
     reports = Reports(model, X, y)
     progress = FitProgress(reports, model.verbose, model.target_kind, deadline)
     weight = getattr(model, "class_weight", None)
-    given = training_table(model, model.target_kind, X, y, sample_weight, groups, weight)
-    model._dtype = given.dtype
+    fitted = copy.copy(model)
+    given = training_table(fitted, model.target_kind, X, y, sample_weight, groups, weight)
     if remote is not None:
-        model._training_rows = None
         given = replace(given, values=remote.values[remote.numbers])  # positions among all classes
-    # Throughout: idle BLAS threads busy-wait.
-    with blas_threads_for(len(given)), Interrupt(deadline.end), progress:
-        some = affordable_rows(given.table, deadline) if remote is None else None
-        given = given if some is None else given.take(some)
-        model._used_rows = given.numbers
-        _search_and_fit(model, given, remote, kernels, progress, store)
-    progress.ended(model.given_up_)
-    reports.finish(model._fitted_state)
+
+    def work() -> None:
+        # Limit BLAS threads for the whole fit: idle ones busy-wait.
+        with blas_threads_for(len(given)), progress:
+            some = affordable_rows(given.table, deadline) if remote is None else None
+            rows = given if some is None else given.take(some)
+            fitted._dtype, fitted._used_rows = rows.dtype, rows.numbers
+            _search_and_fit(fitted, rows, remote, kernels, progress, store)
+
+    def keep(_: None) -> None:
+        model.__dict__.update(vars(fitted))
+        progress.ended(model.skipped_)
+        reports.finish(model._fitted_state)
+
+    finish_if_interrupted(work, deadline.end, keep)
 
 
 def _search_and_fit(
@@ -108,7 +115,7 @@ def _search_and_fit(
         members, tuned = fit_members(rows, tuned, deadline, progress.interrupted, store)
     else:
         rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, deadline)
-    model.given_up_ = deadline.given_up
+    model.skipped_ = deadline.given_up
     with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
         _summarise(model, target, rows, encoders, members, tuned, deadline)
 

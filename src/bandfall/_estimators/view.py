@@ -16,7 +16,7 @@ from bandfall._targets import Numbers, Target
 from bandfall._typing import Estimator, TableLike
 from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
-from bandfall.tables import Table, TableEncoder
+from bandfall.tables import TableEncoder
 
 _HEADER = ("weight", "columns", "rounds of the metric", "kernel", "slowest speed", "training R²")
 
@@ -35,7 +35,7 @@ class Story:
     # Whether the path itself predicts, so that it may be cut between stages.
     cuttable: bool = False
     selection: dict[str, np.ndarray] | None = None  # trials of a search, one entry each
-    given_up: Sequence[str] = ()  # what was skipped for lack of time
+    skipped: Sequence[str] = ()  # for lack of time, or because the fit was interrupted
     # (m,): numbers of the training rows that the search held out; a row may occur twice.
     held_out_rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     # (m,) or (m, k): predictions, or probabilities, by models that had not seen these rows.
@@ -69,19 +69,6 @@ def answers_of(estimator: Estimator, X: TableLike) -> np.ndarray:
     method = "predict_proba" if story_of(estimator).target.classes else "predict"
     answers = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
     return answers.reshape(len(answers), -1)
-
-
-def training_rows_of(estimator: Estimator) -> tuple[Table | np.ndarray, np.ndarray] | None:
-    """X (a Table or an array) and y that an estimator was fitted to; None if it has no copy.
-
-    Pipelines and loaded models have none. For a classifier, y holds class labels.
-    """
-    found = getattr(estimator, "_training_rows", None)
-    if found is None:
-        return None
-    X, y = found
-    classes = getattr(estimator, "classes_", None)
-    return X, y if classes is None else classes[y]
 
 
 def feature_names_of(estimator: Estimator) -> list[str] | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from bandfall._estimators.view import feature_names_of, last_step, story_of, training_rows_of
+from bandfall._estimators.view import feature_names_of, last_step, story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.report._columns import LabelledRows, frame_of
@@ -49,8 +49,8 @@ def render_page(
         Including the model itself, under `model_name`.
     """
     slices, film = slice_section(findings, target)
-    if findings.model.story.given_up:
-        details = {**details, "cut short": "; ".join(findings.model.story.given_up)}
+    if findings.model.story.skipped:
+        details = {**details, "skipped": "; ".join(findings.model.story.skipped)}
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
     sections = [
         score_section(findings, rivals, model_name),
@@ -153,13 +153,9 @@ def report_on(
         raise ValueError("give both X and y, or neither")
     last = last_step(estimator)
     if X is None:
-        known = training_rows_of(estimator)
-        if known is None:
-            raise ValueError(
-                "this model does not store its training rows (pipelines and loaded models never "
-                "do): call report(file, X, y) with the rows it was trained on"
-            )
-        X, y = known
+        raise ValueError(
+            "models do not keep the rows they were trained on: pass them to report(file, X, y)"
+        )
     classes = bool(story_of(estimator).target.classes)
     train = _rows(X, y, classes)
     test = None if X_test is None else _rows(X_test, y_test, classes)

@@ -12,6 +12,8 @@ import time
 from functools import partial
 
 import numpy as np
+from bandfall._paper.curves import floor_grid
+from bandfall._paper.double_descent import FLOORS
 from scipy.linalg import expm
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
@@ -24,7 +26,6 @@ from bandfall import (
     KernelRidgeMML,
     floor_sweep,
 )
-from bandfall._paper.floors import DATASET_FLOORS, floor_grid
 from bandfall.descent import Euler, Flow
 from bandfall.rivals import permutation_folds
 
@@ -121,7 +122,7 @@ def selection(X, y):
 
 
 def sweeps(X, y, n_floors, n_fits):
-    floors = floor_grid(*DATASET_FLOORS["power"], n_floors)
+    floors = floor_grid(*FLOORS["power"], n_floors)
     some = floors[:: max(1, n_floors // n_fits)]
     for solver, wanted in ((Euler(step_size=0.01), 100), (Flow(), 1)):
         options = {"solver": solver, "max_time": 1000.0}

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from bandfall._cli import main as cli
 from bandfall._cli.main import build_app
-from bandfall._paper.lock import exclusive
 from shell import one_line
 
 
@@ -91,7 +90,7 @@ def test_a_directory_without_the_data_is_one_line(command, tmp_path):
 def test_a_place_that_cannot_be_written_is_one_line(command, tmp_path, place, reason):
     (tmp_path / "file").touch()
     (tmp_path / "nowhere").symlink_to(tmp_path / "gone/further")
-    (tmp_path / "taken/out/lock").mkdir(parents=True)
+    (tmp_path / "taken/out/runs.jsonl").mkdir(parents=True)
     done = command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path / place)
     line = one_line(done)
     assert line.startswith(f"bandfall: '{tmp_path}")
@@ -121,28 +120,6 @@ def test_a_full_disk_is_one_line_and_loses_nothing(command, tmp_path, limit):
     assert command(*arguments).exit_code == 0  # there is room again
 
 
-def test_a_second_run_is_refused_in_one_line(command, tmp_path):
-    with exclusive(tmp_path):
-        done = command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path)
-    assert f"another run (process {os.getpid()} on" in one_line(done)
-    assert [path.name for path in tmp_path.iterdir()] == ["lock"]
-
-
-def test_a_report_survives_a_torn_and_a_damaged_line_of_the_runs(command, tmp_path):
-    for _ in range(2):
-        assert command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path).exit_code == 0
-    runs = tmp_path / "runs.jsonl"
-    lines = runs.read_bytes()
-    runs.write_bytes(lines + lines[:40])
-    done = command("paper", "report", "--out", tmp_path)
-    assert (done.exit_code, done.stderr) == (0, "")
-    runs.write_bytes(b'{"tasks_done": 3}\n' + lines)
-    done = command("paper", "report", "--out", tmp_path)
-    assert done.exit_code == 0
-    assert done.stderr == f"bandfall: {runs}: damaged and left out: line 1\n"
-    assert "4 tasks" in (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
 def test_a_report_says_which_code_has_changed(command, tmp_path):
     command("paper", "run", "table3", "figure5", "--jobs", 1, "--out", tmp_path)
     summary = tmp_path / "summaries/table3.json"
@@ -155,9 +132,9 @@ def test_a_report_says_which_code_has_changed(command, tmp_path):
 @pytest.mark.parametrize("option", ["--html", "--markdown"])
 def test_a_report_that_cannot_be_written_is_one_line(command, tmp_path, option):
     command("paper", "run", "table3", "--jobs", 1, "--out", tmp_path)
-    done = command("paper", "report", "--out", tmp_path, option, tmp_path / "lock/page")
+    done = command("paper", "report", "--out", tmp_path, option, tmp_path / "runs.jsonl/page")
     assert done.exit_code == 2
-    assert "lock' cannot be used: " in done.stderr
+    assert "runs.jsonl' cannot be used: " in done.stderr
     assert done.stderr.count("\n") == 1
 
 

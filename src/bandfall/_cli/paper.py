@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -14,21 +14,24 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 from bandfall._cli.options import option
-from bandfall._cli.terminal import FAILURE, INTERRUPTED, fail, note
-from bandfall._paper.artefacts import Summary, SummaryError, read_summaries, write_outcome
-from bandfall._paper.engine import (
-    RunWatcher,
-    TaskError,
-    missing_modules,
-    read_runs,
-    run_experiments,
-)
-from bandfall._paper.experiment import FULL, QUICK, Data, DataError, Experiment
-from bandfall._paper.lock import BusyError
+from bandfall._cli.terminal import FAILURE, INTERRUPTED, fail
+from bandfall._paper.experiment import DATASETS, FULL, QUICK, Data, Experiment
+from bandfall._paper.layout import plain
 from bandfall._paper.registry import EXPERIMENTS, select
-from bandfall._paper.report import write_html, write_markdown
+from bandfall._paper.report import (
+    Summary,
+    SummaryError,
+    read_summaries,
+    write_html,
+    write_markdown,
+    write_outcome,
+)
+from bandfall._paper.run import TaskError, missing_modules, read_runs, run_experiments
+from bandfall.datasets._real import whereabouts
+from bandfall.datasets._sources import SOURCES
 
 app = typer.Typer(
     help="Reproduce the paper's figures and tables.", no_args_is_help=True, add_completion=False
@@ -39,50 +42,62 @@ DEFAULT_OUT = Path("out/paper")
 OutOption = Annotated[Path, option("--out", "FOLDER", "Folder for results, figures and tables.")]
 _NAMES = "figure1 … figure7, table1 … table6, or all."
 _DATA = "Folder with the real data [default: BANDFALL_DATA, the cache, or a download]."
+_SETS = f"Run on these data sets only: {', '.join(DATASETS)}; repeatable [default: all]."
 _JOBS = "Parallel workers; 0 means one per core. Results do not depend on it."
 _HTML = "Page to write [default: OUT/report.html]."
 _MARKDOWN = "Also write Markdown, with images in a folder next to it."
 
 
 @app.command("list")
-def list_experiments() -> None:
-    """List the experiments."""
+def list_experiments(
+    data: Annotated[Path | None, option("--data", "FOLDER", _DATA)] = None,
+) -> None:
+    """List the experiments, and what each of them needs."""
+    folder = _folder(data)
     table = RichTable("name", "what it shows", "needs")
     for experiment in EXPERIMENTS.values():
         missing = missing_modules(experiment)
-        needs = "" if not missing else f"not installed: {', '.join(missing)}"
-        table.add_row(experiment.name, experiment.title, needs)
-    _stdout().print(table)
+        needs = [f"{name}{' (not installed)' * (name in missing)}" for name in experiment.requires]
+        needs += ["the real data sets"] * experiment.real_data
+        table.add_row(experiment.name, experiment.title, ", ".join(needs) or "nothing")
+    console = _stdout()
+    console.print(table)
+    rows = [[key, name, whereabouts(SOURCES[key], folder)] for key, name in DATASETS.items()]
+    console.print(_as_rich("The real data sets", ["--sets", "name", "file"], rows))
 
 
 @app.command()
 def run(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help=_NAMES)] = None,
     data: Annotated[Path | None, option("--data", "FOLDER", _DATA)] = None,
+    sets: Annotated[list[str] | None, option("--sets", "SET", _SETS)] = None,
     out: OutOption = DEFAULT_OUT,
     jobs: Annotated[int, option("--jobs", "N", _JOBS)] = 0,
-    quick: Annotated[bool, option("--quick", "", "A tenth of the seeds.")] = False,
+    quick: Annotated[bool, option("--quick", "", "A tenth of the seeds; judges nothing.")] = False,
 ) -> None:
     """Run experiments, or continue a run that was stopped."""
     console = _stdout()
     experiments = _chosen(names or [], console)
-    if data is not None and not data.is_dir():
-        fail(f"--data names '{data}', which is not a directory")
     if jobs < 0:
         fail(f"--jobs must be 0 or more; got {jobs}")
+    found, missing = _available(experiments, Data(_folder(data), _sets(sets or [])))
+    runnable = [e for e in experiments if found.sets or not e.real_data]
+    if not runnable:
+        fail(next(iter(missing.values())))
     size = QUICK if quick else FULL
-    finished = run_experiments(
-        experiments,
-        data=Data(data),
-        size=size,
-        out=out,
-        n_jobs=jobs or cpu_count(),
-        watcher=_ProgressBar() if sys.stderr.isatty() else _Notes(),
-    )
-    with _one_line_errors(out), closing(finished):
-        for one in finished:
-            _show(write_outcome(one, size, out), console)
+    with _one_line_errors(out), _progress() as progress:
+        finished = run_experiments(
+            runnable, data=found, size=size, out=out, n_jobs=jobs or cpu_count(), progress=progress
+        )
+        with closing(finished):
+            for experiment in finished:
+                _show(write_outcome(experiment, size, out), console)
     console.print(f"Figures, tables and summaries are in {escape(str(out))}")
+    if missing:
+        names_of_missing = ", ".join(DATASETS[dataset] for dataset in missing)
+        console.print(f"\nWithout data, and so not run on them: {names_of_missing}", style="bold")
+    for complaint in missing.values():
+        console.print(f"- {escape(complaint)}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -98,7 +113,7 @@ def report(
         summaries = read_summaries(out, EXPERIMENTS)
         if not summaries:
             fail(f"'{out}' holds no results; run `bandfall paper run --out {out}` first")
-        runs = read_runs(out, note)
+        runs = read_runs(out)
         write_html(summaries, runs, out / "figures", page)
         console.print(f"Wrote {escape(str(page))}")
         if markdown is not None:
@@ -106,38 +121,42 @@ def report(
             console.print(f"Wrote {escape(str(markdown))}")
 
 
-class _Notes(RunWatcher):
-    """Prints notes on standard error."""
+@contextmanager
+def _progress() -> Iterator[Callable[[float, float], None]]:
+    """A bar with the time left on standard error, if somebody looks."""
+    bar = Progress(
+        TextColumn("paper"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("time left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        speed_estimate_period=600.0,
+        redirect_stdout=sys.stdout.isatty(),  # a piped table would land in the bar
+        disable=not sys.stderr.isatty(),
+    )
+    task = bar.add_task("paper", total=None)
+    with bar:
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
-    def note(self, message: str) -> None:
-        note(message)
+
+def _folder(data: Path | None) -> Path | None:
+    if data is not None and not data.is_dir():
+        fail(f"--data names '{data}', which is not a directory")
+    return data
 
 
-class _ProgressBar(_Notes):
-    """Shows a bar with the time left on standard error."""
+def _sets(names: list[str]) -> list[str]:
+    """Keys of data sets, from options that may hold several, separated by commas."""
+    keys = [key for name in names for key in name.replace(",", " ").split()]
+    unknown = [key for key in keys if key not in DATASETS]
+    if unknown:
+        fail(f"no data set is called {unknown[0]!r}; allowed: {', '.join(DATASETS)}")
+    return [key for key in DATASETS if key in keys or not keys]
 
-    def __init__(self) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("time left"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            speed_estimate_period=600.0,
-            redirect_stdout=sys.stdout.isatty(),  # a piped table would land in the bar
-        )
 
-    def start(self, total: float, done: float) -> None:
-        self._task = self._progress.add_task("paper", total=total)
-        self._progress.advance(self._task, done)
-        self._progress.start()
-
-    def advance(self, cost: float) -> None:
-        self._progress.advance(self._task, cost)
-
-    def finish(self) -> None:
-        self._progress.stop()
+def _available(experiments: list[Experiment], data: Data) -> tuple[Data, dict[str, str]]:
+    return data.available() if any(e.real_data for e in experiments) else (data, {})
 
 
 def _chosen(names: list[str], console: Console) -> list[Experiment]:
@@ -166,10 +185,21 @@ def _show(summary: Summary, console: Console) -> None:
     """Print the last table (for scores: the comparison) and the claims."""
     console.print(f"\n[bold]{summary.name}[/bold] {summary.title} ({summary.seconds:.0f} s)")
     for table in summary.tables[-1:]:
-        console.print(table.rich())
+        console.print(_as_rich(table.caption, table.header, table.rows))
+    part = "" if summary.complete else f" ({100 * summary.seeds:g} % of the seeds)"
     for claim in summary.claims:
-        mark = {True: "[green]holds[/green]", False: "[red]fails[/red]", None: "not judged"}
-        console.print(f"{mark[claim.holds]}: {claim.text}: {claim.evidence}", highlight=False)
+        style = {True: "green", False: "red", None: ""}[claim.holds]
+        line = Text.assemble((f"{claim.verdict}{part}", style), f": {claim.text}: {claim.evidence}")
+        console.print(line)
+
+
+def _as_rich(title: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> RichTable:
+    table = RichTable(title=title, title_justify="left", title_style="bold")
+    for text in header:
+        table.add_column(plain(text))
+    for row in rows:
+        table.add_row(*(Text(plain(text), style="bold" if "**" in text else "") for text in row))
+    return table
 
 
 def _stdout() -> Console:
@@ -181,7 +211,7 @@ def _one_line_errors(out: Path) -> Iterator[None]:
     """Turn errors that users can cause into one line and an exit code; bugs keep a traceback."""
     try:
         yield
-    except (DataError, SummaryError, BusyError) as error:
+    except SummaryError as error:
         fail(str(error))
     except TaskError as error:
         fail(str(error), FAILURE)

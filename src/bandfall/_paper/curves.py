@@ -6,22 +6,72 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.metrics import r2_score
 
-from bandfall._paper.experiment import Claim, Result
+from bandfall._paper.experiment import Claim, Entry
 from bandfall._paper.methods import MAX_R2, MAX_TIME, STEP_SIZE
-from bandfall._paper.summaries import ErrorCurve, error_curve
 from bandfall.descent import Euler, floor_sweep
 from bandfall.descent._sweep import FloorSweep
 
-PENALTY = 1e-3  # λ = 1/t of Figures 1, 4, 6 and 7
-MIN_SPEED = 0.1
 CURVES = ("descent_train", "descent_test", "ridge_train", "ridge_test")
 
-# Smallest rise and fall of the error, as a share of the target's variance, that counts.
-_VISIBLE = 0.03
-# Bound on |R²| of KRR at the smallest floor, which is not quite 0.
-_NEAR_ZERO = 0.2
+
+def complexity(bandwidth: ArrayLike) -> np.ndarray:
+    r"""Model complexity of bandwidths ≥ 0, of the same shape: the figures' horizontal axis.
+
+    .. math:: c(\sigma) = (\sigma + 0.01)^{-1/5}
+
+    It falls as the bandwidth rises, and is finite at zero.
+
+    Examples
+    --------
+    >>> complexity([0.99, 0.0]).round(4)
+    array([1.    , 2.5119])
+    """
+    bandwidth = np.asarray(bandwidth, dtype=float)
+    if not (bandwidth >= 0.0).all():
+        raise ValueError("bandwidth must be non-negative")
+    return (bandwidth + 0.01) ** -0.2
+
+
+def floor_grid(lowest: float, highest: float, n_floors: int = 100) -> np.ndarray:
+    """Floors from `highest` down to `lowest`, evenly spaced in `complexity`, shape (n_floors,).
+
+    Examples
+    --------
+    >>> floor_grid(1e-4, 1.1, n_floors=4).round(4)
+    array([1.100e+00, 1.268e-01, 2.140e-02, 1.000e-04])
+    """
+    if not 0.0 <= lowest < highest < np.inf:
+        raise ValueError(
+            f"floors must satisfy 0 <= lowest < highest < inf; got {lowest!r} and {highest!r}"
+        )
+    if n_floors < 2:
+        raise ValueError(f"n_floors must be at least 2; got {n_floors!r}")
+    simplest, most_complex = complexity([highest, lowest])
+    floors = np.linspace(simplest, most_complex, n_floors) ** -5.0 - 0.01
+    # The fifth root rounds the ends; return them as given.
+    floors[[0, -1]] = highest, lowest
+    return floors
+
+
+def paper_sweep(
+    X: np.ndarray, y: np.ndarray, X_new: np.ndarray, kernel: str, floors: np.ndarray
+) -> FloorSweep:
+    """`bandfall.floor_sweep` with the paper's settings: v = 0.1, λ = 1/t = 0.001."""
+    return floor_sweep(
+        X,
+        y,
+        X_new,
+        floors,
+        kernel=kernel,
+        min_speed=0.1,
+        penalty=1e-3,
+        max_r2=MAX_R2,
+        max_time=MAX_TIME,
+        solver=Euler(STEP_SIZE),
+    )
 
 
 def sweep_scores(
@@ -31,36 +81,49 @@ def sweep_scores(
     y_test: np.ndarray,
     kernel: str,
     floors: np.ndarray,
-) -> Result:
+) -> Entry:
     """R² of KGD-D and KRR on training and test data, per floor, for each of `CURVES`."""
     sweep = paper_sweep(X, y, X_test, kernel, floors)
+    pairs = (
+        (y, sweep.train),
+        (y_test, sweep.new),
+        (y, sweep.ridge_train),
+        (y_test, sweep.ridge_new),
+    )
     return {
-        "descent_train": _r2(y, sweep.train),
-        "descent_test": _r2(y_test, sweep.new),
-        "ridge_train": _r2(y, sweep.ridge_train),
-        "ridge_test": _r2(y_test, sweep.ridge_new),
+        name: [float(r2_score(truth, prediction)) for prediction in predictions]
+        for name, (truth, predictions) in zip(CURVES, pairs, strict=True)
     }
 
 
-def paper_sweep(
-    X: np.ndarray, y: np.ndarray, X_new: np.ndarray, kernel: str, floors: np.ndarray
-) -> FloorSweep:
-    """`bandfall.floor_sweep` with the paper's settings."""
-    return floor_sweep(
-        X,
-        y,
-        X_new,
-        floors,
-        kernel=kernel,
-        min_speed=MIN_SPEED,
-        penalty=PENALTY,
-        max_r2=MAX_R2,
-        max_time=MAX_TIME,
-        solver=Euler(STEP_SIZE),
-    )
+class ErrorCurve(NamedTuple):
+    """Mean and ends of the prediction interval of 1 − R², per floor."""
+
+    mean: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
 
 
-def collect_curves(results: Iterable[Result]) -> dict[str, ErrorCurve]:
+def error_curve(r2: ArrayLike) -> ErrorCurve:
+    """The curves of Figures 1, 4, 6 and 7: trimmed mean and 90 % interval of 1 − R² per floor.
+
+    `r2` (n_runs, n_floors) is that of every run, a seed or a split. At each floor the smallest and
+    the largest 5 % of the R² are dropped; of the rest, the mean and the 5 % and 95 % quantiles are
+    kept.
+
+    Examples
+    --------
+    >>> error_curve([[0.0], [0.5], [1.0]])
+    ErrorCurve(mean=array([0.5]), lower=array([0.05]), upper=array([0.95]))
+    """
+    ordered = np.sort(np.asarray(r2, dtype=float), axis=0)
+    dropped = len(ordered) // 20
+    errors = 1.0 - ordered[dropped : len(ordered) - dropped]
+    lower, upper = np.quantile(errors, [0.05, 0.95], axis=0)
+    return ErrorCurve(errors.mean(axis=0), lower, upper)
+
+
+def collect_curves(results: Iterable[Entry]) -> dict[str, ErrorCurve]:
     """Mean and 90 % interval of 1 − R² over the runs, for each of `CURVES`."""
     runs = list(results)
     return {name: error_curve([run[name] for run in runs]) for name in CURVES}
@@ -77,9 +140,6 @@ class SecondDescent(NamedTuple):
     def height(self) -> float:
         """The smaller of rise and fall: zero for a curve without a second descent."""
         return min(self.peak - self.valley, self.peak - self.end)
-
-    def __str__(self) -> str:
-        return f"{self.valley:.2f} → {self.peak:.2f} → {self.end:.2f}"
 
 
 def second_descent(error: np.ndarray) -> SecondDescent:
@@ -101,56 +161,32 @@ def second_descent(error: np.ndarray) -> SecondDescent:
 
 
 def curve_claims(
-    title: str, kernel: str, curves: dict[str, ErrorCurve], *, judge: bool
+    title: str, curves: dict[str, ErrorCurve], *, double: bool, visible: float = 0.03
 ) -> list[Claim]:
-    """The paper's claims about the curves of a kernel."""
+    """The paper's claims about curves: whether the test error of KGD-D falls twice, and its end.
+
+    A rise and fall counts if both exceed `visible`, a share of the target's variance.
+    """
+    descent = second_descent(curves["descent_test"].mean)
+    ends = {name: float(curve.mean[-1]) for name, curve in curves.items()}
+    test, ridge = ends["descent_test"], ends["ridge_test"]
     return [
-        double_descent_claim(
-            title, curves["descent_test"], expected=kernel != "matern12", judge=judge
+        Claim(
+            f"{title}: KGD-D shows {'double descent' if double else 'no double descent'}",
+            f"test error {curves['descent_test'].mean[0]:.2f} → {descent.valley:.2f} → "
+            f"{descent.peak:.2f} → {descent.end:.2f}: second descent {descent.height:.3f}, "
+            f"counted from {visible:g} on",
+            (descent.height > visible) == double,
         ),
-        ridge_limit_claim(title, curves["ridge_test"], judge=judge),
-        benign_claim(title, curves, judge=judge),
+        Claim(
+            f"{title}: KRR's R² on test data goes to 0 as σ_m goes to 0",
+            f"mean R² {1.0 - ridge:.3f} at the smallest σ_m",
+            abs(1.0 - ridge) < 0.2,  # the smallest floor is not quite 0
+        ),
+        Claim(
+            f"{title}: at the smallest σ_m KGD-D fits its training data and still generalises",
+            f"training error {ends['descent_train']:.4f}, test error {test:.2f} against "
+            f"{ridge:.2f} of KRR",
+            ends["descent_train"] < 0.01 and test < ridge - 0.1,
+        ),
     ]
-
-
-def double_descent_claim(name: str, curve: ErrorCurve, *, expected: bool, judge: bool) -> Claim:
-    """Does the mean test error of KGD-D fall, rise and fall again?"""
-    found = second_descent(curve.mean)
-    start = float(curve.mean[0])
-    present = found.height > _VISIBLE
-    text = "shows double descent" if expected else "shows no double descent"
-    return Claim(
-        f"{name}: KGD-D {text}",
-        f"test error {start:.2f} → {found}: second descent {found.height:.3f}, counted from "
-        f"{_VISIBLE:g} on",
-        present == expected if judge else None,
-    )
-
-
-def ridge_limit_claim(name: str, curve: ErrorCurve, *, judge: bool) -> Claim:
-    """Does the test R² of KRR go to zero with the bandwidth?"""
-    r2 = 1.0 - float(curve.mean[-1])
-    return Claim(
-        f"{name}: KRR's R² on test data goes to 0 as σ_m goes to 0",
-        f"mean R² {r2:.3f} at the smallest σ_m",
-        abs(r2) < _NEAR_ZERO if judge else None,
-    )
-
-
-def benign_claim(name: str, curves: dict[str, ErrorCurve], *, judge: bool) -> Claim:
-    """At the smallest floor: training error near zero, test error below KRR's."""
-    train, test, ridge = (
-        float(curves[key].mean[-1]) for key in ("descent_train", "descent_test", "ridge_test")
-    )
-    return Claim(
-        f"{name}: at the smallest σ_m KGD-D fits its training data and still generalises",
-        f"training error {train:.4f}, test error {test:.2f} against {ridge:.2f} of KRR",
-        (train < 0.01 and test < ridge - 0.1) if judge else None,
-    )
-
-
-def _r2(y: np.ndarray, predictions: np.ndarray) -> list[float]:
-    scores = [float(r2_score(y, prediction)) for prediction in predictions]
-    if not np.isfinite(scores).all():
-        raise ValueError("a prediction is not finite")
-    return scores

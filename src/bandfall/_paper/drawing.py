@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall._paper.floors import complexity
-from bandfall._paper.store import Entry
-from bandfall._paper.summaries import ErrorCurve
+from bandfall._paper.curves import ErrorCurve, complexity
+from bandfall._paper.experiment import Entry
 from bandfall._typing import ArrayLike
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ DESCENT_COLOUR = "#1f6fb4"
 RIDGE_COLOUR = "#d1601a"
 TRUTH_COLOUR = "#8a8a8a"
 DATA_COLOUR = "#111111"
-TEXT_WIDTH = 7.0  # inches
 
 _STYLES = {
     "ridge_train": (RIDGE_COLOUR, "--", "KRR, training"),
@@ -33,13 +31,13 @@ _TICKS = (1e5, 100, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0)
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure without a window and without global state."""
+    """An empty figure without a window; `width` in widths of a page, `height` in inches."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context({"font.size": 8}):
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(7.0 * width, height), layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from bandfall._paper.captions import CAPTIONS
 from bandfall._paper.layout import TextTable
-from bandfall._paper.store import Entry
 from bandfall.datasets import Split, paper_splits
-from bandfall.datasets._real import load_table
+from bandfall.datasets._real import as_loaded, load_table
 from bandfall.datasets._sources import SOURCES
+from bandfall.datasets._splits import CPU_SIZES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Result = Entry  # result of a task: numbers, strings, lists and dicts of these
-Results = Mapping[str, Result]  # by task key
+# Numbers, strings, lists and dicts of these by name: the result of a task; all results by task.
+Entry: TypeAlias = dict[str, Any]
 
+DATASETS = {
+    "cpu": "CPU Run Time",
+    "power": "Power Consumption",
+    "superconductors": "Superconductors",
+    "uk_temperature": "U.K. Temperature",
+}
+KERNELS = {
+    "gaussian": "Gaussian",
+    "matern12": "ν = 1/2 (Laplace)",
+    "matern32": "ν = 3/2",
+    "matern52": "ν = 5/2",
+    "cauchy": "Cauchy",
+}
 AGREES = "agrees"
 DIFFERS = "differs"
 NOT_JUDGED = "not judged"
 
 
-def plotted(X: np.ndarray, y: np.ndarray, grid: np.ndarray, truth: np.ndarray) -> Result:
+def plotted(X: np.ndarray, y: np.ndarray, grid: np.ndarray, truth: np.ndarray) -> Entry:
     """The part of a result that `draw_fit` draws besides fits."""
     lists = {"x": X[:, 0], "y": y, "x_grid": grid[:, 0], "truth": truth}
     return {name: values.tolist() for name, values in lists.items()}
+
+
+def sets_of(results: Entry) -> list[str]:
+    """The data sets that results were computed on: the first parts of their keys."""
+    return list(dict.fromkeys(key.partition("/")[0] for key in results))
 
 
 @dataclass(frozen=True)
 class Task:
     """One piece of work, independent of all others."""
 
-    key: str  # unique within its experiment; a resumed run finds finished tasks by it
+    key: str  # unique within its experiment; begins with the data set if there is one
     # Defined at the top of a module, so that any joblib backend can send it to a worker.
-    function: Callable[..., Result]
+    function: Callable[..., Entry]
     arguments: Mapping[str, object] = field(repr=False)  # its keyword arguments
     cost: float = 1.0  # approximate seconds on one core, for the progress bar
 
@@ -74,12 +92,29 @@ class DataError(Exception):
 
 
 class Data:
-    """The real data sets, read on first use; see `bandfall.datasets.load_cpu` for `data_home`."""
+    """Some of the real data sets, read on first use; see `bandfall.datasets.load_cpu`."""
 
-    def __init__(self, data_home: str | os.PathLike[str] | None = None):
-        self.data_home = data_home
-        self.table_shape = cache(self._table_shape)
-        self._splits = cache(self._read_splits)
+    def __init__(
+        self,
+        data_home: str | os.PathLike[str] | None = None,
+        sets: Iterable[str] = tuple(DATASETS),
+    ):
+        self.sets = tuple(sets)
+        self._data_home = data_home
+        self._table = cache(self._read)
+        self._splits = cache(self._cut)
+
+    def available(self) -> tuple[Data, dict[str, str]]:
+        """The sets that can be read, and for each of the others what to do about it."""
+        missing = {}
+        for dataset in self.sets:
+            try:
+                self._table(dataset)
+            except DataError as error:
+                missing[dataset] = str(error)
+        found = Data(self._data_home, [one for one in self.sets if one not in missing])
+        found._table = self._table
+        return found, missing
 
     def splits(
         self, dataset: str, n_splits: int, size: int | None = None, n_train: int | None = None
@@ -87,22 +122,21 @@ class Data:
         """The first `n_splits` of the paper's splits, see `bandfall.datasets.paper_splits`."""
         return self._splits(dataset, size, n_train)[:n_splits]
 
-    def _read_splits(self, dataset: str, size: int | None, n_train: int | None) -> list[Split]:
-        with _data_errors():
-            return paper_splits(dataset, size=size, n_train=n_train, data_home=self.data_home)
-
-    def _table_shape(self, dataset: str) -> tuple[int, int]:
-        with _data_errors():
-            rows, columns = load_table(SOURCES[dataset], data_home=self.data_home).shape
+    def table_shape(self, dataset: str) -> tuple[int, int]:
+        """Rows and columns of a table, the target included."""
+        rows, columns = self._table(dataset).shape
         return rows, columns
 
+    def _cut(self, dataset: str, size: int | None, n_train: int | None) -> list[Split]:
+        X, y = as_loaded(SOURCES[dataset], self._table(dataset), return_X_y=True, as_frame=False)
+        published = CPU_SIZES if dataset == "cpu" else 100
+        return paper_splits(X, y, size=size or published, n_train=n_train)
 
-@contextmanager
-def _data_errors() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, ValueError, ImportError) as error:
-        raise DataError(str(error)) from error
+    def _read(self, dataset: str) -> np.ndarray:
+        try:
+            return load_table(SOURCES[dataset], data_home=self._data_home)
+        except (OSError, ValueError, ImportError) as error:
+            raise DataError(str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -125,6 +159,11 @@ class Claim:
     evidence: str  # with numbers
     holds: bool | None  # None if the run was too small to judge
 
+    @property
+    def verdict(self) -> str:
+        """`holds` in words."""
+        return NOT_JUDGED if self.holds is None else "holds" if self.holds else "fails"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -144,12 +183,20 @@ class Experiment:
     name: str  # as on the command line
     title: str  # one line
     tasks: Callable[[Data, Size], Sequence[Task]]
-    # Called with the results of these tasks, in their order.
-    summarise: Callable[[Results, Size], Outcome]
+    # Called with the results of these tasks by key, in their order.
+    summarise: Callable[[Entry, Size], Outcome]
     requires: tuple[str, ...] = ()  # modules beyond the package's own dependencies
-    seeded: bool = True  # whether results depend on the size of a run
+    seeded: bool = True  # whether results depend on the size of a run; its part is not judged
+    real_data: bool = False  # whether it is run on the real data sets
 
     @property
     def caption(self) -> str:
         """The caption in the report."""
-        return CAPTIONS.get(self.name, "")
+        return _captions().get(self.name, "")
+
+
+@cache
+def _captions() -> dict[str, str]:
+    text = files("bandfall._paper").joinpath("captions.json").read_text(encoding="utf-8")
+    captions: dict[str, str] = json.loads(text)
+    return captions

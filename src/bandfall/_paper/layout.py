@@ -7,10 +7,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
 
 _LATEX = str.maketrans(
     {
@@ -69,7 +65,7 @@ class TextTable:
         """Comma separated, without markup."""
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([[_plain(text) for text in row] for row in [self.header, *self.rows]])
+        writer.writerows([[plain(text) for text in row] for row in [self.header, *self.rows]])
         return buffer.getvalue()
 
     def html(self) -> str:
@@ -81,22 +77,9 @@ class TextTable:
         body = "\n".join(row(cells, "td") for cells in self.rows)
         return f"<table>\n<thead>{row(self.header, 'th')}</thead>\n<tbody>{body}</tbody>\n</table>"
 
-    def rich(self) -> RichTable:
-        """For a terminal, by rich."""
-        from rich.table import Table as RichTable
-        from rich.text import Text
 
-        table = RichTable(title=self.caption, title_justify="left", title_style="bold")
-        for text in self.header:
-            table.add_column(_plain(text))
-        for row in self.rows:
-            table.add_row(
-                *(Text(_plain(text), style="bold" if "**" in text else "") for text in row)
-            )
-        return table
-
-
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A cell without markup."""
     return text.replace("**", "").replace("$", "")
 
 
@@ -111,5 +94,5 @@ def _latex(text: str) -> str:
 
 def _html(text: str) -> str:
     bold = text.startswith("**") and text.endswith("**") and len(text) > 4
-    inner = escape(_plain(text))
+    inner = escape(plain(text))
     return f"<b>{inner}</b>" if bold else inner

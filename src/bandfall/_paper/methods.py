@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall._estimators import KernelFlowCV, KernelRidgeCV, KernelRidgeMML, PaperMLPRegressor
-from bandfall._paper.experiment import Result
+from bandfall._paper.experiment import Entry
 from bandfall._products import DenseOperator
 from bandfall.datasets import Split
 from bandfall.descent import Euler, Stopping, fit_path
@@ -57,20 +57,20 @@ def descend(
     )
 
 
-def score_split(split: Split, seed: int, kernel: str, methods: Sequence[str]) -> Result:
+def score_split(split: Split, seed: int, kernel: str, methods: Sequence[str]) -> Entry:
     """``test_r2`` and chosen parameters of several methods on one split, by `method_key`.
 
     The seed, which is the number of the split, draws the folds and the start points.
     """
-    scores: Result = {}
+    scores: Entry = {}
     for method in methods:
         scores |= _SCORERS[method](split, seed, kernel)
     return scores
 
 
-def _score_descent(split: Split, seed: int, kernel: str) -> Result:
+def _score_descent(split: Split, seed: int, kernel: str) -> Entry:
     operator = DenseOperator(split.X_train, get_kernel(kernel))
-    scores: Result = {}
+    scores: Entry = {}
     for speed in SPEEDS:
         path = descend(split.X_train, split.y_train, kernel, min_speed=speed, operator=operator)
         scores[method_key("KGD-D", speed)] = _score(
@@ -79,30 +79,30 @@ def _score_descent(split: Split, seed: int, kernel: str) -> Result:
     return scores
 
 
-def _score_cv(method: str, split: Split, seed: int, kernel: str) -> Result:
+def _score_cv(method: str, split: Split, seed: int, kernel: str) -> Entry:
     cls: type[KernelRidgeCV | KernelFlowCV] = KernelRidgeCV if method == "KRR-CV" else KernelFlowCV
     folds = permutation_folds(len(split.y_train), seed)
     model = cls(kernel, cv=folds, fit_intercept=False).fit(split.X_train, split.y_train)
     return {method: _score(split, model.predict(split.X_test), **model.best_params_)}
 
 
-def _score_ridge_mml(split: Split, seed: int, kernel: str) -> Result:
+def _score_ridge_mml(split: Split, seed: int, kernel: str) -> Entry:
     model = KernelRidgeMML(kernel, fit_intercept=False, random_state=seed)
     model.fit(split.X_train, split.y_train)
     chosen = {"bandwidth": model.bandwidth_, "penalty": model.penalty_}
     return {"KRR-MML": _score(split, model.predict(split.X_test), **chosen)}
 
 
-def _score_mlp(split: Split, seed: int, kernel: str) -> Result:
+def _score_mlp(split: Split, seed: int, kernel: str) -> Entry:
     model = PaperMLPRegressor(random_state=seed).fit(split.X_train, split.y_train)
     return {"MLP": _score(split, model.predict(split.X_test), epochs=model.n_iter_)}
 
 
-def _score(split: Split, prediction: np.ndarray, **chosen: object) -> Result:
+def _score(split: Split, prediction: np.ndarray, **chosen: object) -> Entry:
     return {"test_r2": float(r2_score(split.y_test, prediction)), **chosen}
 
 
-_SCORERS: dict[str, Callable[[Split, int, str], Result]] = {
+_SCORERS: dict[str, Callable[[Split, int, str], Entry]] = {
     "KGD-D": _score_descent,
     "KRR-CV": partial(_score_cv, "KRR-CV"),
     "KRR-MML": _score_ridge_mml,

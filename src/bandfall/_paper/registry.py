@@ -5,32 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bandfall._paper.descriptions import TABLE1, TABLE3
+from bandfall._paper.double_descent import DOUBLE_DESCENT
 from bandfall._paper.experiment import Experiment
 from bandfall._paper.networks import FIGURE3
-from bandfall._paper.real_curves import REAL_FIGURES
+from bandfall._paper.score_tables import SCORE_TABLES
 from bandfall._paper.shift import FIGURE2
-from bandfall._paper.sine import SINE_FIGURES
 from bandfall._paper.stages import FIGURE5
-from bandfall._paper.tables import SCORE_TABLES
 
-ALL = "all"
-
-EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment
-    for experiment in sorted(
-        [
-            *SINE_FIGURES,
-            FIGURE2,
-            FIGURE3,
-            *REAL_FIGURES,
-            FIGURE5,
-            TABLE1,
-            TABLE3,
-            *(table.experiment() for table in SCORE_TABLES),
-        ],
-        key=lambda experiment: experiment.name,
-    )
-}
+_ALL = (*DOUBLE_DESCENT, FIGURE2, FIGURE3, FIGURE5, TABLE1, TABLE3, *SCORE_TABLES)
+EXPERIMENTS = {e.name: e for e in sorted(_ALL, key=lambda experiment: experiment.name)}
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
@@ -41,10 +24,9 @@ def select(names: Sequence[str]) -> list[Experiment]:
     >>> [experiment.name for experiment in select(["table2", "figure1", "table2"])]
     ['figure1', 'table2']
     """
-    unknown = [name for name in names if name not in EXPERIMENTS and name != ALL]
+    unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
     if unknown:
-        allowed = ", ".join([*EXPERIMENTS, ALL])
+        allowed = ", ".join([*EXPERIMENTS, "all"])
         raise ValueError(f"no experiment is called {unknown[0]!r}; allowed: {allowed}")
-    if not names or ALL in names:
-        return list(EXPERIMENTS.values())
-    return [experiment for name, experiment in EXPERIMENTS.items() if name in names]
+    chosen = names if names and "all" not in names else list(EXPERIMENTS)
+    return [experiment for name, experiment in EXPERIMENTS.items() if name in chosen]

@@ -1,74 +1,147 @@
-"""The report on one page: published and our numbers, claims, figures, run times."""
+"""Outcomes as files, and the page made of them: numbers, claims, figures, run times."""
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 import re
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from bandfall._paper.artefacts import Summary
-from bandfall._paper.experiment import AGREES, DIFFERS, NOT_JUDGED
-from bandfall._paper.fingerprint import code_digest
-from bandfall._paper.layout import TextTable
-from bandfall._paper.registry import EXPERIMENTS
-from bandfall._paper.store import Entry
+import numpy as np
 
-_ROWS = files("bandfall._paper").joinpath("choices.md").read_text(encoding="utf-8").splitlines()
-_HEAD, _, *_BODY = [[cell.strip() for cell in row.strip("|").split("|")] for row in _ROWS]
-CHOICES = TextTable(
-    "choices",
-    "Where the paper's text and the author's scripts differ, and what is done here.",
-    _HEAD,
-    _BODY,
+from bandfall._paper.experiment import (
+    AGREES,
+    DATASETS,
+    DIFFERS,
+    FULL,
+    NOT_JUDGED,
+    Claim,
+    Comparison,
+    Entry,
+    Size,
 )
-AUTHOR_HOURS = 30  # for all experiments, by the paper
-_IMAGE_WIDTH = 1000  # pixels, in Markdown
-_COLOURS = 64
+from bandfall._paper.layout import TextTable, plain
+from bandfall._paper.run import Finished, code_digest
 
-_STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #c0392b; }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; }
-h1, h2, h3 { line-height: 1.2; } h2 { margin-top: 3rem; border-top: 1px solid var(--line);
-  padding-top: 1rem; }
-nav a { margin-right: .8rem; white-space: nowrap; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums;
-  display: block; overflow-x: auto; margin: 1rem 0; }
-th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; }
-img { max-width: 100%; background: white; border-radius: 4px; }
-blockquote { margin: .5rem 0; padding-left: 1rem; border-left: 3px solid var(--line);
-  font-size: .9rem; }
-summary { cursor: pointer; margin: .5rem 0; }
-.holds { color: var(--good); font-weight: 600; } .fails { color: var(--bad); font-weight: 600; }
-.unjudged { opacity: .7; } .meta { opacity: .8; font-size: .9rem; }
-@media print { details > * { display: block !important; } nav { display: none; } }
-"""
+
+class SummaryError(Exception):
+    """A summary on disk cannot be read; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The stored part of a finished experiment; see `Outcome` and `Finished`."""
+
+    name: str
+    code: str  # digest of the code that computed it, see `code_digest`
+    title: str
+    caption: str
+    seconds: float
+    n_tasks: int
+    complete: bool  # whether all seeds were run
+    seeds: float
+    has_figure: bool
+    tables: list[TextTable]
+    comparisons: list[Comparison]
+    claims: list[Claim]
+    notes: list[str]
+
+    @property
+    def label(self) -> str:
+        """The name for readers."""
+        return _label(self.name)
+
+    @property
+    def timing(self) -> str:
+        """Number of tasks, part of the paper's seeds, and computing time."""
+        share = "all seeds" if self.complete else f"{100 * self.seeds:g} % of the seeds"
+        return f"{self.n_tasks} tasks, {share}, {_duration(self.seconds)} of computing time."
+
+
+def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
+    """Write figure, tables and summary of one experiment below `out`.
+
+    Figures go to ``out/figures`` as PDF and PNG, tables to ``out/tables`` as Markdown, LaTeX and
+    CSV, the summary to ``out/summaries``.
+    """
+    experiment, outcome = finished.experiment, finished.outcome
+    folders = {name: out / name for name in ("figures", "tables", "summaries")}
+    for folder in folders.values():
+        folder.mkdir(parents=True, exist_ok=True)
+    if outcome.figure is not None:
+        path = folders["figures"] / experiment.name
+        # No date in the file: the same numbers give the same bytes.
+        outcome.figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
+        outcome.figure.savefig(path.with_suffix(".png"), dpi=200)
+    for table in outcome.tables:
+        texts = {
+            "md": f"{table.caption}\n\n{table.markdown()}\n",
+            "tex": table.latex(),
+            "csv": table.csv(),
+        }
+        for suffix, text in texts.items():
+            (folders["tables"] / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+    notes = list(outcome.notes)
+    absent = [name for key, name in DATASETS.items() if key not in finished.sets]
+    if experiment.real_data and absent:
+        notes.append(f"Not run on these data sets: {', '.join(absent)}.")
+    summary = Summary(
+        name=experiment.name,
+        code=code_digest(),
+        title=experiment.title,
+        caption=experiment.caption,
+        seconds=round(finished.seconds, 2),
+        n_tasks=finished.n_tasks,
+        complete=size == FULL or not experiment.seeded,
+        seeds=size.seeds,
+        has_figure=outcome.figure is not None,
+        tables=list(outcome.tables),
+        comparisons=list(outcome.comparisons),
+        claims=list(outcome.claims),
+        notes=notes,
+    )
+    text = json.dumps(asdict(summary), indent=1, ensure_ascii=False, default=np.generic.item)
+    path = folders["summaries"] / f"{experiment.name}.json"
+    path.write_text(text + "\n", encoding="utf-8")
+    return summary
+
+
+def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
+    """The summaries below `out` of the experiments `names`, in this order, without missing ones."""
+    paths = (out / "summaries" / f"{name}.json" for name in names)
+    return [_read(path) for path in paths if path.exists()]
+
+
+def _read(path: Path) -> Summary:
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        parts = {
+            "tables": [TextTable(**part) for part in entry["tables"]],
+            "comparisons": [Comparison(**part) for part in entry["comparisons"]],
+            "claims": [Claim(**part) for part in entry["claims"]],
+        }
+        return Summary(**entry | parts)
+    except (ValueError, KeyError, TypeError) as error:
+        raise SummaryError(
+            f"{path} is damaged or of another version; run {path.stem} again, which computes "
+            "missing results only"
+        ) from error
 
 
 def write_html(
     summaries: Sequence[Summary], runs: Sequence[Entry], figures: Path, path: Path
 ) -> None:
     """Write a self-contained page with the PNG files of `figures`, without scripts."""
-    parts = [
-        "<!doctype html>",
-        '<html lang="en"><head><meta charset="utf-8">',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<title>The paper, reproduced</title><style>{_STYLE}</style></head><body>",
-        "<h1>The paper, reproduced</h1>",
-        *(f"<p>{_code(escape(line))}</p>" for line in _introduction(summaries, runs)),
-        "<nav>" + "".join(f'<a href="#{s.name}">{_label(s.name)}</a>' for s in summaries),
-        '<a href="#choices">Text and scripts</a></nav>',
-        _overview(summaries).html(),
-    ]
-    for summary in summaries:
-        parts += _html_section(summary, figures)
-    parts += [f'<h2 id="choices">{CHOICES.caption}</h2>', CHOICES.html(), "</body></html>"]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(parts) + "\n", encoding="utf-8")
+    images = {
+        s.name: base64.b64encode((figures / f"{s.name}.png").read_bytes()).decode()
+        for s in summaries
+        if s.has_figure
+    }
+    _write("report.html.jinja", summaries, runs, path, images)
 
 
 def write_markdown(
@@ -76,24 +149,48 @@ def write_markdown(
 ) -> None:
     """Write the report as Markdown; compressed figures go into a folder named after the file."""
     images = path.with_suffix("")
-    parts = ["# The paper, reproduced", *_introduction(summaries, runs)]
-    parts.append(_overview(summaries).markdown())
-    for summary in summaries:
-        parts.append(f"## {_label(summary.name)}: {summary.title}")
-        parts.append(_timing(summary))
-        if summary.has_figure:
-            images.mkdir(parents=True, exist_ok=True)
-            _compress(figures / f"{summary.name}.png", images / f"{summary.name}.png")
-            parts.append(f"![{_label(summary.name)}]({images.name}/{summary.name}.png)")
-        if summary.caption:
-            parts.append(f"> {summary.caption}")
-        if summary.claims:
-            parts.append(_claims(summary).markdown())
-        parts += summary.notes
-        parts += [table.markdown() for table in summary.tables[-1:]]
-    parts += [f"## {CHOICES.caption.rstrip('.')}", CHOICES.markdown()]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    images.mkdir(parents=True, exist_ok=True)
+    for s in summaries:
+        if s.has_figure:
+            _compress(figures / f"{s.name}.png", images / f"{s.name}.png")
+    _write("report.md.jinja", summaries, runs, path, images.name)
+
+
+def _write(
+    template: str, summaries: Sequence[Summary], runs: Sequence[Entry], path: Path, images: object
+) -> None:
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(
+        loader=PackageLoader("bandfall", "_paper"),
+        autoescape=template.endswith("html.jinja"),
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"plain": plain, "code": _code}
+    text = environment.get_template(template).render(
+        summaries=summaries,
+        introduction=list(_introduction(summaries, runs)),
+        overview=_overview(summaries),
+        choices=_choices(),
+        images=images,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def _code(text: str) -> str:
+    """Text with code in backquotes, as HTML."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)))
+
+
+def _choices() -> TextTable:
+    text = files("bandfall._paper").joinpath("choices.md").read_text(encoding="utf-8")
+    head, _, *body = [[c.strip() for c in row.strip("|").split("|")] for row in text.splitlines()]
+    caption = "Where the paper's text and the author's scripts differ, and what is done here."
+    return TextTable("choices", caption, head, body)
 
 
 def _introduction(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str]:
@@ -113,17 +210,13 @@ def _introduction(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterat
     partial = [s.name for s in summaries if not s.complete]
     if partial:
         yield f"Run with a part of the seeds only, and not judged: {', '.join(partial)}."
-    outdated = [s.name for s in summaries if s.code != code_digest(EXPERIMENTS[s.name].tasks)]
+    outdated = [s.name for s in summaries if s.code != code_digest()]
     if outdated:
         yield f"The code has changed since these were run: {', '.join(outdated)}."
-    yield from _effort(summaries, runs)
-
-
-def _effort(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str]:
     computing = sum(s.seconds for s in summaries)
     yield (
         f"Computing time of all tasks: {_duration(computing)} of one core; the paper reports about "
-        f"{AUTHOR_HOURS} hours."
+        "30 hours."
     )
     for run in runs:
         if run["tasks_done"]:
@@ -152,7 +245,7 @@ def _overview(summaries: Sequence[Summary]) -> TextTable:
         holds = [c.holds for c in s.claims]
         rows.append(
             [
-                _label(s.name),
+                s.label,
                 s.title,
                 f"{verdicts.count(AGREES)} of {len(verdicts)}" if verdicts else "–",
                 f"{holds.count(True)} of {len(holds)}" if holds else "–",
@@ -161,48 +254,6 @@ def _overview(summaries: Sequence[Summary]) -> TextTable:
         )
     header = ["", "What", "Cells that agree", "Claims that hold", "Computing time"]
     return TextTable("overview", "Overview", header, rows)
-
-
-def _claims(summary: Summary) -> TextTable:
-    words = {True: "holds", False: "**fails**", None: "not judged"}
-    rows = [[claim.text, claim.evidence, words[claim.holds]] for claim in summary.claims]
-    return TextTable("claims", "Claims", ["Claim", "Numbers", "Verdict"], rows)
-
-
-def _html_section(summary: Summary, figures: Path) -> Iterator[str]:
-    yield f'<h2 id="{summary.name}">{_label(summary.name)}: {escape(summary.title)}</h2>'
-    yield f'<p class="meta">{escape(_timing(summary))}</p>'
-    if summary.has_figure:
-        data = base64.b64encode((figures / f"{summary.name}.png").read_bytes()).decode()
-        yield f'<img alt="{_label(summary.name)}" src="data:image/png;base64,{data}">'
-    if summary.caption:
-        yield f"<blockquote>{escape(summary.caption)}</blockquote>"
-    if summary.claims:
-        yield "<ul>"
-        for claim in summary.claims:
-            css, word = {
-                True: ("holds", "holds"),
-                False: ("fails", "fails"),
-                None: ("unjudged", "not judged"),
-            }[claim.holds]
-            yield (
-                f'<li><span class="{css}">{word}</span> {escape(claim.text)}'
-                f'<br><span class="meta">{escape(claim.evidence)}</span></li>'
-            )
-        yield "</ul>"
-    yield from (f"<p>{escape(note)}</p>" for note in summary.notes)
-    for i, table in enumerate(summary.tables):
-        opened = " open" if i == len(summary.tables) - 1 else ""
-        yield f"<details{opened}><summary>{escape(table.caption)}</summary>{table.html()}</details>"
-
-
-def _code(text: str) -> str:
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
-
-
-def _timing(summary: Summary) -> str:
-    share = "all seeds" if summary.complete else f"{summary.seeds:.0%} of the seeds"
-    return f"{summary.n_tasks} tasks, {share}, {_duration(summary.seconds)} of computing time."
 
 
 def _label(name: str) -> str:
@@ -220,8 +271,8 @@ def _compress(source: Path, target: Path) -> None:
     from PIL import Image
 
     with Image.open(source) as image:
-        height = round(image.height * _IMAGE_WIDTH / image.width)
-        small = image.convert("RGB").resize((_IMAGE_WIDTH, height), Image.Resampling.LANCZOS)
+        size = 1000, round(image.height * 1000 / image.width)
+        small = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     buffer = io.BytesIO()
-    small.quantize(_COLOURS).save(buffer, "PNG", optimize=True)
+    small.quantize(64).save(buffer, "PNG", optimize=True)
     target.write_bytes(buffer.getvalue())

@@ -8,25 +8,8 @@ import numpy as np
 from sklearn.metrics import r2_score
 
 from bandfall._estimators import KernelRidgeCV, KernelRidgeRegressor
-from bandfall._paper.drawing import (
-    DESCENT_COLOUR,
-    RIDGE_COLOUR,
-    TEXT_WIDTH,
-    draw_fit,
-    new_figure,
-    shared_legend,
-)
-from bandfall._paper.experiment import (
-    Claim,
-    Data,
-    Experiment,
-    Outcome,
-    Result,
-    Results,
-    Size,
-    Task,
-    plotted,
-)
+from bandfall._paper import drawing
+from bandfall._paper.experiment import Claim, Data, Entry, Experiment, Outcome, Size, Task, plotted
 from bandfall._paper.methods import STEP_SIZE, descend
 from bandfall.datasets import make_two_scale
 from bandfall.descent import Path
@@ -39,10 +22,9 @@ SEED = 16
 MIN_BANDWIDTH = 1e-4
 N_UPDATES = (140, 241, 780, None)  # None: to the end
 PENALTIES = (13.5, 8.2, 0.55, 1e-6)
-_LEARNED = 0.5  # R² from which a part of the data counts as captured
 
 
-def increasing_complexity() -> Result:
+def increasing_complexity() -> Entry:
     """KGD-D at four times, KRR with one bandwidth at four penalties."""
     X, y, X_grid, truth = make_two_scale(random_state=SEED)
     linear = np.abs(X_grid[:, 0]) >= 1.0
@@ -73,29 +55,26 @@ def increasing_complexity() -> Result:
 def _captured(path: Path, staged: np.ndarray, truth: np.ndarray) -> list[float]:
     """Training time and training R² at the end of the first stage that explains half of a part."""
     for time, r2, f in zip(path.ends, path.stage_r2, staged, strict=True):
-        if r2_score(truth, f) >= _LEARNED:
+        if r2_score(truth, f) >= 0.5:
             return [float(time), float(r2)]
     return [path.time, path.r2]
 
 
-def _part_r2(fits: list[np.ndarray], truth: np.ndarray, linear: np.ndarray) -> Result:
-    return {
-        "linear": [float(r2_score(truth[linear], f[linear])) for f in fits],
-        "sinus": [float(r2_score(truth[~linear], f[~linear])) for f in fits],
-        "all": [float(r2_score(truth, f)) for f in fits],
-    }
+def _part_r2(fits: list[np.ndarray], truth: np.ndarray, linear: np.ndarray) -> Entry:
+    parts = {"linear": linear, "sinus": ~linear, "all": linear | ~linear}
+    return {name: [float(r2_score(truth[p], f[p])) for f in fits] for name, p in parts.items()}
 
 
 def _tasks(data: Data, size: Size) -> list[Task]:
     return [Task("functions", increasing_complexity, {}, cost=2.0)]
 
 
-def _summarise(results: Results, size: Size) -> Outcome:
+def _summarise(results: Entry, size: Size) -> Outcome:
     result = results["functions"]
     return Outcome(figure=_draw(result), claims=_claims(result))
 
 
-def _claims(result: Result) -> list[Claim]:
+def _claims(result: Entry) -> list[Claim]:
     (t_linear, r2_linear), (t_sinus, r2_sinus) = result["linear_captured"], result["sinus_captured"]
     descent, ridge = result["descent_r2"], result["ridge_r2"]
     ours, rival = result["descent_train_r2"], result["ridge_train_r2"]
@@ -124,30 +103,27 @@ def _claims(result: Result) -> list[Claim]:
         ),
         Claim(
             "Both models are shown at the same training R²",
-            "KGD-D " + _numbers(ours) + "; KRR " + _numbers(rival),
+            f"KGD-D {', '.join(f'{r2:.3f}' for r2 in ours)}; "
+            f"KRR {', '.join(f'{r2:.3f}' for r2 in rival)}",
             gap < 0.02,
         ),
     ]
 
 
-def _numbers(values: list[float]) -> str:
-    return ", ".join(f"{value:.3f}" for value in values)
-
-
-def _draw(result: Result) -> Figure:
+def _draw(result: Entry) -> Figure:
     """Training time grows from row to row; KGD-D left, KRR right."""
-    figure = new_figure(TEXT_WIDTH, 7.0)
+    figure = drawing.new_figure(1.0, 7.0)
     axes = figure.subplots(4, 2, sharex=True, sharey=True)
-    methods = (("descent", "KGD-D", DESCENT_COLOUR), ("ridge", "KRR", RIDGE_COLOUR))
+    methods = (("descent", "KGD-D", drawing.DESCENT_COLOUR), ("ridge", "KRR", drawing.RIDGE_COLOUR))
     for column, (key, label, colour) in enumerate(methods):
         for row in range(4):
             ax = axes[row, column]
             fits = {label: (colour, result[key][row])}
-            draw_fit(ax, result, fits, (-2.6, 2.6))
+            drawing.draw_fit(ax, result, fits, (-2.6, 2.6))
             r2 = result[f"{key}_train_r2"][row]
             ax.text(0.02, 0.92, f"$R^2_{{tr}} = {r2:.2f}$", transform=ax.transAxes, fontsize=7)
         axes[0, column].set_title(label, fontsize=9)
-    shared_legend(figure, *axes[0])
+    drawing.shared_legend(figure, *axes[0])
     return figure
 
 

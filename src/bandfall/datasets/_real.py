@@ -78,8 +78,7 @@ def load_table(
 ) -> np.ndarray:
     """The checked table of one set, features and target in file order; see `load_cpu`."""
     directories = _search_path(data_home)
-    path = find_file(source, directories)
-    if path is not None:
+    if (path := find_file(source, directories)) is not None:
         return read_array(path, source)
     if source.archive_url is not None and download_if_missing:
         return download_table(source, progress=progress)
@@ -87,6 +86,16 @@ def load_table(
     raise FileNotFoundError(
         f"the {source.title} data were not found (looked in: {places}); {placement_hint(source)}"
     )
+
+
+def whereabouts(source: Source, data_home: str | os.PathLike[str] | None = None) -> str:
+    """The file of a set, or in a few words how to get it; nothing is read."""
+    path = find_file(source, _search_path(data_home))
+    if path is not None:
+        return str(path)
+    if source.archive_url is not None:
+        return f"downloaded when needed from {source.archive_url}"
+    return f"missing: put {' or '.join(source.filenames)} into --data; from {source.home}"
 
 
 def _search_path(data_home: str | os.PathLike[str] | None) -> list[Path]:

@@ -1,0 +1,209 @@
+"""Runs experiments: all tasks in one pool; `joblib.Memory` keeps every finished result."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import time
+import warnings
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+
+from joblib import Memory, Parallel, cpu_count, delayed
+from threadpoolctl import ThreadpoolController
+
+from bandfall._environment import environment_record
+from bandfall._paper.experiment import (
+    FULL,
+    NOT_JUDGED,
+    Data,
+    Entry,
+    Experiment,
+    Outcome,
+    Size,
+    Task,
+)
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+# Rooms that the layers keep out of every experiment, and modules that only draw and print: a new
+# colour must not cost hours of computing.
+_WITHOUT_RESULTS = ("_cli", "demo", "_explore", "plotting", "report", "_drawing")
+_PRESENTATION = ("_paper/drawing.py", "_paper/layout.py", "_paper/report.py")
+# Tasks longer than this (seconds) go first, so that none runs alone at the end.
+_LONG = 30.0
+
+
+class TaskError(RuntimeError):
+    """A task failed; names experiment and task."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished experiment and its outcome."""
+
+    experiment: Experiment
+    outcome: Outcome
+    seconds: float  # computing time of its tasks
+    n_tasks: int
+    sets: tuple[str, ...]  # the data sets it was run on
+
+
+@dataclass
+class _Job:
+    """An experiment in progress."""
+
+    experiment: Experiment
+    tasks: Sequence[Task]
+    results: dict[str, tuple[float, Entry]] = field(default_factory=dict)
+
+    @property
+    def done(self) -> bool:
+        return len(self.results) == len(self.tasks)
+
+    def finish(self, size: Size, data: Data) -> Finished:
+        # Results are passed in the order of the tasks, not in the order of completion.
+        ordered = {task.key: self.results[task.key] for task in self.tasks}
+        outcome = self.experiment.summarise({k: result for k, (_, result) in ordered.items()}, size)
+        if self.experiment.seeded and size != FULL:
+            outcome = _unjudged(outcome, size)
+        seconds = sum(seconds for seconds, _ in ordered.values())
+        sets = data.sets if self.experiment.real_data else ()
+        return Finished(self.experiment, outcome, seconds, len(ordered), sets)
+
+
+def _unjudged(outcome: Outcome, size: Size) -> Outcome:
+    """The outcome of a part of the seeds, which proves nothing."""
+    reason = f"{100 * size.seeds:g} % of the seeds"
+    comparisons = [replace(c, verdict=NOT_JUDGED, reason=reason) for c in outcome.comparisons]
+    claims = [replace(claim, holds=None) for claim in outcome.claims]
+    return replace(outcome, comparisons=comparisons, claims=claims)
+
+
+def missing_modules(experiment: Experiment) -> list[str]:
+    """Modules that an experiment requires and that are not installed."""
+    return [name for name in experiment.requires if importlib.util.find_spec(name) is None]
+
+
+def run_experiments(
+    experiments: Sequence[Experiment],
+    *,
+    data: Data,
+    size: Size,
+    out: Path,
+    n_jobs: int = 1,
+    progress: Callable[[float, float], object] = lambda done, total: None,
+) -> Generator[Finished, None, None]:
+    """Run the missing tasks, and yield each experiment when its last task is done.
+
+    Results are kept in ``out/cache`` by code and arguments, so a run that was stopped continues,
+    and several runs may share `out`; a line per run goes to ``out/runs.jsonl``. `progress` gets the
+    finished and the total work, in seconds of one core. The numbers do not depend on the `n_jobs`
+    joblib workers: every task runs on one thread. Raises TaskError if a
+    task fails, and OSError if `out` cannot be written to.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with warnings.catch_warnings(action="ignore"):  # a disk that is full is an error below
+        memory = Memory(out / "cache", verbose=0)
+    compute = memory.cache(_compute, ignore=["label"])
+    code = code_digest()
+    # Writes the source of _compute into the cache before the workers compare it with theirs.
+    compute(code, dict, {}, label="")
+    jobs = [_Job(experiment, experiment.tasks(data, size)) for experiment in experiments]
+    pending = []
+    for job in jobs:
+        for task in job.tasks:
+            call = (code, task.function, dict(task.arguments), f"{job.experiment.name}, {task.key}")
+            if compute.check_call_in_cache(*call):
+                job.results[task.key] = compute(*call)
+            else:
+                pending.append((job, task, call))
+    pending.sort(key=lambda entry: -entry[1].cost if entry[1].cost >= _LONG else 0.0)
+    total = sum(task.cost for job in jobs for task in job.tasks)
+    done = total - sum(task.cost for _, task, _ in pending)
+    progress(done, total)
+    started = time.perf_counter()
+    n_done = 0
+    try:
+        for job in jobs:
+            if job.done:
+                yield job.finish(size, data)
+        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+        calls = (delayed(_numbered)(i, compute, call) for i, (_, _, call) in enumerate(pending))
+        with closing(parallel(calls)) as computed:
+            for i, result in computed:
+                job, task, _ = pending[i]
+                job.results[task.key] = result
+                n_done += 1
+                done += task.cost
+                progress(done, total)
+                if job.done:
+                    yield job.finish(size, data)
+    finally:
+        entry = environment_record() | {
+            "experiments": [experiment.name for experiment in experiments],
+            "seeds": size.seeds,
+            "jobs": n_jobs if n_jobs > 0 else cpu_count() + 1 + n_jobs,
+            "tasks_done": n_done,
+            "seconds": round(time.perf_counter() - started, 2),
+        }
+        with (out / "runs.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def _numbered(
+    number: int, compute: Callable[..., tuple[float, Entry]], call: tuple[object, ...]
+) -> tuple[int, tuple[float, Entry]]:
+    with warnings.catch_warnings():
+        # A result that cannot be kept ends the run, instead of computing on in vain.
+        warnings.filterwarnings("error", message="Unable to cache to disk")
+        return number, compute(*call)
+
+
+def _compute(
+    code: str, function: Callable[..., Entry], arguments: Mapping[str, object], label: str
+) -> tuple[float, Entry]:
+    """Seconds and result of a task, on one thread, so that workers do not change results.
+
+    A result is found again if `code` (see `code_digest`), function and arguments are equal.
+    """
+    started = time.perf_counter()
+    try:
+        with _thread_pools().limit(limits=1):
+            result = function(**arguments)
+    except Exception as error:
+        name, _, key = label.partition(", ")
+        raise TaskError(f"{name}, task {key}: {type(error).__name__}: {error}") from error
+    return time.perf_counter() - started, result
+
+
+@cache
+def _thread_pools() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@cache
+def code_digest(package: Path = _PACKAGE) -> str:
+    """A digest of all source that a result may depend on; libraries are not covered."""
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        name = path.relative_to(package).as_posix()
+        if name.partition("/")[0] not in _WITHOUT_RESULTS and name not in _PRESENTATION:
+            source = path.read_bytes()
+            digest.update(f"{name}\0{len(source)}\0".encode() + source)
+    return digest.hexdigest()[:40]
+
+
+def read_runs(out: Path) -> list[Entry]:
+    """The runs that made the results in `out`, oldest first; incomplete lines are left out."""
+    path = out / "runs.jsonl"
+    runs = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            runs.append(json.loads(line))
+        except ValueError:
+            continue
+    return runs

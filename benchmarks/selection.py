@@ -12,8 +12,6 @@ import time
 from functools import partial
 
 import numpy as np
-from bandfall._paper.curves import floor_grid
-from bandfall._paper.double_descent import FLOORS
 from scipy.linalg import expm
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
@@ -26,6 +24,8 @@ from bandfall import (
     KernelRidgeMML,
     floor_sweep,
 )
+from bandfall._paper.curves import floor_grid
+from bandfall._paper.double_descent import FLOORS
 from bandfall.descent import Euler, Flow
 from bandfall.rivals import permutation_folds
 

@@ -32,7 +32,7 @@ from bandfall._targets import Numbers
 from bandfall._targets.losses import PowerLoss
 from bandfall.kernels import get_kernel
 from bandfall.tables import TableEncoder, prepare_table, read_table
-from bandfall.tables._steps import steps_for
+from bandfall.tables._numbers import steps_for
 from published import read
 
 ENCODINGS = {

@@ -344,7 +344,8 @@ def test_many_texts_do_not_fill_the_header(tmp_path):
 
 def kinds(tmp_path):
     """What the columns are to the model there."""
-    return next(iter(load_model(tmp_path / "m").encoders_.values())).schema.kinds
+    readings = next(iter(load_model(tmp_path / "m").encoders_.values())).schema.readings
+    return [reading.kind for reading in readings]
 
 
 class TestWordsForMissingValues:

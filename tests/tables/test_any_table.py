@@ -60,7 +60,7 @@ def test_any_table(numbers, categories, data, new):
     loaded = from_state(to_state(encoder))
     np.testing.assert_array_equal(loaded.transform(table), later)
     assert len(encoder.describe()) == table.width
-    assert len(encoder.names_out) == len(encoder.blocks) == len(encoder.slopes()) == Z.shape[1]
+    assert len(encoder.names_out) == len(encoder.sources) == Z.shape[1]
     n_new = len(next(iter(new.values())))
     other = {**dict.fromkeys(data, [None] * n_new), **dict(zip(data, new.values(), strict=False))}
     try:  # other values under the same names

@@ -256,14 +256,13 @@ class TestWhatIsChecked:
 
 
 class TestWhatIsSaid:
-    def test_names_blocks_and_sources(self):
+    def test_names_and_sources(self):
         encoder = fitted(good(age=np.where(np.arange(N) % 9, GOOD["age"], np.nan)))
         assert encoder.names_out == [
             *("age", "when", "age_missing", "member", "when_week_sin", "when_week_cos"),
             *("sex_f", "sex_m", "sex_x"),
         ]
         assert encoder.sources.tolist() == [0, 3, 0, 2, 3, 3, 1, 1, 1]
-        assert encoder.blocks.tolist() == [0, 1, 2, 3, 4, 4, 5, 5, 5]
         assert encoder.width == 9
         assert encoder.describe() == [
             "age: number → 2 columns (missing)",
@@ -272,15 +271,20 @@ class TestWhatIsSaid:
             "when: datetime → 3 columns (week)",
         ]
 
-    def test_steps_of_a_number_are_a_block(self):
+    def test_names_of_steps(self):
         encoder = fitted({"x": np.arange(5.0), "y": [1, 2, 1, 2, 1]}, numbers="steps")
         assert encoder.names_out == ["x_step1", "x_step2", "x_step3", "x_step4", "y_step1"]
-        assert encoder.blocks.tolist() == [0, 0, 0, 0, 1]
         assert fitted({"x": np.arange(50.0)}, numbers="steps", n_steps=3).width == 3
 
     def test_schema(self):
         schema = fitted(good(constant=[1] * N)).schema
-        assert schema.kinds == ["number", "category", "boolean", "datetime", "number"]
+        assert [one.kind for one in schema.readings] == [
+            "number",
+            "category",
+            "boolean",
+            "datetime",
+            "number",
+        ]
         assert schema.levels[1] == ("f", "m", "x")
         assert (schema.low[0], schema.high[0]) == (0, 16)
         assert schema.readings[4].dropped == "constant"
@@ -292,12 +296,9 @@ class TestWhatIsSaid:
             encoder.transform(GOOD), encoder.transform(good(constant=["other"] * N, number=[7] * N))
         )
 
-    def test_slopes_and_jacobian(self):
-        encoder = fitted(GOOD)
-        slopes = encoder.slopes()
-        assert np.isfinite(slopes).tolist() == [True] + [False] * 7
-        jacobian = encoder.jacobian(GOOD)
-        np.testing.assert_allclose(jacobian[:, 0], slopes[0])
+    def test_jacobian(self):
+        jacobian = fitted(GOOD).jacobian(GOOD)
+        np.testing.assert_allclose(jacobian[:, 0], 1.0 / np.std(GOOD["age"]))
         assert np.isnan(jacobian[:, 2]).all()  # a boolean
         assert np.isnan(jacobian[:, 5:]).all()  # a category
 
@@ -338,3 +339,26 @@ def test_several_encoders_read_a_table_once(monkeypatch):
     with pytest.warns(UserWarning, match="far outside") as caught:
         encode_all(encoders, good(price=["900,5"] * N))
     assert len(caught) == 1
+
+
+def test_columns_in_the_order_of_their_contents():
+    """Whatever the order of the input columns, the encoded columns are the same, also later."""
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=60), "b": rng.normal(size=60), "c": rng.choice(list("xyz"), 60)}
+    y = rng.normal(size=60)
+    encoders, Z = [], []
+    for names in (["a", "b", "c"], ["c", "b", "a"]):
+        encoders.append(TableEncoder(categories="target"))
+        columns = {name: table[name] for name in names}
+        Z.append(encoders[-1].fit_transform(columns, y, by_content=True))
+    np.testing.assert_array_equal(*Z)
+    np.testing.assert_array_equal(*(encoder.transform(table) for encoder in encoders))
+    assert encoders[0].names_out == encoders[1].names_out
+    ((columns, encoded, _),) = encoders[0].relearned(*checked(encoders[0], table, y))
+    np.testing.assert_allclose(encoded, Z[0][:, columns])
+
+
+def checked(encoder, table, y):
+    """Arguments of `relearned` with which it learns what `fit_transform` learned."""
+    rows = encoder.schema.check(read_table(table))
+    return rows, y, None, rows

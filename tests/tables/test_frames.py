@@ -61,7 +61,7 @@ def test_every_library_gives_what_a_dict_gives(library, data):
     found, of_frame = encoded(LIBRARIES[library](data))
     np.testing.assert_array_equal(found, expected)
     assert of_frame.names_out == of_dict.names_out
-    assert of_frame.schema.kinds == of_dict.schema.kinds
+    assert of_frame.schema.readings == of_dict.schema.readings
 
 
 @pytest.mark.parametrize(

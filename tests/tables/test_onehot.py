@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.preprocessing import OneHotEncoder
 
-from bandfall.tables._objects import categories
-from bandfall.tables._onehot import MAX_COLUMNS, OneHot, levels_by_size
+from bandfall.tables._categories import MAX_COLUMNS, OneHot, levels_by_size
+from bandfall.tables._columns import categories
 
 
 def learned(values):

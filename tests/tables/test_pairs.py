@@ -132,17 +132,6 @@ def test_loaded_equals_saved(encoder):
             from_state({**state, "pairs": [{**pair, **wrong}]})
 
 
-def test_files_of_earlier_versions_have_a_table_of_all_cells(encoder):
-    state = to_state(encoder)
-    (pair,) = state["pairs"]
-    table_of_all = np.zeros((*(pair["cells"].max(axis=0) + 2), 1))
-    table_of_all[tuple(pair["cells"].T)] = pair["means"]
-    old = {"first": pair["first"], "second": pair["second"], "means": table_of_all}
-    new, _ = table(50, seed=2)
-    loaded = from_state({**state, "pairs": [old]})
-    np.testing.assert_array_equal(loaded.transform(new), encoder.transform(new))
-
-
 def test_columns_of_many_levels_have_pairs_of_few_rows():
     """Such columns are encoded by mean targets themselves; no table of all cells is made."""
     random = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bandfall.tables._steps import Steps
+from bandfall.tables._numbers import Steps
 
 
 def learned(values, n_steps=12):

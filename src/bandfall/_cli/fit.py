@@ -43,7 +43,7 @@ from bandfall._files import save_model
 from bandfall._targets.scores import Scores
 from bandfall._typing import JsonDict
 from bandfall.descent import Status
-from bandfall.tables._reading import ID
+from bandfall.tables._kinds import ID
 
 MODEL = Path("model.bandfall")
 _CHECKPOINT = "Save the progress of --model kgdd here after every stage."

@@ -17,7 +17,7 @@ from bandfall._targets.weights import training_weights
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall._warnings import warn_caller
 from bandfall.tables import Table, is_frame, read_table
-from bandfall.tables._objects import is_missing
+from bandfall.tables._columns import is_missing
 
 _MANY_COPIES = 0.5  # share of all rows
 

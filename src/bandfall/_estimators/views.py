@@ -10,7 +10,7 @@ from bandfall._search.deadline import Deadline, clock
 from bandfall._search.views import Encoded, TargetEncoded, order_by_content
 from bandfall._typing import Weights
 from bandfall.tables import Table, TableEncoder, prepare_table
-from bandfall.tables._steps import steps_for
+from bandfall.tables._numbers import steps_for
 
 
 class Settings(TypedDict, total=False):

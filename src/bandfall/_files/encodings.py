@@ -20,15 +20,15 @@ from bandfall.tables import (
     Schema,
     TableEncoder,
 )
-from bandfall.tables._cycles import Cycles
-from bandfall.tables._missing import MissingValues
+from bandfall.tables._dates import Cycles
+from bandfall.tables._numbers import MissingValues
 from bandfall.tables._pairs import PairMean
 from bandfall.tables._table import Reading
 
 _READING = ("kind", "style", "dropped")
 _FIELDS = {
     *("numbers", "categories", "n_steps", "suspicious", "names", "readings", "low", "high"),
-    *("dtype", "numeric", "boolean", "fill", "marked", "scaling", "cycles", "groups", "used"),
+    *("dtype", "fill", "marked", "scaling", "cycles", "groups", "order"),
 }
 
 
@@ -51,8 +51,6 @@ def to_state(encoder: TableEncoder) -> State:
         "low": schema.low,
         "high": schema.high,
         "dtype": fitted.dtype,
-        "numeric": fitted.numeric,
-        "boolean": fitted.boolean,
         "fill": fitted.missing.fill,
         "marked": fitted.missing.marked,
         "scaling": field_values(fitted.scaling),
@@ -60,7 +58,7 @@ def to_state(encoder: TableEncoder) -> State:
             {"position": one.position, "periods": list(one.periods)} for one in fitted.cycles
         ],
         "groups": [{**field_values(one), "levels": list(one.levels)} for one in fitted.categories],
-        "used": fitted.used,
+        "order": fitted.order,
         **({"pairs": [field_values(one) for one in fitted.pairs]} if fitted.pairs else {}),
     }
 
@@ -82,13 +80,11 @@ def from_state(state: State) -> TableEncoder:
     fitted = FittedEncoding(
         Schema(state["names"], readings, state["low"], state["high"], levels),
         state["dtype"],
-        state["numeric"],
-        state["boolean"],
         MissingValues(state["fill"], state["marked"]),
         _scaling(state["numbers"], state["scaling"]),
         [_cycles(one) for one in _list("cycles", state["cycles"])],
         groups,
-        state["used"],
+        state["order"],
         [_pair(one) for one in _list("pairs", state.get("pairs", []))],
     )
     settings = (state["numbers"], state["categories"], state["n_steps"])

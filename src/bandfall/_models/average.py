@@ -60,8 +60,8 @@ class Average(Generic[Kind]):
         for encoder in self.encoders.values():
             check_instance("an encoder", encoder, TableEncoder)
         schemas = [encoder.schema for encoder in self.encoders.values()]
-        if len({(schema.width, str(schema.names)) for schema in schemas}) > 1:
-            raise ValueError("the names of columns differ between encoders")
+        if len({str((schema.names, schema.readings)) for schema in schemas}) > 1:
+            raise ValueError("the names or kinds of columns differ between encoders")
         for member in self.members:
             check_instance("a member", member, Member)
             self._check_columns(member)

@@ -26,7 +26,7 @@ def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarra
         positions = (graph.constant(j, np.int64) for j in (pair.first, pair.second))
         parts.append(pair.onnx(graph, *(graph.op("Gather", rows, j, axis=1) for j in positions)))
     columns = parts[0] if len(parts) == 1 else graph.op("Concat", *parts, axis=1)
-    used = graph.constant(np.flatnonzero(fitted.used), np.int64)
+    used = graph.constant(fitted.order, np.int64)
     columns = graph.cast(graph.op("Gather", columns, used, axis=1), fitted.dtype)
     operation = "Mul" if root.ndim == 1 else "MatMul"
     scaled = graph.op(operation, columns, graph.constant(root, fitted.dtype))
@@ -35,8 +35,8 @@ def add_encoding(graph: Graph, rows: str, encoder: TableEncoder, root: np.ndarra
 
 def _add_numbers(graph: Graph, rows: str, fitted: FittedEncoding) -> list[str]:
     """Numbers with indicators of missing values, booleans and cycles of dates, if any."""
-    positions = np.concatenate([fitted.numeric, fitted.boolean])
-    if not len(positions):
+    positions = [*fitted.numeric, *fitted.boolean]
+    if not positions:
         return []
     values = _columns(graph, rows, positions)
     missing = graph.op("IsNaN", values)

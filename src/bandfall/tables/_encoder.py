@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bandfall._typing import DTypeLike, TableLike, Weights
 from bandfall._warnings import warn_caller
-from bandfall.tables._base import CATEGORIES, NUMBERS, CategoryEncoding
-from bandfall.tables._cycles import Cycles
+from bandfall.tables._categories import (
+    OneHot,
+    TargetMeanAndSize,
+    has_many_levels,
+    plain_targets,
+    row_weights,
+)
+from bandfall.tables._dates import Cycles
 from bandfall.tables._fitted import FittedEncoding
-from bandfall.tables._missing import MissingValues
-from bandfall.tables._onehot import OneHot
+from bandfall.tables._kinds import Schema, looks_like_id, positions, prepare_table
+from bandfall.tables._numbers import MissingValues
 from bandfall.tables._pairs import PairMean, telling_pairs
-from bandfall.tables._reading import looks_like_id, prepare_table
-from bandfall.tables._schema import Schema
-from bandfall.tables._sizes import TargetMeanAndSize, has_many_levels
-from bandfall.tables._table import Reading, Table, read_table
-from bandfall.tables._target_mean import plain_targets, row_weights
-
-_NAMED = 5  # unknown levels listed in a warning
+from bandfall.tables._registry import CATEGORIES, NUMBERS, CategoryEncoding
+from bandfall.tables._table import Table, read_table
 
 
 @dataclass
@@ -90,6 +91,7 @@ class TableEncoder:
         dtype: DTypeLike = np.float64,
         *,
         warn: bool = True,
+        by_content: bool = False,
     ) -> np.ndarray:
         """Learn the encoding, and encode the training rows.
 
@@ -106,6 +108,9 @@ class TableEncoder:
             Dtype of encoded rows, here and in `transform`.
         warn : bool
             Whether to warn about text that is read as numbers and about dropped ids.
+        by_content : bool
+            Whether encoded columns are ordered by their values instead of their input columns, here
+            and in `transform`, so that models do not depend on the order of the input columns.
 
         Returns
         -------
@@ -113,13 +118,18 @@ class TableEncoder:
         """
         table = prepare_table(read_table(table), warn=warn)
         self.fitted, encoded = _learn(self, table, y, weights, np.dtype(dtype))
+        Z = self.fitted.kept([encoded])
+        if by_content:
+            order = order_by_content(Z)
+            self.fitted = replace(self.fitted, order=self.fitted.order[order])
+            Z = np.take(Z, order, axis=1)
         columns = table.columns
         self.suspicious = [
             j
             for j, reading in enumerate(table.readings)
             if reading.kind == "number" and not reading.dropped and looks_like_id(columns[j].values)
         ]
-        return self.fitted.kept([encoded])
+        return Z
 
     def transform(self, table: TableLike, *, warn: bool = True) -> np.ndarray:
         """Encode rows, shape (m, width).
@@ -139,12 +149,15 @@ class TableEncoder:
         UserWarning
             Once for unknown categories and once for values far outside; names the columns.
         """
-        fitted = self._known
-        checked = fitted.schema.check(read_table(table), warn=warn)
-        encoded, unseen = fitted.transform(checked)
+        checked = self.schema.check(read_table(table), warn=warn)
+        return self.transform_checked(checked, warn=warn)
+
+    def transform_checked(self, table: Table, *, warn: bool = True) -> np.ndarray:
+        """Encode rows of a table that `schema.check` returned."""
+        encoded, unseen = self._known.transform(table)
         if unseen and warn:
             named = ", ".join(
-                f"{fitted.schema.label(j)} ({_some(levels)})" for j, levels in unseen.items()
+                f"{self.schema.label(j)} ({_some(levels)})" for j, levels in unseen.items()
             )
             warn_caller(f"categories never seen in training: {named}")
         return encoded
@@ -154,12 +167,7 @@ class TableEncoder:
 
         Zero for indicators of missing values, NaN for booleans and categories; dates per second.
         """
-        fitted = self._known
-        return fitted.jacobian(fitted.schema.check(read_table(table), warn=False))
-
-    def slopes(self) -> np.ndarray:
-        """∂z/∂x if it is the same at all rows, else NaN, shape (width,)."""
-        return self._known.slopes()
+        return self._known.jacobian(self.schema.check(read_table(table), warn=False))
 
     @property
     def uses_target(self) -> bool:
@@ -202,17 +210,6 @@ class TableEncoder:
         return np.array([output.source for output in self._known.outputs], dtype=int)
 
     @property
-    def blocks(self) -> np.ndarray:
-        """Number of the block of each encoded column, shape (width,).
-
-        A block holds the columns of a category, the steps of a number, or sine and cosine of a
-        cycle.
-        """
-        numbers: dict[tuple[int, str], int] = {}
-        keys = [(output.source, output.part) for output in self._known.outputs]
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=int)
-
-    @property
     def names_out(self) -> list[str]:
         """Names of the encoded columns."""
         return [output.name for output in self._known.outputs]
@@ -233,14 +230,28 @@ def encode_all(encoders: Mapping[str, TableEncoder], table: TableLike) -> dict[s
 
     The table is read and checked once, and warnings are issued once.
     """
-    names = list(encoders)
-    table = encoders[names[0]].schema.check(read_table(table), warn=False)
-    return {name: encoders[name].transform(table, warn=name == names[0]) for name in names}
+    first = next(iter(encoders))
+    checked = encoders[first].schema.check(read_table(table))
+    return {
+        name: encoder.transform_checked(checked, warn=name == first)
+        for name, encoder in encoders.items()
+    }
 
 
-def _positions(readings: list[Reading], *kinds: str) -> np.ndarray:
-    found = [j for j, one in enumerate(readings) if one.kind in kinds and not one.dropped]
-    return np.array(found, dtype=int)
+def order_by_content(Z: np.ndarray, n_rows: int = 2000) -> np.ndarray:
+    """An order of the columns of Z that depends only on their first values, not on their positions.
+
+    Sums over columns round differently in another order, and rounding can decide between models
+    that are nearly equal.
+
+    Examples
+    --------
+    >>> Z = np.array([[3.0, 1.0, 2.0]])
+    >>> np.array_equal(Z[:, order_by_content(Z)], Z[:, ::-1][:, order_by_content(Z[:, ::-1])])
+    True
+    """
+    keys = [column.tobytes() for column in Z[:n_rows].T]
+    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=int)
 
 
 def _learn(
@@ -248,10 +259,9 @@ def _learn(
 ) -> tuple[FittedEncoding, np.ndarray]:
     """The encoding of a prepared table, and its encoded rows, including constant columns."""
     columns, readings = table.columns, table.readings
-    numeric = _positions(readings, "number", "datetime", "duration")
-    boolean = _positions(readings, "boolean")
-    values = np.empty((len(table), len(numeric) + len(boolean)))
-    for i, j in enumerate([*numeric, *boolean]):
+    numeric = positions(readings, "number", "datetime", "duration")
+    values = np.empty((len(table), len(numeric) + len(positions(readings, "boolean"))))
+    for i, j in enumerate([*numeric, *positions(readings, "boolean")]):
         values[:, i] = columns[j].values
     missing = MissingValues.learn(values)
     filled, marks = missing.split(values)
@@ -259,44 +269,31 @@ def _learn(
     known = np.ones(scaled.shape, dtype=bool)
     known[:, : len(numeric)] = ~np.isnan(values[:, : len(numeric)])
     scaling = NUMBERS[encoder.numbers].learn(scaled, known, encoder.n_steps)
-    parts = [scaling.transform(scaled), filled[:, len(numeric) :]]
-    cycles = []
+    cycles, parts = [], [scaling.transform(scaled), filled[:, len(numeric) :]]
     for i, j in enumerate(numeric):
         if readings[j].kind == "datetime":
-            seconds = values[:, i]
-            cycles.append(Cycles.learn(int(j), seconds[~np.isnan(seconds)]))
+            cycles.append(Cycles.learn(j, values[~np.isnan(values[:, i]), i]))
             parts.append(cycles[-1].transform(filled[:, i]))
     categories, encoded = _learn_categories(encoder, table, y, weights)
-    parts += encoded
-    pairs, encoded = _learn_pairs(encoder, table, categories, y, weights)
-    parts += encoded
-    everything = np.concatenate(parts, axis=1)
-    fitted = FittedEncoding(
-        _schema(table, categories),
-        dtype,
-        numeric,
-        boolean,
-        missing,
-        scaling,
-        cycles,
-        categories,
-        np.ptp(everything, axis=0) > 0 if everything.size else np.zeros(0, dtype=bool),
-        pairs,
-    )
-    return fitted, everything
+    pairs, of_pairs = _learn_pairs(encoder, table, categories, y, weights)
+    Z = np.concatenate([*parts, *encoded, *of_pairs], axis=1)
+    varied = np.flatnonzero(np.ptp(Z, axis=0) > 0) if Z.size else np.zeros(0, dtype=int)
+    schema = _schema(table, categories)
+    fitted = FittedEncoding(schema, dtype, missing, scaling, cycles, categories, varied, pairs)
+    return fitted, Z
 
 
 def _learn_categories(
     encoder: TableEncoder, table: Table, y: np.ndarray | None, weights: Weights
 ) -> tuple[list[CategoryEncoding], list[np.ndarray]]:
     categories, parts = [], []
-    for j in _positions(table.readings, "category"):
+    for j in positions(table.readings, "category"):
         column, cls = table.columns[j], CATEGORIES[encoder.categories]
         if len(np.unique(column.values)) < cls.fewest_levels:
             cls = OneHot
-        learned, encoded = cls.learn(int(j), column, y, weights)
+        learned, encoded = cls.learn(j, column, y, weights)
         if cls.with_pairs and has_many_levels(learned, len(table)):
-            learned, encoded = TargetMeanAndSize.learn(int(j), column, y, weights)
+            learned, encoded = TargetMeanAndSize.learn(j, column, y, weights)
         categories.append(learned)
         parts.append(encoded)
     return categories, parts
@@ -314,12 +311,12 @@ def _learn_pairs(
     if y is None:
         raise ValueError(f"categories={encoder.categories!r} needs the targets y")
     y, weights = plain_targets(y, len(table)), row_weights(weights, len(table))
-    places = [one.places(table.columns[one.position]) for one in categories]
-    found = [
+    places = [category.places(table.columns[category.position]) for category in categories]
+    learned = [
         PairMean.learn((categories[i], categories[j]), (places[i], places[j]), y, weights)
         for i, j in telling_pairs(categories, places, y, weights)
     ]
-    return [pair for pair, _ in found], [encoded for _, encoded in found]
+    return [pair for pair, _ in learned], [encoded for _, encoded in learned]
 
 
 def _schema(table: Table, categories: list[CategoryEncoding]) -> Schema:
@@ -335,6 +332,6 @@ def _schema(table: Table, categories: list[CategoryEncoding]) -> Schema:
 
 
 def _some(levels: list[str | None]) -> str:
-    names = ["missing" if level is None else repr(level) for level in levels[:_NAMED]]
+    names = ["missing" if level is None else repr(level) for level in levels[:5]]
     more = len(levels) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")

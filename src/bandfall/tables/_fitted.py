@@ -9,16 +9,14 @@ import numpy as np
 
 from bandfall._checks import check_instance, check_positions
 from bandfall._typing import Weights
-from bandfall.tables._base import CategoryEncoding, NumberEncoding
-from bandfall.tables._cycles import Cycles
-from bandfall.tables._missing import MissingValues
+from bandfall.tables._categories import plain_targets, row_weights
+from bandfall.tables._dates import Cycles
+from bandfall.tables._kinds import Schema, positions
+from bandfall.tables._numbers import MissingValues
 from bandfall.tables._pairs import PairMean
-from bandfall.tables._schema import Schema
+from bandfall.tables._registry import CategoryEncoding, NumberEncoding
 from bandfall.tables._table import Table
-from bandfall.tables._target_mean import plain_targets, row_weights
 from bandfall.tables._text import style_words
-
-_NUMERIC = ("number", "datetime", "duration")
 
 
 @dataclass(frozen=True)
@@ -42,68 +40,63 @@ class FittedEncoding:
     schema : Schema
     dtype : dtype
         Dtype of encoded rows.
-    numeric, boolean : ndarray of int
-        Positions of numbers, datetimes and durations, and of booleans.
     missing : MissingValues
-        For the numeric columns, followed by the boolean ones.
+        For the numeric columns (numbers, datetimes, durations), followed by the boolean ones.
     scaling : NumberEncoding
         For the numeric columns, followed by the indicators.
     cycles : list of Cycles
+        One for each column of datetimes.
     categories : list of CategoryEncoding
-    used : ndarray of bool, shape (n_encoded,)
-        Which encoded columns are kept.
+        One for each category.
+    order : ndarray of int, shape (width,)
+        Which encoded columns are kept, in the order of the result.
     pairs : list of PairMean
         Pairs of categories.
     """
 
     schema: Schema
     dtype: np.dtype
-    numeric: np.ndarray
-    boolean: np.ndarray
     missing: MissingValues
     scaling: NumberEncoding
     cycles: list[Cycles]
     categories: list[CategoryEncoding]
-    used: np.ndarray
+    order: np.ndarray
     pairs: list[PairMean] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_instance("dtype", self.dtype, np.dtype)
-        self._check_positions("numeric", self.numeric, *_NUMERIC)
-        self._check_positions("boolean", self.boolean, "boolean")
-        dates, groups = (
-            np.array([one.position for one in part], dtype=int)
-            for part in (self.cycles, self.categories)
-        )
-        self._check_positions("cycles", dates, "datetime")
-        self._check_positions("categories", groups, "category")
-        if not np.isin(dates, self.numeric).all():
-            raise ValueError("cycles names columns that are not numeric")
-        encoded = {*self.numeric.tolist(), *self.boolean.tolist(), *groups.tolist()}
-        if encoded != {j for j, one in enumerate(self.schema.readings) if not one.dropped}:
-            raise ValueError("some columns are not encoded")
+        for name, parts, kind in (
+            ("cycles", self.cycles, "datetime"),
+            ("categories", self.categories, "category"),
+        ):
+            if [part.position for part in parts] != positions(self.schema.readings, kind):
+                raise ValueError(f"{name} must be learned from all columns of kind {kind}")
         if len(self.missing.fill) != len(self.numeric) + len(self.boolean):
-            raise ValueError("fill does not fit the columns")
+            raise ValueError(
+                f"fill has {len(self.missing.fill)} values for "
+                f"{len(self.numeric) + len(self.boolean)} columns"
+            )
         if not self.scaling.takes(len(self.numeric) + len(self.missing.marked)):
-            raise ValueError("scaling does not fit the columns")
+            raise ValueError("scaling was learned from another number of columns")
         for pair in self.pairs:
-            if not {pair.first, pair.second} <= set(groups.tolist()):
+            if not {pair.first, pair.second} <= set(self._by_position):
                 raise ValueError("a pair names columns of another kind")
             sizes = [len(self._by_position[j].levels) for j in (pair.first, pair.second)]
             if np.any(pair.cells >= sizes):
                 raise ValueError("the means of a pair do not fit its levels")
-        check_instance("used", self.used, np.ndarray)
-        if self.used.dtype != bool or self.used.shape != (len(self.all_outputs),):
-            raise ValueError("used does not fit the columns")
+        check_positions("order", self.order, len(self._all_outputs))
+        if len(np.unique(self.order)) < len(self.order):
+            raise ValueError("order names a column twice")
 
-    def _check_positions(self, name: str, values: np.ndarray, *kinds: str) -> None:
-        """Raise ValueError unless these are distinct columns of these kinds, not dropped."""
-        readings = self.schema.readings
-        check_positions(name, values, len(readings))
-        if len(np.unique(values)) < len(values):
-            raise ValueError(f"{name} names a column twice")
-        if any(readings[j].kind not in kinds or readings[j].dropped for j in values):
-            raise ValueError(f"{name} names columns of another kind")
+    @cached_property
+    def numeric(self) -> list[int]:
+        """Positions of numbers, datetimes and durations."""
+        return positions(self.schema.readings, "number", "datetime", "duration")
+
+    @cached_property
+    def boolean(self) -> list[int]:
+        """Positions of booleans."""
+        return positions(self.schema.readings, "boolean")
 
     def transform(self, table: Table) -> tuple[np.ndarray, dict[int, list[str | None]]]:
         """Encoded rows of a checked table, and unknown levels by input column."""
@@ -127,30 +120,27 @@ class FittedEncoding:
         self, table: Table, y: np.ndarray, weights: Weights, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """See `TableEncoder.relearned`."""
-        found = []
-        for one in self.categories:
-            if one.uses_target:
-                own, others = table.columns[one.position], new.columns[one.position]
-                again, encoded = one.learn(one.position, own, y, weights)
-                columns = self._numbers_of(one.position, "category")
-                found.append((columns, encoded, again.transform(others)[0]))
+        learned = []
+        for category in self.categories:
+            if category.uses_target:
+                j = category.position
+                again, encoded = category.learn(j, table.columns[j], y, weights)
+                later = again.transform(new.columns[j])[0]
+                learned.append((self._numbers_of(j, "category"), encoded, later))
+        targets, weights = plain_targets(y, len(table)), row_weights(weights, len(table))
         for pair in self.pairs:
-            places, new_places = self._places(pair, table), self._places(pair, new)
-            singles = (self._by_position[pair.first], self._by_position[pair.second])
-            n_rows = len(table)
-            mean, encoded = PairMean.learn(
-                singles, places, plain_targets(y, n_rows), row_weights(weights, n_rows)
-            )
-            columns = self._numbers_of(pair.first, self._part(pair))
-            found.append((columns, encoded, mean.transform(*new_places)))
+            both = (self._by_position[pair.first], self._by_position[pair.second])
+            mean, encoded = PairMean.learn(both, self._places(pair, table), targets, weights)
+            later = mean.transform(*self._places(pair, new))
+            learned.append((self._numbers_of(pair.first, self._part(pair)), encoded, later))
         # Columns that are constant over all rows are left out.
-        return [one for one in found if len(one[0]) == one[1].shape[1]]
+        return [part for part in learned if len(part[0]) == part[1].shape[1]]
 
     def _places(self, pair: PairMean, table: Table) -> tuple[np.ndarray, np.ndarray]:
         """Positions of the levels of both columns of a pair, −1 for unknown ones."""
-        one, other = self._by_position[pair.first], self._by_position[pair.second]
-        columns = table.columns
-        return one.places(columns[one.position]), other.places(columns[other.position])
+        i, j = pair.first, pair.second
+        columns, encodings = table.columns, self._by_position
+        return encodings[i].places(columns[i]), encodings[j].places(columns[j])
 
     @cached_property
     def _by_position(self) -> dict[int, CategoryEncoding]:
@@ -161,9 +151,11 @@ class FittedEncoding:
         return f"with {names[pair.second]}"
 
     def _numbers_of(self, position: int, part: str) -> np.ndarray:
-        """Indices of the kept columns of one part of an input column."""
-        pairs = enumerate(self.outputs)
-        return np.array([i for i, one in pairs if (one.source, one.part) == (position, part)], int)
+        """Indices of the columns of one part of an input column, in the order of the result."""
+        places = {column: place for place, column in enumerate(self.order.tolist())}
+        outputs = enumerate(self._all_outputs)
+        own = [i for i, output in outputs if (output.source, output.part) == (position, part)]
+        return np.array([places[i] for i in own if i in places], dtype=int)
 
     def jacobian(self, table: Table) -> np.ndarray:
         """See `TableEncoder.jacobian`."""
@@ -174,23 +166,13 @@ class FittedEncoding:
         parts += [one.jacobian(filled[:, i]) for i, one in self._dates]
         parts += [np.full((len(filled), one.width), np.nan) for one in self.categories]
         parts += [np.full((len(filled), pair.width), np.nan) for pair in self.pairs]
-        return np.concatenate(parts, axis=1)[:, self.used]
-
-    def slopes(self) -> np.ndarray:
-        """See `TableEncoder.slopes`."""
-        slopes = np.full(len(self.used), np.nan)
-        numbers = self.scaling.columns < len(self.numeric)
-        slopes[: len(numbers)][numbers] = self.scaling.slopes[numbers]
-        slopes = slopes[self.used]
-        for _, one in self._dates:
-            slopes[[output.source == one.position for output in self.outputs]] = np.nan
-        return slopes
+        return np.concatenate(parts, axis=1)[:, self.order]
 
     def numbers(self, table: Table) -> np.ndarray:
         """Numeric and boolean columns of a checked table, with NaN for missing values."""
         if table.matrix is not None:
-            everything = len(self.numeric) == table.matrix.shape[1]
-            return table.matrix if everything else table.matrix[:, self.numeric]
+            complete = len(self.numeric) == table.matrix.shape[1]
+            return table.matrix if complete else table.matrix[:, self.numeric]
         positions = [*self.numeric, *self.boolean]
         values = np.empty((len(table), len(positions)))
         for i, position in enumerate(positions):
@@ -204,60 +186,50 @@ class FittedEncoding:
         return np.concatenate([filled[:, : len(self.numeric)], marks], axis=1)
 
     def kept(self, parts: list[np.ndarray]) -> np.ndarray:
-        """The columns in use, in the dtype of the encoding."""
+        """The columns of the result, in the dtype of the encoding."""
         encoded = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-        if not self._all_used:
-            encoded = encoded[:, self.used]
+        if not np.array_equal(self.order, np.arange(encoded.shape[1])):
+            encoded = np.take(encoded, self.order, axis=1)
         return encoded.astype(self.dtype, copy=False)
-
-    @cached_property
-    def _all_used(self) -> bool:
-        return bool(self.used.all())
 
     @cached_property
     def _dates(self) -> list[tuple[int, Cycles]]:
         """Cycles, each with the index of its column among the numeric ones."""
-        places = {int(position): i for i, position in enumerate(self.numeric)}
-        return [(places[one.position], one) for one in self.cycles]
+        return [(self.numeric.index(one.position), one) for one in self.cycles]
 
     @cached_property
     def outputs(self) -> list[EncodedColumn]:
-        """Descriptions of the kept columns."""
-        return [one for one, used in zip(self.all_outputs, self.used, strict=True) if used]
+        """Descriptions of the columns, in the order of the result."""
+        return [self._all_outputs[i] for i in self.order]
 
     @cached_property
-    def all_outputs(self) -> list[EncodedColumn]:
+    def _all_outputs(self) -> list[EncodedColumn]:
         """Descriptions of all encoded columns, kept or not."""
         names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
         positions = [*self.numeric, *self.boolean]
-        marked = [positions[i] for i in self.missing.marked]
-        outputs, counts = [], np.zeros(len(self.numeric) + len(marked), dtype=int)
-        n_ramps = np.bincount(self.scaling.columns, minlength=len(counts))
-        for i in self.scaling.columns:
-            step = f"{self.scaling.suffix}{counts[i] + 1}" if self.scaling.suffix else ""
-            counts[i] += 1
-            if i < len(self.numeric):
-                outputs.append(EncodedColumn(positions[i], "number", names[positions[i]] + step))
-            else:
-                source = marked[i - len(self.numeric)]
-                step = step if n_ramps[i] > 1 else ""
-                outputs.append(EncodedColumn(source, "missing", f"{names[source]}_missing{step}"))
+        sources = [(j, "number", names[j]) for j in self.numeric] + [
+            (positions[i], "missing", f"{names[positions[i]]}_missing") for i in self.missing.marked
+        ]
+        outputs, suffix = [], self.scaling.suffix
+        n_columns = np.bincount(self.scaling.columns, minlength=len(sources))
+        for i, (j, part, name) in enumerate(sources):
+            numbered = suffix and (part == "number" or n_columns[i] > 1)
+            ends = [f"{suffix}{k + 1}" if numbered else "" for k in range(n_columns[i])]
+            outputs += [EncodedColumn(j, part, name + end) for end in ends]
         outputs += [EncodedColumn(j, "boolean", names[j]) for j in self.boolean]
         for cycles in self.cycles:
+            j = cycles.position
             for period in cycles.periods:
-                name = f"{names[cycles.position]}_{period}"
                 outputs += [
-                    EncodedColumn(cycles.position, period, f"{name}_{f}") for f in ("sin", "cos")
+                    EncodedColumn(j, period, f"{names[j]}_{period}_{f}") for f in ("sin", "cos")
                 ]
-        for one in self.categories:
-            name = names[one.position]
-            outputs += [
-                EncodedColumn(one.position, "category", f"{name}_{s}") for s in one.suffixes
-            ]
+        for category in self.categories:
+            j = category.position
+            outputs += [EncodedColumn(j, "category", f"{names[j]}_{s}") for s in category.suffixes]
         for pair in self.pairs:
             name = f"{names[pair.first]}_{names[pair.second]}_mean"
-            suffixes = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
-            outputs += [EncodedColumn(pair.first, self._part(pair), name + s) for s in suffixes]
+            ends = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
+            outputs += [EncodedColumn(pair.first, self._part(pair), name + end) for end in ends]
         return outputs
 
     def describe(self) -> list[str]:

@@ -11,10 +11,8 @@ import numpy as np
 
 from bandfall._checks import ShapeChecker, check_instance, check_positions
 from bandfall._graphs import Graph
-from bandfall.tables._base import MAX_LEVELS, CategoryEncoding, register
-from bandfall.tables._onehot import OneHot
-from bandfall.tables._sizes import has_many_levels
-from bandfall.tables._target_mean import out_of_fold, smoothed_means
+from bandfall.tables._categories import OneHot, has_many_levels, out_of_fold, smoothed_means
+from bandfall.tables._registry import MAX_LEVELS, CategoryEncoding, register
 
 _ROWS_PER_CELL = 5  # minimum of the mean number of rows per pair of levels
 _FEWEST_CELLS = 6  # a kernel learns the single contrast of two levels by two without help

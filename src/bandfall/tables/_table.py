@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -10,6 +9,14 @@ import numpy as np
 
 from bandfall._checks import check_instance
 from bandfall._typing import TableLike
+from bandfall.tables._columns import (
+    Column,
+    check_names,
+    column_of_objects,
+    columns_of_dict,
+    columns_of_frame,
+    label,
+)
 from bandfall.tables._text import CLOCK, DATE_STYLES, NUMBER_STYLES
 
 if TYPE_CHECKING:
@@ -24,38 +31,6 @@ STYLES = {
     "duration": (CLOCK,),
 }
 LARGEST = 1e300  # differences of larger values may overflow
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """One column.
-
-    Attributes
-    ----------
-    kind : {"number", "category", "boolean", "datetime", "duration"}
-    values : ndarray of shape (n,)
-        Float64, NaN for missing values; booleans as 0 and 1, datetimes as seconds since 1970 in
-        local time, durations as seconds. Categories: int64 positions in `levels`, −1 for missing
-        values.
-    levels : tuple of str
-        Levels of a category; some may not occur.
-    declared : bool
-        Whether the column has a categorical dtype; its text is then not converted to numbers.
-    """
-
-    kind: str
-    values: np.ndarray
-    levels: tuple[str, ...] = ()
-    declared: bool = False
-
-    def take(self, rows: np.ndarray | slice) -> Column:
-        """The column at some rows."""
-        return Column(self.kind, self.values[rows], self.levels, self.declared)
-
-    @property
-    def missing(self) -> np.ndarray:
-        """Which rows have no value."""
-        return self.values < 0 if self.kind == "category" else np.isnan(self.values)
 
 
 @dataclass(frozen=True)
@@ -131,23 +106,6 @@ class Table:
         parts = [column.take(rows) for column in self.parts]
         return Table(self.names, None, parts, self.readings)
 
-    def select(self, positions: Sequence[int], names: list[str] | None) -> Table:
-        """Some of the columns, with other names."""
-        if self.matrix is not None:
-            return Table(names, self.matrix[:, positions])
-        return Table(names, None, [self.parts[position] for position in positions])
-
-
-def label(names: Sequence[str] | None, position: int) -> str:
-    """Name of a column in messages.
-
-    Examples
-    --------
-    >>> label(["age"], 0), label(None, 0)
-    ("column 'age'", 'column 0')
-    """
-    return f"column {position}" if names is None else f"column {names[position]!r}"
-
 
 def is_frame(X: TableLike) -> bool:
     """Whether X is a table with named columns: a frame of any library, or a dict of columns.
@@ -204,12 +162,8 @@ def read_table(X: TableLike) -> Table:
     if _is_sparse(X):
         raise TypeError("sparse matrices are not supported; use X.toarray()")
     if isinstance(X, dict):
-        from bandfall.tables._objects import columns_of_dict
-
         return _of_columns([str(name) for name in X], columns_of_dict(X))
     if _has_columns(X):
-        from bandfall.tables._frames import columns_of_frame
-
         return _of_columns(*columns_of_frame(X))
     return _read_array(_array_of_rows(X))
 
@@ -236,8 +190,6 @@ def _read_array(X: np.ndarray) -> Table:
         return Table(None, matrix)
     if X.dtype.kind == "c":
         raise ValueError("Complex data not supported: X must hold real numbers")
-    from bandfall.tables._objects import column_of_objects
-
     return _of_columns(
         None, [column_of_objects(list(X[:, j]), label(None, j)) for j in range(X.shape[1])]
     )
@@ -257,14 +209,6 @@ def _of_columns(names: list[str] | None, columns: list[Column]) -> Table:
     if all(column.kind == "number" for column in columns):
         return Table(names, np.column_stack([column.values for column in columns]))
     return Table(names, None, columns)
-
-
-def check_names(names: list[str]) -> None:
-    """Raise ValueError if several columns have the same name."""
-    if len(set(names)) < len(names):
-        counts = {name: names.count(name) for name in names}
-        twice = ", ".join(f"{name!r} ({n}×)" for name, n in sorted(counts.items()) if n > 1)
-        raise ValueError(f"X has several columns with the same name: {twice}; rename or drop them")
 
 
 def _check_size(n_rows: int, n_columns: int) -> None:

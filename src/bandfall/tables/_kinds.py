@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
+from bandfall._checks import ShapeChecker, check_instance
 from bandfall._warnings import warn_caller
 from bandfall.tables import _text as text
-from bandfall.tables._objects import level
-from bandfall.tables._standard import is_constant
-from bandfall.tables._table import Column, Reading, Table, label
+from bandfall.tables._columns import Column, label, level
+from bandfall.tables._numbers import is_constant
+from bandfall.tables._table import Reading, Table
 
 _ID_ROWS = 20  # values of fewer rows may be distinct by chance
-_ID_SHARE = 0.9  # share of distinct values in an id
-_NAMED, _LONGEST = 3, 30  # levels in a message, and characters of each
 CONSTANT = "constant"
-_ROUNDED = "its values differ only by rounding"
 ID = "nearly all values differ, as in an id"
 _NOUNS = {"number": "numbers", "datetime": "dates", "duration": "durations"}
-_TRUTH = {"true": 1.0, "false": 0.0, "1": 1.0, "0": 0.0}
 
 
 def prepare_table(
@@ -89,15 +87,14 @@ def _warn_of(readings: list[Reading], table: Table) -> None:
     if dropped:
         warn_caller(f"columns are left out: {', '.join(dropped)}")
     if categories:
-        message = f"columns are taken as categories: {', '.join(categories)}"
-        warn_caller(message)
+        warn_caller(f"columns are taken as categories: {', '.join(categories)}")
 
 
 def _example(column: Column, reading: Reading) -> str:
     """An ambiguous number, such as 1.234, and how it is read."""
     if reading.kind != "number":
         return ""
-    levels = [one for one in _known_levels(column) if one not in reading.missing]
+    levels = [level for level in _known_levels(column) if level not in reading.missing]
     doubtful = text.doubtful(levels)
     return f": {doubtful} is {text.numbers([doubtful], reading.style)[0]:.10g}" if doubtful else ""
 
@@ -105,8 +102,8 @@ def _example(column: Column, reading: Reading) -> str:
 def _gaps(column: Column, reading: Reading) -> str:
     """The words in a column that count as missing, and how often they occur."""
     counts = _counts(column)
-    found = [f"{word!r} ({counts[word]:,}×)" for word in reading.missing if word in counts]
-    return f", missing: {', '.join(found)}" if found else ""
+    words = [f"{word!r} ({counts[word]:,}×)" for word in reading.missing if word in counts]
+    return f", missing: {', '.join(words)}" if words else ""
 
 
 def learn_reading(column: Column, missing: Sequence[str] = ()) -> Reading:
@@ -123,7 +120,8 @@ def _learn_reading(column: Column) -> Reading:
         if not known.all() or not is_constant(column.values):
             return Reading(column.kind)
         varied = np.ptp(column.values) > 0
-        return Reading(column.kind, dropped=_ROUNDED if varied else CONSTANT)
+        why = "its values differ only by rounding" if varied else CONSTANT
+        return Reading(column.kind, dropped=why)
     levels = _known_levels(column)
     if len(levels) == 1 and known.all():
         return Reading("category", dropped=CONSTANT)
@@ -137,7 +135,7 @@ def _learn_reading(column: Column) -> Reading:
         if text.are_clocks(values):
             return Reading("duration", text.CLOCK, missing=words)
     n_known = int(known.sum())
-    if n_known >= _ID_ROWS and len(levels) >= _ID_SHARE * n_known:
+    if n_known >= _ID_ROWS and len(levels) >= 0.9 * n_known:
         ambiguous = not column.declared and text.is_ambiguous_date(levels)
         doubt = "dates with day and month in doubt; write 2024-03-31" if ambiguous else ""
         return Reading("category", dropped=doubt or _nearly_numbers(column, levels) or ID)
@@ -167,14 +165,10 @@ def _nearly_numbers(column: Column, levels: list[str]) -> str:
     """A message if all but a few values of a text column are numbers; else empty."""
     if column.declared or len(levels) < _ID_ROWS:
         return ""
-    wrong = text.slips(levels)
-    listed = ", ".join(repr(one[:_LONGEST]) for one in wrong[:_NAMED])
-    more = ", …" if len(wrong) > _NAMED else ""
-    return (
-        f"numbers except for {listed}{more}; correct these cells or leave them empty"
-        if wrong
-        else ""
-    )
+    if not (wrong := text.slips(levels)):
+        return ""
+    listed = ", ".join(repr(level[:30]) for level in wrong[:3]) + (", …" if len(wrong) > 3 else "")
+    return f"numbers except for {listed}; correct these cells or leave them empty"
 
 
 def looks_like_id(values: np.ndarray) -> bool:
@@ -237,13 +231,12 @@ def _as_levels(column: Column) -> Column:
 
 def _from_text(column: Column, reading: Reading, where: str) -> Column:
     used = np.unique(column.values[column.values >= 0])
-    levels = [column.levels[code] for code in used]
-    found = np.full(len(column.levels) + 1, np.nan)  # the last for missing values
+    values = np.full(len(column.levels) + 1, np.nan)  # the last for missing values
     try:
-        found[used] = _values(levels, reading)
+        values[used] = _values([column.levels[code] for code in used], reading)
     except ValueError as error:
         raise ValueError(f"{where} was a {reading.kind} in training; {error}") from None
-    return Column(reading.kind, found[column.values])
+    return Column(reading.kind, values[column.values])
 
 
 def _values(levels: list[str], reading: Reading) -> np.ndarray:
@@ -253,10 +246,154 @@ def _values(levels: list[str], reading: Reading) -> np.ndarray:
         return text.dates(levels, reading.style or text.date_style(levels) or "iso")
     if reading.kind == "duration":
         return text.clocks(levels)
-    if all(one.lower() in _TRUTH for one in levels):
-        return np.array([_TRUTH[one.lower()] for one in levels])
+    words = [level.lower() for level in levels]
+    if {*words} <= {"true", "false", "1", "0"}:
+        return np.isin(words, ("true", "1")).astype(np.float64)
     raise ValueError(f"{levels[0]!r} is not a {reading.kind}")
 
 
 def _other_kind(where: str, reading: Reading, column: Column) -> ValueError:
     return ValueError(f"{where} was a {reading.kind} in training and is a {column.kind} now")
+
+
+def positions(readings: Sequence[Reading], *kinds: str) -> list[int]:
+    """Positions of the used columns of these kinds."""
+    return [j for j, one in enumerate(readings) if one.kind in kinds and not one.dropped]
+
+
+@dataclass(frozen=True, eq=False)
+class Schema:
+    """Names, kinds, levels and ranges of a table.
+
+    Attributes
+    ----------
+    names : list of str or None
+        None for arrays.
+    readings : list of Reading
+        One per column.
+    low, high : ndarray of shape (d,)
+        Smallest and largest training value; NaN for categories and columns without values.
+    levels : list of tuple
+        Levels of each category, with None for missing values; empty for other columns.
+    """
+
+    names: list[str] | None
+    readings: list[Reading]
+    low: np.ndarray
+    high: np.ndarray
+    levels: list[tuple[str | None, ...]]
+
+    def __post_init__(self) -> None:
+        if not self.readings:
+            raise ValueError("the schema has no columns")
+        if self.names is not None:
+            check_instance("names", self.names, list)
+            for name in self.names:
+                check_instance("names", name, str)
+            if len(self.names) != self.width or len(set(self.names)) < self.width:
+                raise ValueError("names do not fit the columns")
+        shapes = ShapeChecker(d=self.width)
+        for name, values in (("low", self.low), ("high", self.high)):
+            shapes(name, values, "d", allowed="any")
+            if np.isinf(values).any():
+                raise ValueError(f"{name} must be finite or missing")
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.readings)
+
+    def label(self, position: int) -> str:
+        """Name of a column in messages."""
+        return label(self.names, position)
+
+    def check(self, table: Table, *, warn: bool = True) -> Table:
+        """The columns of `table` with the order and the kinds of the training rows.
+
+        Columns are matched by name if both have names, else by position. Additional columns are
+        ignored, and unused columns may be missing.
+
+        Raises
+        ------
+        ValueError
+            If a column is missing or of another kind; names it.
+
+        Warns
+        -----
+        UserWarning
+            Once, if values are far outside the training range; names the columns.
+        """
+        table = self._aligned(table)
+        if table.matrix is None or not self._plain:
+            columns = [self._read(column, j) for j, column in enumerate(table.columns)]
+            table = Table(self.names, None, columns)
+        if warn:
+            self._warn_of_range(table)
+        return table
+
+    @cached_property
+    def _plain(self) -> bool:
+        """Whether all used columns are numbers."""
+        return all(one.kind == "number" or one.dropped for one in self.readings)
+
+    @cached_property
+    def _limits(self) -> tuple[np.ndarray, np.ndarray]:
+        """Limits beyond which values are far outside; infinite if unknown."""
+        reach = self.high - self.low
+        unused = np.array([bool(one.dropped) for one in self.readings]) | ~(reach > 0)
+        return (
+            np.where(unused, -np.inf, self.low - reach),
+            np.where(unused, np.inf, self.high + reach),
+        )
+
+    def _aligned(self, table: Table) -> Table:
+        if self.names is None or table.names is None or table.names == self.names:
+            if table.width != self.width:
+                raise ValueError(
+                    f"X has {table.width} features, but the model was fitted to {self.width}"
+                )
+            return table
+        places = {name: j for j, name in enumerate(table.names)}
+        missing = [
+            name
+            for name, reading in zip(self.names, self.readings, strict=True)
+            if name not in places and not reading.dropped
+        ]
+        if missing:
+            raise ValueError(f"X lacks the columns {', '.join(map(repr, missing))}")
+        if table.matrix is not None and all(name in places for name in self.names):
+            return Table(self.names, table.matrix[:, [places[name] for name in self.names]])
+        columns, empty = table.columns, Column("number", np.full(len(table), np.nan))
+        ordered = [columns[places[name]] if name in places else empty for name in self.names]
+        return Table(self.names, None, ordered)
+
+    def _read(self, column: Column, position: int) -> Column:
+        reading = self.readings[position]
+        if reading.dropped:
+            return column
+        levels = self.levels[position]
+        known = levels.__contains__ if levels else None
+        return read_column(column, reading, self.label(position), known)
+
+    def _warn_of_range(self, table: Table) -> None:
+        low, high = self._limits
+        if table.matrix is not None:
+            far = ((table.matrix < low) | (table.matrix > high)).any(axis=0)
+            if not far.any():
+                return
+            positions = [int(j) for j in np.flatnonzero(far)]
+        else:
+            columns = enumerate(table.columns)
+            positions = [j for j, column in columns if self._is_far(column, j)]
+        if positions:
+            named = ", ".join(
+                f"{self.label(j)} (training: {self.low[j]:.6g} to {self.high[j]:.6g})"
+                for j in positions
+            )
+            warn_caller(f"values far outside the range of the training rows: {named}")
+
+    def _is_far(self, column: Column, position: int) -> bool:
+        if self.readings[position].kind == "category" or self.readings[position].dropped:
+            return False
+        low, high = (limits[position] for limits in self._limits)
+        return bool(np.any((column.values < low) | (column.values > high)))

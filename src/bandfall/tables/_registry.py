@@ -18,7 +18,7 @@ import numpy as np
 from bandfall._checks import check_instance
 from bandfall._graphs import Graph
 from bandfall._typing import Weights
-from bandfall.tables._table import Column
+from bandfall.tables._columns import Column
 
 MAX_LEVELS = 10_000  # maximum number of levels in a model; rarer levels count as unknown
 
@@ -60,11 +60,6 @@ class NumberEncoding(ABC):
         @property
         def columns(self) -> np.ndarray:
             """The input column of each encoded column, rising, shape (width,)."""
-
-    @property
-    def slopes(self) -> np.ndarray:
-        """dz/dx if it is the same at all rows, else NaN, shape (width,)."""
-        return np.full(len(self.columns), np.nan)
 
     def takes(self, n_columns: int) -> bool:
         """Whether the encoding was learned from `n_columns` input columns."""

@@ -1,0 +1,362 @@
+"""Encodings of numbers: standardised, normal quantiles, steps; missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import ndtri
+
+from bandfall._checks import ShapeChecker, check_positions
+from bandfall._graphs import Graph
+from bandfall._typing import Array
+from bandfall.tables._registry import NumberEncoding, register
+
+FARTHEST = 1e6  # standard deviations; values are clipped here, within the range of float32
+_LAST_QUANTILE = -ndtri(1e-7)  # normal quantiles are clipped here
+
+
+@dataclass(frozen=True, eq=False)
+class MissingValues:
+    """Replacements for missing values of p columns, and the columns with an indicator."""
+
+    fill: np.ndarray  # (p,): medians
+    marked: np.ndarray  # (q,): columns with missing values in training
+
+    def __post_init__(self) -> None:
+        ShapeChecker()("fill", self.fill, "p")
+        check_positions("marked", self.marked, len(self.fill))
+        if np.any(np.diff(self.marked) <= 0):
+            raise ValueError("marked must rise")
+
+    @classmethod
+    def learn(cls, values: np.ndarray) -> MissingValues:
+        """Learn the medians of columns, ignoring NaN; 0 for a column without values."""
+        missing = np.isnan(values)
+        known = ~missing.all(axis=0)
+        fill = np.zeros(values.shape[1])
+        if known.any():
+            fill[known] = np.nanmedian(values[:, known], axis=0)
+        return cls(fill, np.flatnonzero(missing.any(axis=0)))
+
+    def split(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Values without gaps, shape (m, p), and the indicators, shape (m, q)."""
+        missing = np.isnan(values)
+        filled = np.where(missing, self.fill, values)
+        return filled, missing[:, self.marked].astype(np.float64)
+
+
+@register("standard")
+@dataclass(frozen=True, eq=False)
+class Standard(NumberEncoding):
+    """z = (x − centre) / scale."""
+
+    centre: np.ndarray  # (p,)
+    scale: np.ndarray  # (p,)
+
+    def __post_init__(self) -> None:
+        shapes = ShapeChecker()
+        shapes("centre", self.centre, "p")
+        shapes("scale", self.scale, "p")
+        if np.any(self.scale <= 0):
+            raise ValueError("a scale is not positive")
+
+    @classmethod
+    def learn(
+        cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
+    ) -> Standard:
+        """Learn means and deviations; a constant column gets scale 1 and becomes exactly zero."""
+        centre, deviation = moments(values)
+        constant = np.ptp(values, axis=0) <= rounding(values)
+        return cls(np.where(constant, values[0], centre), np.where(constant, 1.0, deviation))
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        with np.errstate(over="ignore"):
+            z = (values - self.centre) / self.scale
+        return np.minimum(np.maximum(z, -FARTHEST), FARTHEST)
+
+    def jacobian(self, values: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(1.0 / self.scale, values.shape)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """All input columns: each has one encoded column."""
+        return np.arange(len(self.centre))
+
+    def onnx(self, graph: Graph, columns: str) -> str:
+        encoded: Array = self.transform(graph.symbol(columns))
+        return encoded.name
+
+
+def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of columns of any magnitude.
+
+    Squares of 1e300 overflow and squares of 1e-300 vanish. Scaling by a power of two before, and
+    back afterwards, changes no digit.
+    """
+    exponent = np.frexp(np.abs(values).max(axis=0))[1]
+    unit = np.ldexp(values, -exponent)
+    return np.ldexp(unit.mean(axis=0), exponent), np.ldexp(unit.std(axis=0), exponent)
+
+
+def is_constant(values: np.ndarray) -> bool:
+    """Whether a complete column varies by no more than rounding."""
+    return bool(np.ptp(values) <= rounding(values[:, None])[0])
+
+
+def rounding(values: np.ndarray) -> np.ndarray:
+    """Largest differences within columns that may be rounding: 8 last bits of the largest value.
+
+    Whole numbers below 2⁵³ are exact, so their differences are never rounding: large counters and
+    timestamps vary little relative to their size. Columns that vary by less than 1e-305 are
+    constant, because the reciprocal would overflow.
+    """
+    largest = np.abs(values).max(axis=0, initial=0.0)
+    exact = (largest < 2.0**53) & np.all(values == np.round(values), axis=0)
+    return np.where(exact, 0.0, np.maximum(8 * np.spacing(largest), 1e-305))
+
+
+@register("quantile")
+@dataclass(frozen=True, eq=False)
+class Quantiles(NumberEncoding):
+    """z = Φ⁻¹(share of training values below x), with the middle rank for ties.
+
+    The smallest and the largest value are mapped to the ends, even if tied.
+    """
+
+    knots: np.ndarray  # (q, p): training values at evenly spaced ranks, rising
+
+    def __post_init__(self) -> None:
+        ShapeChecker()("knots", self.knots, "q p")
+        if len(self.knots) < 1 or np.any(np.diff(self.knots, axis=0) < 0):
+            raise ValueError("knots must rise")
+
+    @classmethod
+    def learn(
+        cls, values: np.ndarray, known: np.ndarray | None = None, n_steps: int = 1
+    ) -> Quantiles:
+        """Quantiles of the columns of `values`."""
+        # Values themselves: rounded means of two values would break ties.
+        places = np.linspace(0, len(values) - 1, min(1000, len(values)))
+        return cls(np.sort(values, axis=0)[np.round(places).astype(int)])
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        if len(values) <= 100:  # faster than column by column
+            return _scores(values, self._padded)
+        return self._by_column(values, _scores)
+
+    def jacobian(self, values: np.ndarray) -> np.ndarray:
+        """dz/dx at rows, shape (m, p); the right derivative at knots, zero beyond the ends."""
+        return self._by_column(values, _slopes)
+
+    @property
+    def columns(self) -> np.ndarray:
+        """All input columns: each has one encoded column."""
+        return np.arange(self.knots.shape[1])
+
+    def onnx(self, graph: Graph, columns: str) -> str:
+        return graph.each_column(_onnx_scores, columns, self.knots)
+
+    def _by_column(
+        self, values: np.ndarray, function: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    ) -> np.ndarray:
+        """Apply a function column by column, which makes good use of the cache."""
+        found = np.empty(values.shape)
+        for j in range(values.shape[1]):
+            column = np.ascontiguousarray(values[:, j : j + 1])
+            found[:, j : j + 1] = function(column, self._padded[j : j + 1])
+        return found
+
+    @cached_property
+    def _padded(self) -> np.ndarray:
+        """Knots of each column, padded with −∞ and ∞, shape (p, q + 2)."""
+        return np.pad(self.knots.T, ((0, 0), (1, 1)), constant_values=(-np.inf, np.inf))
+
+
+def _ranks(values: np.ndarray, padded: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of knots < x and ≤ x, each of shape (m, p)."""
+    right = np.empty(values.shape, dtype=np.int64)
+    for j, knots in enumerate(padded):
+        right[:, j] = knots[1:-1].searchsorted(values[:, j], side="right")
+    left = right.copy()
+    tied = padded[np.arange(len(padded)), right] == values
+    for j in np.flatnonzero(tied.any(axis=0)).tolist():
+        rows = tied[:, j]
+        left[rows, j] = padded[j, 1:-1].searchsorted(values[rows, j])
+    return left, right
+
+
+def _scores(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
+    """Φ⁻¹ of the share of knots below, interpolated between them."""
+    left, right = _ranks(values, padded)
+    n, column = padded.shape[1] - 2, np.arange(len(padded))
+    below, above = padded[column, right], padded[column, right + 1]
+    with np.errstate(all="ignore"):  # the ends are corrected below
+        place = np.where(left == right, left - 1 + (values - below) / (above - below), 0.0)
+    place = np.where(left == right, place, 0.5 * (left + right - 1)) / max(n - 1, 1)
+    place = np.where(right == n, 1.0, place)
+    scores = ndtri(np.where(values <= padded[:, 1], 0.0, place))
+    return np.minimum(np.maximum(scores, -_LAST_QUANTILE), _LAST_QUANTILE)
+
+
+def _slopes(values: np.ndarray, padded: np.ndarray) -> np.ndarray:
+    """dz/dx: the rise between two knots over the normal density at z."""
+    _, right = _ranks(values, padded)
+    n, column = padded.shape[1] - 2, np.arange(len(padded))
+    z = _scores(values, padded)
+    # The density nearly vanishes at the ends, where z is clipped.
+    inside = (right > 0) & (right < n) & (np.abs(z) < _LAST_QUANTILE)
+    gap = np.where(inside, padded[column, right + 1] - padded[column, right], np.inf)
+    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
+    return 1.0 / max(n - 1, 1) / density / gap
+
+
+def _onnx_scores(graph: Graph, x: str, knots: str, n: int) -> str:
+    """Φ⁻¹ of the mean of both interpolated ranks (they differ at ties)."""
+    last = graph.constant(max(n - 1, 1), np.float64)
+    sides = []
+    for comparison in ("Less", "LessOrEqual"):
+        left, share = graph.interval(comparison, x, knots, n)
+        place = graph.op("Add", graph.cast(left, np.float64), share)
+        sides.append(graph.op("Div", place, last))
+    share = graph.op("Mul", graph.op("Add", *sides), graph.constant(0.5, np.float64))
+    for comparison, end, limit in (("GreaterOrEqual", n - 1, 1.0), ("LessOrEqual", 0, 0.0)):
+        knot = graph.op("Gather", knots, graph.constant(end, np.int64))
+        beyond = graph.op(comparison, x, knot)
+        share = graph.op("Where", beyond, graph.constant(limit, np.float64), share)
+    return graph.clip(graph.normal_quantile(share), -_LAST_QUANTILE, _LAST_QUANTILE)
+
+
+@register("steps")
+@dataclass(frozen=True, eq=False)
+class Steps(NumberEncoding):
+    """Each feature as ramps between its quantile knots q₀ < q₁ < …,
+
+        z_i = weight · clip((x − q_i) / (q_{i+1} − q_i), 0, 1).
+
+    The squared Euclidean distance of two codes is about the 1-norm of the difference of their
+    ranks, so a Gaussian of them is about a product of Laplace kernels. The ramps of a feature have
+    equal weights, and their variances sum to 1.
+
+    Outside the training range, the first and the last ramp continue as t / (1 + |t|) and level off
+    after one more step. So values out of range keep their order, and lie outside by at most a step.
+    """
+
+    suffix: ClassVar[str] = "_step"
+
+    # (width,): input column of each ramp; ramps of a column are consecutive, from low to high.
+    columns: np.ndarray
+    # (width,): q_i, q_{i+1} − q_i, and the height of the ramp.
+    low: np.ndarray
+    gap: np.ndarray
+    weight: np.ndarray
+
+    def __post_init__(self) -> None:
+        check_positions("columns", self.columns)
+        shapes = ShapeChecker(width=len(self.columns))
+        for name, array in (("low", self.low), ("gap", self.gap), ("weight", self.weight)):
+            shapes(name, array, "width")
+        if np.any(np.diff(self.columns) < 0) or np.any(self.gap <= 0):
+            raise ValueError("steps must rise")
+
+    def takes(self, n_columns: int) -> bool:
+        """Whether all ramps are of these columns; constant columns have no ramps."""
+        return not np.any(self.columns >= n_columns)
+
+    @classmethod
+    def learn(cls, values: np.ndarray, known: np.ndarray, n_steps: int) -> Steps:
+        """Learn ramps for columns of `values`; knots are quantiles of the `known` values.
+
+        A column with fewer distinct values than knots has one ramp per gap. Equal knots are
+        merged, so a constant column has no ramps.
+        """
+        knots = [_knots(column[ok], n_steps) for column, ok in zip(values.T, known.T, strict=True)]
+        columns = np.repeat(np.arange(len(knots)), [len(q) - 1 for q in knots])
+        low = np.concatenate([np.empty(0), *(q[:-1] for q in knots)])
+        gap = np.concatenate([np.empty(0), *(np.diff(q) for q in knots)])
+        plain = cls(columns, low, gap, np.ones(len(low)))
+        ramps = plain.transform(values)
+        # Values are in [0, 1], so the difference is accurate and needs no centred copy.
+        variance = np.einsum("ij,ij->j", ramps, ramps) / len(ramps) - ramps.mean(axis=0) ** 2
+        total = np.bincount(columns, weights=variance, minlength=len(knots))
+        weight = 1.0 / np.sqrt(np.where(total > 0, total, 1.0))
+        return cls(columns, low, gap, weight[columns])
+
+    def transform(self, values: np.ndarray) -> np.ndarray:
+        encoded = np.empty((len(values), len(self.low)))
+        for start in range(0, len(values), 512):  # rows whose ramps stay in the cache
+            along = self._along(values[start : start + 512])
+            place = np.minimum(along, 1.0, out=encoded[start : start + 512])
+            np.maximum(place, 0.0, out=place)
+            below = np.minimum(along[:, self.first], 0.0)
+            place[:, self.first] += below / (1.0 - below)
+            above = np.maximum(along[:, self.last] - 1.0, 0.0)
+            place[:, self.last] += above / (1.0 + above)
+            place *= self.weight
+        return encoded
+
+    def jacobian(self, values: np.ndarray) -> np.ndarray:
+        """dz/dx at rows, shape (m, width); the right derivative at knots."""
+        along = self._along(values)
+        positions = np.arange(len(self.low))
+        rising = (along >= 0) | np.isin(positions, self.first)
+        rising &= (along < 1) | np.isin(positions, self.last)
+        beyond = along - np.clip(along, 0.0, 1.0)
+        return np.where(rising, self.weight / self.gap / (1.0 + np.abs(beyond)) ** 2, 0.0)
+
+    def onnx(self, graph: Graph, columns: str) -> str:
+        x = graph.op("Gather", columns, graph.constant(self.columns, np.int64), axis=1)
+        along = (graph.symbol(x) - self.low) / self.gap
+        along = np.minimum(np.maximum(along, -FARTHEST), FARTHEST)
+        place = np.minimum(np.maximum(along, 0.0), 1.0)
+        ramps = np.arange(len(self.low))
+        below = np.minimum(along - place, 0.0) * np.isin(ramps, self.first)
+        above = np.maximum(along - place, 0.0) * np.isin(ramps, self.last)
+        beyond = below + above
+        return ((place + beyond / (np.absolute(beyond) + 1.0)) * self.weight).name
+
+    def _along(self, values: np.ndarray) -> np.ndarray:
+        """Position on each ramp: 0 at its low end, 1 at its high end, shape (m, width)."""
+        along = values.take(self.columns, axis=1)
+        with np.errstate(over="ignore"):
+            along -= self.low
+            along /= self.gap
+        np.minimum(along, FARTHEST, out=along)
+        return np.maximum(along, -FARTHEST, out=along)
+
+    @cached_property
+    def first(self) -> np.ndarray:
+        """The first ramp of each feature."""
+        return np.flatnonzero(np.diff(self.columns, prepend=-1))
+
+    @cached_property
+    def last(self) -> np.ndarray:
+        """The last ramp of each feature."""
+        return np.flatnonzero(np.diff(self.columns, append=-1))
+
+
+def steps_for(n_rows: int, n_features: int) -> int:
+    """Number of steps per feature: more for many rows, fewer for many features.
+
+    Examples
+    --------
+    >>> from bandfall.tables._numbers import steps_for
+    >>> steps_for(1000, 4), steps_for(5000, 4), steps_for(50_000, 4), steps_for(50_000, 8)
+    (12, 25, 32, 12)
+    """
+    finest = 32 if 32 * n_features <= 160 else 12
+    return max(12, min(finest, n_rows // 200))
+
+
+def _knots(values: np.ndarray, n_steps: int) -> np.ndarray:
+    """At most n_steps + 1 rising values from the smallest to the largest."""
+    knots = np.unique(values)
+    if len(knots) > n_steps + 1:
+        places = np.round(np.linspace(0, len(values) - 1, n_steps + 1)).astype(int)
+        knots = np.unique(np.sort(values)[places])
+    if not len(knots):
+        return np.zeros(1)
+    return knots[np.append(True, np.diff(knots) > rounding(knots[:, None])[0])]

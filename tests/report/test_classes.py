@@ -100,6 +100,14 @@ def test_a_score_that_is_not_defined_is_called_so(rows):
     assert "9 of 9 held-out rows are of a class without training rows" in report.html
 
 
+def test_an_accuracy_no_better_than_the_most_frequent_class_says_so():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(90, 2)), np.where(np.arange(90) % 9, "no", "yes")
+    page = report_on(BandfallClassifier(**FAST).fit(X, y), None, X, y).html
+    card = '<div class="card poor"><b>88.9%</b><span>accuracy, no better than always answering'
+    assert f"{card} “no” (88.9%)</span>" in page
+
+
 def test_a_single_class_has_no_auc():
     assert np.isnan(score_classes(np.array([[0.9, 0.1], [0.7, 0.3]]), np.zeros(2, int)).auc)
 

@@ -27,6 +27,7 @@ from bandfall._explore.data_page import render_explorer
 from bandfall._explore.what_if import WhatIf
 from bandfall.descent import Flow
 from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study
+from bandfall.report._columns import typical_row
 from bandfall.report._model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
@@ -246,7 +247,15 @@ class TestSlices:
         for one in odd.slices:
             assert (np.diff(one.points.grid) > 0).all()
         months = next(one for one in odd.slices if one.feature == "month")
-        assert months.points.labels == ["month 1", "month 2", "month 10"]
+        assert months.points.labels == ["month 1", "month 2", "month 10", "missing"]
+
+    def test_missing_values_are_values(self, odd):
+        slices = {one.feature: one for one in odd.slices}
+        assert [name for name, one in slices.items() if one.missing is not None] == ["area"]
+        X = odd.train.X.iloc[[typical_row(odd.train.X)]].copy()
+        X["area"] = np.nan
+        assert slices["area"].missing == pytest.approx(odd.model.predict(X)[0])
+        assert f"Missing: {number(float(slices['area'].missing[0]))}" in page_of(odd)
 
     def test_columns_that_are_not_used_have_no_slice_and_say_so(self, odd):
         assert set(odd.unused) == {"id", "constant"}
@@ -350,6 +359,31 @@ class TestRivals:
     def test_chance_is_no_clear_difference(self, findings):
         noise = np.random.default_rng(0).normal(scale=np.var(findings.scored.y), size=80)
         assert "no clear difference" in self.page(findings, findings.residuals**2 + noise)
+
+
+def cards_of(page):
+    """Value, label and style of the numbers at the top."""
+    marks = re.findall(r'<div class="card ([^"]*)"><b>([^<]*)</b><span>([^<]*)</span>', page)
+    return [(value, label, style) for style, value, label in marks]
+
+
+class TestCards:
+    def test_the_score_comes_first_and_then_the_band(self, sure):
+        (score, rule, style), (band, label, _), *others = cards_of(page_of(sure[1]))
+        assert (score, style) == (f"{sure[1].scores['r2']:.3f}", "main")
+        assert rule == "R² on held-out rows (predicting the mean: 0)"
+        assert float(band[1:]) == pytest.approx(sure[1].half_width, rel=0.01)
+        assert label == "contains 90% of held-out errors"
+        assert not any("bandwidth" in text for _, text, _ in others)
+
+    def test_a_score_no_better_than_the_mean_says_so(self):
+        random = np.random.default_rng(0)
+        noise = LabelledRows(random.normal(size=(80, 2)), random.normal(size=80))
+        test = LabelledRows(random.normal(size=(80, 2)), random.normal(size=80))
+        found = study(KernelDescentRegressor().fit(*noise), noise, test, ["a", "b"])
+        _, label, style = cards_of(page_of(found))[0]
+        assert label.endswith("no better than predicting the mean (0)")
+        assert style == "poor"
 
 
 class TestPage:
@@ -506,6 +540,14 @@ class TestFromPython:
         assert "held-out rows" in repr(made)
         assert "no test rows were given" in made.html
         assert "R² on training rows" not in made.html
+
+    def test_the_rows_that_are_wanted_are_named(self):
+        named = frame(60)
+        model = KernelDescentRegressor().fit(named[["width", "höhe"]], named["y"])
+        with pytest.raises(ValueError, match=r"X of 2 columns \('width', 'höhe'\)$"):
+            model.report()
+        with pytest.raises(ValueError, match=r"X of 2 columns$"):
+            KernelDescentRegressor().fit(*rows()).report()
 
     def test_models_without_held_out_rows_are_not_scored(self):
         model = KernelDescentRegressor().fit(*rows())

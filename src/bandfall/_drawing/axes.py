@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -11,14 +11,11 @@ import numpy as np
 
 from bandfall._drawing.numbers import APART, LARGEST, SMALLEST, number
 
-MIN_LOG_TICKS = 3
-MAX_DATE_TICKS = 5
-# Steps between dates: in seconds for fixed lengths, in months for the others.
+# Steps between ticks of dates: seconds, then months.
 _SECONDS = [n * unit for unit, counts in (
     (1, (1, 5, 15, 30)), (60, (1, 5, 15, 30)), (3600, (1, 3, 6, 12)), (86400, (1, 2, 7, 14)),
 ) for n in counts]  # fmt: skip
 _MONTHS = (1, 3, 6, *(12 * n * 10**e for e in range(4) for n in (1, 2, 5)))
-_DAY = 86400
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,8 @@ class Axis:
     """One axis of a chart: its label and its range.
 
     If `low` is above `high`, the axis is reversed. `names` label the values 0, 1, 2, … of a feature
-    that is not numeric. On an axis of `dates`, values are seconds since 1970.
+    that is not numeric. On an axis of `dates`, values are seconds since 1970. Values up to `zero`
+    stand for zero, which a logarithmic axis cannot show.
     """
 
     label: str
@@ -35,16 +33,23 @@ class Axis:
     log: bool = False
     names: tuple[str, ...] = ()
     dates: bool = False
+    zero: float = -math.inf
 
     @classmethod
-    def around(cls, label: str, *values: Sequence[float] | np.ndarray, log: bool = False) -> Axis:
+    def around(
+        cls,
+        label: str,
+        *values: Sequence[float] | np.ndarray,
+        log: bool = False,
+        zero: float = -math.inf,
+    ) -> Axis:
         """An axis that contains all values, with a margin."""
         flat = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
         flat = flat[np.isfinite(flat) & ((flat > 0) | (not log))]
         low, high = (float(flat.min()), float(flat.max())) if len(flat) else (0.1, 1.0)
         if log:
             room = max((high / low) ** 0.04, 1.05)
-            return cls(label, low / room, high * room, True)
+            return cls(label, low / room, high * room, True, zero=zero)
         room = 0.04 * (high - low) or 0.5 * abs(high) or 0.5
         return cls(label, low - room, high + room)
 
@@ -52,10 +57,8 @@ class Axis:
     def from_zero(cls, label: str, *values: Sequence[float] | np.ndarray) -> Axis:
         """An axis for bars, which includes zero."""
         axis = cls.around(label, *values, [0.0])
-        low, high = (
-            0.0 if not np.any([np.any(sign * np.asarray(v) > 0) for v in values]) else end
-            for sign, end in ((-1, axis.low), (1, axis.high))
-        )
+        flat = np.concatenate([np.ravel(v) for v in values])
+        low, high = (axis.low if np.any(flat < 0) else 0.0, axis.high if np.any(flat > 0) else 0.0)
         return cls(label, low, high) if low < high else axis
 
     def fraction(self, value: float) -> float:
@@ -77,7 +80,7 @@ class Axis:
     def tick_name(self, tick: float) -> str:
         """The label of a tick."""
         if self.dates:
-            years = all(_begins_a_year(one) for one in self.ticks())
+            years = all(f"{_moment(one):%j %T}" == "001 00:00:00" for one in self.ticks())
             return _date_name(tick, math.inf if years else abs(self.high - self.low))
         if self.names:
             return self.names[int(tick)]
@@ -86,47 +89,46 @@ class Axis:
         powers = largest >= LARGEST or 0.0 < largest < SMALLEST
         return number(tick, powers=powers, apart=largest >= APART)
 
+    def words(self, value: float) -> str:
+        """A value with its label, for tooltips."""
+        if self.dates:
+            text = f"{_moment(value):%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+        elif self.names:
+            text = self.names[int(value)]
+        else:
+            text = "0" if value <= self.zero else number(value)
+        return f"{self.label} {text}".strip()
+
 
 def _moment(seconds: float) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=float(seconds))
 
 
-def _begins_a_year(seconds: float) -> bool:
-    moment = _moment(seconds)
-    return moment == datetime(moment.year, 1, 1, tzinfo=UTC)
-
-
-def _date_ticks(low: float, high: float) -> list[float]:
+def _date_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round moments: whole steps of seconds to weeks, or the first days of months and years."""
     for step in _SECONDS:
         first, last = math.ceil(low / step), math.floor(high / step)
-        if last - first < MAX_DATE_TICKS:
+        if last - first < most:
             return [float(i * step) for i in range(first, last + 1)]
-    for months in _MONTHS:
-        ticks = list(_months(low, high, months))
-        if len(ticks) <= MAX_DATE_TICKS:
+    ends = np.array([low, high]).astype("datetime64[s]").astype("datetime64[M]").astype(int)
+    for step in _MONTHS:
+        months = np.arange(ends[0], ends[1] + 1)
+        months = months[(months + 12 * 1970) % step == 0].astype("datetime64[M]")
+        ticks = months.astype("datetime64[s]").astype(float)
+        ticks = ticks[(low <= ticks) & (ticks <= high)]
+        if len(ticks) <= most:
             break
-    return ticks
-
-
-def _months(low: float, high: float, step: int) -> Iterator[float]:
-    """First days of every `step`-th month within the ends."""
-    month = _moment(low).year * 12 // step * step
-    while month // 12 <= min(_moment(high).year, 9999):
-        tick = datetime(max(month // 12, 1), month % 12 + 1, 1, tzinfo=UTC).timestamp()
-        if low <= tick <= high:
-            yield tick
-        month += step
+    return [float(tick) for tick in ticks]
 
 
 def _date_name(seconds: float, span: float) -> str:
     """A date or time, as precise as an axis of this span needs."""
-    moment = _moment(seconds)
-    if span > 1500 * _DAY:
+    moment, days = _moment(seconds), span / 86400
+    if days > 1500:
         return f"{moment:%Y}"
-    if span > 75 * _DAY:
+    if days > 75:
         return f"{moment:%b %Y}"
-    if span > 4 * _DAY:
+    if days > 4:
         return f"{moment.day} {moment:%b}"
     return f"{moment:%H:%M:%S}" if span < 300 else f"{moment.day} {moment:%b %H:%M}"
 
@@ -139,13 +141,12 @@ def _linear_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
     return [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
+def _log_ticks(low: float, high: float, fewest: int = 3) -> list[float]:
     """Powers of ten, with 2 and 5 between if there are few; linear within a decade."""
     exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     few = math.log10(high / low) < 2.5
     ticks = [m * 10.0**e for e in exponents for m in ((1, 2, 5) if few else (1,))]
     ticks = [tick for tick in ticks if low <= tick <= high]
-    if len(ticks) < MIN_LOG_TICKS:
+    if len(ticks) < fewest:
         return [tick for tick in _linear_ticks(low, high, 4) if low <= tick <= high]
-    every = math.ceil(len(ticks) / 7) or 1
-    return ticks[::every]
+    return ticks[:: math.ceil(len(ticks) / 7)]

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
 from html import escape
 
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing import POLICY, Axis, Chart, number, read_resource
+from bandfall._drawing import POLICY, Axis, Chart, read_resource
 from bandfall._explore.what_if import WhatIf
-from bandfall._models.member import Member
 from bandfall.report._errors import error_sections
 from bandfall.report._features import importance_section, slice_section
 from bandfall.report._findings import Findings
-from bandfall.report._layout import (
-    cell,
-    class_style,
-    figure,
-    json_script,
-    page_shell,
-    section,
-    sortable_table,
-)
+from bandfall.report._layout import class_style, figure, json_script, page_shell, section
 from bandfall.report._learning import path_section
 from bandfall.report._page import header
-from bandfall.report._score import TRIAL_COLUMNS, score_section, trial_section
+from bandfall.report._score import score_section, trial_section
 
 _PACKAGE = "bandfall._explore"
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
@@ -48,7 +37,6 @@ def render_explorer(
         *error_sections(findings, target),
         path_section(findings),
         trial_section(findings),
-        _member_section(findings.model.story.members),
     ]
     data = what_if.as_data() | {"live": live, "target": target}
     return page_shell(
@@ -106,37 +94,12 @@ def _gain_section(findings: Findings) -> str:
     chart = Chart(x, Axis.around(harm, *rises.values(), [0.0]), f"{harm} along training")
     chart.rule(y=0.0)
     for i, (name, rise) in enumerate(rises.items()):
-        chart.line(at, rise, class_style(i), tip=partial(_gain_tip, f"{name}\n{harm}"))
+        chart.line(at, rise, class_style(i), tip=name)
     body = figure(
-        chart.svg(),
+        chart,
         f"{target.harm} when a feature is shuffled, along training",
         "A model relies first on what is simple and broad; details come later.",
         [(class_style(i), name) for i, name in enumerate(rises)],
     )
-    return section(
-        "gains", "When it learned which features", "", f'<div class="narrow">{body}</div>'
-    )
-
-
-def _gain_tip(label: str, _: float, rise: float) -> str:
-    return f"{label} {number(rise)}"
-
-
-def _member_section(members: Sequence[Member]) -> str:
-    """The members of an average."""
-    if len(members) < 2:
-        return ""
-    described = [{"weight": float(one.weight), **one.candidate.summary()} for one in members]
-    heads = {
-        name: head
-        for name, head in {**TRIAL_COLUMNS, "width": "bandwidth, if only one"}.items()
-        if name in described[0]
-        and (name not in ("penalty", "width") or any(one[name] for one in described))
-    }
-    rows = []
-    for one in described:
-        cells = "".join(cell(one[name]) for name in heads)
-        weight = cell(one["weight"], text=f"{one['weight']:.0%}")
-        rows.append(f"<tr>{weight}{cells}</tr>")
-    text = "The prediction is the weighted mean of these models, heaviest first."
-    return section("members", "Members", text, sortable_table(["weight", *heads.values()], rows))
+    title = "When it learned which features"
+    return section("features-in-time", title, "", f'<div class="narrow">{body}</div>')

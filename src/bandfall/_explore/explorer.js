@@ -45,6 +45,8 @@
     },
     event: "change",
     read(control, feature) {
+      const known = feature.seconds.length;
+      if (!control.value && !control.validity.badInput && feature.labels.length > known) return { point: known };
       const seconds = Date.parse(control.value + (feature.wholeDays ? "T00:00Z" : "Z")) / 1000;
       if (!Number.isFinite(seconds)) return null; // not yet a date
       const inside = Math.min(Math.max(seconds, feature.seconds[0]), feature.seconds.at(-1));
@@ -53,7 +55,7 @@
       return data.live && away[point] > 0 ? { seconds: inside } : { point };
     },
     show(control, point, text, feature, seconds) {
-      control.value = seconds === null ? "" : iso(seconds, feature.wholeDays);
+      control.value = seconds == null ? "" : iso(seconds, feature.wholeDays);
     },
   };
 

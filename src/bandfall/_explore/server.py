@@ -11,6 +11,7 @@ import secrets
 import socket
 import sys
 import threading
+from contextlib import suppress
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,19 +21,22 @@ from urllib.parse import parse_qs, urlsplit
 from bandfall._drawing import filled_page, style_sheet
 from bandfall._explore.data_page import LIVE_POLICY
 from bandfall._explore.what_if import WhatIf
-from bandfall._typing import JsonDict
 from bandfall._version import __version__
 
 Connection: TypeAlias = socket.socket | tuple[bytes, socket.socket]
 Address: TypeAlias = tuple[str, int]
+Answer: TypeAlias = tuple[HTTPStatus, str, str]
 
 HOST = "127.0.0.1"
+_JSON = "application/json"
+_NOTHING: Answer = (HTTPStatus.NOT_FOUND, _JSON, '{"error": "there is nothing here"}')
 
 
 class Explorer:
     """A server that shows progress until it has a page, and then answers what-ifs.
 
-    It closes connections that are silent for `patience` seconds.
+    It reads a request for at most `patience` seconds, and closes connections beyond the first
+    `most_connections`.
 
     Examples
     --------
@@ -48,7 +52,7 @@ class Explorer:
         self._page = _waiting_page(target)
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
-        self._server = _Server((HOST, 0), _handler(self, patience), most_connections)
+        self._server = _Server((HOST, 0), _handler(self, patience), patience, most_connections)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), daemon=True
         )
@@ -79,37 +83,43 @@ class Explorer:
         self._server.server_close()
         self._thread.join()
 
-    def answer(self, path: str, query: dict[str, list[str]]) -> tuple[HTTPStatus, str, str]:
-        """Status, kind of content and content for a path below the token."""
-        if path == "":
-            return HTTPStatus.OK, "text/html", self._page
-        if path == "state":
-            ready = self._what_if is not None
-            return _json(HTTPStatus.OK, {"ready": ready, "share": self.share})
-        if path == "predict" and self._what_if is not None:
-            return self._prediction(self._what_if, query)
-        return _json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"})
-
-    def _prediction(
-        self, what_if: WhatIf, query: dict[str, list[str]]
-    ) -> tuple[HTTPStatus, str, str]:
+    def answer(self, address: str, host: str) -> Answer:
+        """Status, kind of content and content for the address and host of a request."""
         try:
-            row, changes = _asked(what_if, query)
+            parts = urlsplit(address)
+            _, token, name = parts.path.split("/", 2)
+        except ValueError:
+            return _NOTHING
+        # Refuse other host names, with which a foreign page could reach this server.
+        if host != self.host or not secrets.compare_digest(token.encode(), self.token.encode()):
+            return _NOTHING
+        what_if = self._what_if
+        if name == "":
+            return HTTPStatus.OK, "text/html", self._page
+        if name == "state":
+            state = {"ready": what_if is not None, "share": self.share}
+            return HTTPStatus.OK, _JSON, json.dumps(state)
+        if name != "predict" or what_if is None:
+            return _NOTHING
+        try:
+            row, changes = _asked(what_if, parse_qs(parts.query))
         except (KeyError, ValueError, IndexError):
-            return _json(HTTPStatus.BAD_REQUEST, {"error": "no such row, feature or value"})
+            return HTTPStatus.BAD_REQUEST, _JSON, '{"error": "no such row, feature or value"}'
         with self._lock:
             outputs = what_if.predict(row, changes)
-        return _json(HTTPStatus.OK, {"outputs": outputs})
+        return HTTPStatus.OK, _JSON, json.dumps({"outputs": outputs})
 
 
 class _Server(ThreadingHTTPServer):
-    """Serves a bounded number of connections at a time, and prints nothing."""
+    """Serves a bounded number of connections for a bounded time, and prints nothing."""
 
     daemon_threads = True
 
-    def __init__(self, address: Address, handler: type[BaseHTTPRequestHandler], most: int):
+    def __init__(
+        self, address: Address, handler: type[BaseHTTPRequestHandler], patience: float, most: int
+    ):
         super().__init__(address, handler)
-        self._free = threading.BoundedSemaphore(most)
+        self._patience, self._free = patience, threading.BoundedSemaphore(most)
 
     def process_request(self, request: Connection, client_address: Address) -> None:
         if self._free.acquire(blocking=False):
@@ -118,15 +128,27 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def process_request_thread(self, request: Connection, client_address: Address) -> None:
+        # A timeout of the socket would begin again with every byte.
+        timer = threading.Timer(self._patience, _stop_reading, (request,))
+        timer.daemon = True
+        timer.start()
         try:
             super().process_request_thread(request, client_address)
         finally:
+            timer.cancel()
             self._free.release()
 
     def handle_error(self, request: Connection, client_address: Address) -> None:
         """Print bugs only: clients may close connections early."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
+
+
+def _stop_reading(request: Connection) -> None:
+    """End a request that is not complete yet; an answer can still be sent."""
+    if isinstance(request, socket.socket):
+        with suppress(OSError):  # it has ended
+            request.shutdown(socket.SHUT_RD)
 
 
 def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int | float]]:
@@ -144,7 +166,7 @@ def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int,
         if value.startswith("@") and points.kind == "time":
             changes[feature] = _within(float(value[1:]), points.grid[0], points.grid[-1])
         else:
-            changes[feature] = int(_within(int(value), 0, len(points.grid) - 1))
+            changes[feature] = int(_within(int(value), 0, len(points.values) - 1))
     return row, changes
 
 
@@ -154,10 +176,6 @@ def _within(value: float, low: float, high: float) -> float:
     return value
 
 
-def _json(status: HTTPStatus, value: JsonDict) -> tuple[HTTPStatus, str, str]:
-    return status, "application/json", json.dumps(value)
-
-
 def _handler(explorer: Explorer, patience: float) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version = f"bandfall/{__version__}"
@@ -165,21 +183,7 @@ def _handler(explorer: Explorer, patience: float) -> type[BaseHTTPRequestHandler
         timeout = patience
 
         def do_GET(self) -> None:
-            try:
-                parts = urlsplit(self.path)
-                _, token, *rest = parts.path.split("/", 2)
-            except ValueError:
-                self._send(*_json(HTTPStatus.BAD_REQUEST, {"error": "no such address"}))
-                return
-            known = secrets.compare_digest(token.encode(), explorer.token.encode())
-            # Refuse other host names, with which a foreign page could reach this server.
-            host = self.headers.get("Host", "")
-            if not known or len(rest) != 1 or host != explorer.host:
-                self._send(*_json(HTTPStatus.NOT_FOUND, {"error": "there is nothing here"}))
-                return
-            self._send(*explorer.answer(rest[0], parse_qs(parts.query)))
-
-        def _send(self, status: HTTPStatus, kind: str, text: str) -> None:
+            status, kind, text = explorer.answer(self.path, self.headers.get("Host", ""))
             body = text.encode()
             self.send_response(status)
             self.send_header("Content-Type", f"{kind}; charset=utf-8")

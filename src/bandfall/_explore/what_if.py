@@ -10,6 +10,7 @@ import pandas as pd
 
 from bandfall._typing import JsonDict
 from bandfall.report._columns import (
+    NO_VALUE,
     Points,
     moments,
     moved_along,
@@ -36,8 +37,11 @@ class Feature:
     column: int  # its index in the table
     points: Points  # the values that it can take
     whole_days: bool  # dates without a time of day
-    starts: list[int]  # the point nearest to the value of each row; −1 if its level is not listed
-    given: list[str]  # the value of each row
+    # Of each row: the point nearest to its value (−1 if its level is not listed), its value as
+    # text and, for dates, in seconds since 1970.
+    starts: list[int]
+    given: list[str]
+    own: list[float | None]
 
 
 class WhatIf:
@@ -78,12 +82,11 @@ class WhatIf:
 
     def as_data(self) -> JsonDict:
         """All data for a saved page, in which one feature of a row changes at a time."""
-        rows = list(range(len(self.rows)))
-        outputs = self._model.predict(self.rows)
+        outputs = _short(self._model.predict(self.rows))
         return {
             "classes": self._classes,
             "rows": [
-                {"name": name, "actual": actual, "outputs": _short(output)}
+                {"name": name, "actual": actual, "outputs": output}
                 for name, actual, output in zip(self.names, self.actual, outputs, strict=True)
             ],
             "features": [
@@ -93,26 +96,20 @@ class WhatIf:
                     "wholeDays": one.whole_days,
                     "labels": one.points.labels,
                     "seconds": one.points.grid.tolist() if one.points.kind == "time" else [],
-                    "own": self._own_seconds(one),
+                    "own": one.own,
                     "starts": one.starts,
                     "given": one.given,
-                    "outputs": _short(self._along(rows, one)),
+                    "outputs": _short(self._along(one)),
                 }
                 for one in self.features
             ],
         }
 
-    def _own_seconds(self, one: Feature) -> list[float | None]:
-        """The dates of the rows."""
-        values = places(self.rows.iloc[:, one.column])
-        if values is None or one.points.kind != "time":
-            return []
-        return [None if np.isnan(value) else float(value) for value in values]
-
-    def _along(self, rows: list[int], one: Feature) -> np.ndarray:
+    def _along(self, one: Feature) -> np.ndarray:
         """Outputs of every row at every point of a feature, (n_rows, n_points, k)."""
-        moved = moved_along(self.rows, rows, one.column, one.points.values)
-        return self._model.predict(moved).reshape(len(rows), len(one.points.grid), -1)
+        rows, values = list(range(len(self.rows))), one.points.values
+        moved = moved_along(self.rows, rows, one.column, values)
+        return self._model.predict(moved).reshape(len(rows), len(values), -1)
 
 
 def _short(outputs: np.ndarray) -> list:
@@ -121,18 +118,18 @@ def _short(outputs: np.ndarray) -> list:
 
 
 def _feature(name: str, column: int, train: pd.DataFrame, rows: pd.DataFrame) -> Feature:
-    known, own = train.iloc[:, column], rows.iloc[:, column]
+    known, values = train.iloc[:, column], rows.iloc[:, column]
     points, whole_days = points_along(known, N_POINTS, MAX_CHOICES), False
-    given = [shown(value) for value in own]
-    if points.kind == "level":
-        starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
-        return Feature(name, column, points, False, starts, given)
     if points.kind == "time":
         points, whole_days = _dates(known)
-    values = places(own)
-    assert values is not None
-    starts = [int(np.nanargmin(np.append(np.abs(points.grid - x), np.inf))) for x in values]
-    return Feature(name, column, points, whole_days, starts, given)
+    given, seconds = [shown(value, NO_VALUE) for value in values], places(values)
+    if seconds is None:
+        starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
+        return Feature(name, column, points, False, starts, given, [])
+    n = len(points.grid)
+    starts = [n if np.isnan(x) else int(np.argmin(np.abs(points.grid - x))) for x in seconds]
+    own = [None if np.isnan(x) else float(x) for x in seconds] if points.kind == "time" else []
+    return Feature(name, column, points, whole_days, starts, given, own)
 
 
 def _dates(column: pd.Series) -> tuple[Points, bool]:
@@ -143,5 +140,4 @@ def _dates(column: pd.Series) -> tuple[Points, bool]:
     unit = _DAY if whole_days else 60.0
     low, high = seconds.min() / unit, seconds.max() / unit
     grid = unit * np.unique(np.round(np.linspace(low, high, MAX_CHOICES)))
-    values = moments(grid, column)
-    return Points("time", grid, values, [shown(one) for one in values]), whole_days
+    return Points.of("time", grid, moments(grid, column), column), whole_days

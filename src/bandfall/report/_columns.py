@@ -11,11 +11,12 @@ import pandas as pd
 
 from bandfall._drawing import Axis, number
 from bandfall._typing import Unchecked
-from bandfall.tables import Column, Schema, Table, read_table
+from bandfall.tables import Column, Schema, read_table
 
 SLICE_POINTS = 81
 MAX_LEVELS = 12  # of a category, in a slice
-MISSING = "–"
+MISSING = "–"  # in tables
+NO_VALUE = "missing"  # as a value that a feature can take
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
@@ -33,7 +34,7 @@ class LabelledRows(NamedTuple):
     def as_table(self, schema: Schema | None = None) -> LabelledRows:
         """The rows numbered from 0, with text converted to numbers or times as in `schema`."""
         X = pd.DataFrame(self.X).reset_index(drop=True)
-        if schema is not None and any(one.style for one in schema.readings):
+        if schema is not None and any(reading.style for reading in schema.readings):
             columns = schema.check(read_table(X), warn=False).columns
             for j, reading in enumerate(schema.readings):
                 if reading.style and not reading.dropped:
@@ -49,12 +50,6 @@ class LabelledRows(NamedTuple):
         if len(self.y) <= n:
             return self
         return self.take(np.sort(np.random.default_rng(seed).permutation(len(self.y))[:n]))
-
-
-def frame_of(table: Table) -> pd.DataFrame:
-    """Convert a `Table` to a pandas frame."""
-    columns = [series_of(column) for column in table.columns]
-    return pd.concat(columns, axis=1, keys=table.names or range(len(columns)))
 
 
 def series_of(column: Column) -> pd.Series:
@@ -106,7 +101,7 @@ def places(column: pd.Series) -> np.ndarray | None:
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
-def shown(value: Unchecked) -> str:
+def shown(value: Unchecked, missing: str = MISSING) -> str:
     """A value of any column as readable text.
 
     Examples
@@ -115,10 +110,9 @@ def shown(value: Unchecked) -> str:
     ['2.5', '–', 'Rom', '2024-03-31', '–', 'True']
     """
     if value is None or (np.asarray(value).ndim == 0 and pd.isna(value)):
-        return MISSING
+        return missing
     if isinstance(value, pd.Timestamp):
-        midnight = value == value.normalize()
-        return f"{value:%Y-%m-%d}" if midnight else f"{value:%Y-%m-%d %H:%M}"
+        return f"{value:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
     if isinstance(value, pd.Timedelta):
         return str(value.round("s")).removeprefix("0 days ")
     if isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_):
@@ -142,18 +136,35 @@ def in_one_format(column: pd.Series) -> pd.Series:
 
 @dataclass(frozen=True)
 class Points:
-    """Values of one column at which a model is evaluated."""
+    """Values of one column at which a model is evaluated.
+
+    If the column has missing values, so do these: the last one, which has no place on the grid.
+    """
 
     kind: str  # "number", "time", "duration", "level"
     grid: np.ndarray  # (n_points,): numbers or seconds; 0, 1, 2, … for levels
     values: pd.Series  # in the dtype of the column
     labels: list[str]
 
+    @classmethod
+    def of(cls, kind: str, grid: np.ndarray, values: pd.Series, column: pd.Series) -> Points:
+        """Points at these values and, if the column has missing values, without a value."""
+        if column.isna().any():
+            gap = pd.Series([None], dtype=values.dtype if kind != "number" else float)
+            values = pd.concat([values, gap], ignore_index=True)
+        grid = np.arange(len(values), dtype=float) if kind == "level" else grid
+        return cls(kind, grid, values, [shown(value, NO_VALUE) for value in values])
+
+    @property
+    def missing(self) -> bool:
+        """Whether the last value is a missing one beside the grid."""
+        return len(self.values) > len(self.grid)
+
     @property
     def unit(self) -> tuple[str, float]:
         """The unit in which durations are drawn, and its seconds."""
         reach = float(np.abs(self.grid).max(initial=0.0))
-        few = next((one for one in _UNITS if reach >= 2 * one[1]), _UNITS[-1])
+        few = next((unit for unit in _UNITS if reach >= 2 * unit[1]), _UNITS[-1])
         return few if self.kind == "duration" else ("", 1.0)
 
     @property
@@ -175,35 +186,30 @@ def points_along(
     column: pd.Series, n_points: int = SLICE_POINTS, n_levels: int = MAX_LEVELS
 ) -> Points:
     """Points from the 1 % to the 99 % quantile of a column, or its most frequent levels."""
-    known, found = column.dropna(), places(column)
-    if found is None:
-        levels = _in_order(known, n_levels)
-        values = pd.Series(levels or [None], dtype=column.dtype)
-        return Points("level", np.arange(len(values)), values, [shown(one) for one in values])
-    found = found[~np.isnan(found)]
-    kind = kind_of(column)
+    known, kind = places(column), kind_of(column)
+    if known is None:
+        levels = _in_order(column.dropna(), n_levels)
+        return Points.of("level", np.arange(0), pd.Series(levels, dtype=column.dtype), column)
+    known = known[~np.isnan(known)]
     ends = [0.0, 1.0] if kind == "datetime" else [0.01, 0.99]
-    low, high = np.quantile(found, ends) if len(found) else (0.0, 0.0)
+    low, high = np.quantile(known, ends) if len(known) else (0.0, 0.0)
     if low == high:
         low, high = low - 0.5, high + 0.5
     grid = np.linspace(low, high, n_points)
     if kind == "number":
-        return Points("number", grid, pd.Series(grid), [number(float(x)) for x in grid])
-    values = moments(grid, column)
+        return Points.of("number", grid, pd.Series(grid), column)
     kind = "time" if kind == "datetime" else kind
-    return Points(kind, grid, values, [shown(one) for one in values])
+    return Points.of(kind, grid, moments(grid, column), column)
 
 
 def moments(seconds: np.ndarray, like: pd.Series) -> pd.Series:
     """Convert seconds to dates or durations of the dtype of a column."""
-    if kind_of(like) == "datetime":
-        made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
-        zone = getattr(like.dtype, "tz", None)
-        made = (
-            made if zone is None else made.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
-        )
-    else:
-        made = pd.Series(pd.to_timedelta(seconds, unit="s"))
+    if kind_of(like) == "duration":
+        return pd.Series(pd.to_timedelta(seconds, unit="s")).astype(like.dtype)
+    made = pd.Series(pd.to_datetime(np.round(seconds), unit="s"))
+    zone = getattr(like.dtype, "tz", None)
+    if zone is not None:
+        made = made.dt.tz_localize(zone, ambiguous="NaT", nonexistent="NaT")
     return made.astype(like.dtype)
 
 
@@ -243,17 +249,15 @@ def typical_row(X: pd.DataFrame) -> int:
     for j in range(X.shape[1]):
         column = X.iloc[:, j]
         values = places(column)
-        if values is not None:
-            missing = np.isnan(values)
-            known = np.where(missing, 0.0, values)
-            spread = known.std() or 1.0
-            centre = np.nanmedian(values) if not missing.all() else 0.0
-            distance += np.where(missing, 1.0, ((known - centre) / spread) ** 2)
-        else:
+        if values is None:
             modes = column.mode()
             # Before pandas 3 a comparison with a missing value is missing, not False.
-            same = (
-                (column == modes.iloc[0]).to_numpy(dtype=float, na_value=0.0) if len(modes) else 0.0
-            )
-            distance += 1.0 - same
+            if len(modes):
+                same = column == modes.iloc[0]
+                distance += 1.0 - same.to_numpy(dtype=float, na_value=0.0)
+            continue
+        missing = np.isnan(values)
+        known = np.where(missing, 0.0, values)
+        centre = 0.0 if missing.all() else np.nanmedian(values)
+        distance += np.where(missing, 1.0, ((known - centre) / (known.std() or 1.0)) ** 2)
     return int(np.argmin(distance))

@@ -10,7 +10,7 @@ from bandfall._drawing import Axis, Chart, number
 from bandfall._targets import Classes
 from bandfall._targets.scores import confusion, decimals, reliability, row_losses
 from bandfall.report._columns import in_one_format, is_number
-from bandfall.report._findings import LEVEL, Findings
+from bandfall.report._findings import COVERAGES, LEVEL, Findings
 from bandfall.report._layout import cell, diagonal, figure, grid, section, sortable_table
 
 MAX_DOTS = 600
@@ -20,49 +20,57 @@ MAX_CONFUSION = 12  # classes in a square table
 
 def error_sections(findings: Findings, target: str) -> list[str]:
     """Sections about errors on the scored rows, for numbers or classes."""
-    if isinstance(findings.target, Classes):
-        known = findings.scored.y >= 0
-        if not known.any():
-            return []
-        return [
-            _calibration(findings, findings.outputs[known], findings.scored.y[known]),
-            _confusion(findings, findings.target.classes),
-            section("errors", "Largest errors", "", _worst_table(findings, target)),
-        ]
-    return [_residuals(findings, target)]
+    if not isinstance(findings.target, Classes):
+        return [_residuals(findings, target)]
+    known = findings.scored.y >= 0
+    if not known.any():
+        return []
+    return [
+        _calibration(findings, findings.outputs[known], findings.scored.y[known]),
+        _confusion(findings, findings.target.classes),
+        section("errors", "Largest errors", "", _worst_table(findings, target)),
+    ]
 
 
 def _residuals(findings: Findings, target: str) -> str:
     """Predictions against targets, the shape of errors, and whether they are calibrated."""
-    y, residuals = findings.scored.y, findings.residuals
-    quantiles = [float(q) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
+    y, predictions, residuals = findings.scored.y, findings.predictions, findings.residuals
+    quantiles = [number(float(q)) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
     text = (
-        f"On {findings.rows_name}, half of all errors are below {number(quantiles[0])}, 90% "
-        f"below {number(quantiles[1])} and 99% below {number(quantiles[2])}, in the units of "
-        f"{escape(target)}."
+        f"On {findings.rows_name}, half of all errors are below {quantiles[0]}, 90% below "
+        f"{quantiles[1]} and 99% below {quantiles[2]}, in the units of {escape(target)}."
     )
-    body = (
-        _agreement(findings, target)
-        + _histogram(residuals)
-        + _tenths(y, findings.predictions)
-        + ("" if findings.intervals else _coverage(residuals))
-        + _residuals_along(findings)
+    few = np.linspace(0, len(y) - 1, min(len(y), MAX_DOTS)).astype(int)
+    agreement = diagonal("prediction", target, y[few], predictions[few])
+    names = _row_names(findings, few)
+    drawn = "" if len(few) == len(y) else f" {len(few)} of {len(y):,} rows are drawn."
+    low, high = np.quantile(residuals, [0.005, 0.995])
+    if not low < high:
+        low, high = low - 0.5, high + 0.5
+    body = grid(
+        figure(
+            agreement.dots(predictions[few], y[few], "a", names=names),
+            "Predicted and true",
+            f"Perfect predictions lie on the line.{drawn}",
+        ),
+        figure(
+            _histogram(np.clip(residuals, low, high), low, high, 31, "target − prediction").rule(
+                x=0.0
+            ),
+            "Errors",
+            f"Mean {number(float(residuals.mean()))}, standard deviation "
+            f"{number(float(residuals.std()))}. The outer bars include all larger errors.",
+        ),
+        _tenths(y, predictions),
+        "" if findings.intervals else _coverage(residuals),
+        _residuals_along(findings),
     )
     worst = _worst_table(findings, target)
-    return section("errors", "Errors and their calibration", text, grid(body) + worst)
+    return section("errors", "Errors and their calibration", text, body + worst)
 
 
-def _agreement(findings: Findings, target: str) -> str:
-    y, predictions = findings.scored.y, findings.predictions
-    few = np.linspace(0, len(y) - 1, min(len(y), MAX_DOTS)).astype(int)
-    chart = diagonal("prediction", target, y[few], predictions[few])
-    tips = [
-        f"row {findings.row_numbers[i]}\npredicted {number(predictions[i])}\nwas {number(y[i])}"
-        for i in few
-    ]
-    chart.dots(predictions[few], y[few], "a", tips=tips)
-    drawn = "" if len(few) == len(y) else f" {len(few)} of {len(y):,} rows are drawn."
-    return figure(chart.svg(), "Predicted and true", f"Perfect predictions lie on the line.{drawn}")
+def _row_names(findings: Findings, rows: np.ndarray) -> list[str]:
+    return [f"row {number}" for number in findings.row_numbers[rows]]
 
 
 def _residuals_along(findings: Findings) -> str:
@@ -71,91 +79,54 @@ def _residuals_along(findings: Findings) -> str:
     j = next((j for j in findings.order if is_number(X.iloc[:, j])), None)
     if j is None:
         return ""
-    name = findings.features[j]
     values = X.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
     few = np.flatnonzero(np.isfinite(values))[:MAX_DOTS]
     if not len(few):
         return ""
-    chart = Chart(
-        Axis.around(name, values[few]),
-        Axis.around("target − prediction", findings.residuals[few]),
-        "errors",
-    )
-    chart.rule(y=0.0)
-    tips = [
-        f"row {findings.row_numbers[i]}\n{name} {number(values[i])}\n"
-        f"error {number(findings.residuals[i])}"
-        for i in few
-    ]
-    chart.dots(values[few], findings.residuals[few], "a", tips=tips)
+    errors = findings.residuals[few]
+    x = Axis.around(findings.features[j], values[few])
+    chart = Chart(x, Axis.around("target − prediction", errors), "errors").rule(y=0.0)
     return figure(
-        chart.svg(),
-        f"Errors along {name}",
+        chart.dots(values[few], errors, "a", names=_row_names(findings, few)),
+        f"Errors along {findings.features[j]}",
         "A pattern around the dashed line is something the model has not learned.",
     )
 
 
-def _histogram(residuals: np.ndarray) -> str:
-    low, high = np.quantile(residuals, [0.005, 0.995])
-    if not low < high:
-        low, high = low - 0.5, high + 0.5
-    chart = _bins(
-        np.clip(residuals, low, high), (float(low), float(high)), 31, "target − prediction"
-    )
-    return figure(
-        chart.rule(x=0.0).svg(),
-        "Errors",
-        f"Mean {number(float(residuals.mean()))}, standard deviation "
-        f"{number(float(residuals.std()))}. The outer bars include all larger errors.",
-    )
-
-
-def _bins(values: np.ndarray, ends: tuple[float, float], n_bins: int, label: str) -> Chart:
-    """A histogram."""
-    counts, edges = np.histogram(values, bins=n_bins, range=ends)
-    chart = Chart(Axis(label, *ends), Axis.from_zero("rows", counts), f"histogram: {label}")
-    tips = [
-        f"{number(float(a))} to {number(float(b))}: {c:,} rows"
-        for a, b, c in zip(edges[:-1], edges[1:], counts, strict=True)
-    ]
-    return chart.bars(edges, counts, ["soft"] * n_bins, tips)
+def _histogram(values: np.ndarray, low: float, high: float, n_bins: int, label: str) -> Chart:
+    counts, edges = np.histogram(values, n_bins, (low, high))
+    axis = Axis(label, float(low), float(high))
+    chart = Chart(axis, Axis.from_zero("rows", counts), f"histogram: {label}")
+    return chart.bars(edges, counts, ["soft"] * n_bins)
 
 
 def _tenths(y: np.ndarray, predictions: np.ndarray) -> str:
     n_groups = min(10, max(1, len(y) // 5))
     groups = np.array_split(np.argsort(predictions, kind="stable"), n_groups)
-    xs = [float(predictions[g].mean()) for g in groups]
-    ys = [float(y[g].mean()) for g in groups]
+    xs = [float(predictions[group].mean()) for group in groups]
+    ys = [float(y[group].mean()) for group in groups]
     chart = diagonal("mean prediction of a tenth", "mean target of that tenth", xs, ys)
-    tips = [
-        f"{len(g):,} rows\nmean prediction {number(a)}\nmean target {number(b)}"
-        for g, a, b in zip(groups, xs, ys, strict=True)
-    ]
-    chart.line(xs, ys, "a").dots(xs, ys, "a solid", tips=tips, radius=4)
+    names = [f"{len(group):,} rows" for group in groups]
     return figure(
-        chart.svg(),
+        chart.line(xs, ys, "a").dots(xs, ys, "a solid", names=names, radius=4),
         "Are high predictions high enough, low ones low enough?",
         "Rows in order of their prediction, in tenths: on the line, a tenth is right on average.",
     )
 
 
 def _coverage(residuals: np.ndarray) -> str:
-    sizes = np.abs(residuals)
-    shuffled = np.random.default_rng(0).permutation(len(sizes))
-    fitted, checked = sizes[shuffled[::2]], sizes[shuffled[1::2]]
-    levels = np.linspace(0.05, 0.95, 19)
+    """Whether an interval learned from half of the errors holds for the other half."""
+    sizes = np.random.default_rng(0).permutation(np.abs(residuals))
+    learned, checked = sizes[::2], sizes[1::2]
     if not len(checked):
         return ""
-    covered = [float(np.mean(checked <= np.quantile(fitted, level))) for level in levels]
-    chart = diagonal("claimed share", "share within the interval").line(
-        levels, covered, "b", tip=lambda a, b: f"interval for {a:.0%}\nholds {b:.0%} of other rows"
-    )
-    width = number(float(np.quantile(sizes, LEVEL)))
+    covered = [float(np.mean(checked <= np.quantile(learned, share))) for share in COVERAGES]
+    chart = diagonal("claimed share", "share within the interval")
     return figure(
-        chart.svg(),
+        chart.line(COVERAGES, covered, "a", tip=""),
         "Do error intervals hold?",
-        "Intervals prediction ± e, with e from one half of the rows, checked on the other half. "
-        f"For 90%, e is {width}.",
+        "Intervals are prediction ± e, with e from one half of the rows, checked on the other "
+        f"half. For 90%, e is {number(float(np.quantile(sizes, LEVEL)))}.",
     )
 
 
@@ -169,52 +140,53 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
         asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
         what, sure = "probability of the predicted class", "near 1"
     bins = reliability(asked, happened)
-    xs, ys = [one.probability for one in bins], [one.share for one in bins]
-    tips = [
-        f"{one.weight:,.0f} rows\nmean probability {one.probability:.3f}\ncame true {one.share:.3f}"
-        for one in bins
-    ]
-    chart = diagonal(what, "share that came true").line(xs, ys, "a")
-    chart.dots(xs, ys, "a solid", tips=tips, radius=4)
-    body = figure(
-        chart.svg(),
-        "Do probabilities come true?",
-        "Rows in tenths of probability: on the dashed line, seven in ten rows of probability 0.7 "
-        f"come true. The calibration error is {decimals(findings.scores['calibration_error'])}.",
-    ) + figure(
-        _bins(asked, (0.0, 1.0), 20, what).svg(),
-        "How sure is it?",
-        f"The model is sure where the probability is {sure}.",
+    xs, ys = (np.array([getattr(b, name) for b in bins]) for name in ("probability", "share"))
+    weights = np.array([b.weight for b in bins])
+    slack = 2.0 * np.sqrt(xs * (1.0 - xs) / weights)
+    chart = diagonal(what, "share that came true")
+    chart.band(xs, (np.maximum(xs - slack, 0.0), np.minimum(xs + slack, 1.0))).line(xs, ys, "a")
+    chart.dots(xs, ys, "a solid", names=[f"{weight:,.0f} rows" for weight in weights], radius=4)
+    error = decimals(findings.scores["calibration_error"])
+    body = grid(
+        figure(
+            chart,
+            "Do probabilities come true?",
+            "Rows in tenths of probability: on the dashed line, seven in ten rows of probability "
+            "0.7 come true; the band is what chance allows with this number of rows. The "
+            f"calibration error is {error}.",
+        ),
+        figure(
+            _histogram(asked, 0.0, 1.0, 20, what),
+            "How sure is it?",
+            f"The model is sure where the probability is {sure}.",
+        ),
     )
-    text = f"On {len(labels):,} {findings.rows_name}."
-    return section("calibration", "Calibration", text, grid(body))
+    return section("calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", body)
 
 
 def _confusion(findings: Findings, names: list[str]) -> str:
-    """Counts of true and predicted classes."""
+    """Counts of true and predicted classes, or the most frequent mistakes of many classes."""
     counts = confusion(findings.outputs, findings.scored.y)
     rows = []
-    if len(names) > MAX_CONFUSION:  # the most frequent mistakes instead of a square
+    if len(names) > MAX_CONFUSION:
         wrong = counts - np.diag(np.diag(counts))
         order = np.argsort(-wrong, axis=None)[: 2 * MAX_CONFUSION]
         for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
             if wrong[i, j]:
-                cells = cell(names[i]) + cell(names[j]) + cell(wrong[i, j])
-                rows.append(f"<tr>{cells}</tr>")
-        text, heads = f"The most frequent mistakes on {findings.rows_name}.", ["class", "predicted"]
-        return section("confusion", "Confusion", text, sortable_table([*heads, "rows"], rows))
-    for i, name in enumerate(names):
-        n_rows = counts[i].sum()
-        cells = "".join(cell(count, "right" if i == j else "") for j, count in enumerate(counts[i]))
-        share = counts[i, i] / n_rows if n_rows else np.nan
-        right = cell(share, text=f"{share:.1%}")
-        rows.append(f"<tr>{cell(name)}{cells}{right}</tr>")
+                rows.append(cell(names[i]) + cell(names[j]) + cell(wrong[i, j]))
+        text = f"The most frequent mistakes on {findings.rows_name}."
+        table = sortable_table(["class", "predicted", "rows"], rows)
+        return section("confusion", "Confusion", text, table)
+    for i, (name, row) in enumerate(zip(names, counts, strict=True)):
+        cells = "".join(cell(count, "right" if i == j else "") for j, count in enumerate(row))
+        share = row[i] / row.sum() if row.sum() else np.nan
+        rows.append(cell(name) + cells + cell(share, text=f"{share:.1%}"))
     text = (
         f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
         "predicted class."
     )
-    heads = ["class", *names, "share right"]
-    return section("confusion", "Confusion", text, sortable_table(heads, rows))
+    table = sortable_table(["class", *names, "share right"], rows)
+    return section("confusion", "Confusion", text, table)
 
 
 def worst_rows(findings: Findings, n: int) -> list[int]:
@@ -234,20 +206,18 @@ def _worst_table(findings: Findings, target: str) -> str:
     """The rows with the largest errors, with their most important features."""
     names, outputs = findings.target.classes, findings.outputs
     features = findings.order[:N_WORST_FEATURES]
-    heads = ["its probability", "predicted"] if names else ["prediction", "error"]
-    heads = ["row", target, *heads, *(findings.features[j] for j in features)]
     columns = [in_one_format(findings.scored.X.iloc[:, j]) for j in features]
     rows = []
     for i in worst_rows(findings, N_WORST):
-        y = findings.scored.y[i]
+        y, row = findings.scored.y[i], findings.row_numbers[i]
         if names:
-            given = float(outputs[i, int(y)])
-            cells = cell(names[int(y)]) + cell(given, text=decimals(given))
-            cells += cell(names[int(outputs[i].argmax())])
+            given, likeliest = float(outputs[i, int(y)]), names[int(outputs[i].argmax())]
+            cells = cell(names[int(y)]) + cell(given, text=decimals(given)) + cell(likeliest)
         else:
             cells = cell(y) + cell(outputs[i, 0]) + cell(findings.residuals[i])
-        cells += "".join(cell(column.iloc[i]) for column in columns)
-        number = findings.row_numbers[i]
-        rows.append(f'<tr><td data-value="{number}">{number}</td>{cells}</tr>')
+        values = "".join(cell(column.iloc[i]) for column in columns)
+        rows.append(f'<td data-value="{row}">{row}</td>{cells}{values}')
+    heads = ["its probability", "predicted"] if names else ["prediction", "error"]
+    heads = ["row", target, *heads, *(findings.features[j] for j in features)]
     title = f"The {len(rows)} largest errors on {findings.rows_name}"
     return f'<figure class="below"><h3>{title}</h3>{sortable_table(heads, rows)}</figure>'

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from bandfall._targets import Classes, Target
-from bandfall._targets.scores import unseen_words
+from bandfall._targets.scores import Scores, unseen_words
 from bandfall._typing import Estimator
 from bandfall.descent import Path
 from bandfall.descent._partitioned import in_step
@@ -68,13 +69,15 @@ class Slice(NamedTuple):
     """Outputs along one feature, with the others fixed at a typical row.
 
     `values` has shape (n_moments, n_points, k). `others` (n_rows, n_points, k) are slices of the
-    final model through other rows. `rug` has the values of some training rows.
+    final model through other rows. `missing` (k,) are outputs of the final model without a value of
+    this feature, if there are such rows. `rug` has the values of some training rows.
     """
 
     feature: str
     points: Points
     values: np.ndarray
     others: np.ndarray
+    missing: np.ndarray | None
     rug: np.ndarray
 
 
@@ -149,10 +152,16 @@ class Findings:
         """The target, which defines scores."""
         return self.model.target
 
-    @property
-    def scores(self) -> dict[str, float]:
+    @cached_property
+    def scores(self) -> Scores:
         """Scores of the scored rows, by name."""
         return self.target.scores(self.scored.y, self.outputs)
+
+    @cached_property
+    def baseline(self) -> Scores:
+        """Scores of the mean of the training target, or of the shares of its classes."""
+        start = np.tile(self.model.start, (len(self.scored.y), 1))
+        return self.target.scores(self.scored.y, start)
 
     @property
     def loss(self) -> float:
@@ -223,50 +232,44 @@ def study(
     progress : callable (float) -> None
         Called with the share of work done, 0 to 1.
     """
-    model = Model(estimator, train.y)
+    model, unseen, few = Model(estimator, train.y), "", None
     train = _read(model, train)
-    unseen = ""
-    if test is not None:
+    if test is None:
+        scored, outputs, rows = _evidence(model, train)
+    else:
         if isinstance(model.target, Classes):
             unseen = unseen_words(test.y, model.target.labels, "held-out rows")
         scored = _read(model, test)
         outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
-    else:
-        scored, outputs, rows = _evidence(model, train)
-    held_out = test is not None or model.story.held_out_rows.size > 0
-    probed = train if test is None else scored
-    unused = _unused(model, features)
+        few = scored.sample(MAX_ROWS, seed)
     progress(_BEGIN)
-    importances = _importances(model, probed, seed, progress)
-    stages = film = None
-    if (path := model.staged_path) is not None:
-        known = train.sample(MAX_ROWS, seed)
-        few = None if test is None else scored.sample(MAX_ROWS, seed)
-        stages = _stages(model, path, known, few)
-        progress(_SHUFFLED + 0.05)
-        film = None if stages is None else _film(model, stages, known, few)
-    found = Findings(
+    importances = _importances(model, train if test is None else scored, seed, progress)
+    known = train.sample(MAX_ROWS, seed)
+    stages = None if model.staged_path is None else _stages(model, model.staged_path, known, few)
+    progress(_SHUFFLED + 0.05)
+    readings = () if model.schema is None else model.schema.readings
+    findings = Findings(
         model=model,
         features=features,
-        unused=unused,
+        unused={name: r.dropped for name, r in zip(features, readings, strict=False) if r.dropped},
         train=train,
         scored=scored,
         outputs=outputs,
         row_numbers=rows + 1,
         tested=test is not None,
-        held_out=held_out,
+        held_out=test is not None or model.story.held_out_rows.size > 0,
         unseen=unseen,
         importances=importances,
         stages=stages,
-        film=film,
+        film=None if stages is None else _film(model, stages, known, few),
         intervals=None if test is None else _intervals(model, scored),
     )
-    shown = found.order[:N_SLICES]
+    shown = findings.order[:N_SLICES]
     for i, j in enumerate(shown):
         progress(_SLICES + (1.0 - _SLICES) * i / len(shown))
-        found.slices.append(_slice(model, train, j, features[j], film, seed))
+        findings.slices.append(_slice(model, train, j, features[j], findings.film, seed))
     progress(1.0)
-    return found
+    return findings
 
 
 def _read(model: Model, rows: LabelledRows) -> LabelledRows:
@@ -290,40 +293,22 @@ def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarr
 
 def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
     """Whether these can be the targets of the search, judged by its residuals."""
-    found = model.story.intervals
-    if found is None:
+    intervals = model.story.intervals
+    if intervals is None:
         return bool(np.all(y >= 0))
-    known = outputs[:, 0] + np.ravel(found.residuals)
+    known = outputs[:, 0] + np.ravel(intervals.residuals)
     return bool(np.allclose(y, known, rtol=_ROUNDING, atol=_ROUNDING * np.abs(y).mean()))
-
-
-def _unused(model: Model, features: list[str]) -> dict[str, str]:
-    schema = model.schema
-    if schema is None:
-        return {}
-    return {
-        name: reading.dropped
-        for name, reading in zip(features, schema.readings, strict=True)
-        if reading.dropped
-    }
 
 
 def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
     """Intervals of test rows, and their observed coverage, for many promised coverages."""
-    found = model.story.intervals
-    if found is None:
+    learned = model.story.intervals
+    if learned is None:
         return None
     ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
     lower, upper, y = ends[:, 0], ends[:, 1], rows.y[:, None]
-    inside = (lower <= y) & (y <= upper)
-    return Coverage(
-        COVERAGES,
-        inside[:, :-1].mean(axis=0),
-        lower[:, -1],
-        upper[:, -1],
-        found.method,
-        found.n_rows,
-    )
+    shares = ((lower <= y) & (y <= upper))[:, :-1].mean(axis=0)
+    return Coverage(COVERAGES, shares, lower[:, -1], upper[:, -1], learned.method, learned.n_rows)
 
 
 def _importances(
@@ -349,20 +334,21 @@ def _importances(
 def _stages(
     model: Model, path: Path, train: LabelledRows, test: LabelledRows | None
 ) -> Stages | None:
-    """The log of the path, and losses after each stage.
+    """The log of the path, and losses after each stage; None if a loss is not defined.
 
     A model of several paths may have more stages than the path that is shown, whose stages are
     then repeated.
     """
-    outputs = [_from_start(model, rows) for rows in (train, test) if rows is not None]
-    losses = [
-        np.array([model.target.loss(rows.y, one) for one in stages])
-        for rows, stages in zip((train, test), outputs, strict=False)
-        if rows is not None
-    ]
+    losses, moved = [], np.zeros(0)
+    for rows in (train, test):
+        if rows is not None:
+            staged = model.staged(rows.X)
+            start = np.broadcast_to(model.start, (1, *staged.shape[1:]))
+            outputs = np.concatenate([start, staged])
+            losses.append(np.array([model.target.loss(rows.y, stage) for stage in outputs]))
+            moved = np.sqrt((np.diff(outputs, axis=0) ** 2).mean(axis=(1, 2)))
     if not np.all(np.isfinite(losses)):
         return None
-    moved = np.sqrt((np.diff(outputs[-1], axis=0) ** 2).mean(axis=(1, 2)))
     shown = in_step(len(path), len(moved))
     return Stages(
         bandwidth=path.bandwidths[shown],
@@ -373,18 +359,12 @@ def _stages(
     )
 
 
-def _from_start(model: Model, rows: LabelledRows) -> np.ndarray:
-    """Outputs before training and after every stage, (n_stages + 1, m, k)."""
-    staged = model.staged(rows.X)
-    return np.concatenate([np.broadcast_to(model.start, (1, *staged.shape[1:])), staged])
-
-
 def _film(model: Model, stages: Stages, train: LabelledRows, test: LabelledRows | None) -> Film:
-    loss = model.target.loss
     moments = model.moments(1.0 - stages.train_loss[1:] / (stages.train_loss[0] or 1.0))
 
-    def losses(part: LabelledRows) -> np.ndarray:
-        return np.array([loss(part.y, outputs) for outputs in model.film(part.X, moments)])
+    def losses(rows: LabelledRows) -> np.ndarray:
+        films = model.film(rows.X, moments)
+        return np.array([model.target.loss(rows.y, outputs) for outputs in films])
 
     bandwidths = [
         stages.bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
@@ -399,18 +379,14 @@ def _slice(
 ) -> Slice:
     """Outputs along feature j through the most typical training row, and through some others."""
     column = train.X.iloc[:, j]
-    points = points_along(column)
+    points, known = points_along(column), places(column)
     X = moved_along(train.X, [typical_row(train.X)], j, points.values)
     values = model.predict(X)[None] if film is None else model.film(X, film.moments)
     random = np.random.default_rng(seed)
     some = [int(i) for i in random.permutation(len(train.y))[:N_OTHERS]]
     others = model.predict(moved_along(train.X, some, j, points.values))
-    known = places(column)
-    rug = np.empty(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]
-    return Slice(
-        feature,
-        points,
-        values,
-        others.reshape(len(some), len(points.grid), -1),
-        rug / points.unit[1],
-    )
+    others = others.reshape(len(some), len(points.values), -1)
+    rug = np.zeros(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]
+    n = len(points.grid)
+    missing = values[-1, n] if points.missing else None
+    return Slice(feature, points, values[:, :n], others[:, :n], missing, rug / points.unit[1])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
@@ -17,23 +18,6 @@ _PACKAGE = "bandfall.report"
 LONGEST = 40  # characters of a cell; longer text is cut and shown as a tip
 N_COLOURS = 10  # of the style sheet
 _DASHES = ("", " dashed", " dotted")
-_LINKS = {
-    "score": "Score",
-    "path": "Path",
-    "scales": "Scales",
-    "calibration": "Calibration",
-    "confusion": "Confusion",
-    "slices": "Slices",
-    "what-if": "What if",
-    "features": "Features",
-    "gains": "Features in time",
-    "intervals": "Intervals",
-    "errors": "Errors",
-    "data": "Data",
-    "trials": "Trials",
-    "members": "Members",
-    "model": "Model",
-}
 
 
 def page_shell(
@@ -48,12 +32,8 @@ def page_shell(
     script: str = "",
 ) -> str:
     """A page about a model: head, links to its sections, and scripts for tips, tables and film."""
-    links = "".join(
-        f'<a href="#{name}">{link}</a>'
-        for one in sections
-        for name, link in _LINKS.items()
-        if one.startswith(f'<section id="{name}"')
-    )
+    names = re.findall(r'^<section id="([\w-]+)"', "\n".join(sections), re.MULTILINE)
+    links = (f'<a href="#{name}">{name.replace("-", " ").capitalize()}</a>' for name in names)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta name="generator" content="bandfall {__version__}">'
@@ -62,7 +42,7 @@ def page_shell(
         f"<title>{escape(title)}: bandfall {kind}</title>"
         f"<style>{style_sheet(_PACKAGE, 'page.css')}{style}</style>"
         f"</head><body><header><h1>{escape(title)}</h1>{header}"
-        f'<nav aria-label="sections">{links}</nav></header>'
+        f'<nav aria-label="sections">{"".join(links)}</nav></header>'
         f"<main>{''.join(sections)}</main>"
         f"<footer>Made by bandfall {__version__}. This page is self-contained: it loads "
         f'nothing.</footer><div id="tip" hidden></div>{data}'
@@ -71,18 +51,18 @@ def page_shell(
 
 
 def section(name: str, title: str, text: str, body: str) -> str:
-    """A section: a heading with an anchor, a text, and the body."""
+    """A section, whose name is its anchor: a heading, a text, and the body."""
     guide = f'<p class="dim">{text}</p>' if text else ""
     return f'<section id="{name}"><h2>{escape(title)}</h2>{guide}{body}</section>'
 
 
-def cards(shown: Sequence[tuple[str, str, str]]) -> str:
+def cards(entries: Iterable[tuple[str, str, str]]) -> str:
     """Numbers in large type: style, value and label of each."""
-    items = "".join(
-        f'<div class="card {style}"><b>{value}</b><span>{escape(label)}</span></div>'
-        for style, value, label in shown
+    items = (
+        f'<div class="card {style}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
+        for style, value, label in entries
     )
-    return f'<div class="cards">{items}</div>'
+    return f'<div class="cards">{"".join(items)}</div>'
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
@@ -99,17 +79,20 @@ def class_style(position: int) -> str:
     return f"class c{position % N_COLOURS}{dash}"
 
 
-def figure(svg: str, title: str, caption: str, entries: Sequence[tuple[str, str]] = ()) -> str:
+def figure(
+    drawing: Chart | str, title: str, caption: str, entries: Sequence[tuple[str, str]] = ()
+) -> str:
     """A drawing with its title, key and caption."""
+    svg = drawing.svg() if isinstance(drawing, Chart) else drawing
     return (
         f"<figure><h3>{escape(title)}</h3>{key(entries)}{svg}"
         f"<figcaption>{caption}</figcaption></figure>"
     )
 
 
-def grid(figures: str, columns: int = 2) -> str:
+def grid(*figures: str, columns: int = 2) -> str:
     """Figures side by side."""
-    return f'<div class="grid{columns}">{figures}</div>'
+    return f'<div class="grid{columns}">{"".join(figures)}</div>'
 
 
 def diagonal(x: str, y: str, *values: Values) -> Chart:
@@ -120,16 +103,24 @@ def diagonal(x: str, y: str, *values: Values) -> Chart:
     return chart.line(ends, ends, "truth dashed")
 
 
-def sortable_table(heads: Sequence[str], rows: Sequence[str], *, last: str = "") -> str:
-    """A table whose columns can be sorted by pointer or keyboard; `last` heads one that cannot."""
+def sortable_table(
+    heads: Sequence[str], rows: Iterable[str], *, last: str = "", ours: Iterable[int] = ()
+) -> str:
+    """A table of rows of cells, whose columns can be sorted by pointer or keyboard.
+
+    `last` heads a column that cannot be sorted. Rows with the numbers in `ours` are emphasised.
+    """
     cells = "".join(
         f'<th scope="col" aria-sort="none"><button type="button">{escape(head)}</button></th>'
         for head in heads
     )
     plain = f'<th scope="col">{escape(last)}</th>' if last else ""
+    marked = set(ours)
+    emphasis = {True: '<tr class="ours">', False: "<tr>"}
+    lines = (f"{emphasis[i in marked]}{row}</tr>" for i, row in enumerate(rows))
     return (
         '<div class="scroll" tabindex="0" role="group" aria-label="table"><table><thead>'
-        f"<tr>{cells}{plain}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        f"<tr>{cells}{plain}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
     )
 
 

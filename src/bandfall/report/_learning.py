@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from html import escape
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,143 +26,114 @@ def path_section(findings: Findings) -> str:
     logarithmic = path.time > 50 * first
     start = first / 3 if logarithmic else 0.0
     times = np.maximum(np.append(log.time, path.time), start)
+    x = Axis("training time", float(times[0]), float(times[-1]) * 1.02, log=logarithmic)
     positive = log.bandwidth[log.bandwidth > 0]
     floor = float(positive.min()) / 3 if len(positive) else 1e-3
     bandwidths = np.where(log.bandwidth > 0, log.bandwidth, floor)
-    x = Axis("training time", float(times[0]), float(times[-1]) * 1.02, log=logarithmic)
-
-    def bandwidth_tip(time: float, bandwidth: float) -> str:
-        shown = "0" if bandwidth <= floor else number(bandwidth)
-        return f"time {number(time)}\nbandwidth {shown}"
-
-    falling = Chart(x, Axis.around("bandwidth", bandwidths, log=True), "bandwidth over time")
-    falling.steps(times, bandwidths, "a", tip=bandwidth_tip)
-    zero = (
-        " The lowest step stands for bandwidth 0: from there on only the training points "
-        "themselves move."
-        if np.any(log.bandwidth == 0)
-        else ""
-    )
-    wide, narrow = (number(float(bandwidth)) for bandwidth in path.bandwidths[[0, -1]])
+    y = Axis.around("bandwidth", bandwidths, log=True, zero=floor)
+    wide, narrow = (number(float(f"{bandwidth:.3g}")) for bandwidth in path.bandwidths[[0, -1]])
     fall = f"From {wide} to {narrow} in {len(path)} stages."
     if len(path) == 1:
         fall = f"One stage, of bandwidth {wide}."
-    body = figure(
-        falling.svg(), "The bandwidth falls" if len(path) > 1 else "The bandwidth", fall + zero
-    ) + _losses(findings, x, start)
+    elif np.any(log.bandwidth == 0):
+        fall += (
+            " The lowest step stands for bandwidth 0: from there on only the training points "
+            "themselves move."
+        )
+    falling = Chart(x, y, "bandwidth over time").steps(times, bandwidths, "a")
+    title = "The bandwidth falls" if len(path) > 1 else "The bandwidth"
     text = (
         "Training starts with a bandwidth as wide as the data and narrows it whenever training "
         "slows down. "
     )
+    searched = findings.model.story.members and path.status is Status.R2_REACHED
     if findings.target.classes and len(path) == 1:
         text = "The heaviest model has one wide bandwidth; held-out rows chose its penalty."
-    elif findings.target.classes or (
-        findings.model.story.members and path.status is Status.R2_REACHED
-    ):
+    elif findings.target.classes or searched:
         text += "Rows held out from the training rows decided where to stop."
     else:
         text += f"It ended because {escape(path.status.explanation)}."
-    return section("path", "The path of training", text, grid(body))
+    body = grid(figure(falling, title, fall), _losses(findings, stages, x, start))
+    return section("path", "The path of training", text, body)
 
 
-def _losses(findings: Findings, x: Axis, start: float) -> str:
+def _losses(findings: Findings, stages: Stages, x: Axis, start: float) -> str:
     """The loss over time, on training rows and on test rows."""
-    stages, target = findings.stages, findings.target
-    assert stages is not None
+    target, words = findings.target, findings.target.words
     times = np.append(start, np.maximum(stages.time, start))
     lines = [("truth dashed", "training rows", np.maximum(stages.train_loss, 1e-9))]
-    caption = f"At the end {target.words(float(stages.train_loss[-1]))} on training rows."
+    caption = f"At the end {words(float(stages.train_loss[-1]))} on training rows."
     if stages.scored_loss is not None:
         lines.append(("a", "held-out rows", np.maximum(stages.scored_loss, 1e-9)))
         best = int(np.argmin(stages.scored_loss[1:]))
-        words, last = (target.words(float(stages.scored_loss[i])) for i in (best + 1, -1))
-        at = number(float(stages.bandwidth[best]))
-        caption = f"Best on held-out rows: {words} at bandwidth {at}; at the end {last}."
-
-    def tip(rows: str) -> Callable[[float, float], str]:
-        return lambda time, loss: f"time {number(time)}\n{target.words(loss)} on {rows}"
-
+        caption = (
+            f"Best on held-out rows: {words(float(stages.scored_loss[best + 1]))} at bandwidth "
+            f"{number(float(stages.bandwidth[best]))}; at the end "
+            f"{words(float(stages.scored_loss[-1]))}."
+        )
     axis = Axis.around(target.loss_name, *(loss for *_, loss in lines), log=True)
     chart = Chart(x, axis, f"{target.loss_name} over time")
     for style, name, loss in lines:
-        chart.line(times, loss, style, tip=tip(name))
-    key = [(style.split()[0], name) for style, name, *_ in lines]
-    return figure(chart.svg(), "The error falls", caption, key)
+        chart.line(times, loss, style, tip=name)
+    key = [(style.split()[0], name) for style, name, _ in lines]
+    return figure(chart, "The error falls", caption, key)
 
 
 def scale_section(findings: Findings) -> str:
-    """The contribution of each stage, against its bandwidth."""
-    stages = findings.stages
+    """The contribution of each range of bandwidths to the model."""
+    stages, measure = findings.stages, findings.target.measure
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
         return ""
     if stages.bandwidth[0] < _LEAST_FALL * stages.bandwidth[-1]:
         return ""
-    first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would dwarf all others
-    scales = _Scales.of(stages.bandwidth[first:])
-    moved = scales.summed(stages.moved[first:])
-    share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
-    body = figure(
-        scales.chart("share of all movement", share, moved, ["a"] * len(moved)),
-        "How much each scale moved the predictions",
-        "Root-mean-square change of predictions in each range of bandwidths, as a share of all.",
-    )
-    if stages.gain is not None:
-        gains = scales.summed(stages.gain[first:])
-        change, label = _change(findings, gains), f"change of {findings.target.measure}"
-        styles = ["good" if one >= 0 else "bad" for one in gains]
-        body += figure(
-            scales.chart(label, Axis.around(label, change, [0.0]), change, styles),
-            "What each scale was worth on held-out rows",
-            "Wide bandwidths learn the broad shape. Red bars mean that the learned detail was "
-            "noise.",
-            [("good", "better"), ("bad", "worse")],
-        )
     text = "Bandwidths are distances between rows in the space of the (scaled) features."
-    text += _first_stage_note(findings, stages) if first else ""
-    return section("scales", "What was learned at which scale", text, grid(body))
+    first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would dwarf all others
+    edges, places = _scales(stages.bandwidth[first:])
+    gain = None
+    if stages.gain is not None:  # R² rises where the loss falls, log-loss falls with it
+        gain = findings.target.score(-stages.gain) - findings.target.score(0.0)
+    if first:
+        worth = "" if gain is None else f" and changed {measure} by {gain[0]:+.3f}"
+        text += (
+            f" The charts leave out the first and widest stage, bandwidth "
+            f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
+            f"movement{worth.replace('-', '−')}."
+        )
+    x = Axis("bandwidth, from wide to narrow", edges[0], edges[-1], log=True)
+    moved = np.bincount(places, stages.moved[first:], len(edges) - 1)
+    share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
+    figures = [
+        figure(
+            Chart(x, share, share.label).bars(edges, moved, ["a"] * len(moved)),
+            "How much each scale moved the predictions",
+            "Root-mean-square change of predictions in each range of bandwidths, as a share of "
+            "all.",
+        )
+    ]
+    if gain is not None and stages.gain is not None:
+        change = np.bincount(places, gain[first:], len(edges) - 1)
+        better = np.bincount(places, stages.gain[first:], len(edges) - 1) >= 0
+        y = Axis.around(f"change of {measure}", change, [0.0])
+        chart = Chart(x, y, y.label).bars(edges, change, np.where(better, "good", "bad"))
+        figures.append(
+            figure(
+                chart.rule(y=0.0),
+                "What each scale was worth on held-out rows",
+                "Wide bandwidths learn the broad shape. Red bars mean that the learned detail was "
+                "noise.",
+                [("good", "better"), ("bad", "worse")],
+            )
+        )
+    return section("scales", "What was learned at which scale", text, grid(*figures))
 
 
-def _first_stage_note(findings: Findings, stages: Stages) -> str:
-    worth = ""
-    if stages.gain is not None:
-        value = f"{_change(findings, stages.gain[0]):+.3f}".replace("-", "−")
-        worth = f" and changed {findings.target.measure} by {value}"
-    return (
-        f" The charts leave out the first and widest stage, bandwidth "
-        f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
-        f"movement{worth}."
-    )
+def _scales(bandwidths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of ranges of bandwidths, falling, and the range of each stage.
 
-
-class _Scales(NamedTuple):
-    """Ranges of bandwidths, equal on a logarithmic axis: lengths of stages depend on the solver."""
-
-    edges: np.ndarray  # (n + 1,), falling
-    places: np.ndarray  # the range of each stage
-
-    @classmethod
-    def of(cls, bandwidths: np.ndarray) -> _Scales:
-        """Ranges for these stages; half the smallest positive bandwidth stands for zero."""
-        bandwidths = np.maximum(bandwidths, bandwidths[bandwidths > 0].min() / 2)
-        low, high = float(bandwidths.min()) / 1.01, float(bandwidths.max()) * 1.01
-        n_scales = max(3, min(MAX_SCALES, len(bandwidths) // 2))
-        edges = np.geomspace(high, low, n_scales + 1)
-        return cls(edges, np.searchsorted(-edges, -bandwidths) - 1)
-
-    def summed(self, values: np.ndarray) -> np.ndarray:
-        """Sums over the stages of each range."""
-        return np.bincount(self.places, weights=values, minlength=len(self.edges) - 1)
-
-    def chart(self, label: str, axis: Axis, values: np.ndarray, styles: list[str]) -> str:
-        """Bars of one value per range."""
-        x = Axis("bandwidth, from wide to narrow", self.edges[0], self.edges[-1], log=True)
-        tips = [
-            f"bandwidth {number(float(a))} to {number(float(b))}\n{label} {v:+.4f}"
-            for a, b, v in zip(self.edges[:-1], self.edges[1:], values, strict=True)
-        ]
-        return Chart(x, axis, label).bars(self.edges, values, styles, tips).rule(y=0.0).svg()
-
-
-def _change(findings: Findings, gain: np.ndarray) -> np.ndarray:
-    """Convert a fall of the loss to a change of the score: R² rises, log-loss falls."""
-    return findings.target.score(-gain) - findings.target.score(0.0)
+    The ranges are equal on a logarithmic axis, because lengths of stages depend on the solver. Half
+    the smallest positive bandwidth stands for zero.
+    """
+    bandwidths = np.maximum(bandwidths, bandwidths[bandwidths > 0].min() / 2)
+    low, high = float(bandwidths.min()) / 1.01, float(bandwidths.max()) * 1.01
+    edges = np.geomspace(high, low, max(3, min(MAX_SCALES, len(bandwidths) // 2)) + 1)
+    return edges, np.searchsorted(-edges, -bandwidths) - 1

@@ -14,7 +14,7 @@ import pandas as pd
 from bandfall._estimators.view import feature_names_of, last_step, story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike
-from bandfall.report._columns import LabelledRows, frame_of
+from bandfall.report._columns import LabelledRows
 from bandfall.report._errors import error_sections
 from bandfall.report._features import data_section, importance_section, slice_section
 from bandfall.report._findings import Findings, study
@@ -22,9 +22,8 @@ from bandfall.report._intervals import interval_section
 from bandfall.report._layout import page_shell, section
 from bandfall.report._learning import path_section, scale_section
 from bandfall.report._score import RivalScore, result_cards, score_section, trial_section
-from bandfall.tables import Table
 
-NOTEBOOK_HEIGHT = 900
+MAX_NAMED = 8  # features that a message lists
 
 
 def render_page(
@@ -52,23 +51,22 @@ def render_page(
     if findings.model.story.skipped:
         details = {**details, "skipped": "; ".join(findings.model.story.skipped)}
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
-    sections = [
-        score_section(findings, rivals, model_name),
-        path_section(findings),
-        scale_section(findings),
-        slices,
-        importance_section(findings),
-        interval_section(findings, target),
-        *error_sections(findings, target),
-        data_section(findings, target),
-        trial_section(findings),
-        section("model", "The model", "", f"<dl>{lines}</dl>"),
-    ]
     return page_shell(
         title=f"Predicting {target}",
         kind="report",
         header=header(findings, source),
-        sections=sections,
+        sections=[
+            score_section(findings, rivals, model_name),
+            path_section(findings),
+            scale_section(findings),
+            slices,
+            importance_section(findings),
+            interval_section(findings, target),
+            *error_sections(findings, target),
+            data_section(findings, target),
+            trial_section(findings),
+            section("model", "The model", "", f"<dl>{lines}</dl>"),
+        ],
         data=film,
     )
 
@@ -103,18 +101,15 @@ class Report:
         write_atomically(Path(file), self.html.encode())
 
     def __repr__(self) -> str:
-        found = self.findings
-        if np.isnan(found.loss):
-            words = f"{found.target.measure} not defined"
-        else:
-            words = found.target.words(found.loss)
-        n_rows = len(np.unique(found.row_numbers))
-        return f"<Report: {words} on {n_rows:,} {found.rows_name}>"
+        target, loss = self.findings.target, self.findings.loss
+        words = f"{target.measure} not defined" if np.isnan(loss) else target.words(loss)
+        n_rows = len(np.unique(self.findings.row_numbers))
+        return f"<Report: {words} on {n_rows:,} {self.findings.rows_name}>"
 
     def _repr_html_(self) -> str:
         return (
             f'<iframe srcdoc="{escape(self.html)}" title="bandfall report" '
-            f'style="width: 100%; height: {NOTEBOOK_HEIGHT}px; border: 0"></iframe>'
+            'style="width: 100%; height: 900px; border: 0"></iframe>'
         )
 
 
@@ -135,7 +130,7 @@ def report_on(
     ----------
     estimator : fitted estimator or pipeline
     file, X, y, X_test, y_test, target
-        As in the method ``report`` of estimators; pipelines need X and y too.
+        As in the method ``report`` of estimators.
     seed : int
         Seed for samples and shuffles.
 
@@ -149,39 +144,40 @@ def report_on(
         )
     if (X_test is None) != (y_test is None):
         raise ValueError("give both X_test and y_test, or neither")
-    if (X is None) != (y is None):
-        raise ValueError("give both X and y, or neither")
-    last = last_step(estimator)
-    if X is None:
+    last, names = last_step(estimator), feature_names_of(estimator)
+    if X is None or y is None:
         raise ValueError(
-            "models do not keep the rows they were trained on: pass them to report(file, X, y)"
+            "models do not keep the rows that they were trained on: give both X and y, as in "
+            f"report(file, X, y), with X of {_columns_of(estimator, names)}"
         )
     classes = bool(story_of(estimator).target.classes)
     train = _rows(X, y, classes)
     test = None if X_test is None else _rows(X_test, y_test, classes)
-    names = feature_names_of(estimator)
     if names is None:
         numbered = (f"feature {j + 1}" for j in range(train.X.shape[1]))
         names = list(X.columns if isinstance(X, pd.DataFrame) else numbered)
     parameters = ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items())
     findings = study(estimator, train, test, [str(name) for name in names], seed=seed)
-    page = render_page(
-        findings,
-        target=target,
-        source="rows given in Python",
-        details={"estimator": type(last).__name__, "parameters": parameters},
-    )
+    details = {"estimator": type(last).__name__, "parameters": parameters}
+    page = render_page(findings, target=target, source="rows given in Python", details=details)
     report = Report(page, findings)
     if file is not None:
         report.save(file)
     return report
 
 
+def _columns_of(estimator: Estimator, names: list[str] | None) -> str:
+    """The columns that a model was trained on, for a message."""
+    n_features = getattr(estimator, "n_features_in_", None)
+    if names is None:
+        return "the same columns" if n_features is None else f"{n_features} columns"
+    listed = ", ".join(map(repr, names[:MAX_NAMED])) + (", …" if len(names) > MAX_NAMED else "")
+    return f"{len(names)} columns ({listed})"
+
+
 def _rows(X: TableLike, y: ArrayLike | None, classes: bool) -> LabelledRows:
     if hasattr(X, "to_pandas"):  # polars, pyarrow, …
         frame = X.to_pandas()
-    elif isinstance(X, Table):
-        frame = frame_of(X)
     else:
         frame = pd.DataFrame(X if isinstance(X, pd.DataFrame | dict) else np.asarray(X))
     target = np.asarray(y) if classes else np.asarray(y, dtype=float)

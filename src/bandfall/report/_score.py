@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._drawing import number, ranking
+from bandfall._drawing import Bar, number, ranking
 from bandfall._targets import Classes, Target
-from bandfall._targets.scores import Scores, decimals, row_losses
+from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import JsonDict, Weights
-from bandfall.report._findings import Findings
+from bandfall.report._findings import LEVEL, Findings
 from bandfall.report._layout import cards, cell, figure, section, sortable_table
 
 MAX_TRIALS = 12
@@ -26,6 +26,10 @@ TRIAL_COLUMNS = {
     "n_rows": "rows",
     "penalty": "penalty of log-loss",
 }
+_RIDGE = (
+    " Kernel ridge regression chooses bandwidth and penalty by cross-validation, on at most 1,000 "
+    "rows."
+)
 
 
 class RivalScore(NamedTuple):
@@ -71,9 +75,13 @@ class RivalScore(NamedTuple):
 
     def cells(self) -> dict[str, str]:
         """Scores as text, by heading."""
-        shares = [self.target.measure] if not self.target.classes else list(self.target.heads)
+        shares = list(self.target.heads) if self.target.classes else [self.target.measure]
         return {
-            head: _score_text(self.scores[name]) if head in shares else number(self.scores[name])
+            head: number(self.scores[name])
+            if head not in shares
+            else "not defined"
+            if np.isnan(self.scores[name])
+            else decimals(self.scores[name], 4)
             for head, name in self.target.heads.items()
         }
 
@@ -84,82 +92,103 @@ class RivalScore(NamedTuple):
 
 
 def result_cards(findings: Findings) -> str:
-    """The main numbers, for the top of the page."""
-    scores, rows = findings.scores, findings.rows_name
+    """The main numbers, for the top of the page: first the score, beside that of no model."""
+    scores, plain, on = findings.scores, findings.baseline, f"on {findings.rows_name}"
     if isinstance(findings.target, Classes):
+        loss, right = scores["log_loss"], scores["accuracy"]
+        always = f"always answering “{findings.target.classes[int(findings.model.start.argmax())]}”"
+        shares, frequent = decimals(plain["log_loss"]), f"{plain['accuracy']:.1%}"
         shown = [
-            ("main", decimals(scores["log_loss"]), f"log-loss on {rows}"),
-            ("", f"{scores['accuracy']:.1%}", "accuracy"),
-            ("", decimals(scores["auc"]), "AUC"),
-            ("", decimals(scores["calibration_error"]), "calibration error"),
+            _card(
+                decimals(loss),
+                f"log-loss {on}",
+                "predicting the class shares",
+                shares,
+                plain["log_loss"] - loss,
+            ),
+            _card(f"{right:.1%}", "accuracy", always, frequent, right - plain["accuracy"]),
+            _card(decimals(scores["auc"]), "AUC"),
+            _card(decimals(scores["calibration_error"]), "calibration error"),
         ]
     else:
+        error, mean = scores["mae"], "predicting the mean"
+        known = number(plain["mae"])
         shown = [
-            ("main", decimals(scores["r2"]), f"R² on {rows}"),
-            ("", number(scores["mae"]), "mean absolute error"),
+            _card(decimals(scores["r2"]), f"R² {on}", mean, "0", scores["r2"]),
+            _card(number(error), "mean absolute error", mean, known, plain["mae"] - error),
         ]
-    if not findings.held_out:  # training scores are not emphasised
-        shown = [("", value, label) for _, value, label in shown]
+        if findings.held_out:
+            band = f"±{number(float(f'{findings.half_width:.3g}'))}"
+            shown.insert(1, _card(band, f"contains {LEVEL:.0%} of held-out errors"))
     path = findings.model.path
     leaves = f" in {path.n_leaves} leaves" if path is not None and path.n_leaves > 1 else ""
-    shown.append(("", f"{len(findings.train.y):,}", f"training rows{leaves}"))
+    shown.append(_card(f"{len(findings.train.y):,}", f"training rows{leaves}"))
     if findings.held_out:
-        shown.append(("", f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
-    if path is not None and not findings.target.classes:
-        ends = [number(float(f"{bandwidth:.3g}")) for bandwidth in path.bandwidths[[0, -1]]]
-        shown.append(("", " → ".join(dict.fromkeys(ends)), "bandwidth"))
+        shown.append(_card(f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
+        shown[0] = (shown[0][0] or "main", *shown[0][1:])
     return cards(shown)
+
+
+def _card(
+    value: str, label: str, rule: str = "", its: str = "", gain: float = np.inf
+) -> tuple[str, str, str]:
+    """Style, value and label of a card; a score is compared with that of a simple rule."""
+    if rule and gain <= 0.0:
+        return "poor", value, f"{label}, no better than {rule} ({its})"
+    return "", value, f"{label} ({rule}: {its})" if rule else label
 
 
 def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     """The score of the model, and those of its rivals on the same rows."""
-    text = _meaning(findings)
+    title, meaning, race = "Score", _meaning(findings), ""
+    n_rows = f"{len(np.unique(findings.row_numbers)):,} held-out rows"
+    words = f"{findings.target.words(findings.loss)} on {n_rows}"
+    words = f"{words[0].upper()}{words[1:]}"
+    unseen = f"{escape(findings.unseen)}. " if findings.unseen else ""
     if not findings.held_out:
-        warning = (
+        text = (
             "No rows were held out: all numbers on this page are about training rows, and errors "
             "on new rows are larger. Pass test rows (<code>X_test</code> and <code>y_test</code>, "
             "or <code>--test-fraction 0.2</code>) to score the model."
         )
-        return section("score", "Score", warning, "")
-    n_rows = len(np.unique(findings.row_numbers))
-    if np.isnan(findings.loss) and not findings.target.classes:
-        text = f"R² is not defined on {n_rows:,} held-out rows: their targets are all equal."
-        return section("score", "Score", text, "")
-    words = f"{findings.target.words(findings.loss)} on {n_rows:,} held-out rows"
-    words = f"{words[0].upper()}{words[1:]}"
-    if not findings.tested:
+    elif np.isnan(findings.loss) and not findings.target.classes:
+        text = f"R² is not defined on {n_rows}: their targets are all equal."
+    elif not findings.tested:
         text = (
             f"{words}: no test rows were given, so these are training rows that the search held "
-            f"out, predicted by models that had not seen them. {text}"
+            f"out, predicted by models that had not seen them. {meaning}"
         )
-        return section("score", "Score", text, "")
-    if findings.unseen:
-        text = f"{escape(findings.unseen)}. {text}"
-    if not rivals or np.isnan(findings.loss):
-        return section("score", "Score", f"{words}. {text}", "")
-    if not findings.target.classes:
-        text += (
-            " Kernel ridge regression chooses bandwidth and "
-            "penalty by cross-validation, on at most 1,000 rows."
+    elif not rivals or np.isnan(findings.loss):
+        text = f"{words}. {unseen}{meaning}"
+    else:
+        title, race = "Score, with rivals", _race(findings, rivals, name)
+        text = (
+            "Every model was trained on the same rows with its usual settings and scored on the "
+            f"same {n_rows}. {unseen}{meaning}{'' if findings.target.classes else _RIDGE} Two "
+            "models differ clearly if the mean difference of their losses on the same rows is more "
+            "than two standard errors, which follow ±."
         )
-    text = (
-        f"Every model was trained on the same rows with its usual settings and scored on the same "
-        f"{n_rows:,} held-out rows. {text} Two models differ clearly if the mean difference of "
-        "their losses on the same rows is more than two standard errors, which follow ±."
+    return section("score", title, text, _leaks(findings) + race)
+
+
+def _leaks(findings: Findings) -> str:
+    """A warning about features that predict held-out rows almost alone."""
+    leaks: Mapping[str, str] = getattr(findings.model.story, "leaks", {})
+    lines = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in leaks.items())
+    if not lines:
+        return ""
+    return (
+        '<div class="warning"><p>Is this known before the target? If not, drop it: the scores on '
+        f"this page would not hold for new rows.</p><ul>{lines}</ul></div>"
     )
-    return section("score", "Score, with rivals", text, _race(findings, rivals, name))
 
 
 def _meaning(findings: Findings) -> str:
     """An explanation of the scores."""
-    target = findings.target
-    if not isinstance(target, Classes):
+    if not findings.target.classes:
         return "An R² of 1 is perfect, 0 is no better than predicting the mean."
-    labels = findings.scored.y[findings.scored.y >= 0]
-    shares = ""
-    if len(labels):
-        losses = row_losses(np.tile(target.prior, (len(labels), 1)), labels)
-        shares = f"; predicting the shares of the classes gives {losses.mean():.3f}"
+    plain = findings.baseline["log_loss"]
+    shares = f"; predicting the shares of the classes gives {plain:.3f}" if plain == plain else ""
     return (
         "Log-loss is the mean of −log of the probability of the true class: 0 is certain and "
         f"right{shares}. AUC is the probability that a row of a class gets a higher "
@@ -171,41 +200,33 @@ def _meaning(findings: Findings) -> str:
 def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     """Bars and a table of all models."""
     target, measure = findings.target, findings.target.measure
-    columns = {head: name for head, name in target.heads.items() if head != measure}
+    columns = {head: key for head, key in target.heads.items() if head != measure}
     sign, unit = (1.0, 1.0) if target.classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
-    ordered = sorted(rivals, key=lambda one: one.rank)
-    ours = next((one for one in rivals if one.name == name), None)
-    drawing = ranking(
-        [one.name for one in ordered],
-        [max(one.score, LOWEST_R2) for one in ordered],
-        [decimals(one.score, 4) for one in ordered],
-        ["a" if one.name == name else "soft" for one in ordered],
-        [f"{one.name}\n{measure} {one.score:.4f}" for one in ordered],
-        f"{measure} of all models",
-        errors=[_standard_error(one.losses, unit) for one in ordered],
-    )
-    rows = []
-    for one in ordered:
-        mark = " class=ours" if one.name == name else ""
-        scores = cell(one.score, text=decimals(one.score, 4))
-        others = "".join(
-            cell(one.scores[key], text=one.cells()[head]) for head, key in columns.items()
+    ordered = sorted(rivals, key=lambda rival: rival.rank)
+    ours = next((rival for rival in rivals if rival.name == name), None)
+    bars, rows = [], []
+    for rival in ordered:
+        score = decimals(rival.score, 4)
+        error, style = _standard_error(rival.losses, unit), "a" if rival is ours else "soft"
+        bars.append(Bar(rival.name, max(rival.score, LOWEST_R2), score, error, style))
+        others = (
+            cell(rival.scores[key], text=rival.cells()[head]) for head, key in columns.items()
         )
-        seconds = cell(one.seconds, text=_seconds(one.seconds))
-        gap = "" if ours is None or one is ours else _verdict(one.losses, ours.losses, sign, unit)
-        cells = f"{cell(one.name)}{scores}<td>{gap}</td>{others}{seconds}{cell(one.n_rows)}"
-        rows.append(f"<tr{mark}>{cells}</tr>")
+        seconds = "< 0.01" if rival.seconds < 0.005 else f"{rival.seconds:,.2f}"
+        gap = ""
+        if ours is not None and rival is not ours:
+            gap = _verdict(rival.losses - ours.losses, sign, unit)
+        cells = cell(rival.name), cell(rival.score, text=score), f"<td>{gap}</td>", *others
+        rows.append("".join([*cells, cell(rival.seconds, text=seconds), cell(rival.n_rows)]))
     picture = figure(
-        drawing,
+        ranking(bars, measure),
         f"{measure}, {'lower' if target.lower_is_better else 'higher'} is better",
         "Lines show one standard error over held-out rows.",
     )
-    table = sortable_table(["model", measure, "difference", *columns, "fit, s", "rows"], rows)
+    heads = ["model", measure, "difference", *columns, "fit, s", "rows"]
+    places = [i for i, rival in enumerate(ordered) if rival is ours]
+    table = sortable_table(heads, rows, ours=places)
     return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
-
-
-def _seconds(value: float) -> str:
-    return "< 0.01" if value < 0.005 else f"{value:,.2f}"
 
 
 def _standard_error(losses: np.ndarray, unit: float) -> float:
@@ -215,9 +236,8 @@ def _standard_error(losses: np.ndarray, unit: float) -> float:
     return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)
 
 
-def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> str:
+def _verdict(paired: np.ndarray, sign: float, unit: float) -> str:
     """The difference of a rival's score to this model's, or "no clear difference"."""
-    paired = theirs - own
     difference = sign * float(paired.mean()) / unit
     margin = 2.0 * _standard_error(paired, unit)
     if abs(difference) <= margin:
@@ -225,57 +245,27 @@ def _verdict(theirs: np.ndarray, own: np.ndarray, sign: float, unit: float) -> s
     return f"{difference:+.4f} ± {margin:.4f}".replace("-", "−")
 
 
-def _as_shown(selection: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Trials for display: total rounds, no speed for a single bandwidth, no zero penalty."""
-    penalty = selection.get("penalty", np.zeros(1))
-    if not np.any(penalty > 0):
-        return {name: column for name, column in selection.items() if name != "penalty"}
-    return {
-        **selection,
-        "n_rounds": selection["n_rounds"] + selection["log_rounds"],
-        "min_speed": np.where(selection["width"] > 0, np.nan, selection["min_speed"]),
-        "penalty": np.where(penalty > 0, penalty, np.nan),
-    }
-
-
-def _weights(findings: Findings, order: np.ndarray) -> dict[int, float]:
-    """Weights of the members in the average, by index of their trial."""
-    selection = findings.model.story.selection or {}
-    found: dict[int, float] = {}
-    for member in findings.model.story.members:
-        parts = member.candidate.summary().items()
-        same = np.all(
-            [selection[name] == value for name, value in parts if name in selection], axis=0
-        )
-        ours = order[same[order]]
-        if len(ours):  # the trial on the most rows
-            best = int(ours[np.argmax(selection["n_rows"][ours])])
-            found[best] = found.get(best, 0.0) + float(member.weight)
-    return found
-
-
 def trial_section(findings: Findings) -> str:
     """The trials of a self-tuning model, best first."""
-    selection = findings.model.story.selection
-    if not selection or not len(selection.get("loss", ())):
+    trials = findings.model.story.selection
+    if not trials or not len(trials.get("loss", ())):
         return ""
-    selection = _as_shown(selection)
-    order = np.argsort(selection["loss"], kind="stable")
+    order = np.argsort(trials["loss"], kind="stable")
+    weights = _weights(findings, trials, order)
+    trials = _as_shown(trials)
     score = findings.target.trial_column
     columns = TRIAL_COLUMNS | {score: f"{findings.target.measure} on held-out rows"}
-    shown = [name for name in columns if name in selection]
-    weights = _weights(findings, order)
+    heads = {name: head for name, head in columns.items() if name in trials}
     listed = [int(i) for i in order if i in weights or i in order[:MAX_TRIALS]]
     rows = []
     for i in listed:
-        cells = "".join(
-            cell(value, text=decimals(float(value), 4) if name == score else "")
-            for name in shown
-            for value in [selection[name][i]]
-        )
-        mark, weight = (' class="ours"', f"{weights[i]:.0%}") if i in weights else ("", "")
-        rows.append(f"<tr{mark}>{cells}<td>{weight}</td></tr>")
-    table = sortable_table([columns[name] for name in shown], rows, last="weight")
+        cells = [
+            cell(trials[name][i], text=decimals(float(trials[name][i]), 4) if name == score else "")
+            for name in heads
+        ]
+        rows.append(f"{''.join(cells)}<td>{f'{weights[i]:.0%}' if i in weights else ''}</td>")
+    places = [place for place, i in enumerate(listed) if i in weights]
+    table = sortable_table(list(heads.values()), rows, last="weight", ours=places)
     more = len(order) - len(rows)
     text = (
         f"The model tuned itself: {len(order)} configurations were scored on rows held out from "
@@ -288,5 +278,29 @@ def trial_section(findings: Findings) -> str:
     return section("trials", "What was tried", text, table)
 
 
-def _score_text(value: float) -> str:
-    return "not defined" if value != value else decimals(value, 4)
+def _weights(
+    findings: Findings, trials: Mapping[str, np.ndarray], order: np.ndarray
+) -> dict[int, float]:
+    """Weights of the members in the average, by index of their trial on the most rows."""
+    weights: dict[int, float] = {}
+    for member in findings.model.story.members:
+        parts = member.candidate.summary().items()
+        same = np.all([trials[name] == value for name, value in parts if name in trials], axis=0)
+        ours = order[same[order]]
+        if len(ours):
+            best = int(ours[np.argmax(trials["n_rows"][ours])])
+            weights[best] = weights.get(best, 0.0) + float(member.weight)
+    return weights
+
+
+def _as_shown(trials: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Trials for display: total rounds, no speed for a single bandwidth, no zero penalty."""
+    penalty = trials.get("penalty", np.zeros(1))
+    if not np.any(penalty > 0):
+        return {name: column for name, column in trials.items() if name != "penalty"}
+    return {
+        **trials,
+        "n_rounds": trials["n_rounds"] + trials["log_rounds"],
+        "min_speed": np.where(trials["width"] > 0, np.nan, trials["min_speed"]),
+        "penalty": np.where(penalty > 0, penalty, np.nan),
+    }

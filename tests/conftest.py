@@ -22,7 +22,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bandfall"))
 @pytest.fixture
 def no_least_time(monkeypatch):
     """Fits may take as little as `max_seconds` says."""
-    monkeypatch.setattr("bandfall._estimators.training._SHORTEST", 0.0)
+    monkeypatch.setattr("bandfall._estimators.self_tuning.SelfTuning._shortest", 0.0)
 
 
 @pytest.fixture(scope="session")

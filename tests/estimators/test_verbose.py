@@ -7,7 +7,7 @@ import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._estimators import self_tuning as _self_tuning
-from bandfall._search.work import observed_by
+from bandfall._search.clock import observed_by
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -96,9 +96,9 @@ def test_other_values_are_refused(verbose):
 def test_progress_ends_where_the_fit_ends(n_rows):
     """Every task that was announced is done or taken back, finalists included."""
     rows = np.random.default_rng(1).normal(size=(n_rows, 2))
-    works = []
-    with observed_by(works.append):
+    clocks = []
+    with observed_by(clocks.append):
         BandfallRegressor(**FAST).fit(rows, rows[:, 0] * rows[:, 1])
-    (work,) = works
-    assert work.left() in (None, pytest.approx(0.0))
-    assert work.share() in (0.0, pytest.approx(1.0))  # too short to say
+    (clock,) = clocks
+    assert clock.expected() in (None, pytest.approx(0.0))
+    assert clock.share() in (0.0, pytest.approx(1.0))  # too short to say

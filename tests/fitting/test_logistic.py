@@ -370,7 +370,7 @@ def test_an_interrupted_fit_keeps_what_the_search_has_found(monkeypatch):
 
     def interrupted(*arguments):
         ends.append(arguments)
-        arguments[0].deadline.end()
+        arguments[0].clock.end()
         return original(*arguments)
 
     original = class_loss._LossSearch._refit

@@ -29,7 +29,7 @@ from bandfall._cli.terminal import Bar, InputError
 from bandfall._cli.training import fit_arguments
 from bandfall._estimators import BandfallClassifier, BandfallRegressor, KernelRidgeCV
 from bandfall._estimators.view import last_step
-from bandfall._search.work import observed_by
+from bandfall._search.clock import observed_by
 from bandfall._targets import Classes, Numbers, Target
 from bandfall._typing import Estimator
 from bandfall.report import LabelledRows, RivalScore

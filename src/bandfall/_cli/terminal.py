@@ -22,7 +22,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bandfall._search.work import Work
+from bandfall._search.clock import Clock
 
 # Exit codes, documented in `docs/cli.md`.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
@@ -178,7 +178,7 @@ class Bar:
         self._description = description
         self._also = also
         self._after, self._refresh = after, refresh
-        self._work: Work | None = None
+        self._clock: Clock | None = None
         self._share = 0.0
         self._start = time.monotonic()
         self._progress: Progress | None = None
@@ -187,16 +187,16 @@ class Bar:
 
     def describe(self, description: str) -> None:
         """Begin another piece of work, at 0 %."""
-        self._description, self._work, self._share = description, None, 0.0
+        self._description, self._clock, self._share = description, None, 0.0
         self._start = time.monotonic()
 
     def update(self, share: float) -> None:
         """Set the share of work done, 0 to 1; it never falls."""
         self._share = max(self._share, min(share, 1.0))
 
-    def follow(self, work: Work) -> None:
+    def follow(self, clock: Clock) -> None:
         """Show the progress of a fit from now on."""
-        self._work = work
+        self._clock = clock
 
     def __enter__(self) -> Bar:
         if self._also is not None or sys.stderr.isatty():
@@ -216,9 +216,9 @@ class Bar:
         ends: deque[float] = deque(maxlen=_REMEMBERED)
         while not self._ended.wait(self._refresh):
             now = time.monotonic()
-            work, elapsed, left = self._work, now - self._start, None
-            if work is not None:
-                self._share, left = max(self._share, work.share()), work.left()
+            clock, elapsed, left = self._clock, now - self._start, None
+            if clock is not None:
+                self._share, left = max(self._share, clock.share()), clock.expected()
             if left is not None:
                 ends.append(now + left)
                 left = max(0.0, median(ends) - now)

@@ -28,7 +28,7 @@ from bandfall._estimators import (
 )
 from bandfall._estimators.view import Story, last_step, last_step_prefix, story_of
 from bandfall._products import check_device
-from bandfall._search.work import observed_by
+from bandfall._search.clock import observed_by
 from bandfall._typing import Estimator, JsonDict, Weights
 from bandfall.descent import Status
 from bandfall.report._columns import kind_of

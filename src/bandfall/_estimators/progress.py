@@ -10,9 +10,8 @@ from collections.abc import Callable
 
 from bandfall._estimators.callbacks import Reports
 from bandfall._search.candidates import Trial
-from bandfall._search.deadline import Deadline
+from bandfall._search.clock import FINAL_FITS, Clock, observed
 from bandfall._search.tuning import Tuned
-from bandfall._search.work import FINAL_FITS, observed
 from bandfall._targets import Numbers, Target
 from bandfall._warnings import warn_caller
 
@@ -32,12 +31,12 @@ class FitProgress:
         reports: Reports,
         verbose: int,
         target: type[Target] = Numbers,
-        deadline: Deadline | None = None,
+        clock: Clock | None = None,
     ):
         self._reports = reports
         self._verbose = int(verbose)
         self._target = target
-        self.deadline = deadline or Deadline()
+        self.clock = clock or Clock()
         self._start = self._last = time.monotonic()
         self._least = math.inf
         self._over = False
@@ -61,7 +60,7 @@ class FitProgress:
             return
         seconds = expected()
         if seconds > 0.0:
-            self.deadline.work.measured(FINAL_FITS, seconds)
+            self.clock.expect_seconds(FINAL_FITS, seconds)
         if seconds < _LONG:
             return
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"
@@ -96,13 +95,12 @@ class FitProgress:
     def _asked(self, task: str) -> bool:
         """Report a task; True if a callback or Ctrl-C has asked the fit to end."""
         self._over = self._reports.task(task) or self._over
-        return self._over or self.deadline.interrupted
+        return self._over or self.clock.interrupted
 
     def _break_silence(self) -> None:
         while not self._ended.wait(0.25):
             if time.monotonic() - self._last >= _SILENCE and not self._ended.is_set():
-                work = self.deadline.work
-                share, left = work.share(), work.left()
+                share, left = self.clock.share(), self.clock.expected()
                 rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
                 self._say(f"{share:.0%} done{rest}" if share else "working")
 

@@ -13,7 +13,7 @@ from bandfall._estimators.dask_rows import is_dask, row_blocks
 from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
 from bandfall._models.member import Member
 from bandfall._products.dask_cluster import is_cluster, log
-from bandfall._search.deadline import Deadline
+from bandfall._search.clock import Clock
 from bandfall._search.parts import Rows
 from bandfall._search.tuning import Tuned
 from bandfall._targets import Target
@@ -70,11 +70,11 @@ class RemoteRows:
         dtype: np.dtype,
         encoders: Mapping[str, TableEncoder],
         tuned: Tuned,
-        deadline: Deadline,
+        clock: Clock,
     ) -> tuple[Rows, list[Member], Tuned]:
         """All rows, and the chosen models, fitted to them on the workers; see `fit_members`."""
         target, codes = self.coded(dtype)
         strata = target.strata(self.values)
         # All rows, but views (encoded columns) of the sample only.
         rows = replace(sample, y=codes, groups=np.arange(len(codes)), strata=strata)
-        return rows, *fit_remote_members(self.blocks, rows, sample, encoders, tuned, deadline)
+        return rows, *fit_remote_members(self.blocks, rows, sample, encoders, tuned, clock)

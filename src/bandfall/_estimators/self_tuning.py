@@ -28,6 +28,7 @@ from bandfall.tables import TableEncoder
 
 if TYPE_CHECKING:
     from bandfall._search.candidates import Budget
+    from bandfall._search.clock import Clock
     from bandfall._search.parts import Rows
     from bandfall._search.tuning import Tuned
 
@@ -42,6 +43,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     _dtype: np.dtype  # of the features
     _used_rows: np.ndarray | None = None  # indices of the rows that were used; None for all
     target_kind: ClassVar[type[Target]]
+    _shortest: ClassVar[float] = 0.5  # seconds
     _keeps_remote_rows: ClassVar[bool] = True  # `fit` may leave the rows of dask arrays on workers
 
     _parameter_constraints = {  # noqa: RUF012
@@ -241,6 +243,13 @@ class SelfTuning(CallbackSupportMixin, Storable):
 
         budget = Budget(max_rounds=self.max_rounds, n_members=self.n_members)
         return budget.up_to(self.search_rows)
+
+    @property
+    def _clock(self) -> Clock:
+        """A clock that starts now; limits below half a second are raised to that."""
+        from bandfall._search.clock import Clock
+
+        return Clock(self.max_seconds and max(self.max_seconds, self._shortest))
 
     def _backend(self, n_rows: int) -> Backend:
         """Backend for a model of `n_rows` rows."""

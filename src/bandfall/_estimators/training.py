@@ -27,10 +27,9 @@ from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._search.candidates import trial_table
-from bandfall._search.deadline import AFTERWARDS, Deadline
+from bandfall._search.clock import AFTERWARDS, SUMMARY, Clock
 from bandfall._search.parts import Rows
 from bandfall._search.tuning import Tuned, tune
-from bandfall._search.work import SUMMARY
 from bandfall._targets import Target
 from bandfall._targets.weights import evidence_weights
 from bandfall._threads import blas_threads_for
@@ -41,7 +40,6 @@ from bandfall.tables import TableEncoder, prepare_table
 # From this number of rows on, everything is computed in float32.
 _FLOAT32_ROWS = 500
 _FEWEST = 4  # rows that a search needs
-_SHORTEST = 0.5  # seconds; shorter limits are raised to this
 
 
 def train(
@@ -54,14 +52,14 @@ def train(
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
     kernels = chosen_kernels(model.kernels)
-    deadline = Deadline(model.max_seconds and max(model.max_seconds, _SHORTEST))
+    clock = model._clock
     store = None if checkpoint is None else LeafFolder(checkpoint)
     remote = _left_on_workers(model, X, y, sample_weight, groups, store)
     rows, target = (X, y) if remote is None else remote.sample()
     X, y = as_numpy(rows), as_numpy(target)
     sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
     reports = Reports(model, X, y)
-    progress = FitProgress(reports, model.verbose, model.target_kind, deadline)
+    progress = FitProgress(reports, model.verbose, model.target_kind, clock)
     weight = getattr(model, "class_weight", None)
     fitted = copy.copy(model)
     given = training_table(fitted, model.target_kind, X, y, sample_weight, groups, weight)
@@ -71,7 +69,7 @@ def train(
     def work() -> None:
         # Limit BLAS threads for the whole fit: idle ones busy-wait.
         with blas_threads_for(len(given)), progress:
-            some = affordable_rows(given.table, deadline) if remote is None else None
+            some = affordable_rows(given.table, clock) if remote is None else None
             rows = given if some is None else given.take(some)
             fitted._dtype, fitted._used_rows = rows.dtype, rows.numbers
             _search_and_fit(fitted, rows, remote, kernels, progress, store)
@@ -81,7 +79,7 @@ def train(
         progress.ended(model.skipped_)
         reports.finish(model._fitted_state)
 
-    finish_if_interrupted(work, deadline.end, keep)
+    finish_if_interrupted(work, clock.end, keep)
 
 
 def _search_and_fit(
@@ -93,13 +91,13 @@ def _search_and_fit(
     store: LeafFolder | None,
 ) -> None:
     """Search if there are enough groups of rows, and fit the chosen models to all rows."""
-    deadline = progress.deadline
-    target, rows, encoders = _encoded_rows(model, given, remote, deadline)
+    clock = progress.clock
+    target, rows, encoders = _encoded_rows(model, given, remote, clock)
     tuned, budget = default_choice(len(rows)), model._budget
     fewest = _FEWEST if given.groups is None else 2
     if rows.groups.max() + 1 >= fewest and np.any(rows.y):
         seconds = partial(expected_seconds, rows, budget.n_members)
-        progress.begins(len(rows), seconds, deadline.bounded)
+        progress.begins(len(rows), seconds, clock.bounded)
         tuned = (tune if rows.strata is None else tune_classes)(
             rows,
             budget=budget,
@@ -107,17 +105,17 @@ def _search_and_fit(
             kernels=kernels,
             random=check_random_state(model.random_state),
             interrupted=progress.tried,
-            deadline=deadline,
+            clock=clock,
             n_jobs=model.n_jobs,
         )
     progress.chosen(tuned, len(rows))
     if remote is None:
-        members, tuned = fit_members(rows, tuned, deadline, progress.interrupted, store)
+        members, tuned = fit_members(rows, tuned, clock, progress.interrupted, store)
     else:
-        rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, deadline)
-    model.skipped_ = deadline.given_up
-    with deadline.work.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
-        _summarise(model, target, rows, encoders, members, tuned, deadline)
+        rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, clock)
+    model.skipped_ = clock.skipped
+    with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
+        _summarise(model, target, rows, encoders, members, tuned, clock)
 
 
 def _summarise(
@@ -127,7 +125,7 @@ def _summarise(
     encoders: dict[str, TableEncoder],
     members: Sequence[Member],
     tuned: Tuned,
-    deadline: Deadline,
+    clock: Clock,
 ) -> None:
     """Set the fitted attributes of a model with these members."""
     held_out = tuned.held_out
@@ -149,12 +147,12 @@ def _summarise(
     model._keep_evidence(rows, tuned)
     variances = {name: rows.views[name].variances for name in encoders}
     model.feature_importances_ = model.average_.importances(
-        variances, partial(getattr, deadline, "over"), backend=rows.backend
+        variances, lambda: clock.over, backend=rows.backend
     )
 
 
 def _encoded_rows(
-    model: SelfTuning, given: TrainingTable, remote: RemoteRows | None, deadline: Deadline
+    model: SelfTuning, given: TrainingTable, remote: RemoteRows | None, clock: Clock
 ) -> tuple[Target, Rows, dict[str, TableEncoder]]:
     """Encode features and target for the search; target columns have zero mean."""
     weights, groups = given.weights, given.groups
@@ -166,7 +164,7 @@ def _encoded_rows(
         target, codes = remote.coded(given.dtype)
         codes = codes[remote.numbers]
     table = prepare_table(given.table, missing=model.missing)
-    encoders, views = encoded_views(table, codes, evidence, dtype, deadline)
+    encoders, views = encoded_views(table, codes, evidence, dtype, clock)
     if remote is not None:  # mean targets of the sample would leak
         views = {name: one for name, one in views.items() if not encoders[name].uses_target}
     if groups is None:

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from bandfall._search.deadline import Deadline, clock
+from bandfall._search.clock import Clock
 from bandfall._search.views import Encoded, TargetEncoded, order_by_content
 from bandfall._typing import Weights
 from bandfall.tables import Table, TableEncoder, prepare_table
@@ -36,32 +36,32 @@ _FEWEST_ROWS = 500
 _ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
 
 
-def affordable_rows(table: Table, deadline: Deadline) -> np.ndarray | None:
+def affordable_rows(table: Table, clock: Clock) -> np.ndarray | None:
     """Indices of the rows that can be encoded in a fifth of the time left; None for all."""
     n = len(table)
-    if not deadline.bounded or n <= _FEWEST_ROWS:
+    if not clock.bounded or n <= _FEWEST_ROWS:
         return None
-    few, more = (_seconds(table, n_rows) for n_rows in _PROBED_ROWS)
+    few, more = (_seconds(table, n_rows, clock) for n_rows in _PROBED_ROWS)
     growth = max(more - few, 0.0) / (_PROBED_ROWS[1] - _PROBED_ROWS[0])
     seconds = sum(_USUAL.values()) * (more + growth * (n - _PROBED_ROWS[1]))
-    allowed = _SHARE * max(deadline.left, 0.0)
+    allowed = _SHARE * max(clock.left, 0.0)
     if seconds <= allowed:
         return None
     kept = max(_FEWEST_ROWS, int(n * allowed / seconds))
-    deadline.give_up(f"used {kept:,} of {n:,} rows")
+    clock.skip(f"used {kept:,} of {n:,} rows")
     return np.sort(np.random.RandomState(0).permutation(n)[:kept])
 
 
-def _seconds(table: Table, n_rows: int) -> float:
+def _seconds(table: Table, n_rows: int, clock: Clock) -> float:
     """Seconds that the standard encoding of `n_rows` rows takes."""
     some = table.take(np.linspace(0, len(table) - 1, n_rows).astype(int))
-    start = clock()
+    start = clock.now()
     TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
-    return clock() - start
+    return clock.now() - start
 
 
 def encoded_views(
-    table: Table, codes: np.ndarray, weights: Weights, dtype: np.dtype, deadline: Deadline
+    table: Table, codes: np.ndarray, weights: Weights, dtype: np.dtype, clock: Clock
 ) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
     """Encoders and encoded views of a prepared table, by name; none has the distances of another.
 
@@ -74,10 +74,10 @@ def encoded_views(
     for name, settings in ENCODINGS.items():
         if "categories" in settings and all(one.kind != "category" for one in table.readings):
             continue
-        if deadline.bounded and _USUAL[name] * unit > _SHARE * max(deadline.left, 0.0):
-            deadline.give_up(f"the encoding {name!r} was not tried")
+        if clock.bounded and _USUAL[name] * unit > _SHARE * max(clock.left, 0.0):
+            clock.skip(f"the encoding {name!r} was not tried")
             continue
-        start = clock()
+        start = clock.now()
         encoder = TableEncoder(**settings, n_steps=n_steps)
         Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
         order = order_by_content(Z)
@@ -87,7 +87,7 @@ def encoded_views(
             views[name] = Encoded(Z, order)
         if name in views:
             encoders[name] = encoder
-        unit = max(unit, (clock() - start) / _USUAL[name])
+        unit = max(unit, (clock.now() - start) / _USUAL[name])
     return encoders, views
 
 

@@ -16,11 +16,10 @@ from bandfall._models.member import Candidate
 from bandfall._models.metric import learned_root
 from bandfall._search.averaging import averaged
 from bandfall._search.candidates import MAX_R2, Budget, Trial
-from bandfall._search.deadline import Deadline
+from bandfall._search.clock import FINALISTS, Clock
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part, Rows, common_root, folds_for, joined_weights
 from bandfall._search.tuning import Tuned, tune
-from bandfall._search.work import FINALISTS
 from bandfall._targets.links import SOFTMAX_LINKS
 from bandfall._targets.losses import LogLoss, mean_and_error, mean_r2
 from bandfall.kernels._kernel import Kernel, get_kernel
@@ -52,7 +51,7 @@ def tune_classes(
     *,
     budget: Budget | None = None,
     kernels: Sequence[Kernel | str] | None = None,
-    deadline: Deadline | None = None,
+    clock: Clock | None = None,
     n_jobs: int | None = None,
     **settings: Any,
 ) -> Tuned:
@@ -65,12 +64,12 @@ def tune_classes(
     if len(rows) > rows.leaf_rows:  # final fits to all rows take most of the time
         n_members = max(2, _MEMBER_COLUMNS // rows.y.shape[1])
         budget = replace(budget, n_members=min(budget.n_members, n_members))
-    deadline = deadline or Deadline()
+    clock = clock or Clock()
     chosen = _FEW_KERNELS if kernels is None and len(rows) < budget.few_kernel_rows else kernels
-    settings |= {"budget": budget, "kernels": chosen, "deadline": deadline, "n_jobs": n_jobs}
+    settings |= {"budget": budget, "kernels": chosen, "clock": clock, "n_jobs": n_jobs}
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
-    _expect(deadline, budget, rows, folds_for(rows, budget) or 1, budget.n_members)
-    return with_log_odds(rows, tune(rows, **settings), deadline, n_jobs, budget, wide)
+    _expect(clock, budget, rows, folds_for(rows, budget) or 1, budget.n_members)
+    return with_log_odds(rows, tune(rows, **settings), clock, n_jobs, budget, wide)
 
 
 def for_columns(budget: Budget, n_columns: int) -> Budget:
@@ -91,7 +90,7 @@ def for_columns(budget: Budget, n_columns: int) -> Budget:
 def with_log_odds(
     rows: Rows,
     tuned: Tuned,
-    deadline: Deadline,
+    clock: Clock,
     n_jobs: int | None = None,
     budget: Budget | None = None,
     wide: Candidate = _WIDE,
@@ -104,11 +103,11 @@ def with_log_odds(
     """
     budget = budget or Budget()
     parts = _few_rows(rows, _partition(tuned.parts), budget)
-    _expect(deadline, budget, rows, len(parts), len(tuned.members))
-    if not parts or not _affordable(rows, parts, len(tuned.members), deadline, budget):
+    _expect(clock, budget, rows, len(parts), len(tuned.members))
+    if not parts or not _affordable(rows, parts, len(tuned.members), clock, budget):
         return tuned
     prior = log_loss_target(rows, np.arange(0)).prior
-    search = _LossSearch(rows, parts, LogLoss(prior, log_odds=True), deadline, n_jobs)
+    search = _LossSearch(rows, parts, LogLoss(prior, log_odds=True), clock, n_jobs)
     fits = search.members([trial for trial, _ in tuned.members])
     if len(fits) < len(tuned.members):
         return tuned
@@ -137,7 +136,7 @@ class _LossSearch:
     rows: Rows
     parts: Sequence[Part]
     judge: LogLoss
-    deadline: Deadline
+    clock: Clock
     n_jobs: int | None
 
     def members(self, trials: list[Trial]) -> list[_Fit]:
@@ -181,7 +180,7 @@ class _LossSearch:
     def _map(self, task: Callable[[Trial], _Fit | None], trials: list[Trial]) -> list[_Fit]:
         """Those that there was time for."""
         results = parallel_map(
-            task, trials, n_rows=len(self.parts[0]), n_jobs=self.n_jobs, stop=self.deadline.end
+            task, trials, n_rows=len(self.parts[0]), n_jobs=self.n_jobs, stop=self.clock.end
         )
         return [one for one in results if one is not None]
 
@@ -202,13 +201,13 @@ class _LossSearch:
     def _refit(self, parts: Sequence[Part], trial: Trial) -> _Fit | None:
         """A trial with the log-loss at its best penalty; None if interrupted."""
         entries = _PACE * _n_ladders(len(parts[0]), len(parts)) * len(parts[0]) ** 2
-        with self.deadline.work.task(FINALISTS, entries, part=_WORK):
+        with self.clock.task(FINALISTS, entries, part=_WORK):
             problems = [_Problem(self.rows, part, trial) for part in parts]
             y, weights = np.concatenate([part.y for part in parts]), joined_weights(parts)
             found: dict[int, tuple[float, np.ndarray]] = {}
 
             def loss(place: int) -> float:
-                if self.deadline.interrupted or not 0 <= place < len(PENALTIES):
+                if self.clock.interrupted or not 0 <= place < len(PENALTIES):
                     return np.inf
                 if place not in found:
                     outputs = np.concatenate([one.outputs(PENALTIES[place]) for one in problems])
@@ -220,7 +219,7 @@ class _LossSearch:
             step = 1 if loss(best + 1) < loss(best) else -1
             while loss(best + step) < loss(best):
                 best += step
-        if self.deadline.interrupted:
+        if self.clock.interrupted:
             return None
         outputs = found[best][1]
         mean, error = mean_and_error(self.judge.losses(outputs, y), weights)
@@ -333,7 +332,7 @@ def _few_rows(rows: Rows, parts: Sequence[Part], budget: Budget) -> Sequence[Par
 
 
 def _affordable(
-    rows: Rows, parts: Sequence[Part], n_members: int, deadline: Deadline, budget: Budget
+    rows: Rows, parts: Sequence[Part], n_members: int, clock: Clock, budget: Budget
 ) -> bool:
     """Whether rows are few enough for matrices of their own, and there is time."""
     n, exact = max(map(len, parts)), len(rows) <= budget.exact_rows
@@ -341,9 +340,9 @@ def _affordable(
     n_bytes = (8 * _MATRICES if exact else 4 * _MATRICES_32) * n_together**2
     if not _minimised(rows, budget) or n_bytes > rows.backend.budget:
         return False
-    if not exact and deadline.bounded:  # nothing has shown how long the final fits would take
+    if not exact and clock.bounded:  # nothing has shown how long the final fits would take
         return False
-    return deadline.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
+    return clock.has_room(n, n_members * _n_ladders(len(parts[0]), len(parts)))
 
 
 def _minimised(rows: Rows, budget: Budget) -> bool:
@@ -354,12 +353,12 @@ def _minimised(rows: Rows, budget: Budget) -> bool:
     return min(len(rows), rows.leaf_rows) <= budget.cholesky_rows
 
 
-def _expect(deadline: Deadline, budget: Budget, rows: Rows, n_parts: int, n_members: int) -> None:
+def _expect(clock: Clock, budget: Budget, rows: Rows, n_parts: int, n_members: int) -> None:
     """Announce the usual number of fits, if the log-loss is minimised."""
     n_fits = n_members + _USUAL_FITS if _minimised(rows, budget) else 0
     n_rows = len(rows) if len(rows) <= budget.exact_rows else budget.penalty_rows
     entries = _PACE * n_fits * _n_ladders(n_rows, n_parts) * n_rows**2
-    deadline.work.expect(FINALISTS, entries, part=_WORK)
+    clock.expect(FINALISTS, entries, part=_WORK)
 
 
 def _n_ladders(n_rows: int, n_parts: int) -> float:

@@ -16,11 +16,10 @@ from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._products.dask_workers import own_backend
 from bandfall._search.candidates import Trial
-from bandfall._search.deadline import PATH, Deadline
+from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part
 from bandfall._search.tuning import Tuned
-from bandfall._search.work import FINAL_FITS
 from bandfall.descent import Log, Path, Status
 from bandfall.descent._centring import column_means, column_norms
 from bandfall.descent._partition import Partition
@@ -46,13 +45,13 @@ def fit_leaves(
     trial: Trial,
     Z: np.ndarray,
     root: np.ndarray,
-    deadline: Deadline,
+    clock: Clock,
     interrupted: Callable[[], bool],
     store: LeafStore | None = None,
 ) -> Fitted:
     """Fit metric and path to the training rows of a part, leaf by leaf, on workers if possible.
 
-    After the deadline, the remaining leaves are trained on some of their rows. After an interrupt,
+    After the clock, the remaining leaves are trained on some of their rows. After an interrupt,
     they are trained on very few rows, and the path has the status INTERRUPTED.
     """
     rows = part.rows
@@ -64,13 +63,13 @@ def fit_leaves(
 
     def one(numbers: np.ndarray) -> FittedLeaf:
         share = entries * len(numbers) ** 2
-        if deadline.left <= 0.0:
+        if clock.left <= 0.0:
             discarded = interrupted()
             most = _HARDLY_ANY if discarded else SMALLEST_LEAF
             if len(numbers) > most and not discarded:
-                deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
+                clock.skip(f"some leaves were trained on at most {most:,} of their rows")
             numbers = numbers[:: -(-len(numbers) // most)]
-        with deadline.work.task(FINAL_FITS, share):
+        with clock.task(FINAL_FITS, share):
             leaf = divided.take(numbers)
             key = "" if store is None else leaf.key(trial)
             found = None if store is None else store.load(key)

@@ -29,11 +29,10 @@ from bandfall._models.member import FittedLeaf, Member
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._search.candidates import Trial
-from bandfall._search.deadline import PATH, Deadline, clock
+from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part, Rows
 from bandfall._search.tuning import Tuned
-from bandfall._search.work import FINAL_FITS
 from bandfall._typing import State, TableLike
 from bandfall.descent._partition import Partition, partition_rows
 from bandfall.tables import TableEncoder, read_table
@@ -95,25 +94,25 @@ def fit_remote_members(
     sample: Rows,
     encoders: Mapping[str, TableEncoder],
     tuned: Tuned,
-    deadline: Deadline,
+    clock: Clock,
 ) -> tuple[list[Member], Tuned]:
     """Fit the chosen models to the rows of blocks, leaf by leaf; see `fit_members`.
 
     `everything` has targets, groups and classes of all rows, but views of the `sample` only. After
-    the deadline, leaves that have not begun are trained on few of their rows.
+    the clock, leaves that have not begun are trained on few of their rows.
     """
     part = Part(everything, np.arange(len(everything)), np.arange(0))
     seen = Part(sample, np.arange(len(sample)), np.arange(0))
     seen.roots.update(tuned.roots)
     n_ladders = PATH * everything.final_share(len(part))
-    deadline.work.expect(FINAL_FITS, n_ladders * len(tuned.members) * len(part) ** 2)
+    clock.expect(FINAL_FITS, n_ladders * len(tuned.members) * len(part) ** 2)
     fitted: dict[Trial, Fitted] = {}
     for trial, _ in tuned.members:
-        start = clock()
-        fitted[trial] = _fit_remote_member(blocks, part, seen, encoders, trial, deadline)
-        if clock() - start > deadline.left:
+        start = clock.now()
+        fitted[trial] = _fit_remote_member(blocks, part, seen, encoders, trial, clock)
+        if clock.now() - start > clock.left:
             break
-    return members_of(fitted, tuned, part, deadline)
+    return members_of(fitted, tuned, part, clock)
 
 
 def _fit_remote_member(
@@ -122,7 +121,7 @@ def _fit_remote_member(
     seen: Part,
     encoders: Mapping[str, TableEncoder],
     trial: Trial,
-    deadline: Deadline,
+    clock: Clock,
 ) -> Fitted:
     """Fit one member: metric, path of all leaves, and their predictions of the evidence."""
     candidate, rows = trial.candidate, part.rows
@@ -142,11 +141,11 @@ def _fit_remote_member(
 
     def one(leaf: int) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
         most = len(part)
-        if deadline.left <= 0.0:
+        if clock.left <= 0.0:
             most = SMALLEST_LEAF
             if rows.leaf_rows > most:
-                deadline.give_up(f"some leaves were trained on at most {most:,} of their rows")
-        with deadline.work.task(FINAL_FITS, share):
+                clock.skip(f"some leaves were trained on at most {most:,} of their rows")
+        with clock.task(FINAL_FITS, share):
             pieces = blocks.pieces(held, leaf)
             return blocks.result("leaf", train_pieces, pieces, trial, trainer, most)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,9 +14,11 @@ from bandfall._models.member import Candidate
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
 from bandfall._search.candidates import Budget
-from bandfall._search.deadline import Deadline, clock
+from bandfall._search.clock import Clock
 from bandfall._search.parts import Rows
 from bandfall.kernels._kernel import Kernel
+
+Now: TypeAlias = Callable[[], float]  # seconds
 
 _PROBED_ROWS = 1000
 _USUAL_PATH = (15, 550)  # bandwidths and products of a typical path
@@ -36,9 +41,13 @@ class PathSeconds:
     most_kept: int  # number of rows up to which it is kept
 
     @classmethod
-    def measured(cls, rows: Rows, candidate: Candidate, n_rows: int) -> PathSeconds:
+    def measured(
+        cls, rows: Rows, candidate: Candidate, n_rows: int, now: Now = time.monotonic
+    ) -> PathSeconds:
         """Measured with a few products over `n_rows` of the rows."""
-        once, evaluated, repeated = _seconds(rows, candidate.encoding, candidate.kernel, n_rows, 1)
+        once, evaluated, repeated = _seconds(
+            rows, candidate.encoding, candidate.kernel, n_rows, 1, now
+        )
         n_bandwidths, n_products = _USUAL_PATH
         first = np.arange(1)
         dtype = rows.views[candidate.encoding].columns(first, first[:0])[0].dtype
@@ -56,23 +65,25 @@ class PathSeconds:
         return self.kept if n_rows <= self.most_kept else self.recomputed
 
 
-def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Deadline) -> Budget:
+def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, clock: Clock) -> Budget:
     """The budget, with fewer rows if the first ladder would take more than a tenth of the time."""
-    if not deadline.bounded:
+    if not clock.bounded:
         return budget
     wanted = min(len(rows), budget.stage_rows[0])
-    n_rows = min(wanted, _PROBED_ROWS if deadline.left > _ENOUGH else _PROBED_ROWS // 2)
-    once, evaluated, repeated = _seconds(rows, next(iter(rows.views)), kernel, n_rows, _N_SPEEDS)
+    n_rows = min(wanted, _PROBED_ROWS if clock.left > _ENOUGH else _PROBED_ROWS // 2)
+    once, evaluated, repeated = _seconds(
+        rows, next(iter(rows.views)), kernel, n_rows, _N_SPEEDS, clock.now
+    )
     n_bandwidths, n_products = _USUAL_LADDER
     needed = once + n_bandwidths * evaluated + n_products * repeated
     needed *= (wanted / n_rows) ** 2
-    allowed = _FIRST_SHARE * max(deadline.left, 0.0)
+    allowed = _FIRST_SHARE * max(clock.left, 0.0)
     if needed <= allowed:
         return budget
     n_first = max(_FEWEST_ROWS, int(wanted * math.sqrt(allowed / needed)))
     if n_first >= wanted:
         return budget
-    deadline.give_up(f"searched on {n_first:,} rows instead of {wanted:,}")
+    clock.skip(f"searched on {n_first:,} rows instead of {wanted:,}")
     return replace(
         budget,
         stage_rows=(n_first, min(budget.stage_rows[-1], 2 * n_first)),
@@ -83,12 +94,12 @@ def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, deadline: Dead
 
 
 def _seconds(
-    rows: Rows, encoding: str, kernel: Kernel, n_rows: int, n_speeds: int
+    rows: Rows, encoding: str, kernel: Kernel, n_rows: int, n_speeds: int, now: Now
 ) -> tuple[float, float, float]:
     """Seconds for preparation, for a product at a new bandwidth, and for one more product there."""
     some = np.linspace(0, len(rows) - 1, n_rows).astype(int)
     X, _ = rows.views[encoding].columns(some, np.arange(0))
-    times = [clock()]
+    times = [now()]
     n_columns = n_speeds * rows.y.shape[1]
     with operator_over(rows.backend, X, kernel, n_columns=n_columns) as operator:
         bandwidth = operator.max_distance()
@@ -96,6 +107,6 @@ def _seconds(
         with rows.backend.threads(n_rows):
             for fraction in (1.0, 0.5, 0.5):
                 operator.numpy(operator.product(fraction * bandwidth, columns))
-                times.append(clock())
+                times.append(now())
     once, evaluated, repeated = np.diff(times)
     return float(once), float(evaluated), float(repeated)

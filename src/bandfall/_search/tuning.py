@@ -30,7 +30,7 @@ from bandfall._search.candidates import (
     neighbours,
     next_speeds,
 )
-from bandfall._search.deadline import AFTERWARDS, PATH, Deadline
+from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEARCH, SUMMARY, Clock
 from bandfall._search.held_out import Outcome
 from bandfall._search.jobs import parallel_map
 from bandfall._search.pace import affordable_budget
@@ -43,7 +43,6 @@ from bandfall._search.parts import (
     search_stages,
 )
 from bandfall._search.trainers import LocalTrainer, Trainer, trainer_for
-from bandfall._search.work import FINAL_FITS, FINALISTS, SEARCH, SUMMARY
 from bandfall._targets.losses import Judge, PowerLoss, mean_and_error, mean_r2
 from bandfall.kernels._kernel import Kernel, get_kernel
 
@@ -130,7 +129,7 @@ def tune(
     kernels: Sequence[Kernel | str] | None = None,
     random: np.random.RandomState,
     interrupted: Callable[[Trial], bool] = lambda trial: False,
-    deadline: Deadline | None = None,
+    clock: Clock | None = None,
     n_jobs: int | None = None,
 ) -> Tuned:
     """Search.
@@ -149,29 +148,29 @@ def tune(
     interrupted : callable (Trial) -> bool
         Called with the best trial of every ladder of speeds; True ends the search with the best
         model so far.
-    deadline : Deadline, optional
+    clock : Clock, optional
         Time limit of the whole fit; the search leaves time for the final fits.
     n_jobs : int, optional
         Number of ladders of speeds to train at a time, one per thread; by default one per core if
         that is faster. The result does not depend on it.
     """
-    budget, deadline = budget or Budget(), deadline or Deadline()
+    budget, clock = budget or Budget(), clock or Clock()
     judge = judge or PowerLoss()
     if kernels is None:
         classes = rows.strata is not None
         families = default_families(list(rows.views), len(rows), budget, classes=classes)
     else:
         families = [Family(one, get_kernel(k)) for one in rows.views for k in kernels]
-    budget = affordable_budget(rows, families[0].kernel, budget, deadline)
-    deadline.reserve(len(rows), PATH * rows.final_share(len(rows)) * budget.n_members)
+    budget = affordable_budget(rows, families[0].kernel, budget, clock)
+    clock.reserve(len(rows), PATH * rows.final_share(len(rows)) * budget.n_members)
     stages = search_stages(rows, budget, random)
-    _expect(deadline, rows, stages, families, budget)
-    ended = partial(getattr, deadline, "search_ended")
+    _expect(clock, rows, stages, families, budget)
+    ended = clock.search_ended
     search, found = None, Found()
     finalists: list[Trial] = []
     for number, parts in enumerate(stages):
         with trainer_for(rows, parts, judge, ended, n_jobs) as trainer:
-            now = Search(parts, judge, interrupted, deadline, trainer)
+            now = Search(parts, judge, interrupted, clock, trainer)
             if search is None:
                 climbs = [now.explore(*one, budget) for one in _by_metric(families)]
             else:
@@ -184,27 +183,27 @@ def tune(
                 climbs,
                 n_rows=len(parts[0]),
                 n_jobs=len(climbs) if trainer.waits else 1,
-                stop=deadline.end,
+                stop=clock.end,
             )
         decided = Found(found.trials, dict(found.scouts))
         for one in results:
             decided.add(one)
         n_left = len(finalists) - len(decided.finalists)
         if search is not None and n_left > 0:
-            deadline.give_up(f"{n_left} of {len(finalists)} finalists were not tried further")
+            clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
         if search is None or decided.predictions:
             search, found = now, decided
         if now.over:
             if number == 0:
-                deadline.give_up(f"the search ended early, after {len(found.trials)} trials")
+                clock.skip(f"the search ended early, after {len(found.trials)} trials")
             break
         if number + 1 < len(stages):
             grows = len(stages[number + 1][0]) > len(parts[0])
             finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
             if number > 0 and len(rows) > rows.leaf_rows:  # leaves refine the metric themselves
                 stages[number + 1][0].roots.update(search.parts[0].roots)
-            _expect_finalists(deadline, finalists, stages[number + 1])
-            _expect_later(deadline, stages[number + 2 :], len(finalists), budget)
+            _expect_finalists(clock, finalists, stages[number + 1])
+            _expect_later(clock, stages[number + 2 :], len(finalists), budget)
     assert search is not None
     return search.tuned(found, budget.n_members)
 
@@ -255,25 +254,24 @@ def _of_one_metric(trials: Sequence[Trial]) -> list[list[Trial]]:
 
 
 def _expect(
-    deadline: Deadline,
+    clock: Clock,
     rows: Rows,
     stages: list[list[Part]],
     families: Sequence[Family],
     budget: Budget,
 ) -> None:
     """Announce the expected work of the whole fit."""
-    work = deadline.work
     n_ladders = PATH * rows.final_share(len(rows)) * budget.n_members
-    work.expect(FINAL_FITS, n_ladders * len(rows) ** 2)
-    work.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
+    clock.expect(FINAL_FITS, n_ladders * len(rows) ** 2)
+    clock.expect(SUMMARY, AFTERWARDS * len(rows) ** 2)
     for key, kernels in _by_metric(families):
         n_tried = _ROUNDS_TRIED * len(kernels) * len(stages[0])
-        work.expect(SEARCH, n_tried * len(stages[0][0]) ** 2, part=str(key))
-    _expect_later(deadline, stages[1:], _SHARE_CHOSEN * len(families), budget)
+        clock.expect(SEARCH, n_tried * len(stages[0][0]) ** 2, part=str(key))
+    _expect_later(clock, stages[1:], _SHARE_CHOSEN * len(families), budget)
 
 
 def _expect_later(
-    deadline: Deadline, stages: list[list[Part]], n_finalists: float, budget: Budget
+    clock: Clock, stages: list[list[Part]], n_finalists: float, budget: Budget
 ) -> None:
     """Announce stages whose finalists are not known yet."""
     entries = 0.0
@@ -281,15 +279,15 @@ def _expect_later(
         n_ladders = n_finalists * (1.0 + PATH * _ROUNDS_CHOSEN) * len(parts)
         entries += n_ladders * len(parts[0]) ** 2
         n_finalists = min(n_finalists, budget.n_members)
-    deadline.work.expect(FINALISTS, entries)
+    clock.expect(FINALISTS, entries)
 
 
-def _expect_finalists(deadline: Deadline, finalists: Sequence[Trial], parts: list[Part]) -> None:
+def _expect_finalists(clock: Clock, finalists: Sequence[Trial], parts: list[Part]) -> None:
     """Announce the next stage, now that its finalists are known."""
     for several in _of_one_metric(finalists):
         n_ladders = (len(several) + PATH * _rounds_to_learn(parts, several)) * len(parts)
         part = str(several[0].candidate.metric.after(0))
-        deadline.work.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=part)
+        clock.expect(FINALISTS, n_ladders * len(parts[0]) ** 2, part=part)
 
 
 def _rounds_to_learn(parts: Sequence[Part], trials: Sequence[Trial]) -> int:
@@ -308,7 +306,7 @@ class Search:
     parts : list of Part
     judge : Judge
     interrupted : callable (Trial) -> bool
-    deadline : Deadline, optional
+    clock : Clock, optional
     trainer : Trainer, optional
         For the same parts; trains in this process by default.
     """
@@ -318,7 +316,7 @@ class Search:
         parts: list[Part],
         judge: Judge,
         interrupted: Callable[[Trial], bool] = lambda trial: False,
-        deadline: Deadline | None = None,
+        clock: Clock | None = None,
         trainer: Trainer | None = None,
     ):
         self.parts = parts
@@ -327,8 +325,8 @@ class Search:
         self.over = False
         self._begun = False
         self._interrupted = interrupted
-        self._deadline = deadline or Deadline()
-        self._ended = partial(getattr, self._deadline, "search_ended")
+        self._clock = clock or Clock()
+        self._ended = self._clock.search_ended
         self._y = np.concatenate([part.y for part in parts])
         self._weights = joined_weights(parts)
 
@@ -354,7 +352,7 @@ class Search:
         """
         n_rows, n_parts = len(self.parts[0]), len(self.parts)
         n_ladders = len(finalists) + PATH * _rounds_to_learn(self.parts, finalists)
-        if self.over or not self._deadline.has_room(n_rows, n_ladders * n_parts):
+        if self.over or not self._clock.has_room(n_rows, n_ladders * n_parts):
             return
         starts = [
             trial.request(neighbours(trial.candidate.min_speed), _beyond(trial))
@@ -417,7 +415,7 @@ class Search:
             within = partial(self._training, stage, 1.0 if due else PATH)
             coming, tried = self._trainer.outcomes(asked, within), []
             for request in asked:
-                late = self._deadline.search_over and self._begun
+                late = self._clock.search_over and self._begun
                 if self.over and (found.trials or late):
                     yield fair()
                     return
@@ -451,16 +449,16 @@ class Search:
         n_due = [sum(start.n_rounds <= number for start in starts) for number in rounds]
         n_ladders = sum(n or PATH for n in n_due)
         entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2
-        self._deadline.work.expect(stage[0], entries, part=stage[1])
+        self._clock.expect(stage[0], entries, part=stage[1])
 
     def _task(self, stage: tuple[str, str], n_ladders: float) -> AbstractContextManager[None]:
         entries = n_ladders * len(self.parts) * len(self.parts[0]) ** 2
-        return self._deadline.work.task(stage[0], entries, part=stage[1])
+        return self._clock.task(stage[0], entries, part=stage[1])
 
     @contextmanager
     def _training(self, stage: tuple[str, str], n_ladders: float = 1.0) -> Iterator[None]:
         """Count the training inside as work of a stage, and learn the pace from it."""
-        pace = self._deadline.timed(len(self.parts[0]), n_ladders * len(self.parts))
+        pace = self._clock.timed(len(self.parts[0]), n_ladders * len(self.parts))
         with self._task(stage, n_ladders), pace:
             yield
 
@@ -477,8 +475,8 @@ class Search:
         best = min(range(len(trials)), key=lambda i: trials[i].loss)
         found.trials += trials
         found.predictions[trials[best]] = _at_stop(outcomes, best, trials[best].max_r2)
-        self._begun = self._deadline.begun = True
-        self.over = self.over or self._interrupted(trials[best]) or self._deadline.search_over
+        self._begun = self._clock.begun = True
+        self.over = self.over or self._interrupted(trials[best]) or self._clock.search_over
         return trials[best], outcomes
 
     def shortlist(

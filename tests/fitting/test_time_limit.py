@@ -1,27 +1,26 @@
 """Fits that must be done in time: the search, and the final fits after it."""
 
-import math
+from functools import partial
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_friedman1
 
-import bandfall._search.deadline as deadline_module
 from bandfall import BandfallClassifier, BandfallRegressor
 from bandfall._files import dump_bytes, load_bytes
 from bandfall._fitting import members as members_module
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
 from bandfall._search import pace as pace_module
-from bandfall._search.deadline import Deadline
+from bandfall._search.clock import Clock
 from bandfall._search.pace import PathSeconds
 from bandfall._search.parts import Rows
 from bandfall._search.views import Encoded
 from bandfall.descent import Status
 
 
-class Clock:
+class Time:
     """Stands still, or goes on by a step whenever it is read."""
 
     def __init__(self, step=0.0):
@@ -32,91 +31,26 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def clock(monkeypatch):
-    clock = Clock()
-    monkeypatch.setattr(deadline_module, "clock", clock)
-    return clock
+class Timed(BandfallRegressor):
+    """A regressor with another clock."""
+
+    clock = Clock
+
+    @property
+    def _clock(self):
+        return self.clock(self.max_seconds)
 
 
-def worked(deadline, clock, n_rows, seconds, n_ladders=1.0):
-    with deadline.timed(n_rows, n_ladders):
-        clock.now += seconds
+def timed(rows, clock=Clock, **options):
+    """Fit a regressor with a clock, which is made from its limit."""
+    model = Timed(max_rounds=1, n_jobs=1, **options)
+    model.clock = clock
+    return model.fit(*rows)
 
 
-def test_estimates_grow_with_the_square_of_the_rows(clock):
-    deadline = Deadline(100.0)
-    assert deadline.estimate(1000) == 0.0  # nothing is known
-    worked(deadline, clock, 100, 2.0)
-    assert_allclose(deadline.estimate(200), 8.0)
-    assert_allclose(deadline.estimate(200, 3.0), 24.0)
-
-
-def test_the_most_rows_set_the_pace(clock):
-    deadline = Deadline(100.0)
-    worked(deadline, clock, 100, 2.0)
-    worked(deadline, clock, 200, 2.0)
-    worked(deadline, clock, 200, 6.0)
-    worked(deadline, clock, 100, 50.0)
-    assert_allclose(deadline.estimate(400), 16.0)
-
-
-def test_the_search_leaves_room_for_what_is_reserved(clock):
-    deadline = Deadline(10.0)
-    deadline.reserve(200, 1.0)
-    worked(deadline, clock, 100, 1.0)
-    assert not deadline.search_over
-    assert deadline.has_room(100)
-    assert not deadline.has_room(300)
-    clock.now = 5.9
-    assert not deadline.search_over
-    clock.now = 6.1
-    assert deadline.search_over
-
-
-def test_the_first_trial_has_a_second_however_late_it_is(clock):
-    """Cut off at once, it would be the mean."""
-    deadline = Deadline(9.0)
-    clock.now = 20.0
-    assert deadline.over
-    assert not deadline.search_ended
-    clock.now = 20.9
-    assert not deadline.search_ended
-    clock.now = 21.1
-    assert deadline.search_ended
-    begun = Deadline(9.0)
-    begun.begun = True
-    clock.now += 10.0
-    assert begun.search_ended
-
-
-def test_the_search_has_a_third_of_the_time_however_long_the_rest_takes(clock):
-    deadline = Deadline(9.0)
-    deadline.reserve(10**6, 4.0)
-    worked(deadline, clock, 100, 1.0)
-    assert not deadline.search_over
-    clock.now = 3.1
-    assert deadline.search_over
-
-
-def test_rows_that_there_is_time_for(clock):
-    deadline = Deadline(20.0)
-    worked(deadline, clock, 4000, 4.0)
-    assert deadline.affordable_rows(8000) == 8000
-    assert deadline.affordable_rows(16_000) == 8000
-    clock.now = 30.0
-    assert deadline.affordable_rows(16_000) == 200  # no time is left: a few at least
-    assert deadline.affordable_rows(100) == 100
-
-
-def test_without_a_limit_there_is_time_for_everything(clock):
-    deadline = Deadline()
-    deadline.reserve(10**9, 100.0)
-    worked(deadline, clock, 10, 1e9)
-    assert deadline.left == math.inf
-    assert not deadline.search_over
-    assert deadline.has_room(10**9)
-    assert deadline.affordable_rows(10**9) == 10**9
+def at(time, kind=Clock):
+    """Clocks that show this time."""
+    return lambda seconds: kind(seconds, now=time)
 
 
 @pytest.fixture(scope="module")
@@ -124,72 +58,40 @@ def rows():
     return make_friedman1(120, n_features=5, noise=2.0, random_state=1)
 
 
-def search(rows, **options):
-    return BandfallRegressor(max_rounds=1, n_jobs=1, **options).fit(*rows)
-
-
 @pytest.fixture(scope="module")
 def unlimited(rows):
-    return search(rows)
+    return timed(rows)
 
 
 def test_nothing_is_skipped_without_a_limit(unlimited):
     assert unlimited.skipped_ == []
 
 
-def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited, clock):
-    model = search(rows, max_seconds=1e6)
+def test_a_limit_that_is_far_away_changes_nothing(rows, unlimited):
+    model = timed(rows, at(Time()), max_seconds=1e6)
     assert model.skipped_ == []
     assert np.array_equal(model.predict(rows[0]), unlimited.predict(rows[0]))
 
 
-def test_an_interrupt_cuts_ladders_off_after_the_first_trial(clock):
-    deadline = Deadline()
-    deadline.end()
-    assert deadline.search_over
-    assert not deadline.search_ended
-    deadline.begun = True
-    assert deadline.search_ended
-
-
-def test_before_the_pace_is_known_a_third_of_the_time_is_the_searchs(clock):
-    deadline = Deadline(9.0)
-    deadline.reserve(100, 1.0)
-    assert not deadline.search_ended  # the first trial begins
-    clock.now = 2.9
-    assert not deadline.search_ended
-    clock.now = 3.1
-    assert deadline.search_ended
-    assert not deadline.over
-
-
-def test_what_is_measured_replaces_what_was_learned(clock):
-    deadline = Deadline(9.0)
-    worked(deadline, clock, 4000, 1.0)
-    deadline.measured(100, 1.0, 2.0)
-    assert_allclose(deadline.estimate(200), 8.0)
-
-
-def test_a_search_that_ends_early_says_so(rows, unlimited, clock):
-    clock.step = 0.1
-    model = search(rows, max_seconds=30.0)
+def test_a_search_that_ends_early_says_so(rows, unlimited):
+    time = Time(step=0.1)
+    model = timed(rows, at(time), max_seconds=30.0)
     n_trials = len(model.selection_["loss"])
     assert 0 < n_trials < len(unlimited.selection_["loss"])
     assert f"the search ended early, after {n_trials} trials" in model.skipped_
-    assert clock.now < 40.0
+    assert time.now < 40.0
 
 
-def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited, clock, monkeypatch):
+def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited):
     assert len(unlimited.members_) > 1
-    tune = deadline_module.Deadline.affordable_rows
+    time = Time(step=1e-6)
 
-    def late(self, *arguments):
-        clock.now = 1e6  # the search was in time, the first final fit is not
-        return tune(self, *arguments)
+    class Late(Clock):
+        def affordable_rows(self, *arguments):
+            time.now = 1e6  # the search was in time, the first final fit is not
+            return super().affordable_rows(*arguments)
 
-    monkeypatch.setattr(Deadline, "affordable_rows", late)
-    clock.step = 1e-6
-    model = search(rows, max_seconds=1e3)
+    model = timed(rows, at(time, Late), max_seconds=1e3)
     (member,) = model.members_
     assert member.candidate == unlimited.members_[0].candidate
     assert member.weight == 1.0
@@ -201,9 +103,8 @@ def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited, 
 
 
 def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch):
-    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 50)
     monkeypatch.setattr(pace_module, "_USUAL_PATH", (10**9, 10**9))
-    model = search(rows, max_seconds=1e3)
+    model = timed(rows, partial(Clock, fewest_rows=50), max_seconds=1e3)
     assert len(model.path_.X) == 50
     assert "trained on 50 of 120 rows" in model.skipped_
     assert np.all(np.isfinite(model.predict(rows[0])))
@@ -221,19 +122,18 @@ def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
         assert path.of(path.most_kept + 1) == path.recomputed
 
 
-def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, clock, monkeypatch):
+def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, monkeypatch):
     """Whatever was expected of it: a path that is cut off is a model all the same."""
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
     monkeypatch.setattr(pace_module, "_USUAL_PATH", (0, 0))
-    fit_member = members_module._fit_member
+    fit_member, time = members_module._fit_member, Time(step=1e-6)
 
     def late(*arguments):
-        clock.now = 1e6
+        time.now = 1e6
         return fit_member(*arguments)
 
     monkeypatch.setattr(members_module, "_fit_member", late)
-    clock.step = 1e-6
-    model = search(rows, max_seconds=1e3)
+    model = timed(rows, at(time), max_seconds=1e3)
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_.bandwidths) == 1
     goal = unlimited.members_[0].max_r2
@@ -260,9 +160,9 @@ class Enough:
 
 
 def interrupted_after(rows, n_tasks, monkeypatch):
-    monkeypatch.setattr(deadline_module, "_FEW_ROWS", 0)
     monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
-    model = BandfallRegressor(max_rounds=1, n_jobs=1)
+    model = Timed(max_rounds=1, n_jobs=1)
+    model.clock = partial(Clock, fewest_rows=0)
     pytest.importorskip("sklearn.callback")
     model.set_callbacks(Enough(n_tasks))
     return model.fit(*rows)
@@ -299,7 +199,7 @@ def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypa
 
 
 def test_few_rows_are_all_trained_on(rows):
-    model = search(rows, max_seconds=1e-9)
+    model = timed(rows, max_seconds=1e-9)
     assert len(model.path_.X) == 120
 
 

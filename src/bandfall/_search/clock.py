@@ -1,0 +1,267 @@
+"""The clock of a fit: its time limit, the pace of its work, and the share that is done.
+
+Work is counted in entries of kernel matrices: rows² × ladders of speeds, the unit that a search
+trains. The number of products hardly depends on the number of rows n, and each takes n²
+multiplications.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
+PATH = 0.5  # cost of one path, in ladders of speeds, at most
+AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
+
+_observer: ContextVar[Callable[[Clock], None] | None] = ContextVar("_observer", default=None)
+
+
+@dataclass
+class _Stage:
+    """Entries of one stage of a fit."""
+
+    to_come: dict[str, float] = field(default_factory=dict)  # not begun, by part of the stage
+    seconds: float | None = None  # for all that is to come, if measured beforehand
+
+
+@dataclass(eq=False)
+class _Task:
+    stage: str
+    entries: float
+    start: float
+
+
+class Clock:
+    """Seconds that a fit may take (no limit by default), and what it has done so far.
+
+    The pace for the limit is measured on the largest training so far, which resembles the work to
+    come most. `skipped` lists everything that was left out to save time. Methods may be called
+    from several threads.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        The limit.
+    now : callable, optional
+        Returns the time in seconds.
+    search_share : float
+        Smallest share of the limit for the search, however long the final fits take.
+    first_seconds : float
+        Seconds that the first trial may always take: without it there is no model.
+    fewest_rows : int
+        A final fit of this many rows is always made.
+    long : float
+        Seconds of a first task that show the pace, even if it also compiled.
+
+    Examples
+    --------
+    >>> Clock().search_over, Clock(1e-9).search_over
+    (False, True)
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+        search_share: float = 1 / 3,
+        first_seconds: float = 1.0,
+        fewest_rows: int = 200,
+        long: float = 10.0,
+    ):
+        self.skipped: list[str] = []
+        self.interrupted = False  # `end` was called: training may stop where it is
+        self.begun = False  # the search has a first trial
+        self.now = now
+        self._seconds = math.inf if seconds is None else seconds
+        self._search_share, self._first_seconds = search_share, first_seconds
+        self._fewest_rows, self._long = fewest_rows, long
+        self._start = self._last = now()
+        self._first: float | None = None  # when the first trial began
+        self._spent: list[tuple[int, float, float]] = []  # rows, entries, seconds
+        self._reserved = 0.0  # entries
+        self._lock = threading.Lock()
+        self._stages = {name: _Stage() for name in STAGES}
+        self._running: list[_Task] = []
+        # Entries of tasks that began after `_warm`, and when the last task ended.
+        self._done, self._ended = 0.0, 0.0
+        self._warm: float | None = None
+        self._share = 0.0
+        if observer := _observer.get():
+            observer(self)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a time limit."""
+        return self._seconds < math.inf
+
+    @property
+    def left(self) -> float:
+        """Seconds of the limit; negative when too late."""
+        return self._start + self._seconds - self.now()
+
+    @property
+    def over(self) -> bool:
+        """Whether all time has passed."""
+        return self.left <= 0.0
+
+    @property
+    def search_over(self) -> bool:
+        """Whether the time left is needed for the final fits."""
+        return self._search_left <= 0.0
+
+    def search_ended(self) -> bool:
+        """Whether training for the search stops now; the first trial may always take a second.
+
+        After `end`, the first trial is completed.
+        """
+        if self.begun:
+            return self.search_over
+        if self._first is None:
+            self._first = self.now()
+        late = self.search_over and self.now() - self._first > self._first_seconds
+        return late and not self.interrupted
+
+    def end(self) -> None:
+        """End now (interrupted)."""
+        self.interrupted = True
+        self._seconds = min(self._seconds, self.now() - self._start)
+
+    def skip(self, what: str) -> None:
+        """List something as skipped, once."""
+        if what not in self.skipped:
+            self.skipped.append(what)
+
+    def reserve(self, n_rows: int, n_ladders: float) -> None:
+        """Announce final fits, for which the search leaves time."""
+        self._reserved = n_ladders * n_rows**2
+
+    def has_room(self, n_rows: int, n_ladders: float = 1.0) -> bool:
+        """Whether there is time to try something before the final fits."""
+        return not self.bounded or self.estimate(n_rows, n_ladders) <= self._search_left
+
+    @contextmanager
+    def timed(self, n_rows: int, n_ladders: float = 1.0) -> Iterator[None]:
+        """Learn the pace from the work inside the context, over about `n_rows` rows."""
+        start = self.now()
+        yield
+        self._spent.append((n_rows, n_ladders * n_rows**2, self.now() - start))
+
+    def measured(self, n_rows: int, n_ladders: float, seconds: float) -> None:
+        """Set the pace of the work to come, instead of all that was learned before."""
+        self._spent = [(n_rows, n_ladders * n_rows**2, seconds)]
+
+    def estimate(self, n_rows: int, n_ladders: float = 1.0) -> float:
+        """Expected seconds; 0 if the pace is unknown."""
+        return self._pace * n_ladders * n_rows**2
+
+    def affordable_rows(self, n_rows: int, n_ladders: float = 1.0) -> int:
+        """The number of rows that there is time to fit; a few at least."""
+        needed = self.estimate(n_rows, n_ladders)
+        if needed <= self.left:
+            return n_rows
+        share = math.sqrt(max(self.left, 0.0) / needed)
+        return min(n_rows, max(int(share * n_rows), self._fewest_rows))
+
+    @property
+    def _search_left(self) -> float:
+        if not self.bounded:
+            return math.inf
+        kept = (1.0 - self._search_share) * self._seconds
+        if self._spent or not self._reserved:
+            kept = min(self._pace * self._reserved, kept)
+        return self.left - kept
+
+    @property
+    def _pace(self) -> float:
+        """Seconds per entry, of the trainings over the most rows."""
+        most = max((rows for rows, _, _ in self._spent), default=0)
+        like = [(entries, spent) for rows, entries, spent in self._spent if rows == most]
+        return sum(spent for _, spent in like) / sum(entries for entries, _ in like) if like else 0
+
+    def expect(self, stage: str, entries: float, *, part: str = "") -> None:
+        """Set or correct how much work a part of a stage has still to begin."""
+        with self._lock:
+            self._stages[stage].to_come[part] = entries
+
+    def expect_seconds(self, stage: str, seconds: float) -> None:
+        """Set the seconds that a stage will take in all, measured beforehand."""
+        with self._lock:
+            self._stages[stage].seconds = seconds
+
+    @contextmanager
+    def task(self, stage: str, entries: float, *, part: str = "") -> Iterator[None]:
+        """Context for work on a part of a stage; the start of a stage ends all earlier ones."""
+        task = _Task(stage, entries, self.now())
+        with self._lock:
+            for name in STAGES[: STAGES.index(stage)]:
+                self._stages[name].to_come.clear()
+            own = self._stages[stage]
+            own.to_come[part] = max(0.0, own.to_come.get(part, 0.0) - entries)
+            self._running.append(task)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running.remove(task)
+                self._ended = self.now()
+                long = self._ended - task.start >= self._long
+                if own.seconds is not None:  # its own tasks know better than what was measured
+                    self._warm, self._done, own.seconds = task.start, 0.0, None
+                elif self._warm is None:  # it may also have compiled: only a long one counts
+                    self._warm = task.start if long else self._ended
+                if task.start >= self._warm:
+                    self._done += entries
+
+    def expected(self) -> float | None:
+        """Expected seconds to the end; None before the first tasks have ended."""
+        with self._lock:
+            if self._warm is None or not self._done:
+                return None
+            now = self.now()
+            pace = (self._ended - self._warm) / self._done
+            seconds = 0.0
+            for stage in self._stages.values():
+                entries = sum(stage.to_come.values())
+                if stage.seconds is None:
+                    seconds += pace * entries
+                elif entries:
+                    seconds += stage.seconds
+            for task in self._running:  # a tenth is left, even if it takes longer than expected
+                whole = pace * task.entries
+                seconds += max(whole - (now - task.start), 0.1 * whole)
+            return seconds
+
+    def share(self) -> float:
+        """Share of the time that has passed, 0 to 1; never falls.
+
+        Each call adds the time since the last call relative to the expected time left, so that
+        wrong estimates are corrected gradually.
+        """
+        left, now = self.expected(), self.now()
+        if left is not None:
+            passed = left + now - self._last
+            self._share = 1.0 - (1.0 - self._share) * (left / passed if passed > 0.0 else 1.0)
+            self._last = now
+        return self._share
+
+
+@contextmanager
+def observed_by(observer: Callable[[Clock], None]) -> Iterator[None]:
+    """Pass the `Clock` of every fit inside this context to the observer when the fit begins."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def observed() -> bool:
+    """Whether there is an observer in this context."""
+    return _observer.get() is not None

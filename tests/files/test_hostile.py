@@ -155,7 +155,7 @@ class TestHostile:
         refused(put_together(document, entries, raw), "overlap|truncated or extended")
 
     @pytest.mark.parametrize("number", [np.nan, np.inf])
-    @pytest.mark.parametrize("where", ["coefficients", "path_.X", "mean_", "residual"])
+    @pytest.mark.parametrize("where", ["coefficients", "model.X", "mean_", "residual"])
     def test_numbers_that_are_none(self, parts, where, number):
         document, entries, raw = parts
         name = next(name for name in entries if name.endswith(where))

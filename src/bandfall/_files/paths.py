@@ -1,4 +1,4 @@
-"""Storage of a Path: its fields, with the stages as columns."""
+"""Storage of paths and kernel sums: their fields, checked."""
 
 from __future__ import annotations
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 Instance = TypeVar("Instance", bound="DataclassInstance")
 
-_STAGE_COLUMNS = ("bandwidth", "time", "duration", "step_size", "coefficients")
 # Predicting takes some 8 µs a stage, whatever the number of rows.
 MAX_STAGES = 1 << 16
-_ALLOWED = {"bandwidth": "infinite", "time": "any", "duration": "any", "step_size": "finite"}
 
 
 def dataclass_component(
@@ -57,76 +55,6 @@ def make_dataclass(cls: type[Instance], state: State) -> Instance:
     return cls(**state)
 
 
-_STAGE_FIELDS = {"starts": "time", "durations": "duration", "step_sizes": "step_size"}
-_MODEL_FIELDS = ("X", "kernel", "offset")
-
-
-def _path_to_state(path: Path) -> State:
-    """The state in the format of all versions, which has the fields of the model inline."""
-    own = {
-        name: value
-        for name, value in field_values(path).items()
-        if name != "model" and name not in _STAGE_FIELDS
-    }
-    if isinstance(path.model, PartitionedSum):  # only its leaves have stages
-        return {**own, "model": path.model}
-    return {
-        **own,
-        **{name: getattr(path.model, name) for name in _MODEL_FIELDS},
-        "stages": {
-            "bandwidth": path.bandwidths,
-            # NaN for a compressed path, whose stages are not spans of time.
-            **{column: getattr(path, name) for name, column in _STAGE_FIELDS.items()},
-            "coefficients": path.coefficients,
-        },
-    }
-
-
-def _path_from_state(state: State) -> Path:
-    if "model" in state:
-        return _partitioned_path(state)
-    check_instance("stages", state.get("stages"), dict)
-    columns = state["stages"]
-    check_names("stages", columns, set(_STAGE_COLUMNS), set(_STAGE_COLUMNS))
-    shapes = ShapeChecker()
-    shapes("X", state.get("X"), "n d")
-    for name, allowed in _ALLOWED.items():
-        shapes(name, columns[name], "stages", allowed=allowed)
-    if shapes.sizes["stages"] > MAX_STAGES:
-        raise ValueError(
-            f"it has {shapes.sizes['stages']:,} stages, over {MAX_STAGES:,}; Path.compress reduces "
-            "their number"
-        )
-    shapes("coefficients", columns["coefficients"], "stages n k")
-    check_instance("kernel", state.get("kernel"), Kernel)
-    shapes("offset", state.get("offset"), "k")
-    model = KernelSum(
-        state["X"],
-        state["kernel"],
-        columns["bandwidth"].astype(float),
-        columns["coefficients"],
-        state["offset"],
-    )
-    rest = {key: value for key, value in state.items() if key not in ("stages", *_MODEL_FIELDS)}
-    spans = {name: columns[column].astype(float) for name, column in _STAGE_FIELDS.items()}
-    path = make_dataclass(
-        Path, {**rest, **spans, "model": model, "status": Status(state["status"])}
-    )
-    _check_path(path, shapes)
-    return path
-
-
-def _partitioned_path(state: State) -> Path:
-    """A path of several leaves."""
-    model = state["model"]
-    check_instance("model", model, PartitionedSum)
-    spans = np.full(len(model), np.nan)
-    columns = {"starts": spans, "durations": spans, "step_sizes": np.zeros(len(model))}
-    path = make_dataclass(Path, {**state, **columns, "status": Status(state["status"])})
-    _check_path(path, ShapeChecker(n=len(model.X), k=model.n_outputs))
-    return path
-
-
 def _check_partition(partition: Partition) -> None:
     shapes = ShapeChecker()
     shapes("directions", partition.directions, "cuts d")
@@ -147,8 +75,6 @@ def _check_partition(partition: Partition) -> None:
 
 def _check_leaf(leaf: Leaf) -> None:
     check_instance("model", leaf.model, KernelSum)
-    if len(leaf.model) > MAX_STAGES:
-        raise ValueError(f"a leaf has {len(leaf.model):,} stages, over {MAX_STAGES:,}")
     if leaf.root is not None:
         shapes = ShapeChecker(d=leaf.model.X.shape[1])
         shapes("root", leaf.root, "d" if np.ndim(leaf.root) == 1 else "d d")
@@ -156,6 +82,8 @@ def _check_leaf(leaf: Leaf) -> None:
 
 def _check_partitioned(model: PartitionedSum) -> None:
     check_instance("partition", model.partition, Partition)
+    if not check_instance("leaves", model.leaves, tuple):
+        raise ValueError("it has no leaves")
     shapes = ShapeChecker()
     shapes("X", model.X, "n d")
     shapes("directions", model.partition.directions, "cuts d")
@@ -168,20 +96,6 @@ def _check_partitioned(model: PartitionedSum) -> None:
             raise ValueError("its leaves differ in kernel")
 
 
-def _partitioned_state(model: PartitionedSum) -> State:
-    return {**field_values(model), "leaves": list(model.leaves)}
-
-
-def _partitioned_from_state(state: State) -> PartitionedSum:
-    check_instance("leaves", state.get("leaves"), list)
-    check_instance("partition", state.get("partition"), Partition)
-    if not state["leaves"]:
-        raise ValueError("it has no leaves")
-    model = make_dataclass(PartitionedSum, {**state, "leaves": tuple(state["leaves"])})
-    _check_partitioned(model)
-    return model
-
-
 def _check_sum(model: KernelSum) -> None:
     shapes = ShapeChecker()
     shapes("X", model.X, "n d")
@@ -189,6 +103,10 @@ def _check_sum(model: KernelSum) -> None:
     shapes("bandwidths", model.bandwidths, "stages", allowed="infinite")
     shapes("offset", model.offset, "k")
     check_instance("kernel", model.kernel, Kernel)
+    if len(model) > MAX_STAGES:
+        raise ValueError(
+            f"it has {len(model):,} stages, over {MAX_STAGES:,}; Path.compress reduces their number"
+        )
     if np.any(model.bandwidths < 0):
         raise ValueError("a bandwidth is negative")
     if model.X.dtype != model.coefficients.dtype:
@@ -197,9 +115,13 @@ def _check_sum(model: KernelSum) -> None:
         raise ValueError("it has no rows or targets")
 
 
-def _check_path(path: Path, shapes: ShapeChecker) -> None:
-    if isinstance(path.model, KernelSum):
-        _check_sum(path.model)
+def _path_from_state(state: State) -> Path:
+    path = make_dataclass(Path, {**state, "status": Status(state["status"])})
+    check_instance("model", path.model, KernelSum, PartitionedSum)
+    shapes = ShapeChecker(n=len(path.X), k=path.model.n_outputs, stages=len(path))
+    for name in ("starts", "durations"):  # NaN for compressed paths and for several leaves
+        shapes(name, getattr(path, name), "stages", allowed="any")
+    shapes("step_sizes", path.step_sizes, "stages")
     shapes("residual", path.residual, "n k")
     shapes("scale", path.scale, "k")
     if path.weights is not None:
@@ -216,6 +138,7 @@ def _check_path(path: Path, shapes: ShapeChecker) -> None:
         check_real(name, getattr(path, name))
     if path.start_bandwidth is not None:
         check_real("start_bandwidth", path.start_bandwidth, 0.0)
+    return path
 
 
 def _check_able(name: str, value: object, *members: str) -> None:
@@ -245,11 +168,11 @@ def _check_schedule(schedule: Constant | Geometric | MinimumSpeed) -> None:
 register(dataclass_component(Constant, _check_schedule))
 register(dataclass_component(Geometric, _check_schedule))
 register(dataclass_component(MinimumSpeed, _check_schedule))
-register(Component(Path, _path_to_state, _path_from_state))
+register(Component(Path, field_values, _path_from_state))
 register(dataclass_component(KernelSum, _check_sum))
 register(dataclass_component(Partition, _check_partition))
 register(dataclass_component(Leaf, _check_leaf))
-register(Component(PartitionedSum, _partitioned_state, _partitioned_from_state))
+register(dataclass_component(PartitionedSum, _check_partitioned))
 register(dataclass_component(Log, _check_log))
 register(dataclass_component(Plan, _check_plan))
 register(dataclass_component(Flow))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 
 import numpy as np
@@ -70,50 +71,23 @@ def _check_features(estimator: Estimator) -> None:
         raise ValueError("feature_names_in_ does not fit n_features_in_")
 
 
-def _check_scaler(*names: str) -> Callable[[Estimator], None]:
-    """A check of arrays with one value per feature; None if a step is switched off."""
-
-    def check(scaler: Estimator) -> None:
-        shapes = ShapeChecker(d=scaler.n_features_in_)
-        for name in names:
-            if (value := getattr(scaler, name, None)) is not None:
-                shapes(name, value, "d")
-        needed = [
-            name
-            for name, switch in _NEEDED[type(scaler)]
-            if switch is None or getattr(scaler, switch)
-        ]
-        if any(getattr(scaler, name, None) is None for name in needed):
-            raise ValueError(f"{type(scaler).__name__} lacks {' or '.join(needed)}")
-
-    return check
+def _check_scaler(scaler: Estimator) -> None:
+    """A fitted array has one value per feature; None if a step is switched off."""
+    shapes = ShapeChecker(d=scaler.n_features_in_)
+    for name in _SCALING.replace("?", "").split():
+        if (value := getattr(scaler, name, None)) is not None:
+            shapes(name, value, "d")
+    plain = copy.copy(scaler)
+    vars(plain).pop("feature_names_in_", None)
+    with np.errstate(all="ignore"):
+        shapes("transformed rows", plain.transform(np.zeros((1, plain.n_features_in_))), "one d")
 
 
-# Attributes that each transform reads, and the parameters that switch them off.
-_NEEDED: dict[type, list[tuple[str, str | None]]] = {
-    StandardScaler: [("mean_", "with_mean"), ("scale_", "with_std")],
-    MinMaxScaler: [("scale_", None), ("min_", None)],
-    MaxAbsScaler: [("scale_", None)],
-    RobustScaler: [("center_", "with_centering"), ("scale_", "with_scaling")],
-}
-_FITTED: dict[type, tuple[str, ...]] = {
-    StandardScaler: ("mean_", "scale_", "var_"),
-    MinMaxScaler: ("min_", "scale_", "data_min_", "data_max_", "data_range_"),
-    MaxAbsScaler: ("scale_", "max_abs_"),
-    RobustScaler: ("center_", "scale_"),
-}
-TRANSFORMERS = tuple(_FITTED)
-
-for _cls, _names in _FITTED.items():
-    register(
-        estimator_component(
-            _cls,
-            " ".join(f"{name}?" for name in _names),
-            _check_scaler(*_names),
-            # Only `partial_fit` reads it.
-            unstored=frozenset({"n_samples_seen_"}),
-        )
-    )
+_SCALING = "mean_? scale_? var_? min_? data_min_? data_max_? data_range_? max_abs_? center_?"
+TRANSFORMERS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+for _cls in TRANSFORMERS:
+    # Only `partial_fit` reads n_samples_seen_.
+    register(estimator_component(_cls, _SCALING, _check_scaler, frozenset({"n_samples_seen_"})))
 
 
 def _pipeline_to_state(pipeline: Pipeline) -> State:

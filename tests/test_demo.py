@@ -1,50 +1,47 @@
-"""The demonstration: a table on stdout, progress on stderr, a picture in the folder."""
+"""The demonstration: tables on stdout, progress on stderr, pictures in the folder."""
 
+import csv
+from importlib.resources import files
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 
 from bandfall import BandfallRegressor, KernelDescentRegressor, demo
+from bandfall._paper.methods import score_split
+from bandfall.datasets import paper_splits
 from bandfall.demo import _falling as falling
+from bandfall.demo import _small_tables as small_tables
 from bandfall.demo import _yacht as yacht
-
-
-@pytest.fixture
-def small_demo(monkeypatch):
-    """The demonstration with quick models and one split of each data set."""
-    splits = {name: parts[:1] for name, parts in demo.splits().items()}
-    monkeypatch.setattr(demo, "splits", lambda: splits)
-    monkeypatch.setattr(demo, "models", quick_models)
+from shared_files import data_directory
 
 
 def quick_models():
     """Instead of those of the table."""
     return {
-        demo.OURS: BandfallRegressor(kernels="gaussian", max_rounds=0),
-        "KGD-D, no tuning": KernelDescentRegressor(),
+        yacht.OURS: BandfallRegressor(kernels="gaussian", max_rounds=0),
+        "KGD-D: one fit, nothing chosen": KernelDescentRegressor(),
     }
 
 
-def test_writes_table_and_picture(small_demo, tmp_path, capsys):
+def test_shows_tables_and_pictures(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(yacht, "models", quick_models)
     folder = tmp_path / "new" / "out"
     assert demo.main(["--out", str(folder)]) == 0
     captured = capsys.readouterr()
-    assert captured.out.count("KGD-D, no tuning") == len(demo.splits())
-    assert "test R²" in captured.out
-    assert str(folder / "demo.png") in captured.out
+    parts = ["1. Double descent", "2. Table 2", "3. A smooth table", "4. A noisy table"]
+    places = [captured.out.index(part) for part in parts]
+    assert places == sorted(places)
+    assert captured.out.count("KGD-D: one fit, nothing chosen") == 4
+    assert "mean over 8 splits" in captured.out
+    assert captured.out.count("CC BY 4.0") == 2
+    assert max(len(line) for line in captured.out.splitlines() if str(folder) not in line) <= 100
     assert "yacht" in captured.err
-    assert "CC BY 4.0" in captured.out
-    assert str(folder / "playground.html") in captured.out
     assert "See it learn" in (folder / "playground.html").read_text(encoding="utf-8")
     assert ("bandfall explore" in captured.out) == (find_spec("typer") is not None)
     for name in ("demo.png", "falling.png"):
+        assert str(folder / name) in captured.out
         assert (folder / name).read_bytes().startswith(b"\x89PNG")
-
-
-def test_every_model_of_the_table_has_a_name_that_fits():
-    scores = [demo.Score(demo.YACHT, name, 0.5, 1.0, 1.0) for name in demo.models()]
-    assert {len(line) for line in demo.table(scores).splitlines()} == {80}
 
 
 def test_narrow_floor_interpolates_and_generalises_where_constant_bandwidth_does_not():
@@ -55,6 +52,37 @@ def test_narrow_floor_interpolates_and_generalises_where_constant_bandwidth_does
     assert fit.descent.score(X_test, y_test) > 0.9 > 0.2 > fit.ridge.score(X_test, y_test)
     assert fit.test_r2[-1] == pytest.approx(fit.descent.score(X_test, y_test), rel=1e-12)
     assert np.all(np.diff(fit.train_r2) >= -1e-9)
+
+
+def test_the_error_falls_twice_with_a_falling_bandwidth_only():
+    results = [falling.scores(*draw) for draw in falling.DRAWS]
+    descent, ridge = (
+        np.median([result[name] for result in results], axis=0)
+        for name in ("descent_test", "ridge_test")
+    )
+    assert descent[0] < descent[1] > descent[2] < descent[3] - 0.1
+    assert ridge[1] > ridge[2] > ridge[3]
+
+
+@pytest.mark.parametrize("name", small_tables.SETS)
+def test_small_tables_are_the_first_splits_of_the_paper(name):
+    small = small_tables.split(name, 3)
+    whole = paper_splits(name, n_splits=4, data_home=data_directory())[3]
+    for part in ("X_train", "y_train", "X_test", "y_test"):
+        np.testing.assert_allclose(getattr(small, part), getattr(whole, part), atol=2e-3, rtol=1e-3)
+    ours = small_tables.scores(name, 3)
+    theirs = score_split(whole, 3, "gaussian", ["KGD-D", "KRR-CV", "KRR-MML", "KGF-CV"])
+    theirs["KGD-D"] = theirs["KGD-D 0.1"]
+    for method in small_tables.METHODS:
+        assert ours[method][0] == pytest.approx(theirs[method]["test_r2"], abs=5e-3)
+
+
+@pytest.mark.parametrize(("name", "columns"), [("superconductors", 82), ("power", 8)])
+def test_small_tables_have_their_rows(name, columns):
+    text = files("bandfall.demo").joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    rows = list(csv.reader(text.splitlines()))
+    assert len(rows) == 1001
+    assert {len(row) for row in rows} == {columns}
 
 
 def test_refuses_a_file_as_folder(tmp_path, capsys):
@@ -74,10 +102,6 @@ def test_hulls_are_held_out_as_a_whole():
 
 
 def test_the_flagship_is_first_on_the_real_table():
-    part = demo.splits()[demo.YACHT][0]
-    scores = {}
-    for name, model in demo.models().items():
-        model.fit(part.X, part.y, **({"groups": part.groups} if name == demo.OURS else {}))
-        scores[name] = model.score(part.X_test, part.y_test)
-    assert max(scores, key=scores.get) == demo.OURS
-    assert scores[demo.OURS] > 0.99
+    scores = {name: yacht.score(yacht.YACHT, name, 0) for name in yacht.models()}
+    assert min(scores, key=lambda name: scores[name].rmse) == yacht.OURS
+    assert scores[yacht.OURS].r2 > 0.99

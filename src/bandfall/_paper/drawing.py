@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-DESCENT_COLOUR = "#1f6fb4"
-RIDGE_COLOUR = "#d1601a"
-TRUTH_COLOUR = "#8a8a8a"
-DATA_COLOUR = "#111111"
+# Okabe and Ito's palette, suitable for colour-blind readers, as on all pages.
+DESCENT_COLOUR, RIDGE_COLOUR, TRUTH_COLOUR, DATA_COLOUR = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
 
 _STYLES = {
     "ridge_train": (RIDGE_COLOUR, "--", "KRR, training"),

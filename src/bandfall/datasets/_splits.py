@@ -94,7 +94,7 @@ def paper_splits(
     np.random.RandomState(0).shuffle(table)
     ends = np.cumsum(sizes)
     return [
-        _standardised(table[end - rows : end], n_train or int(0.8 * rows))
+        standardised(table[end - rows : end], n_train or int(0.8 * rows))
         for rows, end in zip(sizes, ends, strict=True)
     ]
 
@@ -149,7 +149,8 @@ def _is_count(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
-def _standardised(rows: np.ndarray, n_train: int) -> Split:
+def standardised(rows: np.ndarray, n_train: int) -> Split:
+    """The split of these rows, target first, of which the first `n_train` are for training."""
     y = rows[:, 0] - rows[:, 0].mean()
     features = rows[:, 1:]
     scale = features.std(axis=0)

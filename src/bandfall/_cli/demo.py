@@ -12,7 +12,7 @@ from bandfall._cli.terminal import fail, one_line_errors
 def demo(
     out: Annotated[Path, option("--out", "FOLDER", "Folder for the pictures.")] = Path("out"),
 ) -> None:
-    """Show the paper's result, and a comparison with other models, on data that ship inside."""
+    """Show the paper's result and a comparison with other models, on data that ship inside."""
     with one_line_errors():
         from bandfall import demo as demonstration
 

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.csv_files import Style, read_csv
+from bandfall._cli.read_table import Limits, Style, read_csv
 from shell import call
 
 IDS = [f"{i:08x}-{i * 7919 % 65536:04x}" for i in range(120)]
@@ -32,8 +32,7 @@ def with_column(values, name="c"):
 def in_chunks(data, chunk_rows=10, max_cells=10**6):
     """The table of some bytes, and its style, read a few rows at a time."""
     stream = data if hasattr(data, "read") else io.BytesIO(data)
-    limits = {"max_cells": max_cells, "chunk_rows": chunk_rows}
-    return read_csv(stream, "d.csv", Style(), text=(), missing=(), **limits)
+    return read_csv(stream, "d.csv", Style(), Limits(max_cells, chunk_rows=chunk_rows))
 
 
 def fit(data, tmp_path, *options, target="y"):

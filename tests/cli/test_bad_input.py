@@ -13,7 +13,7 @@ import pytest
 from bandfall import KernelDescentRegressor
 from bandfall._cli import outputs
 from bandfall._cli.columns import feature_numbers
-from bandfall._cli.csv_files import CHUNK_ROWS
+from bandfall._cli.read_table import Limits
 from bandfall._cli.terminal import InputError
 from bandfall._files import atomic, checkpoint, model_file
 from odd_tables import in_chunks
@@ -178,7 +178,7 @@ def test_huge_file():
 def test_compressed_bomb_stops_early():
     bomb = gzip.GzipFile(fileobj=io.BytesIO(gzip.compress(b"a,y\n" + b"1,2\n" * 2_000_000)))
     with pytest.raises(InputError, match="more than 200,000 values"):
-        in_chunks(bomb, chunk_rows=CHUNK_ROWS, max_cells=200_000)
+        in_chunks(bomb, chunk_rows=Limits.chunk_rows, max_cells=200_000)
     assert bomb.tell() < 4_000_000
 
 

@@ -12,8 +12,8 @@ import pytest
 from bandfall import BandfallRegressor, load_model
 from bandfall._cli import training
 from bandfall._cli.kept_rows import pack_rows, unpack_rows
+from bandfall._cli.read_table import read_file
 from bandfall._cli.rows import Dataset, Roles, load_table, split_table
-from bandfall._cli.tables import read_file
 from bandfall._cli.terminal import InputError
 from bandfall._files import dump_bytes, load_bytes, read_model_file
 from bandfall.report._columns import kind_of

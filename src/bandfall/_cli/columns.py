@@ -1,15 +1,72 @@
-"""Single columns of a table as numbers: targets, weights, times; errors name the row."""
+"""Columns of a table that a command names: found, and read as numbers; errors name the row.
+
+Rows are counted from 1, without the header.
+"""
 
 from __future__ import annotations
+
+import difflib
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.tables import check_plain, quoted, refuse
 from bandfall._cli.terminal import InputError
 from bandfall.report._columns import kind_of, places
 from bandfall.tables import _text as text
 from bandfall.tables._table import LARGEST
+
+Features: TypeAlias = pd.DataFrame | np.ndarray  # rows as an estimator takes them
+
+
+def require_columns(table: pd.DataFrame, columns: list[str], name: str) -> None:
+    """Raise InputError unless the table has all `columns`."""
+    missing = [column for column in columns if column not in table.columns]
+    if not missing:
+        return
+    known = [str(column) for column in table.columns]
+    plain = missing[0].strip().casefold()
+    close = [column for column in known if column.casefold() == plain]
+    close = close or difflib.get_close_matches(missing[0], known, 1)
+    hint = f"; did you mean {close[0]!r}?" if close and len(missing) == 1 else ""
+    there = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    plural = "columns" if len(missing) > 1 else "column"
+    listed = ", ".join(map(repr, missing))
+    raise InputError(f"{name} has no {plural} {listed}{hint} (it has: {there})")
+
+
+def check_plain(table: pd.DataFrame, name: str, *, features: bool = False) -> None:
+    """Raise InputError if a column holds lists or other nested values."""
+    for column in table.columns:
+        if pd.api.types.is_object_dtype(table[column].dtype):
+            nested = table[column].map(lambda value: isinstance(value, list | dict | np.ndarray))
+            if nested.any():
+                drop = f", or leave it out with --drop {quoted(column)}" if features else ""
+                raise InputError(
+                    f"column {column!r} of {name} holds lists or other nested values; split "
+                    f"them into columns{drop}"
+                )
+
+
+def check_finite(table: pd.DataFrame, name: str) -> None:
+    """Raise InputError if a number is infinite."""
+    for column in table.columns:
+        if kind_of(table[column]) == "number":
+            values = table[column].to_numpy(dtype=np.float64, na_value=np.nan)
+            remedy = f"; leave the field empty, or the column out with --drop {quoted(column)}"
+            refuse(np.isinf(values), table[column], name, f"an infinite value in {{}}{remedy}")
+
+
+def refuse(wrong: np.ndarray, column: pd.Series, name: str, what: str) -> None:
+    """Raise InputError with the first wrong row, if there is any; it is {} in `what`."""
+    if wrong.any():
+        row = f"row {column.index[int(np.argmax(wrong))] + 1}"
+        raise InputError(f"column {column.name!r} of {name} has {what.replace('{}', row, 1)}")
+
+
+def quoted(name: object) -> str:
+    """A name, quoted if a shell needs it."""
+    return f"'{name}'" if set(' ()[]*?;&|$#!<>"\\') & set(str(name)) else str(name)
 
 
 def target_numbers(column: pd.Series, name: str) -> np.ndarray:
@@ -18,8 +75,8 @@ def target_numbers(column: pd.Series, name: str) -> np.ndarray:
     repeated = 2 * column.nunique() <= column.count()
     hint = "; for classes, use --task classification" if repeated else ""
     values = _numbers(column, name, f"a target must be a number{hint}")
-    what, remedy = f"is beyond ±{LARGEST:g}", "use a larger unit"
-    refuse(np.abs(values) > LARGEST, column, name, what, remedy)
+    huge = np.abs(values) > LARGEST
+    refuse(huge, column, name, f"a value beyond ±{LARGEST:g} in {{}}; use a larger unit")
     return values
 
 
@@ -30,8 +87,7 @@ def feature_numbers(table: pd.DataFrame, name: str, *, remedy: str) -> np.ndarra
     """
     numbers = np.empty(table.shape)
     for j, column in enumerate(table.columns):
-        hint = remedy.replace("{}", quoted(column))
-        numbers[:, j] = _numbers(table[column], name, hint)
+        numbers[:, j] = _numbers(table[column], name, remedy.replace("{}", quoted(column)))
     return numbers
 
 
@@ -40,8 +96,8 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
     weights = _numbers(column, name, "weights must be numbers")
     wrong = np.isnan(weights) | (weights < 0)
     first = weights[np.argmax(wrong)]
-    what = "has no value" if np.isnan(first) else f"has {first:g}"
-    refuse(wrong, column, name, what, "weights must be 0 or more")
+    what = "no value" if np.isnan(first) else f"{first:g}"
+    refuse(wrong, column, name, f"{what} in {{}}; weights must be 0 or more")
     if not weights.any():
         raise InputError(f"column {column.name!r} of {name} gives every row the weight 0")
     return weights
@@ -50,55 +106,48 @@ def weight_numbers(column: pd.Series, name: str) -> np.ndarray:
 def times(column: pd.Series, name: str) -> np.ndarray:
     """Numbers that order rows in time, from numbers, dates, or dates written as text."""
     values = places(column) if kind_of(column) in ("number", "datetime") else None
-    values = _dates(column, name) if values is None else values
-    remedy = "--time-split needs one in every row"
-    refuse(np.isnan(values), column, name, "has no value", remedy)
+    if values is None:
+        levels = [str(level) for level in column.dropna().unique()]
+        style = text.date_style(levels)
+        if style is None:
+            wrong = "dates whose day and month are in doubt"
+            if not text.is_ambiguous_date(levels):
+                odd = (repr(level) for level in levels if text.date_style([level]) is None)
+                wrong = next(odd, "no value")
+            raise InputError(
+                f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or "
+                "dates as 2024-12-31"
+            )
+        values = _at_levels(column, levels, text.dates(levels, style))
+    refuse(np.isnan(values), column, name, "no value in {}; --time-split needs one in every row")
     return values
 
 
-def _dates(column: pd.Series, name: str) -> np.ndarray:
-    """Dates written as text, in seconds since 1970."""
-    levels = [str(level) for level in column.dropna().unique()]
-    style = text.date_style(levels)
-    if style is None:
-        wrong = "dates whose day and month are in doubt"
-        if not text.is_ambiguous_date(levels):
-            odd = [text.date_style([level]) is None for level in levels]
-            wrong = repr(levels[int(np.argmax(odd))]) if levels else "no value"
-        raise InputError(
-            f"column {column.name!r} of {name} has {wrong}; --time-split needs numbers, or dates "
-            "as 2024-12-31"
-        )
-    found = dict(zip(levels, text.dates(levels, style), strict=True))
-    return np.array([found.get(str(value), np.nan) for value in column])
-
-
 def _numbers(column: pd.Series, name: str, remedy: str) -> np.ndarray:
-    kind = kind_of(column)
-    if kind in ("number", "boolean"):
+    """A column as numbers; text is read as by the estimators."""
+    if (kind := kind_of(column)) in ("number", "boolean"):
         values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        refuse(np.isinf(values), column, name, "has an infinite value")
+        refuse(np.isinf(values), column, name, "an infinite value in {}")
         return values
     check_plain(column.to_frame(), name)
     levels = [str(level) for level in column.dropna().unique()]
     style = text.number_style(levels) or "point"
-    values = text.plain_numbers(levels, style)
-    if values is None:
-        odd = {one for one in levels if not text.is_number(one, style) and not text.is_gap(one)}
-        if odd or kind != "text":
-            wrong = column.map(lambda value: kind != "text" or str(value) in odd).to_numpy(bool)
-            raise InputError(
-                f"column {column.name!r} of {name} has {_first(column, wrong)}, where a number "
-                f"should be; {remedy}"
-            )
-        values = text.numbers(levels, style)
-    found = dict(zip(levels, values, strict=True))
-    parsed = np.array([found.get(str(value), np.nan) for value in column])
-    refuse(np.isinf(parsed), column, name, "has an infinite value")
-    return parsed
+    odd = [
+        level
+        for level in levels
+        if kind != "text" or not (text.is_number(level, style) or text.is_gap(level))
+    ]
+    if odd:
+        at = next(i for i, value in enumerate(column) if str(value) == odd[0])
+        value = odd[0] if len(odd[0]) <= 30 else odd[0][:27] + "…"
+        raise InputError(
+            f"column {column.name!r} of {name} has {value!r} in row {column.index[at] + 1}, where "
+            f"a number should be; {remedy}"
+        )
+    return _at_levels(column, levels, text.numbers(levels, style))
 
 
-def _first(column: pd.Series, wrong: np.ndarray) -> str:
-    at = int(np.argmax(wrong))
-    text = str(column.iloc[at])
-    return f"{text if len(text) <= 30 else text[:27] + '…'!r} in row {column.index[at] + 1}"
+def _at_levels(column: pd.Series, levels: list[str], values: np.ndarray) -> np.ndarray:
+    """The value of the level of each row, NaN for missing ones."""
+    known = dict(zip(levels, values, strict=True))
+    return np.array([known.get(str(value), np.nan) for value in column])

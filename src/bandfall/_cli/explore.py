@@ -15,13 +15,13 @@ import typer
 
 from bandfall._cli import options
 from bandfall._cli.classes import Task
-from bandfall._cli.csv_files import Style
+from bandfall._cli.columns import Features, require_columns
 from bandfall._cli.kept_rows import trained_on
 from bandfall._cli.outputs import check_out, is_model, is_page, write_page
 from bandfall._cli.predict import features_of, missing_words, strings_of
+from bandfall._cli.read_table import Style, name_of, read_file
 from bandfall._cli.rows import Roles, targets_of
 from bandfall._cli.sources import kept_rows_of, missing_target, model_of
-from bandfall._cli.tables import Features, name_of, read_file, require_columns
 from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall._cli.training import Choices, Device, ModelChoice
 from bandfall._estimators.view import story_of

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from bandfall._cli import options
 from bandfall._cli.classes import Task, accuracy_words
-from bandfall._cli.csv_files import Style
+from bandfall._cli.columns import quoted
 from bandfall._cli.outputs import check_out, is_model, write_or_keep
+from bandfall._cli.read_table import Style
 from bandfall._cli.rows import Dataset, Roles
-from bandfall._cli.tables import quoted
 from bandfall._cli.terminal import (
     INTERRUPTED,
     Bar,

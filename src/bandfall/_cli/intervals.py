@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pandas as pd
 
+from bandfall._cli.columns import Features
 from bandfall._cli.outputs import PREDICTION
-from bandfall._cli.tables import Features
 from bandfall._cli.terminal import InputError, note
 from bandfall._estimators.view import last_step, story_of
 from bandfall._typing import Estimator

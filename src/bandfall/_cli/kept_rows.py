@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 
-from bandfall._cli.tables import Features
+from bandfall._cli.columns import Features
 from bandfall._cli.terminal import InputError
 from bandfall._typing import JsonDict, Unchecked
 from bandfall.report._columns import kind_of, places, series_of

@@ -15,13 +15,12 @@ import pandas as pd
 from sklearn.utils import get_tags
 
 from bandfall._cli import options
-from bandfall._cli.columns import feature_numbers
-from bandfall._cli.csv_files import Style
+from bandfall._cli.columns import Features, check_finite, feature_numbers, require_columns
 from bandfall._cli.intervals import check_interval, check_novelty, interval_columns, novelty_column
 from bandfall._cli.kept_rows import trained_on
 from bandfall._cli.outputs import PREDICTION, check_out, is_predictions, write_page
+from bandfall._cli.read_table import Style, name_of, read_file
 from bandfall._cli.rows import targets_of
-from bandfall._cli.tables import Features, check_finite, name_of, read_file, require_columns
 from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall._cli.training import score_words
 from bandfall._estimators.view import answers_of, feature_names_of, last_step, story_of

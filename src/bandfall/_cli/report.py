@@ -10,8 +10,8 @@ import typer
 
 from bandfall._cli import options
 from bandfall._cli.classes import Task
-from bandfall._cli.csv_files import Style
 from bandfall._cli.outputs import check_out, is_model, is_page, write_page
+from bandfall._cli.read_table import Style
 from bandfall._cli.rivals import class_rivals, rivals, score_rivals
 from bandfall._cli.rows import Roles
 from bandfall._cli.sources import kept_rows_of, model_details, model_of

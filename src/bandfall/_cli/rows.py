@@ -8,9 +8,16 @@ import numpy as np
 import pandas as pd
 
 from bandfall._cli.classes import Task, are_classes, target_labels
-from bandfall._cli.columns import feature_numbers, target_numbers, times, weight_numbers
-from bandfall._cli.csv_files import Style
-from bandfall._cli.tables import check_finite, check_plain, name_of, read_file, require_columns
+from bandfall._cli.columns import (
+    check_finite,
+    check_plain,
+    feature_numbers,
+    require_columns,
+    target_numbers,
+    times,
+    weight_numbers,
+)
+from bandfall._cli.read_table import Style, name_of, read_file
 from bandfall._cli.terminal import InputError, counted, note
 from bandfall._targets.scores import unseen_words
 from bandfall._typing import Weights

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bandfall._cli.csv_files import Style
 from bandfall._cli.kept_rows import unpack_rows
+from bandfall._cli.read_table import Style
 from bandfall._cli.rows import Roles
 from bandfall._cli.terminal import InputError
 from bandfall._cli.training import MAX_ROWS, Choices, model_notes, train_on

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import bandfall
 from bandfall._cli.classes import Task
-from bandfall._cli.csv_files import Style
 from bandfall._cli.kept_rows import pack_rows
+from bandfall._cli.read_table import Style
 from bandfall._cli.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall._cli.terminal import Bar, InputError, Watchdog, note
 from bandfall._estimators import (

@@ -43,12 +43,7 @@ _NUMBERS = {
     )
     for style, group, decimal in (("point", _SPACES + ",", r"\."), ("comma", _SPACES + ".", ","))
 }
-_PLAIN = {
-    style: re.compile(
-        rf"[+-]?(?:(?:\d+{sign}?\d*|{sign}\d+)(?:[eE][+-]?\d+)?|inf|infinity)", re.ASCII | re.I
-    )
-    for style, sign in (("point", r"\."), ("comma", ","))
-}
+_POINTS_AND_COMMAS = str.maketrans(",.", ".,")
 _UNITS = "%$€£¥"
 _UNIT = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[%$€£¥]$")
 _CODE = re.compile(r"[+-]?0\d+", re.ASCII)  # codes with leading zeros: 01234
@@ -204,7 +199,8 @@ def is_number(text: str, style: str) -> bool:
 def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
     """Levels as numbers, NaN for "n/a" and the like; None if any needs interpretation.
 
-    Units, grouped digits and other words need interpretation.
+    Units, grouped digits and other words need interpretation. Unlike `numbers`, this reads codes
+    with leading zeros and infinite values.
 
     Examples
     --------
@@ -213,14 +209,18 @@ def plain_numbers(levels: Sequence[str], style: str) -> np.ndarray | None:
     >>> plain_numbers(["1 234"], "point"), plain_numbers(["12 %"], "point")
     (None, None)
     """
-    found = np.full(len(levels), np.nan)
+    joined = "".join(levels)
+    if "_" in joined or not joined.isascii():  # as Python, but nobody else, writes numbers
+        return None
+    numbers = np.empty(len(levels))
     for i, text in enumerate(levels):
-        if text.strip().lower() in NOT_AVAILABLE:
-            continue
-        if not _PLAIN[style].fullmatch(text.strip()):
-            return None
-        found[i] = float(text.replace(",", "."))
-    return None if np.isnan(found).all() else found
+        try:
+            numbers[i] = float(text if style == "point" else text.translate(_POINTS_AND_COMMAS))
+        except ValueError:
+            if text.strip().lower() not in NOT_AVAILABLE:
+                return None
+            numbers[i] = np.nan
+    return None if np.isnan(numbers).all() else numbers
 
 
 def _unit(text: str) -> str:

@@ -1,0 +1,453 @@
+"""Tables from files and standard input: CSV of any style, compressed CSV, Parquet and Excel.
+
+The type of a file is decided by its first bytes, not by its name. CSV files and columns of Excel
+files that hold text are read as text. A column of plain numbers, or of true and false, is
+converted here; `bandfall.tables` converts what needs interpretation, as it does in Python.
+
+An empty field is a missing value. In a column of numbers, the usual words for "not available" are
+missing values too. In a column of text they remain text, because "None" may be a valid answer.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import re
+import sys
+import tempfile
+import warnings
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+import pandas as pd
+
+from bandfall._cli.terminal import Bar, InputError
+from bandfall.report._columns import kind_of
+from bandfall.tables._text import is_number, plain_numbers, usual_style
+
+STDIN = "-"
+_MAX_LINE = 1 << 20
+_GZIP, _PARQUET, _ZIP, _OLD_EXCEL = b"\x1f\x8b", b"PAR1", b"PK\3\4", b"\xd0\xcf\x11\xe0"
+_OTHER_TEXT = re.compile(r"\s*(\{\s*[\"}]|\[\s*[\[{]|<(!|\?xml|html|table))", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of what is read."""
+
+    cells: int = 200_000_000  # 1.6 GB of numbers
+    n_bytes: int = 1 << 32  # of standard input, and of an Excel file when unpacked
+    chunk_rows: int = 50_000  # of a CSV file, between two checks of `cells`
+
+    def check(self, n_cells: int, name: str) -> None:
+        """Raise InputError for more cells."""
+        if n_cells > self.cells:
+            raise InputError(
+                f"{name} holds more than {self.cells:,} values; give it fewer rows or columns"
+            )
+
+
+@dataclass(frozen=True)
+class Style:
+    """Format of a CSV file; None for a setting to guess, or one that does not apply.
+
+    `remarks` describe how the file was read.
+    """
+
+    separator: str | None = None
+    decimal: str | None = None
+    encoding: str | None = None
+    remarks: str = ""
+
+    def remarked(self, remark: str) -> Style:
+        """A copy with one more remark."""
+        return replace(self, remarks="; ".join(filter(None, (self.remarks, remark))))
+
+    @property
+    def numbers(self) -> str:
+        """The style of numbers: "comma" or "point"."""
+        return "comma" if self.decimal == "," else "point"
+
+    def as_usual(self) -> contextlib.AbstractContextManager[None]:
+        """A context that reads ambiguous numbers with the decimal sign of this file."""
+        return usual_style(self.numbers)
+
+    def unusual(self, given: Style) -> str:
+        """The guessed settings that are unusual, in words."""
+        parts = []
+        if given.separator is None and self.separator != ",":
+            parts.append(f"separator {'tab' if self.separator == chr(9) else repr(self.separator)}")
+        if given.decimal is None and self.decimal != ".":
+            parts.append("decimal comma")
+        if given.encoding is None and self.encoding != "utf-8":
+            parts.append(f"encoding {self.encoding}")
+        return ", ".join(parts)
+
+
+def read_file(
+    source: str,
+    style: Style | None = None,
+    *,
+    text: Collection[str] = (),
+    missing: Collection[str] = (),
+    limits: Limits | None = None,
+) -> tuple[pd.DataFrame, Style]:
+    """Read the table of a file or of standard input ("-"); return it with its style.
+
+    `style` has the known settings of a CSV file; the others are guessed, with a remark if they are
+    unusual. `text` columns stay text even if they look like numbers; `missing` words are missing
+    values.
+    """
+    name, style, limits = name_of(source), style or Style(), limits or Limits()
+    with Bar("read the table"), _opened(source, limits) as stream:
+        start = stream.read(4)
+        stream.seek(0)
+        if not start:
+            raise InputError(f"{name} is empty")
+        if start == _OLD_EXCEL:
+            raise InputError(f"{name} is an old Excel file (.xls); save it as .xlsx or CSV")
+        if start == _PARQUET:
+            table, style = _read_parquet(stream, name, limits), Style()
+        elif start == _ZIP:
+            table, style = _read_excel(stream, name, limits)
+        else:
+            if start[:2] == _GZIP:
+                stream = gzip.GzipFile(fileobj=stream, mode="rb")  # type: ignore[assignment]
+            table, style = read_csv(stream, name, style, limits)
+    table, remark = _named(table, name)
+    if not len(table):
+        raise InputError(f"{name} has a header but no rows")
+    for j, column in enumerate(table.columns):
+        values = table[column]
+        if kind_of(values) != "text":
+            continue
+        gone = values.isin(list(missing)) if missing else np.zeros(len(values), dtype=bool)
+        if gone.any():
+            values = values.where(~gone)
+        if column not in text and (start != _PARQUET or gone.any()):
+            values = typed(values, style)
+        table.isetitem(j, values)
+    return table, style.remarked(remark)
+
+
+def name_of(source: str) -> str:
+    """Name of a source in messages."""
+    return "standard input" if source == STDIN else source
+
+
+def typed(column: pd.Series, style: Style) -> pd.Series:
+    """A column of text as numbers or booleans, if all its fields are plain ones; else unchanged."""
+    codes, index = column.factorize()
+    levels = index.tolist()
+    if 0 < len(levels) <= 6 and {str(level).lower() for level in levels} <= {"true", "false"}:
+        truth = column.map(lambda value: str(value).lower() == "true", na_action="ignore")
+        return truth.astype("boolean" if codes.min() < 0 else bool)
+    if not all(isinstance(level, str) for level in levels):
+        return column
+    numbers = plain_numbers(levels, style.numbers)
+    if numbers is None:
+        return column
+    if codes.min() >= 0 and all(level.strip().lstrip("+-").isdigit() for level in levels):
+        with contextlib.suppress(OverflowError):  # whole numbers stay exact and are written as such
+            numbers = np.array([int(level) for level in levels], dtype=np.int64)
+            return pd.Series(numbers[codes], index=column.index)
+    return pd.Series(np.append(numbers, np.nan)[codes], index=column.index)
+
+
+def read_csv(
+    stream: BinaryIO, name: str, style: Style, limits: Limits
+) -> tuple[pd.DataFrame, Style]:
+    """The table of a stream that can be read twice, all fields as text, and its style."""
+    style = _checked(style)
+    try:
+        # Files that are not UTF-8 are nearly always cp1252.
+        utf16 = stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+        guesses = ["utf-16"] if utf16 else ["utf-8", "cp1252"]
+        for encoding in [style.encoding] if style.encoding else guesses:
+            with contextlib.suppress(UnicodeDecodeError):
+                complete = replace(style, encoding=encoding)
+                table, complete = _in_style(stream, name, complete, limits)
+                unusual = complete.unusual(style)
+                return table, complete.remarked(f"read with {unusual}" if unusual else "")
+        stream.seek(0)
+        if b"\0" in stream.read(_MAX_LINE):
+            raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{name} is damaged: it cannot be unpacked ({error})") from None
+    known = f"{style.encoding} text" if style.encoding else "text in a known encoding"
+    raise InputError(f"{name} is not {known}; name its --encoding, or save it as UTF-8")
+
+
+def _checked(style: Style) -> Style:
+    if style.separator is not None:
+        separator = {"tab": "\t", "\\t": "\t"}.get(style.separator, style.separator)
+        if len(separator) != 1 or separator in '\r\n"':
+            raise InputError(f"--sep must be one character or 'tab'; got {style.separator!r}")
+        style = replace(style, separator=separator)
+    if style.decimal not in (None, ".", ","):
+        raise InputError(f"--decimal must be '.' or ','; got {style.decimal!r}")
+    try:
+        codecs.lookup(style.encoding or "utf-8")
+    except LookupError:
+        raise InputError(f"--encoding {style.encoding} is not known to Python") from None
+    return style
+
+
+def _in_style(
+    stream: BinaryIO, name: str, style: Style, limits: Limits
+) -> tuple[pd.DataFrame, Style]:
+    """The table in the encoding of `style`, and the complete style."""
+    with _as_text(stream, style) as lines:
+        sample = _sample(lines)
+    if "\0" in sample:
+        raise InputError(f"{name} is neither CSV nor Parquet nor Excel")
+    if _OTHER_TEXT.match(sample):
+        raise InputError(f"{name} holds JSON, HTML or XML; save it as CSV or Parquet")
+    try:
+        style, header = _guess(sample, style)
+    except csv.Error as error:
+        raise InputError(f"the header of {name} cannot be read: {error}") from None
+    if not header:
+        raise InputError(f"{name} is empty")
+    try:
+        with warnings.catch_warnings(), _as_text(stream, style) as lines:
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            table = _fields(lines, name, str(style.separator), len(header), limits)
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise InputError(f"{name} is not a proper table: {_reason(error)}") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"{name} is empty") from None
+    return table.set_axis(header, axis=1), style
+
+
+def _fields(
+    lines: io.TextIOWrapper, name: str, separator: str, width: int, limits: Limits
+) -> pd.DataFrame:
+    """All fields as text, with positions as column names, because names may repeat."""
+    pieces, n_cells = [], 0
+    with pd.read_csv(
+        lines,
+        sep=separator,
+        names=[str(j) for j in range(width)],
+        header=0,
+        index_col=False,
+        chunksize=limits.chunk_rows,
+        skipinitialspace=True,
+        keep_default_na=False,
+        na_values=[""],
+        dtype=str,
+    ) as reader:
+        for piece in reader:
+            pieces.append(piece)
+            n_cells += piece.size
+            limits.check(n_cells, name)
+    return pieces[0] if len(pieces) == 1 else pd.concat(pieces, ignore_index=True)
+
+
+@contextlib.contextmanager
+def _as_text(stream: BinaryIO, style: Style) -> Iterator[io.TextIOWrapper]:
+    """The text of a stream, which stays open."""
+    stream.seek(0)
+    encoding = "utf-8-sig" if style.encoding in ("utf-8", "utf8") else style.encoding
+    text = io.TextIOWrapper(stream, encoding=encoding, newline="")
+    try:
+        yield text
+    finally:
+        text.detach()
+
+
+def _sample(lines: io.TextIOWrapper, n_lines: int = 200) -> str:
+    """The first lines, without leading blank lines."""
+    sample: list[str] = []
+    while len(sample) < n_lines and (line := lines.readline(_MAX_LINE)):
+        if line.strip() or sample:
+            sample.append(line)
+    return "".join(sample)
+
+
+def _guess(sample: str, style: Style) -> tuple[Style, list[str]]:
+    """The style with separator and decimal sign guessed unless given, and the header."""
+    separator = style.separator or _separator(sample)
+    rows = _rows(sample, separator)
+    if style.decimal is None:
+        fields = [field for row in rows[1:] for field in row]
+        style = replace(style, decimal="," if _has_decimal_commas(fields, separator) else ".")
+    return replace(style, separator=separator), rows[0] if rows else []
+
+
+def _rows(sample: str, separator: str) -> list[list[str]]:
+    """Fields of the lines that are not empty, with any line ending."""
+    lines = io.StringIO(sample, newline=None)
+    return [row for row in csv.reader(lines, delimiter=separator) if row]
+
+
+def _separator(sample: str) -> str:
+    """The separator that splits most lines into the same number of fields, at least two.
+
+    Ties go to the separator that keeps more numbers intact, then to the one with more fields.
+    """
+    best, best_worth = ",", (0.0, 0.0, 0)
+    for separator in ",;\t|":
+        rows = _rows(sample, separator)
+        if not rows or len(rows[0]) < 2:
+            continue
+        equal = float(np.mean([len(row) == len(rows[0]) for row in rows]))
+        fields = [field for row in rows[1:] for field in row if field]
+        whole = [is_number(field, "point") or is_number(field, "comma") for field in fields]
+        worth = (equal, float(np.mean(whole or [False])), len(rows[0]))
+        if worth > best_worth:
+            best, best_worth = separator, worth
+    return best
+
+
+def _has_decimal_commas(fields: list[str], separator: str) -> bool:
+    """Whether some numbers need a decimal comma and none needs a decimal point.
+
+    Between semicolons, 1,234 is a little more than one; elsewhere it may be a thousand.
+    """
+    points, commas, either = False, False, False
+    for field in fields:
+        point, comma = is_number(field, "point"), is_number(field, "comma")
+        points |= point and not comma
+        commas |= comma and not point
+        either |= point and comma and "," in field
+    return not points and (commas or (either and separator == ";"))
+
+
+def _reason(error: Exception) -> str:
+    """pandas' error message in one line."""
+    text = str(error).splitlines()[0].removeprefix("Error tokenizing data. C error: ")
+    header = "the first line must be the header, with all names"
+    if counts := re.match(r"Expected (\d+) fields in line (\d+), saw (\d+)", text):
+        expected, line, seen = counts.groups()
+        return f"line {line} has {seen} fields and the header {expected}; {header}"
+    if text.startswith("Length of header"):
+        return f"rows have more fields than the header; {header}"
+    return text
+
+
+def _read_excel(stream: BinaryIO, name: str, limits: Limits) -> tuple[pd.DataFrame, Style]:
+    """The first sheet, without empty rows; its first row is the header."""
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            if "xl/workbook.xml" not in archive.namelist():
+                raise InputError(f"{name} is a zip archive; unpack it first")
+            if sum(entry.file_size for entry in archive.infolist()) > limits.n_bytes:
+                raise InputError(f"{name} unpacks to too many bytes; save it as CSV")
+        from openpyxl import load_workbook
+    except zipfile.BadZipFile:
+        raise InputError(f"{name} is a zip archive; unpack it first") from None
+    except ImportError:
+        raise InputError("Excel files need openpyxl: pip install openpyxl") from None
+    rows, n_cells = [], 0
+    try:
+        workbook = load_workbook(stream, read_only=True, data_only=True)
+        sheet = workbook.worksheets[0]
+        for row in sheet.iter_rows(values_only=True):
+            n_cells += len(row)
+            limits.check(n_cells, name)
+            if any(cell not in (None, "") for cell in row):
+                rows.append([None if cell == "" else cell for cell in row])
+    except InputError:
+        raise
+    # What damaged archives and workbooks raise in three libraries.
+    except (
+        *(SyntaxError, zipfile.BadZipFile, KeyError, ValueError, TypeError, IndexError),
+        *(AttributeError, OSError),
+    ) as error:
+        raise InputError(f"{name} cannot be read as Excel: {error}") from None
+    if not rows:
+        raise InputError(f"{name} is empty")
+    width = max(map(len, rows))
+    header, *body = ([*row, *[None] * (width - len(row))] for row in rows)
+    table = pd.DataFrame(body).reindex(columns=range(width))
+    for j in table.columns:
+        if any(isinstance(cell, str) for cell in table[j]):  # perhaps numbers among them
+            table[j] = table[j].map(str, na_action="ignore")
+    table.columns = pd.Index(["" if cell is None else str(cell) for cell in header])
+    others = len(workbook.worksheets)
+    remark = f"the first of {others} sheets is read, {sheet.title!r}" if others > 1 else ""
+    return table, Style(remarks=remark)
+
+
+def _read_parquet(stream: BinaryIO, name: str, limits: Limits) -> pd.DataFrame:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise InputError("Parquet files need pyarrow: pip install pyarrow") from None
+    try:
+        file = parquet.ParquetFile(stream)
+        limits.check(file.metadata.num_rows * file.metadata.num_columns, name)
+        table = file.read().to_pandas(date_as_object=False)
+    except ArrowException as error:
+        line = str(error).splitlines()[0]
+        raise InputError(f"{name} cannot be read as Parquet: {line}") from None
+    for j in range(table.shape[1]):
+        kind = pd.api.types.infer_dtype(table.iloc[:, j], skipna=True)
+        dtype = {"boolean": "boolean", "decimal": "float64"}.get(kind)
+        if dtype and pd.api.types.is_object_dtype(table.iloc[:, j].dtype):
+            table.isetitem(j, table.iloc[:, j].astype(dtype))
+    return table.reset_index(drop=True)  # row labels of pandas are not features
+
+
+def _named(table: pd.DataFrame, name: str) -> tuple[pd.DataFrame, str]:
+    """The table with distinct column names, and a remark if a column of row labels was dropped."""
+    names = [str(column).strip() for column in table.columns]
+    repeated = sorted({column for column in names if names.count(column) > 1 and column})
+    if repeated:
+        listed = ", ".join(repr(column) for column in repeated)
+        raise InputError(f"{name} has more than one column called {listed}; rename them")
+    unnamed = [j for j, column in enumerate(names) if not column]
+    filled = [j for j in unnamed if table.iloc[:, j].notna().any()]
+    for j in filled:
+        if j > 0:  # the first column may hold row labels
+            raise InputError(
+                f"column {j + 1} of {name} has no name; name it in the header, which is the first "
+                "line: no title above it, no merged cells"
+            )
+    kept = [j for j in range(len(names)) if j not in unnamed]
+    if not kept:
+        raise InputError(f"{name} has no column with a name; name them in the first line")
+    table = table.iloc[:, kept].set_axis([names[j] for j in kept], axis=1)
+    labels = "column 1 has no name and is left out, because it looks like row labels"
+    return table, labels if filled else ""
+
+
+@contextlib.contextmanager
+def _opened(source: str, limits: Limits) -> Iterator[BinaryIO]:
+    """A seekable stream of the bytes of a source."""
+    if source == STDIN:
+        with _spooled(sys.stdin.buffer, name_of(source), limits) as stream:
+            yield stream
+        return
+    path = Path(source)
+    if path.is_dir():
+        raise InputError(f"{source} is a directory, not a file")
+    if not path.exists():
+        raise InputError(f"{source} does not exist")
+    with path.open("rb") as file:
+        if file.seekable():
+            yield file
+            return
+        with _spooled(file, source, limits) as stream:
+            yield stream
+
+
+@contextlib.contextmanager
+def _spooled(stream: BinaryIO, name: str, limits: Limits) -> Iterator[BinaryIO]:
+    """A seekable copy of a stream, in memory or, if large, in a temporary file."""
+    with tempfile.SpooledTemporaryFile(max_size=1 << 26) as copy:
+        while data := stream.read(1 << 20):
+            copy.write(data)
+            if copy.tell() > limits.n_bytes:
+                raise InputError(f"{name} is longer than {limits.n_bytes:,} bytes")
+        copy.seek(0)
+        yield copy  # type: ignore[misc]

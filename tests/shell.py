@@ -2,20 +2,18 @@
 
 import os
 import signal
-import sys
-import threading
 
 import numpy as np
 import pandas as pd
 from typer.testing import CliRunner
 
 from bandfall import _estimators as estimators
-from bandfall import _interrupts as interrupts
 from bandfall._cli.main import build_app
+from bandfall._search.clock import PRESSED
 
 # The quick model; what tunes itself is tested where it matters.
 Y = ("--target", "y", "--model", "kgdd")
-INTERRUPTED = interrupts.MESSAGE
+INTERRUPTED = PRESSED
 
 
 def call(*arguments, stdin=None):
@@ -47,21 +45,13 @@ def one_line(done, code=2):
 
 
 def press_ctrl_c(monkeypatch, owner, method, times=1):
-    """Press Ctrl-C when a method is called for the first time, before it does anything."""
+    """Press Ctrl-C when a method is called, before it does anything; `times` calls in all."""
     original, presses = getattr(owner, method), iter([signal.SIGINT] * times)
-    wait_for, noticed = interrupts.wait_for, threading.Event()
-
-    def waiting(result):
-        if isinstance(sys.exception(), KeyboardInterrupt):  # of the first press
-            noticed.set()
-        wait_for(result)
 
     def pressed(*arguments, **named):
-        for number in presses:
+        if number := next(presses, None):
             os.kill(os.getpid(), number)
-            assert noticed.wait(30)
         return original(*arguments, **named)
 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in background jobs
-    monkeypatch.setattr(interrupts, "wait_for", waiting)
     monkeypatch.setattr(owner, method, pressed)

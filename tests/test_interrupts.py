@@ -1,27 +1,27 @@
 """Ctrl-C: the first press keeps the best model so far, the second one stops everything."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import threading
-import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import config_context, get_config
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
+from bandfall._estimators import training
 from bandfall._estimators.progress import FitProgress
-from bandfall._interrupts import MESSAGE, finish_if_interrupted
+from bandfall._fitting import class_loss, members
 from bandfall._search import tuning
-from bandfall._warnings import warn_caller
-from bandfall.descent import Status
-from bandfall.descent._recorder import Recorder
+from bandfall._search.clock import PRESSED
+from bandfall.descent import Euler, Status
+from bandfall.descent._front import TrainingFront
 from shell import INTERRUPTED, press_ctrl_c
 
 X = np.random.default_rng(0).normal(size=(80, 2))
@@ -49,15 +49,6 @@ def test_the_first_press_keeps_the_best_model_so_far(estimator, monkeypatch, cap
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_the_first_trial_is_trained_to_its_end(monkeypatch):
-    """A path that is cut off at once predicts hardly more than the mean."""
-    press_ctrl_c(monkeypatch, tuning.Search, "_take")
-    model = interrupted(BandfallRegressor(**QUICK, n_jobs=1), X, Y)
-    whole = BandfallRegressor(**QUICK, n_jobs=1, max_rounds=0).fit(X, Y)
-    assert model.selection_["max_r2"][0] == whole.selection_["max_r2"][0]
-    assert model.score(X, Y) > 0.9
-
-
 def test_finalists_that_were_cut_off_do_not_count(monkeypatch):
     rows = np.random.default_rng(1).normal(size=(420, 2))
     press_ctrl_c(monkeypatch, tuning.Search, "decide")
@@ -77,16 +68,56 @@ def test_leaves_that_kept_all_their_rows_are_not_listed(monkeypatch):
 
 
 @pytest.mark.parametrize("fitted", [False, True])
-def test_the_second_press_keeps_nothing(monkeypatch, fitted):
+@pytest.mark.parametrize("stage", ["finishing", "before the first trial"])
+def test_what_keeps_nothing_leaves_the_estimator_as_it_was(monkeypatch, fitted, stage):
+    """A second press while the fit is finishing, or a first one before there is a model."""
     model = BandfallRegressor(**QUICK)
-    before = model.fit(X[:20], Y[:20]).predict(X) if fitted else None
-    press_ctrl_c(monkeypatch, FitProgress, "tried", times=2)
+    before = model.fit(X[:20, :1], Y[:20]).predict(X[:, :1]) if fitted else None
+    if stage == "finishing":
+        press_ctrl_c(monkeypatch, FitProgress, "tried")
+        press_ctrl_c(monkeypatch, training, "fit_members")
+    else:
+        press_ctrl_c(monkeypatch, tuning.Search, "_take")
     interrupted(model, X, Y)
     if fitted:
-        np.testing.assert_array_equal(model.predict(X), before)
+        np.testing.assert_array_equal(model.predict(X[:, :1]), before)
     else:
         with pytest.raises(NotFittedError):
             check_is_fitted(model)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_press_during_the_final_fits_keeps_a_model(monkeypatch, times):
+    press_ctrl_c(monkeypatch, members, "_fit_member", times=times)
+    model = interrupted(BandfallRegressor(**QUICK, max_rounds=0), X, Y)
+    if times == 1:
+        assert model.score(X, Y) > 0.5
+    else:
+        with pytest.raises(NotFittedError):
+            check_is_fitted(model)
+
+
+def test_a_press_during_the_summary_keeps_the_whole_model(monkeypatch):
+    press_ctrl_c(monkeypatch, training, "novelty_scale")
+    model = interrupted(BandfallRegressor(**QUICK, max_rounds=0), X, Y)
+    whole = BandfallRegressor(**QUICK, max_rounds=0).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), whole.predict(X))
+
+
+def test_a_press_while_log_odds_are_tried_keeps_the_search(monkeypatch):
+    press_ctrl_c(monkeypatch, class_loss, "with_log_odds")
+    model = interrupted(BandfallClassifier(**QUICK, max_rounds=0), X, Y > 0.5)
+    assert any("log-loss" in what for what in model.skipped_)
+    assert model.score(X, Y > 0.5) > 0.7
+
+
+def test_threads_of_a_search_end_with_it(monkeypatch):
+    """With enough rows, trials are trained in threads while the main thread waits."""
+    rows = np.random.default_rng(1).normal(size=(300, 2))
+    press_ctrl_c(monkeypatch, FitProgress, "tried")
+    model = interrupted(BandfallRegressor(n_jobs=2), rows, np.sin(rows[:, 0]))
+    assert any("the search ended early" in what for what in model.skipped_)
+    assert not [t for t in threading.enumerate() if t.name.startswith("bandfall-search")]
 
 
 def test_a_loop_of_fits_ends(monkeypatch):
@@ -95,13 +126,23 @@ def test_a_loop_of_fits_ends(monkeypatch):
         cross_val_score(BandfallRegressor(**QUICK), X, Y, cv=3)
 
 
-def test_a_single_path_ends_after_its_stage(monkeypatch, capsys):
-    press_ctrl_c(monkeypatch, Recorder, "interrupted")
-    model = interrupted(KernelDescentRegressor(), X, Y)
+@pytest.mark.parametrize("solver", ["flow", Euler(step_size=0.01)])
+def test_a_single_path_keeps_its_complete_stages(monkeypatch, solver):
+    """Pressed in the middle of a step, with some stages before it."""
+    original, calls = TrainingFront.move_to, itertools.count()
+
+    def pressed(front, residual, time):
+        if next(calls) == 20:
+            os.kill(os.getpid(), signal.SIGINT)
+        original(front, residual, time)
+
+    monkeypatch.setattr(TrainingFront, "move_to", pressed)
+    model = interrupted(KernelDescentRegressor(solver=solver), X, Y)
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_) >= 1
-    assert INTERRUPTED in capsys.readouterr().err
-    whole = KernelDescentRegressor().fit(X, Y)
+    predictions = model.predict(X)
+    np.testing.assert_allclose(model.path_.residual[:, 0], Y - predictions, atol=1e-9)
+    whole = KernelDescentRegressor(solver=solver).fit(X, Y)
     model.set_params(warm_start=True).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), whole.predict(X), atol=1e-9)
 
@@ -121,58 +162,6 @@ def test_a_program_that_handles_ctrl_c_itself_keeps_doing_so(monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert "mine" in seen
     assert model.skipped_ == []
-
-
-def test_other_errors_end_the_work_and_pass_through():
-    """As from the handler of an alarm, in the main thread; and in the work itself."""
-    ended, kept = threading.Event(), []
-
-    class Alarm(Exception):
-        pass
-
-    def alarm(*_):
-        raise Alarm
-
-    before = signal.signal(signal.SIGUSR1, alarm)
-    try:
-        with pytest.raises(Alarm):
-            finish_if_interrupted(
-                lambda: (os.kill(os.getpid(), signal.SIGUSR1), ended.wait(30)),
-                ended.set,
-                kept.append,
-            )
-    finally:
-        signal.signal(signal.SIGUSR1, before)
-    assert ended.is_set()
-    with pytest.raises(ZeroDivisionError):
-        finish_if_interrupted(lambda: 1 / 0, lambda: None, kept.append)
-    assert kept == []
-
-
-def test_the_work_sees_the_settings_of_the_caller_and_warns_at_its_line():
-    kept = []
-    with config_context(assume_finite=True), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-
-        def work():
-            warn_caller("careful")
-            return get_config()["assume_finite"], np.geterr()["over"]
-
-        with np.errstate(over="raise"):
-            finish_if_interrupted(work, lambda: None, kept.append)
-    assert kept == [(True, "raise")]
-    assert [one.filename for one in caught] == [__file__]
-
-
-def test_fits_in_other_threads_need_no_thread_of_their_own():
-    kept = []
-    thread = threading.Thread(
-        target=finish_if_interrupted,
-        args=(threading.current_thread, lambda: None, kept.append),
-    )
-    thread.start()
-    thread.join()
-    assert kept == [thread]
 
 
 STUCK = """
@@ -209,9 +198,11 @@ def test_the_command_writes_the_model_so_far(choice, tmp_path, monkeypatch):
     """Pressed in a process of its own, through the entry point."""
     pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y}).to_csv(tmp_path / "d.csv", index=False)
     where = "FitProgress.tried" if choice == "auto" else "_PathWatch.on_fit_task_end"
+    message = ["", f"bandfall: {PRESSED}"] if choice == "auto" else []
     program = f"""
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
+from bandfall._estimators import training
 from bandfall._estimators.progress import FitProgress
 from bandfall._cli.main import main
 from bandfall._cli.training import _PathWatch
@@ -235,8 +226,6 @@ main()
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert done.returncode == 130, done.stderr
-    assert done.stderr.splitlines()[1:] == [
-        f"bandfall: {MESSAGE}",
-        "bandfall: interrupted: m holds the model found so far",
-    ]
+    said = "bandfall: interrupted: m holds the model found so far"
+    assert done.stderr.splitlines() == [*message, said]
     assert (tmp_path / "m").exists()

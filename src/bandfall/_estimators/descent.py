@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import ClassVar, Self
 
@@ -20,7 +20,6 @@ from bandfall._estimators.callbacks import CallbackSupportMixin, Reports, with_c
 from bandfall._estimators.checkpoint import Checkpoint, Problem
 from bandfall._estimators.constraints import COUNT, DEVICE, FLAG, KERNEL, RANDOM, number, validated
 from bandfall._estimators.view import Story
-from bandfall._interrupts import finish_if_interrupted
 from bandfall._products import Backend, check_device, resolve_backend
 from bandfall._typing import ArrayLike, RandomLike, State
 from bandfall._warnings import warn_caller
@@ -194,25 +193,28 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.__dict__.pop("validation_errors_", None)
         reports = Reports(self, X, y)
         kept = None if checkpoint is None else Checkpoint(checkpoint)
-        interrupted = threading.Event()
+        held_out, latest, pressed = None, None, False
+        if self.validation_fraction is not None:
+            data, held_out = self._hold_out(data, self.validation_fraction)
 
         def ended(progress: Snapshot) -> bool:
-            asked = reports.task("stage", lambda: _fitted_state(progress.path()))
-            return asked or interrupted.is_set()
+            nonlocal latest
+            latest = progress
+            return reports.task("stage", lambda: _fitted_state(progress.path()))
 
-        def train() -> State:
-            if self.validation_fraction is None:
-                return _fitted_state(self._train(data, ended, kept))
-            training, held_out = self._hold_out(data, self.validation_fraction)
-            path, errors = self._best_stage(self._train(training, ended, kept), held_out)
-            return {**_fitted_state(path), "validation_errors_": errors}
-
-        def keep(state: State) -> None:
-            self.__dict__.update(state)
-            reports.finish(lambda: state)
-
-        finish_if_interrupted(train, interrupted.set, keep)
-        path = self.path_
+        try:
+            path = self._train(data, ended, kept)
+        except KeyboardInterrupt:
+            if latest is None:
+                raise
+            path, pressed = latest.path(), True
+        if held_out is not None:
+            path, self.validation_errors_ = self._best_stage(path, held_out)
+        self.path_ = path
+        self.n_iter_ = max(1, len(path.log))
+        reports.finish(partial(_fitted_state, path))
+        if pressed:
+            raise KeyboardInterrupt
         if path.status is Status.ITERATION_LIMIT:
             solver = get_solver(self.solver)
             warn_caller(

@@ -22,7 +22,6 @@ from bandfall._estimators.tables import TrainingTable, training_table, warn_of_c
 from bandfall._estimators.views import ENCODINGS, affordable_rows, encoded_views
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
-from bandfall._interrupts import finish_if_interrupted
 from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
@@ -66,20 +65,17 @@ def train(
     if remote is not None:
         given = replace(given, values=remote.values[remote.numbers])  # positions among all classes
 
-    def work() -> None:
-        # Limit BLAS threads for the whole fit: idle ones busy-wait.
-        with blas_threads_for(len(given)), progress:
-            some = affordable_rows(given.table, clock) if remote is None else None
-            rows = given if some is None else given.take(some)
-            fitted._dtype, fitted._used_rows = rows.dtype, rows.numbers
-            _search_and_fit(fitted, rows, remote, kernels, progress, store)
-
-    def keep(_: None) -> None:
-        model.__dict__.update(vars(fitted))
-        progress.ended(model.skipped_)
-        reports.finish(model._fitted_state)
-
-    finish_if_interrupted(work, clock.end, keep)
+    # Limit BLAS threads for the whole fit: idle ones busy-wait.
+    with blas_threads_for(len(given)), progress:
+        some = affordable_rows(given.table, clock) if remote is None else None
+        given = given if some is None else given.take(some)
+        fitted._dtype, fitted._used_rows = given.dtype, given.numbers
+        _search_and_fit(fitted, given, remote, kernels, progress, store)
+    model.__dict__.update(vars(fitted))
+    progress.ended(model.skipped_)
+    reports.finish(model._fitted_state)
+    if clock.pressed:
+        raise KeyboardInterrupt
 
 
 def _search_and_fit(
@@ -115,7 +111,11 @@ def _search_and_fit(
         rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, clock)
     model.skipped_ = clock.skipped
     with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
-        _summarise(model, target, rows, encoders, members, tuned, clock)
+        try:
+            _summarise(model, target, rows, encoders, members, tuned, clock)
+        except KeyboardInterrupt:
+            clock.press()
+            _summarise(model, target, rows, encoders, members, tuned, clock)
 
 
 def _summarise(

@@ -69,7 +69,13 @@ def tune_classes(
     settings |= {"budget": budget, "kernels": chosen, "clock": clock, "n_jobs": n_jobs}
     wide = _WIDE if kernels is None else replace(_WIDE, kernel=get_kernel(kernels[0]))
     _expect(clock, budget, rows, folds_for(rows, budget) or 1, budget.n_members)
-    return with_log_odds(rows, tune(rows, **settings), clock, n_jobs, budget, wide)
+    tuned = tune(rows, **settings)
+    try:
+        return with_log_odds(rows, tuned, clock, n_jobs, budget, wide)
+    except KeyboardInterrupt:
+        clock.press()
+        clock.skip("no models of the log-loss were tried")
+        return tuned
 
 
 def for_columns(budget: Budget, n_columns: int) -> Budget:

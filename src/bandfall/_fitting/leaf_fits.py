@@ -85,7 +85,9 @@ def fit_leaves(
 
     try:
         n_jobs = None if helpers is None else CALLS_PER_THREAD * max(1, len(helpers.threads()))
-        fitted = parallel_map(one, leaves, n_rows=max(map(len, leaves)), n_jobs=n_jobs)
+        fitted = parallel_map(
+            one, leaves, n_rows=max(map(len, leaves)), n_jobs=n_jobs, stop=clock.end
+        )
     finally:
         if helpers is not None:
             helpers.close()

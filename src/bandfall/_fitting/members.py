@@ -70,8 +70,14 @@ def fit_members(
     for trial, _ in tuned.members if not fitted else []:
         if fitted and clock.estimate(len(everything), n_ladders) > clock.left:
             break
-        with clock.timed(len(everything), n_ladders):
-            one = _fit_member(rows, everything, trial, clock, interrupted, store)
+        try:
+            with clock.timed(len(everything), n_ladders):
+                one = _fit_member(rows, everything, trial, clock, interrupted, store)
+        except KeyboardInterrupt:
+            clock.press()
+            if fitted:
+                break
+            return fit_members(rows, tuned, clock)
         if one.path.status is Status.INTERRUPTED and interrupted():
             clock.end()
             if fitted:

@@ -8,15 +8,17 @@ multiplications.
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 SEARCH, FINALISTS, FINAL_FITS, SUMMARY = STAGES = "search", "finalists", "final fits", "summary"
 PATH = 0.5  # cost of one path, in ladders of speeds, at most
+PRESSED = "finishing with the best model so far; press Ctrl-C again to stop without a model"
 AFTERWARDS = 0.25  # cost of importances and intervals, in ladders
 
 _observer: ContextVar[Callable[[Clock], None] | None] = ContextVar("_observer", default=None)
@@ -77,6 +79,7 @@ class Clock:
     ):
         self.skipped: list[str] = []
         self.interrupted = False  # `end` was called: training may stop where it is
+        self.pressed = False  # Ctrl-C was: `fit` raises KeyboardInterrupt once its model is kept
         self.begun = False  # the search has a first trial
         self.now = now
         self._seconds = math.inf if seconds is None else seconds
@@ -132,6 +135,16 @@ class Clock:
         """End now (interrupted)."""
         self.interrupted = True
         self._seconds = min(self._seconds, self.now() - self._start)
+
+    def press(self) -> None:
+        """Handle a KeyboardInterrupt in an `except` clause: end now; raise the second one."""
+        if self.pressed:
+            raise
+        self.pressed = True
+        self.end()
+        with suppress(RuntimeError, ValueError, OSError):  # stderr busy, closed or gone
+            sys.stderr.write(f"\nbandfall: {PRESSED}\n")
+            sys.stderr.flush()
 
     def skip(self, what: str) -> None:
         """List something as skipped, once."""

@@ -168,42 +168,50 @@ def tune(
     ended = clock.search_ended
     search, found = None, Found()
     finalists: list[Trial] = []
-    for number, parts in enumerate(stages):
-        with trainer_for(rows, parts, judge, ended, n_jobs) as trainer:
-            now = Search(parts, judge, interrupted, clock, trainer)
-            if search is None:
-                climbs = [now.explore(*one, budget) for one in _by_metric(families)]
-            else:
-                anew = len(parts[0]) > len(search.parts[0]) and not parts[0].roots
-                climbs = [
-                    now.decide(several, found.scouts, budget, anew)
-                    for several in _of_one_metric(finalists)
-                ]
-            results = race(
-                climbs,
-                n_rows=len(parts[0]),
-                n_jobs=len(climbs) if trainer.waits else 1,
-                stop=clock.end,
-            )
-        decided = Found(found.trials, dict(found.scouts))
-        for one in results:
-            decided.add(one)
-        n_left = len(finalists) - len(decided.finalists)
-        if search is not None and n_left > 0:
-            clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
-        if search is None or decided.predictions:
-            search, found = now, decided
-        if now.over:
-            if number == 0:
-                clock.skip(f"the search ended early, after {len(found.trials)} trials")
-            break
-        if number + 1 < len(stages):
-            grows = len(stages[number + 1][0]) > len(parts[0])
-            finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
-            if number > 0 and len(rows) > rows.leaf_rows:  # leaves refine the metric themselves
-                stages[number + 1][0].roots.update(search.parts[0].roots)
-            _expect_finalists(clock, finalists, stages[number + 1])
-            _expect_later(clock, stages[number + 2 :], len(finalists), budget)
+    try:
+        for number, parts in enumerate(stages):
+            with trainer_for(rows, parts, judge, ended, n_jobs) as trainer:
+                now = Search(parts, judge, interrupted, clock, trainer)
+                if search is None:
+                    climbs = [now.explore(*one, budget) for one in _by_metric(families)]
+                else:
+                    anew = len(parts[0]) > len(search.parts[0]) and not parts[0].roots
+                    climbs = [
+                        now.decide(several, found.scouts, budget, anew)
+                        for several in _of_one_metric(finalists)
+                    ]
+                results = race(
+                    climbs,
+                    n_rows=len(parts[0]),
+                    n_jobs=len(climbs) if trainer.waits else 1,
+                    clock=clock,
+                )
+            decided = Found(found.trials, dict(found.scouts))
+            for one in results:
+                decided.add(one)
+            n_left = len(finalists) - len(decided.finalists)
+            if search is not None and n_left > 0:
+                clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
+            if search is None or decided.predictions:
+                search, found = now, decided
+            if now.over or clock.pressed:
+                if number == 0:
+                    clock.skip(f"the search ended early, after {len(found.trials)} trials")
+                break
+            if number + 1 < len(stages):
+                grows = len(stages[number + 1][0]) > len(parts[0])
+                finalists = search.shortlist(found, budget, dear=grows, last=number > 0)
+                if number > 0 and len(rows) > rows.leaf_rows:  # leaves refine the metric themselves
+                    stages[number + 1][0].roots.update(search.parts[0].roots)
+                _expect_finalists(clock, finalists, stages[number + 1])
+                _expect_later(clock, stages[number + 2 :], len(finalists), budget)
+    except KeyboardInterrupt:
+        if search is None:
+            raise
+        clock.press()
+        clock.skip(f"the search ended early, after {len(found.trials)} trials")
+        if n := len(finalists):
+            clock.skip(f"{n} of {n} finalists were not tried further")
     assert search is not None
     return search.tuned(found, budget.n_members)
 
@@ -213,7 +221,7 @@ def race(
     *,
     n_rows: int,
     n_jobs: int,
-    stop: Callable[[], None] = lambda: None,
+    clock: Clock,
 ) -> list[Found]:
     """Run all climbs and return their results.
 
@@ -231,7 +239,13 @@ def race(
         return True
 
     while running:
-        more = parallel_map(go_on, running, n_rows=n_rows, n_jobs=n_jobs, stop=stop)
+        try:
+            more = parallel_map(go_on, running, n_rows=n_rows, n_jobs=n_jobs, stop=clock.end)
+        except KeyboardInterrupt:
+            if not any(found.predictions for found in results):
+                raise
+            clock.press()
+            break
         running = [i for i, goes_on in zip(running, more, strict=True) if goes_on]
         least = min((one.loss for found in results for one in found.predictions), default=math.inf)
     return results
@@ -389,6 +403,7 @@ class Search:
         train only their scout, at its speed.
         """
         found = Found()
+        yield found  # it grows, so that an interrupt keeps what it has
         requests = {start.kernel: start for start in starts}
         losses: dict[Kernel, list[float]] = {start.kernel: [] for start in starts}
         overall = math.inf

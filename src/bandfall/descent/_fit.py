@@ -172,7 +172,9 @@ def _trained(
     to_units = (root * units).astype(dtype)
     n_evaluations = operator.n_evaluations
 
-    def assemble(recorder: Recorder, status: Status = Status.INTERRUPTED) -> Path:
+    def assemble(
+        recorder: Recorder, front: TrainingFront, status: Status = Status.INTERRUPTED
+    ) -> Path:
         stages, log = recorder.result()
         scaled = [replace(one, coefficients=one.coefficients * to_units) for one in stages]
         return path.replace(
@@ -193,7 +195,7 @@ def _trained(
     # OpenBLAS may raise flags for unused lanes although the sums are right.
     with backend.threads(len(path.X)), np.errstate(invalid="ignore"):
         status = _solver_of(path).run(front, schedule, stopping, recorder)
-    trained = assemble(recorder, status)
+    trained = assemble(recorder, front, status)
     if not backend.trusted:
         _check_sums(path, trained, backend)
     return trained

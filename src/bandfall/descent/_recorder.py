@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -39,7 +40,7 @@ class Recorder:
         self,
         operator: KernelOperator,
         watcher: Watcher | None = None,
-        assemble: Callable[[Recorder], Path] | None = None,
+        assemble: Callable[[Recorder, TrainingFront], Path] | None = None,
     ):
         self._operator = operator
         self._watcher = watcher
@@ -83,15 +84,22 @@ class Recorder:
         if self._watcher is None or self._n_reported == self._n_started:
             return False
         self._n_reported = self._n_started
-        assemble = self._assemble
+        # The next steps, which an interrupt may leave half done, do not change these.
+        record, state, assemble = self._copy(), copy.copy(front), self._assemble
         progress = Snapshot(
             front.time,
             front.bandwidth,
             front.r2,
             front.n_products,
-            lambda: assemble(self),  # type: ignore[misc]
+            lambda: assemble(record, state),  # type: ignore[misc]
         )
         return bool(self._watcher(progress))
+
+    def _copy(self) -> Recorder:
+        record = copy.copy(self)
+        record._stages, record._rows = [*self._stages, *self._current()], list(self._rows)
+        record._key = None
+        return record
 
     def result(self) -> tuple[list[Stage], Log]:
         """All stages so far, including the current one, and the log."""

@@ -157,5 +157,5 @@ class TestWithTorch:
         assert model.score(X, y) > model.log_[-1].r2
         reached = NeuralDescentRegressor(max_r2=model.score(X, y) - 1e-3, **options).fit(X, y)
         assert reached.status_ == "r2_reached"
-        with pytest.warns(ConvergenceWarning, match="not_finite"):
+        with pytest.warns(ConvergenceWarning, match="iteration_limit"):
             NeuralDescentRegressor(lr=1e300, **options).fit(X, y)

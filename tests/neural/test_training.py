@@ -1,13 +1,18 @@
 """The fast plain loop against torch, and the networks of Figure 3."""
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 torch = pytest.importorskip("torch")
 
+from bandfall import NeuralDescentRegressor, neural  # noqa: E402
 from bandfall._paper.networks import NETWORKS, train_network  # noqa: E402
 from bandfall.datasets import make_sine  # noqa: E402
 from bandfall.neural import PlainNetwork, train_plain  # noqa: E402
+from bandfall.neural._training import PlainDescent  # noqa: E402
 
 
 @pytest.mark.parametrize("hidden", [(1,), (3,), (6, 5), (4, 4, 4)])
@@ -89,3 +94,53 @@ def test_figure3_controlled_network_overfits_benignly():
     assert network["train_r2"] > 0.999
     assert network["epochs"] < 5000
     assert network["test_r2"] > 0.5
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("lr", [0.2, 50.0])
+def test_plain_descent_does_not_diverge(seed, lr):
+    X, y, _, _ = make_sine(random_state=seed)
+    model = NeuralDescentRegressor(
+        tangent_control=False, lr=lr, max_iter=300, max_r2=0.9, random_state=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.status_ in ("r2_reached", "iteration_limit")
+    assert 0.0 < model.score(X, y) <= 1.0
+
+
+def test_plain_descent_stays_below_the_largest_eigenvalue():
+    X, _, _, _ = make_sine(random_state=0)
+    rows = torch.tensor(X)
+    network = neural.make_network(1, (20,), generator=neural.seeded_generator(0))
+    descent = PlainDescent(network, rows, lr=1e3, momentum=0.9)
+    kernel = neural.empirical_ntk(network, rows, rows).reshape(len(X), len(X))
+    assert descent.accept(1.0)
+    largest = float(torch.linalg.eigvalsh(kernel)[-1]) / len(X)
+    assert descent.param_groups[0]["lr"] == pytest.approx(1.0 / largest, rel=1e-3)
+
+
+def test_plain_descent_steps_back_when_the_loss_explodes():
+    X, _, _, _ = make_sine(random_state=0)
+    network = neural.make_network(1, (5,), generator=neural.seeded_generator(0))
+    descent = PlainDescent(network, torch.tensor(X), lr=0.1, momentum=0.9)
+    assert descent.accept(1.0)
+    start = [p.detach().clone() for p in network.parameters()]
+    for loss in (4.1, float("nan"), float("inf")):
+        with torch.no_grad():
+            next(network.parameters()).add_(1.0)
+        longest = descent.longest
+        assert not descent.accept(loss)
+        assert descent.longest == longest / 2
+        assert all(torch.equal(a, b) for a, b in zip(network.parameters(), start, strict=True))
+
+
+def test_plain_descent_that_cannot_go_on_has_stalled(monkeypatch):
+    X, y, _, _ = make_sine(random_state=0)
+    monkeypatch.setattr(PlainDescent, "accept", lambda self, loss: setattr(self, "longest", 0.0))
+    model = NeuralDescentRegressor(tangent_control=False, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="lower lr"):
+        model.fit(X, y)
+    assert model.status_ == "stalled"
+    assert np.isfinite(model.predict(X)).all()

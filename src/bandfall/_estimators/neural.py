@@ -18,6 +18,12 @@ from bandfall._estimators.constraints import COUNT, FLAG, RANDOM, count, number,
 from bandfall._typing import ArrayLike, RandomLike
 from bandfall._warnings import warn_caller
 
+REMEDIES = {
+    "iteration_limit": "raise max_iter, widen hidden or lower max_r2",
+    "stalled": "no step lowers the error any more: lower lr, widen hidden or lower max_r2",
+    "not_finite": "the step is too long: lower lr or momentum, and scale the features",
+}
+
 
 class NeuralDescentRegressor(NumbersRegressor):
     """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
@@ -39,7 +45,7 @@ class NeuralDescentRegressor(NumbersRegressor):
     min_speed : float >= 0, default=0.1
         The control sets in when training R² rises more slowly than this per unit of training time.
     lr : float > 0, default=0.2
-        Step size.
+        Longest step; plain gradient descent shortens it where it would diverge.
     momentum : float in [0, 1], default=0.95
         Momentum of plain gradient descent.
     anchors : int or array-like of shape (n_anchors, n_features), default=100
@@ -172,7 +178,7 @@ class NeuralDescentRegressor(NumbersRegressor):
                 r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, rows)) ** 2).mean()
             warn_caller(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
-                f"R² = {r2:.4f}; raise max_iter, widen hidden or lower max_r2",
+                f"R² = {r2:.4f}; {REMEDIES[self.status_]}",
                 ConvergenceWarning,
             )
         return self

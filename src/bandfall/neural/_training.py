@@ -13,6 +13,9 @@ from torch import Tensor, nn
 from bandfall.neural._anchors import mixed_anchors, uniform_anchors
 from bandfall.neural._log import LogRow, TangentLog, TangentStatus
 from bandfall.neural._optimizer import TangentDescent
+from bandfall.neural._tangent import TangentModel
+
+_SHORTEST = 1e-12  # of the steps of plain descent
 
 
 def make_network(
@@ -43,6 +46,44 @@ def make_network(
             layer.bias.zero_()
         layers += [layer, nn.Tanh()]
     return nn.Sequential(*layers[:-1])
+
+
+class PlainDescent(torch.optim.SGD):
+    """Gradient descent with momentum whose step is at most 1/λ on the rows it is trained on.
+
+    λ is the largest eigenvalue of the tangent kernel at these rows, divided by the number of
+    outputs, as the loss is half their mean squared error. A step of 2(1 + momentum)/λ or more
+    diverges. λ changes during training: it is estimated anew every 50 steps, and if the loss still
+    becomes four times as large, these steps are undone, and the longest step is halved.
+    """
+
+    def __init__(self, model: nn.Module, X: Tensor, *, lr: float, momentum: float) -> None:
+        super().__init__(model.parameters(), lr=lr, momentum=momentum)
+        self.longest = lr
+        self._tangent, self._rows, self._count = TangentModel(model), X, 0
+        self._vector = torch.ones_like(self._tangent.outputs(X))
+        self._good, self._good_loss = self._tangent.vector(), math.inf
+
+    def accept(self, loss: float) -> bool:
+        """Whether training may go on from here, where the loss is `loss`; otherwise steps back."""
+        if not loss <= 4.0 * self._good_loss or not math.isfinite(loss):
+            self._tangent.set_vector(self._good)
+            self.state.clear()
+            self.longest, self._count = 0.5 * self.longest, 0
+            return False
+        if self._count % 50 == 0:
+            self._good, self._good_loss = self._tangent.vector(), loss
+            self.param_groups[0]["lr"] = min(self.longest, 1.0 / self._largest_eigenvalue())
+        self._count += 1
+        return True
+
+    def _largest_eigenvalue(self) -> float:
+        """By power iteration from the last eigenvector."""
+        for _ in range(20 if self._count == 0 else 5):
+            product = self._tangent.kernel_product(self._rows, self._vector.reshape(-1))
+            norm = float(product.norm() / self._vector.norm())
+            self._vector = product / product.norm().clamp_min(1e-300)
+        return max(norm / self._vector.numel(), 1e-300)
 
 
 def fit_network(
@@ -102,6 +143,10 @@ def _fit_plain(
         optimizer.zero_grad()
         outputs = model(X)
         loss = 0.5 * (outputs.view_as(y) - y).square().mean()
+        if isinstance(optimizer, PlainDescent) and not optimizer.accept(float(loss.detach())):
+            if optimizer.longest < _SHORTEST:
+                return log, TangentStatus.STALLED
+            continue
         r2 = 1.0 - 2.0 * float(loss.detach()) * y.numel() / total if total > 0 else 1.0
         status = _plain_status(r2, max_r2)
         if len(log) >= max_iter:
@@ -162,7 +207,7 @@ def fit_arrays(
             model, points, lr=lr, min_speed=min_speed, damping=damping, generator=generator
         )
     else:
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=momentum)
+        optimizer = PlainDescent(model, rows, lr=lr, momentum=momentum)
     log, status = fit_network(
         model, rows, targets, optimizer=optimizer, max_r2=max_r2, max_iter=max_iter
     )

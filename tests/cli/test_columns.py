@@ -11,9 +11,9 @@ import pytest
 
 from bandfall import BandfallRegressor, load_model
 from bandfall._cli import training
-from bandfall._cli.kept_rows import pack_rows, unpack_rows
 from bandfall._cli.read_table import read_file
 from bandfall._cli.rows import Dataset, Roles, load_table, split_table
+from bandfall._cli.stored import pack_rows, unpack_rows
 from bandfall._cli.terminal import InputError
 from bandfall._files import dump_bytes, load_bytes, read_model_file
 from bandfall.report._columns import kind_of
@@ -316,9 +316,9 @@ def test_kept_rows_that_are_damaged(tmp_path):
     for field, value in [
         ("values", np.full(120, 99)),
         ("values", np.full(120, -2)),
-        ("ends", np.array([5, 1, 9])),
-        ("ends", np.array([1, 2, 10**9])),
-        ("text", np.zeros(0, dtype=np.int64)),
+        ("levels", np.frombuffer(b'["a", 3, null]', np.uint8)),
+        ("levels", np.frombuffer(b"[" * 100_000, np.uint8)),
+        ("levels", np.zeros(0, dtype=np.int64)),
         ("kind", "other"),
         ("kind", 3),
         ("values", np.zeros((2, 2))),

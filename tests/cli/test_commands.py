@@ -17,7 +17,6 @@ from numpy.testing import assert_allclose
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
 from bandfall._cli import rivals, terminal, training
-from bandfall._cli.predict import MIN_BATCH
 from bandfall._estimators.progress import FitProgress
 from bandfall._files.checkpoint import load_path
 from bandfall.report import LabelledRows
@@ -273,7 +272,7 @@ class TestPredict:
 
     def test_in_pieces(self, model, csv, tmp_path):
         whole = np.array(call("predict", model, csv).stdout.splitlines()[1:], float)
-        n_copies = 2 * MIN_BATCH // len(whole) + 2
+        n_copies = 2 * 2_000 // len(whole) + 2
         pd.concat([frame()] * n_copies).to_csv(tmp_path / "long.csv", index=False)
         pieces = np.array(call("predict", model, tmp_path / "long.csv").stdout.splitlines()[1:])
         np.testing.assert_allclose(pieces.astype(float), np.tile(whole, n_copies), rtol=2e-6)
@@ -292,7 +291,7 @@ class TestPredict:
         done = call("predict", tmp_path / "m", tmp_path / "d.csv")
         assert done.stderr.count("never seen") == 1
         assert shares == sorted(set(shares))
-        assert len(shares) == -(-len(table) // MIN_BATCH) > 2
+        assert len(shares) == -(-len(table) // 2_000) > 2
 
     def test_model_without_names_and_two_targets(self, tmp_path):
         table = frame()
@@ -337,6 +336,21 @@ class TestInspect:
         table = frame()
         save_model(KernelRidgeRegressor().fit(table[["width"]], table["y"]), tmp_path / "m")
         assert "KernelRidgeRegressor" in call("inspect", tmp_path / "m").stdout
+
+
+def test_report_of_a_model_saved_in_python_takes_its_rows(tmp_path):
+    table = frame().rename(columns={"y": "target"})
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    model = KernelRidgeRegressor().fit(table[["width", "höhe"]], table["target"])
+    save_model(model, tmp_path / "m")
+    out = ("--out", tmp_path / "r.html", "--no-rivals")
+    line = one_line(call("report", tmp_path / "m", *out))
+    assert "as in `bandfall report MODEL DATA`, with the column 'target' and width, höhe" in line
+    done = call("report", tmp_path / "m", tmp_path / "rows.csv", *out)
+    assert done.exit_code == 0, done.output
+    assert "width" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    line = one_line(call("report", tmp_path / "rows.csv", tmp_path / "rows.csv", *out))
+    assert "not a bandfall model" in line
 
 
 def test_compare(csv, few_rivals, quick_models):

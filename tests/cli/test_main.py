@@ -1,12 +1,16 @@
 """The command: its list of commands, what it imports, and Ctrl-C meanwhile."""
 
+import json
 import os
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from bandfall._cli import main as cli
+from shell import call
 
 # Presses Ctrl-C as soon as NumPy is imported, which a command does before its own code runs.
 PRESS = """
@@ -98,3 +102,61 @@ def test_a_slow_start_shows_a_line_and_removes_it():
     os.close(screen)
     assert lines.startswith("bandfall: starting …")
     assert lines.endswith("\r")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A model file, and the table that it was trained on."""
+    folder = tmp_path_factory.mktemp("model")
+    x = np.linspace(0.0, 1.0, 60)
+    table = pd.DataFrame({"x": x, "größe": x**2, "name": "=1+1", "y": np.sin(x)})
+    table.to_csv(folder / "d.csv", index=False)
+    options = ("--target", "y", "--keep", "name", "--model", "krr-cv", "--out", folder / "m")
+    assert call("fit", folder / "d.csv", *options).exit_code == 0
+    return folder / "m", folder / "d.csv"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "cp437"])
+def test_output_that_is_not_utf_8(model, encoding):
+    """As on Windows, where redirected output has the code page of the machine."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bandfall", "inspect", str(model[0])],
+        capture_output=True,
+        check=False,
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONIOENCODING": encoding,
+            "PYTHONUTF8": "0",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    shown = done.stdout.decode(encoding)
+    assert "R2" in shown or "R²" in shown
+    assert "StandardScaler -> KernelRidgeCV" in shown
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_full_disk_is_a_failure(model, options):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bandfall", "predict", *map(str, model), *options],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "bandfall: No space left on device"
+    assert "Exception ignored" not in done.stderr
+
+
+def test_text_that_a_spreadsheet_would_run_is_escaped(model):
+    """A kept column may come from anyone; numbers are written as they are."""
+    header, first, *_ = call("predict", *model).stdout.splitlines()
+    assert header == "name,prediction"
+    assert first.startswith("'=1+1,")
+    assert call("predict", *model, "--no-escape-formulas").stdout.splitlines()[1][:5] == "=1+1,"
+    assert json.loads(call("predict", *model, "--json").stdout)["kept"]["name"][0] == "=1+1"

@@ -9,9 +9,9 @@ from bandfall._cli import options
 from bandfall._cli.classes import Task
 from bandfall._cli.read_table import Style
 from bandfall._cli.rivals import class_rivals, rivals, score_rivals
-from bandfall._cli.rows import Dataset, Roles, load_table, split_table
+from bandfall._cli.rows import Dataset, Roles, load_table, split_table, split_words
 from bandfall._cli.terminal import InputError, one_line_errors, print_json, print_table
-from bandfall._cli.training import MAX_ROWS, Device, ModelChoice, make_estimator, split_words
+from bandfall._cli.training import MAX_ROWS, Device, ModelChoice, make_estimator
 from bandfall.report import RivalScore
 
 

@@ -9,28 +9,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-import pandas as pd
 import typer
 
 from bandfall._cli import options
 from bandfall._cli.classes import Task
-from bandfall._cli.columns import Features, require_columns
-from bandfall._cli.kept_rows import trained_on
 from bandfall._cli.outputs import check_out, is_model, is_page, write_page
-from bandfall._cli.predict import features_of, missing_words, strings_of
-from bandfall._cli.read_table import Style, name_of, read_file
-from bandfall._cli.rows import Roles, targets_of
-from bandfall._cli.sources import kept_rows_of, missing_target, model_of
+from bandfall._cli.read_table import Style
+from bandfall._cli.rows import Roles
+from bandfall._cli.stored import missing_target, model_of, page_rows
 from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall._cli.training import Choices, Device, ModelChoice
-from bandfall._estimators.view import story_of
 from bandfall._explore import render_playground
 from bandfall._explore.data_page import render_explorer
 from bandfall._explore.server import Explorer
 from bandfall._explore.what_if import WhatIf
 from bandfall._files import ModelFile, read_model_file
-from bandfall.report import LabelledRows, study
+from bandfall.report import study
 
 _SOURCE = "Model file made by fit, or a table; without it, a playground."
 _DATA = "Table to explore the model with; it must contain the target."
@@ -121,9 +115,7 @@ def _explorer_page(
     live: bool,
 ) -> tuple[str, WhatIf]:
     """The page about a model, and the `WhatIf` that answers its requests."""
-    train_rows, test_rows, features = kept_rows_of(stored)
-    if data is not None:
-        test_rows = _new_rows(data, stored, style, test_rows)
+    train_rows, test_rows, features = page_rows(stored, data, style)
     with Bar("explore: the model", progress) as bar:
         findings = study(
             stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update
@@ -137,47 +129,6 @@ def _explorer_page(
         live=live,
     )
     return page, what_if
-
-
-def _new_rows(
-    data: str, stored: ModelFile, style: Style, held_out: LabelledRows | None
-) -> LabelledRows | None:
-    """Rows of a table that the model was not trained on; `held_out` if it was trained on all."""
-    rows, y = _rows_of(data, stored, style)
-    seen = trained_on(stored.notes, rows, y)
-    if not seen.any():
-        return LabelledRows(rows, y)
-    if np.sum(~seen) < 2:
-        note(
-            f"the model was trained on the rows in {name_of(data)}; the page is about rows that "
-            "were held out in fit"
-        )
-        return held_out
-    note(
-        f"the model was trained on {seen.sum():,} of the {len(y):,} rows in {name_of(data)}; the "
-        "page leaves them out"
-    )
-    return LabelledRows(rows[~seen], y[~seen])
-
-
-def _rows_of(data: str, stored: ModelFile, style: Style) -> tuple[Features, np.ndarray]:
-    """Features and target of a table, under the column names of the model."""
-    kinds = strings_of(stored.notes.get("kinds"))
-    text = [name for name, kind in kinds.items() if kind == "text"]
-    table, style = read_file(data, style, text=text, missing=missing_words(stored.notes))
-    target = str(stored.notes.get("target", "target"))
-    require_columns(table, [target], name_of(data))
-    classes = bool(story_of(stored.estimator).target.classes)
-    with style.as_usual():
-        y = targets_of([table[target]], name_of(data), classes=classes)[:, 0]
-    known = ~pd.isna(y)
-    if not known.any():
-        raise InputError(f"no row of {name_of(data)} has a value in the target {target!r}")
-    with style.as_usual():
-        rows = features_of(table[known], stored, kinds, name_of(data))
-    if style.remarks:
-        note(f"{name_of(data)}: {style.remarks}")
-    return rows, y[known].astype(str) if y.dtype == object else y[known]
 
 
 def _serve(

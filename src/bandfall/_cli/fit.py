@@ -14,7 +14,8 @@ from bandfall._cli.classes import Task, accuracy_words
 from bandfall._cli.columns import quoted
 from bandfall._cli.outputs import check_out, is_model, write_or_keep
 from bandfall._cli.read_table import Style
-from bandfall._cli.rows import Dataset, Roles
+from bandfall._cli.rows import Dataset, Roles, split_words
+from bandfall._cli.stored import model_notes
 from bandfall._cli.terminal import (
     INTERRUPTED,
     Bar,
@@ -31,9 +32,7 @@ from bandfall._cli.training import (
     Device,
     ModelChoice,
     Trained,
-    model_notes,
     score_words,
-    split_words,
     train_on,
     why_ended,
 )

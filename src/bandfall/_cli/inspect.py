@@ -10,8 +10,7 @@ import numpy as np
 
 from bandfall._cli import options
 from bandfall._cli.classes import accuracy_words
-from bandfall._cli.kept_rows import unpack_rows
-from bandfall._cli.predict import strings_of
+from bandfall._cli.stored import noted_kinds, unpack_rows
 from bandfall._cli.terminal import counted, one_line_errors, print_json, print_pairs
 from bandfall._cli.training import score_words, why_ended
 from bandfall._estimators.view import (
@@ -166,7 +165,7 @@ def _pairs(
 
 def _listed(stored: ModelFile) -> str:
     """Names of the features; kinds other than numbers are given in parentheses."""
-    names, kinds = feature_names_of(stored.estimator), strings_of(stored.notes.get("kinds"))
+    names, kinds = feature_names_of(stored.estimator), noted_kinds(stored.notes)
     if names is None:
         return "without names"
     marks = {name: f" ({kind})" for name, kind in kinds.items() if kind != "number"}

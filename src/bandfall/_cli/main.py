@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from threading import Timer
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from bandfall._version import __version__
 
@@ -77,6 +80,10 @@ def build_app(names: tuple[str, ...] = tuple(COMMANDS)) -> typer.Typer:
 
 def main() -> None:
     """Entry point: run the application, or print one line about a missing package."""
+    codecs.register_error("bandfall", _plain)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="bandfall")
     try:
         with start_shown():
             app = build_app(tuple(name for name in sys.argv[1:] if name in COMMANDS)[:1])
@@ -91,6 +98,15 @@ def main() -> None:
         raise SystemExit(2) from None
     with Watchdog():
         app(prog_name="bandfall")
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """Plain characters for those that a stream cannot write: R2 for R², ? where there are none."""
+    assert isinstance(error, UnicodeEncodeError)
+    signs = {"→": "->", "×": "x", "–": "-", "−": "-", "…": "...", "±": "+-"}
+    text = error.object[error.start : error.end]
+    plain = (signs.get(c) or normalize("NFKD", c).encode("ascii", "ignore").decode() for c in text)
+    return "".join(sign or "?" for sign in plain), error.end
 
 
 @contextmanager

@@ -14,20 +14,22 @@ from bandfall._cli.outputs import check_out, is_model, is_page, write_page
 from bandfall._cli.read_table import Style
 from bandfall._cli.rivals import class_rivals, rivals, score_rivals
 from bandfall._cli.rows import Roles
-from bandfall._cli.sources import kept_rows_of, model_details, model_of
-from bandfall._cli.terminal import Bar, note, one_line_errors, print_json
+from bandfall._cli.stored import model_details, model_of, page_rows
+from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall._cli.training import Choices, Device, ModelChoice
 from bandfall._files import ModelFile, read_model_file
 from bandfall.report import Findings, RivalScore, render_page, study
 
 OURS = "bandfall (this model)"
 PAGE = Path("report.html")
-_SOURCE = "Model file made by fit, or a table."
+_SOURCE = "Model file, or a table to train a model on."
+_DATA = "Rows for a model file: new ones, or the training rows if the file has none."
 _RIVALS = "Score other models too."
 
 
 def report(
     source: Annotated[str, typer.Argument(metavar="MODEL|DATA", help=_SOURCE)],
+    data: Annotated[str | None, typer.Argument(metavar="DATA", help=_DATA)] = None,
     out: Annotated[Path, options.option("--out", "FILE", "HTML page to write.")] = PAGE,
     target: options.PageTarget = None,
     with_rivals: Annotated[bool, options.option("--rivals/--no-rivals", "", _RIVALS)] = True,
@@ -52,18 +54,22 @@ def report(
     """Write one HTML page about a model: score, rivals, path, features, errors, slices.
 
     For classes, it shows log-loss, AUC, calibration and confusion. A model file contains the rows
-    that the model was trained and scored on, so it is all that is needed. Given a table, a model is
-    trained as in fit and not saved. The page needs no network and no server.
+    that the model was trained and scored on, so it is all that is needed; one that was saved in
+    Python needs a table with these rows. Given a table alone, a model is trained as in fit and not
+    saved. The page needs no network and no server.
     """
     with one_line_errors():
-        check_out(out, is_page, force=force, inputs=(source,))
+        check_out(out, is_page, force=force, inputs=(source, *([data] if data else [])))
+        style = Style(sep, decimal, encoding)
         if source != "-" and Path(source).is_file() and is_model(Path(source)):
             stored = read_model_file(source)
+        elif data is not None:
+            raise InputError(f"{source} is not a bandfall model; a report is about one table")
         else:
             asked = Roles([], drop or [], [], weights, time_split, group, text or [], na or [])
             choices = Choices(model, device, test_fraction, max_rows, seed, task)
-            stored = model_of(source, target, asked, Style(sep, decimal, encoding), choices)
-        findings, results = _look(stored, seed, with_rivals)
+            stored = model_of(source, target, asked, style, choices)
+        findings, results = _look(stored, data, style, seed, with_rivals)
         page = render_page(
             findings,
             target=str(stored.notes.get("target", "target")),
@@ -79,9 +85,11 @@ def report(
             note(f"wrote {out}; open it in a browser")
 
 
-def _look(stored: ModelFile, seed: int, with_rivals: bool) -> tuple[Findings, list[RivalScore]]:
-    """Findings and rivals, for the rows in the model file."""
-    train_rows, test_rows, features = kept_rows_of(stored)
+def _look(
+    stored: ModelFile, data: str | None, style: Style, seed: int, with_rivals: bool
+) -> tuple[Findings, list[RivalScore]]:
+    """Findings and rivals, for the rows in the model file or in a table."""
+    train_rows, test_rows, features = page_rows(stored, data, style)
     with Bar("report: the model") as bar:
         findings = study(
             stored.estimator, train_rows, test_rows, features, seed=seed, progress=bar.update

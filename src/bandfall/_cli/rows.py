@@ -277,3 +277,10 @@ def _latest(table: Dataset, n_test: int) -> np.ndarray:
             f"out the last {n_test} rows"
         )
     return late
+
+
+def split_words(roles: Roles) -> str:
+    """How rows were held out, in words."""
+    if roles.time is not None:
+        return f"the last by {roles.time}"
+    return "chosen at random" if roles.group is None else f"whole groups of {roles.group}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -129,6 +130,7 @@ def one_line_errors() -> Iterator[None]:
     try:
         with _warnings_as_notes():
             yield
+            sys.stdout.flush()  # here a full disk is noticed
     except (InputError, ModelFileError, ClusterError) as error:
         fail(str(error))
     except BrokenPipeError:  # the reader has closed the pipe, as with `| head`
@@ -136,7 +138,8 @@ def one_line_errors() -> Iterator[None]:
         raise typer.Exit(FAILURE) from None
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        fail(f"{where}{error.strerror or error}")
+        full = error.errno in (errno.ENOSPC, errno.EIO)
+        fail(f"{where}{error.strerror or error}", FAILURE if full else USAGE_ERROR)
     except MemoryError as error:
         fail(f"not enough memory: {error}" if str(error) else "not enough memory", FAILURE)
     except KeyboardInterrupt:

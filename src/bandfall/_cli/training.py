@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import bandfall
 from bandfall._cli.classes import Task
-from bandfall._cli.kept_rows import pack_rows
 from bandfall._cli.read_table import Style
 from bandfall._cli.rows import Dataset, Roles, load_table, only_numbers, split_table
 from bandfall._cli.terminal import Bar, InputError, Watchdog, note
@@ -31,7 +30,6 @@ from bandfall._products import check_device
 from bandfall._search.clock import observed_by
 from bandfall._typing import Estimator, JsonDict, Weights
 from bandfall.descent import Status
-from bandfall.report._columns import kind_of
 
 # Default of --max-rows for quick looks at a table; larger tables are sampled at random. `fit` takes
 # all rows, except for models that need n³ operations.
@@ -276,32 +274,3 @@ def why_ended(story: Story, status: Status) -> str:
         Status.INTERRUPTED: "cut short",
     }
     return tuned.get(status, status.explanation) if story.members else status.explanation
-
-
-def model_notes(trained: Trained) -> JsonDict:
-    """Notes in a model file, for `predict`, `inspect`, `report` and `explore`."""
-    rows, roles = trained.rows, trained.rows.roles
-    notes: JsonDict = {
-        "target": rows.target,
-        "targets": list(roles.targets),
-        "source": Path(rows.source).name,
-        "decimal": rows.style.decimal,
-        "keep": list(roles.keep),
-        "missing": list(roles.missing),
-        "kinds": {name: kind_of(rows.X[name]) for name in rows.X.columns},
-        "n_dropped": rows.n_dropped,
-        "n_without_target": rows.n_without_target,
-        "split": split_words(roles),
-        "seconds": trained.seconds,
-        "train": pack_rows(rows.X, rows.y),
-    }
-    if trained.held_out is not None:
-        notes["test"] = pack_rows(trained.held_out.X, trained.held_out.y)
-    return notes
-
-
-def split_words(roles: Roles) -> str:
-    """How rows were held out, in words."""
-    if roles.time is not None:
-        return f"the last by {roles.time}"
-    return "chosen at random" if roles.group is None else f"whole groups of {roles.group}"

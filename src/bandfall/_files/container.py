@@ -27,6 +27,7 @@ _DTYPES: dict[str, np.dtype] = {
     "F32": np.dtype("<f4"),
     "I64": np.dtype("<i8"),
     "I32": np.dtype("<i4"),
+    "U8": np.dtype(np.uint8),
     "BOOL": np.dtype(np.bool_),
 }
 

@@ -8,12 +8,12 @@
 
 `fit` fits the scaling benchmark's rows × 8 (`gpu.py`), with the search and four members unless
 other settings are given, and prints seconds, test R², coverage of 90 % intervals, peak memory of
-the host and seconds of every stage. `accuracy` compares one leaf with leaves of a share of the
-training rows on the sets of a folder, all those above 5,000 rows by default. `scaling` prints CPU
-seconds and peak memory of fits of synthetic rows beside XGBoost and LightGBM where they are
-installed. `latency` times predictions of one row by a model that has that many training rows.
-`dask` fits the same rows as a dask array with several numbers of worker processes of one thread,
-and compares bits.
+the host; `--profile` says where the time goes. `accuracy` compares one leaf with leaves of a
+share of the training rows on the sets of a folder, all those above 5,000 rows by default.
+`scaling` prints CPU seconds and peak memory of fits of synthetic rows beside XGBoost and LightGBM
+where they are installed. `latency` times predictions of one row by a model that has that many
+training rows. `dask` fits the same rows as a dask array with several numbers of worker processes
+of one thread, and compares bits.
 
 Every fit runs in a process of its own. Settings for all of them: `--members`, `--kernels`,
 `--search-rows`, `--leaf-rows`, `--device` (auto, cpu, cuda; none for NumPy), `--seconds`.
@@ -23,8 +23,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
-import inspect
 import json
 import os
 import subprocess
@@ -34,23 +32,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-
-# What is timed: a label, and where the function is looked up by its caller.
-STAGES = (
-    ("read", "bandfall._estimators.self_tuning:training_table"),
-    ("encode", "bandfall._estimators.self_tuning:encoded_views"),
-    ("search", "bandfall._targets.base:Target.tune"),
-    ("final fits", "bandfall._estimators.tables:fit_members"),
-    ("final fits", "bandfall._estimators.remote_rows:fit_remote_members"),
-    ("- divide", "bandfall._fitting.leaf_fits:Divided.leaves"),
-    ("- leaves", "bandfall._fitting.remote_leaves:parallel_map"),
-    ("- join", "bandfall._fitting.remote_leaves:path_of_leaves"),
-    ("- leaves", "bandfall._fitting.leaf_fits:parallel_map"),
-    ("- join", "bandfall._fitting.leaf_fits:path_of_leaves"),
-    ("novelty unit", "bandfall._estimators.self_tuning:novelty_scale"),
-    ("intervals", "bandfall._estimators.bandfall:BandfallRegressor._keep_evidence"),
-    ("importances", "bandfall._models.average:Average.importances"),
-)
 
 
 def scaling_rows(n, n_test=50_000):
@@ -103,48 +84,14 @@ def settings_of(options):
     return {name: value for name, value in chosen.items() if value is not None or name == "device"}
 
 
-@contextmanager
-def timed(seconds):
-    """Add what every stage takes to `seconds`; nested ones count in both."""
-    undo = []
-    for label, place in STAGES:
-        module, _, name = place.partition(":")
-        owner = importlib.import_module(module)
-        *path, last = name.split(".")
-        for one in path:
-            owner = getattr(owner, one)
-        function = inspect.getattr_static(owner, last)
-        undo.append((owner, last, function))
-        setattr(owner, last, _timing(function, label, seconds))
-    try:
-        yield
-    finally:
-        for owner, last, function in undo:
-            setattr(owner, last, function)
-
-
-def _timing(function, label, seconds):
-    inner = getattr(function, "__func__", function)
-
-    def wrapped(*arguments, **named):
-        start = time.perf_counter()
-        try:
-            return inner(*arguments, **named)
-        finally:
-            seconds[label] = seconds.get(label, 0.0) + time.perf_counter() - start
-
-    return staticmethod(wrapped) if isinstance(function, staticmethod) else wrapped
-
-
 def measured_fit(X, y, X_test, y_test, settings, profile=False, noise=0.0):
     """A model, and what its fit took and gave; `noise` is what test targets lack of it."""
     import resource
 
     from bandfall import BandfallRegressor
 
-    stages = {}
     start, cpu = time.perf_counter(), time.process_time()
-    with timed(stages), _profiled(profile):
+    with _profiled(profile):
         model = BandfallRegressor(**settings).fit(X, y)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -172,7 +119,6 @@ def measured_fit(X, y, X_test, y_test, settings, profile=False, noise=0.0):
         "skipped": list(model.skipped_),
         "predict_ms": 1e3 * predicted / len(y_test),
         "interval_ms": 1e3 * within / len(y_test[some]),
-        "stages": stages,
     }
 
 
@@ -288,7 +234,6 @@ def describe(result):
         f"leaves {result['leaves']}, {1e3 * result['predict_ms']:.1f} µs a prediction, "
         f"{1e3 * result['interval_ms']:.1f} µs an interval"
     )
-    print("  " + ", ".join(f"{name} {spent:.1f}" for name, spent in result["stages"].items()))
     for line in [*result["members"], *result["skipped"]]:
         print("  " + line)
     sys.stdout.flush()
@@ -377,7 +322,7 @@ def scaling(options):
 
 def on_dask(options):
     try:
-        importlib.import_module("distributed")
+        import distributed  # noqa: F401
     except ImportError:
         print("Dask is not installed: nothing to measure")
         return
@@ -395,8 +340,7 @@ def on_dask(options):
         first = first or result
         print(
             f"{n_workers} workers: {first['seconds'] / result['seconds']:.2f} × the speed of the "
-            f"first, {first['stages']['final fits'] / result['stages']['final fits']:.2f} × in the "
-            f"final fits, bits {result['bits']} "
+            f"first, bits {result['bits']} "
             f"{'equal' if first['bits'] == result['bits'] else 'DIFFER'}"
         )
         describe(result)

@@ -30,8 +30,8 @@ JOBS = {
     "descent": ("core", "training: schedules, solvers, stopping, the Path"),
     "_products": ("core", "products with K(σ) on a device, within a memory budget"),
     "tables": ("ground", "tables to columns; formulas of kernels"),
-    "_threads": ("ground", "checks, warnings, threads"),
-    "_blocks": ("ground", "rows in blocks; names of types"),
+    "_checks": ("ground", "checks, warnings, threads"),
+    "_typing": ("ground", "names of types"),
 }
 COLOURS = {
     "edge": "#f6d5c5",

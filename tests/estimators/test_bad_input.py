@@ -329,3 +329,22 @@ def test_a_target_of_subnormal_numbers_is_refused(model, size, outputs):
     y = tiny if outputs == 1 else np.column_stack([Y, tiny])
     with pytest.raises(ValueError, match=r"y varies by no more than .*; rescale the target"):
         clone(model).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "other", [{}, {"flag": [True, False] * 20}], ids=["alone", "with booleans"]
+)
+def test_categories_are_named_where_numbers_are_needed(other):
+    table = pd.DataFrame({"a": np.arange(40.0), "town": pd.Categorical(["u", "v"] * 20), **other})
+    with pytest.raises(ValueError, match=r"these columns do not: 'town' \(category\)"):
+        KernelDescentRegressor().fit(table, table["a"])
+
+
+@pytest.mark.parametrize("kind", [KernelDescentRegressor, BandfallRegressor])
+def test_a_row_as_a_series_names_the_fix(kind):
+    table = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) ** 2})
+    model = kind(**({} if kind is KernelDescentRegressor else {"kernels": "gaussian"}))
+    with pytest.raises(ValueError, match=r"df\.iloc\[\[i\]\] instead of df\.iloc\[i\]"):
+        model.fit(table, table["a"]).predict(table.iloc[3])
+    with pytest.raises(ValueError, match=r"df\[\['name'\]\] instead of"):
+        model.fit(table["a"], table["a"])

@@ -14,7 +14,13 @@ from sklearn.datasets import make_friedman1
 from sklearn.metrics import r2_score
 from sklearn.model_selection import cross_val_score
 
-from bandfall import BandfallRegressor, KernelDescentRegressor, KernelRidgeRegressor, load_model
+from bandfall import (
+    BandfallClassifier,
+    BandfallRegressor,
+    KernelDescentRegressor,
+    KernelRidgeRegressor,
+    load_model,
+)
 from bandfall._models.metric import (
     gradient_outer_product,
     learned_root,
@@ -610,3 +616,16 @@ def test_a_fitted_model_keeps_no_raw_copy_of_its_rows(frame):
         data = pickle.dumps(model.fit(table, y))
         assert not hasattr(model, "_training_rows")
         assert np.ascontiguousarray(y).tobytes() not in data
+
+
+@pytest.mark.parametrize(
+    "model",
+    [KernelDescentRegressor(), BandfallRegressor(**FAST), BandfallClassifier(**FAST)],
+    ids=lambda model: type(model).__name__,
+)
+def test_staged_predictions_have_one_item_at_least(model):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    model.fit(X, np.ones(30))
+    name = "predict_proba" if hasattr(model, "predict_proba") else "predict"
+    staged = list(getattr(model, f"staged_{name}")(X))
+    assert_array_equal(staged, [getattr(model, name)(X)])

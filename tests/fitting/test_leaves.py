@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_friedman1
 
-from bandfall import BandfallClassifier, BandfallRegressor, load_model, to_onnx
-from bandfall._files.container import ModelFileError
+from bandfall import (
+    BandfallClassifier,
+    BandfallRegressor,
+    KernelDescentRegressor,
+    load_model,
+    to_onnx,
+)
 from bandfall._files.paths import _check_partition
 from bandfall._fitting import leaf_fits, leaves
 from bandfall.descent._partitioned import PartitionedSum
@@ -286,14 +291,27 @@ class TestCheckpoints:
         plain = BandfallRegressor(**self.SETTINGS).fit(X, y)
         assert np.array_equal(again.predict(X_new), plain.predict(X_new))
 
-    def test_what_is_no_folder_and_what_is_no_leaf_are_told(self, data, tmp_path):
+    def test_what_is_no_folder_is_refused(self, data, tmp_path):
         X, y, *_ = data
         file = tmp_path / "file"
         file.write_text("something")
         with pytest.raises(ValueError, match="leaves need a folder"):
             BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=file)
-        BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path / "leaves")
-        for leaf in (tmp_path / "leaves").iterdir():
-            leaf.write_bytes(leaf.read_bytes()[:-100])
-        with pytest.raises(ModelFileError):
-            BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path / "leaves")
+        for model in (BandfallRegressor(**self.SETTINGS), KernelDescentRegressor()):
+            with pytest.raises(ValueError, match="checkpoint='' names no file or folder"):
+                model.fit(X, y, checkpoint="")
+
+    @pytest.mark.parametrize("damage", ["cut", "swapped"])
+    def test_leaves_that_cannot_be_used_are_trained_again(self, data, tmp_path, damage):
+        """Damaged files, and files that hold another leaf than their name says."""
+        X, y, X_new, _ = data
+        plain = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
+        leaves = {leaf: leaf.read_bytes() for leaf in sorted(tmp_path.iterdir())}
+        others = [*leaves.values()][1:] + [*leaves.values()][:1]
+        for leaf, other in zip(leaves, others, strict=True):
+            leaf.write_bytes(other if damage == "swapped" else leaves[leaf][:-100])
+        match = "holds another leaf" if damage == "swapped" else "trained again, because"
+        with pytest.warns(UserWarning, match=match):
+            again = BandfallRegressor(**self.SETTINGS).fit(X, y, checkpoint=tmp_path)
+        assert np.array_equal(again.predict(X_new), plain.predict(X_new))
+        assert {leaf: leaf.read_bytes() for leaf in sorted(tmp_path.iterdir())} == leaves

@@ -167,11 +167,12 @@ class ValidatedRegressor(NumbersRegressor, Storable):
 
     def _validated(self, X: ArrayLike, *y: ArrayLike, **how: object) -> Array:
         """scikit-learn's validation; errors name columns whose values are not numbers."""
+        refuse_series(X)
         try:
             return validate_data(self, X, *y, **how)
         except (TypeError, ValueError) as error:
-            columns = columns_without_numbers(X)
-            if columns and (isinstance(error, TypeError) or "could not convert" in str(error)):
+            columns, words = columns_without_numbers(X), ("could not convert", "Cannot cast")
+            if columns and (isinstance(error, TypeError) or str(error).startswith(words)):
                 raise ValueError(
                     f"X must hold numbers only, and these columns do not: {columns}; encode or "
                     "drop them"
@@ -212,6 +213,15 @@ class KernelRegressor(ValidatedRegressor):
         total: KernelSum = self.kernel_sum_
         target = Numbers.plain(total.n_outputs, self._y_ndim, self._dtype)
         return Story(kernel_sum=total, target=target, dtype=self._dtype)
+
+
+def refuse_series(X: TableLike) -> None:
+    """Raise ValueError for a Series in place of a table."""
+    if type(X).__name__ == "Series":
+        raise ValueError(
+            "X is a Series, not a table: write df.iloc[[i]] instead of df.iloc[i] for one row, "
+            "df[['name']] instead of df['name'] for one column"
+        )
 
 
 def columns_without_numbers(X: TableLike) -> str:

@@ -1,18 +1,15 @@
-"""Continuing a fit from checkpoint files or from an earlier fit."""
+"""Continuing the path of an earlier fit or of a checkpoint file."""
 
 from __future__ import annotations
 
 import os
-import pathlib
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from bandfall._estimators.base import TrainingData
 from bandfall._files.atomic import check_writable
-from bandfall._files.checkpoint import load_leaf, load_path, save_leaf, save_path
-from bandfall._models.member import FittedLeaf
+from bandfall._files.checkpoint import check_named, load_path, save_path, warn_of
 from bandfall.descent import Path
 from bandfall.descent._fit import Solver
 from bandfall.descent._recorder import Snapshot, Watcher
@@ -58,6 +55,7 @@ class Checkpoint:
     """The file that holds the path of a running fit."""
 
     def __init__(self, file: str | os.PathLike[str]):
+        check_named(file)
         check_writable(file)  # now, not after the first stage
         self.file = file
 
@@ -83,7 +81,7 @@ class Checkpoint:
         try:
             save_path(path, self.file)
         except OSError as error:
-            _warn_of(error, self.file, "it holds an earlier stage, and training goes on")
+            warn_of(error, self.file, "it holds an earlier stage, and training goes on")
 
     def before(self, watcher: Watcher) -> Watcher:
         """A watcher that saves the path before it calls another watcher."""
@@ -93,44 +91,6 @@ class Checkpoint:
             return watcher(progress)
 
         return watch
-
-
-class LeafFolder:
-    """The folder for the trained leaves of a fit, one file each; created if missing."""
-
-    def __init__(self, folder: str | os.PathLike[str]):
-        self.folder = pathlib.Path(folder)
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            raise ValueError(
-                f"checkpoint={os.fspath(folder)!r} is a file; leaves need a folder, one file each"
-            ) from None
-        check_writable(self.folder / "leaf")  # now, not after the first one
-
-    def load(self, key: str) -> FittedLeaf | None:
-        """The leaf stored under this name; None if there is no such file."""
-        file = self._file(key)
-        return load_leaf(file) if file.exists() else None
-
-    def save(self, key: str, leaf: FittedLeaf) -> None:
-        """Store a leaf; warn if that fails."""
-        try:
-            save_leaf(leaf, self._file(key))
-        except OSError as error:
-            _warn_of(error, self._file(key), "training goes on")
-
-    def _file(self, key: str) -> pathlib.Path:
-        return self.folder / f"{key}.leaf"
-
-
-def _warn_of(error: OSError, file: str | os.PathLike[str], consequence: str) -> None:
-    warnings.warn(
-        f"checkpoint {os.fspath(file)!r} was not written "
-        f"({error.strerror or error}): {consequence}",
-        UserWarning,
-        stacklevel=3,
-    )
 
 
 def _same_weights(before: np.ndarray | None, now: np.ndarray | None) -> bool:

@@ -327,6 +327,8 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         """
         rows = self._new_rows(X)
         backend = self._backend(len(self.path_.X))
+        if not len(self.path_):  # nothing was left to train
+            yield self._shaped(self._outputs(rows))
         for predictions in self.path_.evaluate_staged(rows, backend=backend):
             yield self._shaped(predictions)
 

@@ -10,7 +10,7 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._estimators.base import FLOATS
+from bandfall._estimators.base import FLOATS, refuse_series
 from bandfall._products.base import distinct_rows
 from bandfall._targets import Target
 from bandfall._targets.weights import training_weights
@@ -62,6 +62,7 @@ def training_table(
 
     Stores names and number of features on the estimator.
     """
+    refuse_series(X)
     _refuse_records(X)
     _refuse_missing_targets(y)
     X = _objects(X)
@@ -97,6 +98,7 @@ def training_table(
 def new_table(estimator: Estimator, X: TableLike) -> Table:
     """Validate rows to predict."""
     check_is_fitted(estimator)
+    refuse_series(X)
     _refuse_records(X)
     X = _objects(X)
     if is_frame(X) or _holds_more_than_numbers(X):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
 from dataclasses import fields
 from typing import BinaryIO
 
 import numpy as np
 
 from bandfall._checks import ShapeChecker, check_instance, check_positions
-from bandfall._files.atomic import write_atomically
+from bandfall._files.atomic import check_writable, write_atomically
 from bandfall._files.codec import decode, encode
 from bandfall._files.container import Arrays, ModelFileError, pack, unpack
 from bandfall._files.model_file import PathLike, read_named, written_by
 from bandfall._files.paths import field_values
 from bandfall._models.member import FittedLeaf
 from bandfall._typing import State
+from bandfall._warnings import warn_caller
 from bandfall.descent import Path
 
 
@@ -28,14 +31,57 @@ def load_path(file: PathLike) -> Path:
     return read_named(file, _read_path)
 
 
-def save_leaf(leaf: FittedLeaf, file: PathLike) -> None:
-    """Write a trained leaf atomically, in the format of model files."""
-    _write(field_values(leaf), file)
+class LeafFolder:
+    """The folder for the trained leaves of a fit, one file each; created if missing."""
+
+    def __init__(self, folder: PathLike):
+        check_named(folder)
+        self.folder = pathlib.Path(folder)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise ValueError(
+                f"checkpoint={os.fspath(folder)!r} is a file; leaves need a folder, one file each"
+            ) from None
+        check_writable(self.folder / "leaf")  # now, not after the first one
+
+    def load(self, key: str) -> FittedLeaf | None:
+        """The leaf stored under this key; None, with a warning, if its file cannot be used."""
+        file = self._file(key)
+        if not file.exists():
+            return None
+        try:
+            stored, leaf = read_named(file, _read_leaf)
+        except (ModelFileError, OSError) as error:
+            warn_caller(f"checkpoint: a leaf is trained again, because {error}")
+            return None
+        if stored != key:
+            warn_caller(f"checkpoint: {file} holds another leaf; it is trained again")
+            return None
+        return leaf
+
+    def save(self, key: str, leaf: FittedLeaf) -> None:
+        """Store a leaf; warn if that fails."""
+        try:
+            _write({**field_values(leaf), "key": key}, self._file(key))
+        except OSError as error:
+            warn_of(error, self._file(key), "training goes on")
+
+    def _file(self, key: str) -> pathlib.Path:
+        return self.folder / f"{key}.leaf"
 
 
-def load_leaf(file: PathLike) -> FittedLeaf:
-    """Read a leaf that `save_leaf` wrote; safe for untrusted files."""
-    return read_named(file, _read_leaf)
+def check_named(file: PathLike) -> None:
+    """Raise ValueError for an empty name, which would mean the current folder."""
+    if not os.fspath(file):
+        raise ValueError("checkpoint='' names no file or folder")
+
+
+def warn_of(error: OSError, file: PathLike, consequence: str) -> None:
+    """Warn that a checkpoint was not written."""
+    warn_caller(
+        f"checkpoint {os.fspath(file)!r} was not written ({error.strerror or error}): {consequence}"
+    )
 
 
 def _write(values: State, file: PathLike) -> None:
@@ -52,7 +98,7 @@ def _read_path(stream: BinaryIO, size: int) -> Path:
     return path
 
 
-def _read_leaf(stream: BinaryIO, size: int) -> FittedLeaf:
+def _read_leaf(stream: BinaryIO, size: int) -> tuple[str, FittedLeaf]:
     document, arrays = unpack(stream, size)
     state: State = {
         field.name: decode(document.get(field.name), arrays) for field in fields(FittedLeaf)
@@ -71,4 +117,4 @@ def _read_leaf(stream: BinaryIO, size: int) -> FittedLeaf:
             shapes("root", state["root"], "d" if np.ndim(state["root"]) == 1 else "d d")
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"it holds no leaf: {error}") from error
-    return FittedLeaf(**state)
+    return str(document.get("key")), FittedLeaf(**state)

@@ -133,6 +133,8 @@ class Average(Generic[Kind]):
             for member in self.members
         ]
         n_stages = max(map(len, staged))
+        if not n_stages:  # nothing was left to train
+            yield self.evaluate(columns, backend=backend)
         steps = [in_step(len(stages), n_stages) for stages in staged]
         for places in zip(*steps, strict=True):
             outputs = [

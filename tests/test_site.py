@@ -84,6 +84,8 @@ def test_headings_go_down_one_level_at_a_time(page):
         "missing values",
         "license",
         "GPU",
+        "Algorithm 1",
+        "double descent",
     ],
 )
 def test_what_people_search_for_is_in_a_heading(word):
@@ -110,6 +112,8 @@ class TestLanding:
         words = landing["words"](found)
         assert f"On {len(found)} public tables," in words
         assert f"on {ahead}." in words
+        assert "without mv" in words
+        assert "designed on these tables" in words
 
     def test_a_table_that_is_gone_is_named(self, landing):
         with pytest.raises(ValueError, match="ratio"):

@@ -127,7 +127,7 @@ def _summarise_sine(kernels: Sequence[str], results: Entry, size: Size) -> Outco
         axes = block.subplot_mosaic([list("abcd"), ["curves"] * 4], height_ratios=[1.0, 1.3])
         ax = axes["curves"]
         drawing.draw_error_curves(ax, floor_grid(*FLOORS[kernel], size.n_floors), curves)
-        ax.set_xlabel("minimum allowed bandwidth, $\\sigma_m$", fontsize=8)
+        ax.set_xlabel("smallest bandwidth allowed, $\\sigma_m$", fontsize=8)
         ax.set_ylabel("$1 - R^2$", fontsize=8)
         for i, floor in enumerate(_PANEL_FLOORS[kernel]):
             _draw_panel(axes["abcd"[i]], panels, i, floor)
@@ -192,10 +192,10 @@ def _draw_real(
         if single or i < n_columns:
             ax.set_title(DATASETS[dataset], fontsize=8)
         if i % n_columns == 0:
-            label = "$1 - R^2$" if single else f"{KERNELS[kernel]}\n$1 - R^2$"
+            label = "error, $1 - R^2$" if single else f"{KERNELS[kernel]}\n$1 - R^2$"
             ax.set_ylabel(label, fontsize=8)
         if i >= len(curves) - n_columns:
-            ax.set_xlabel("$\\sigma_m$", fontsize=8)
+            ax.set_xlabel("smallest bandwidth allowed, $\\sigma_m$", fontsize=8)
     drawing.shared_legend(figure, axes[0])
     return figure
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 DESCENT_COLOUR, RIDGE_COLOUR, TRUTH_COLOUR, DATA_COLOUR = "#0072B2", "#D55E00", "#8C8C8C", "#222222"
 
 _STYLES = {
-    "ridge_train": (RIDGE_COLOUR, "--", "KRR, training"),
-    "descent_train": (DESCENT_COLOUR, "--", "KGD-D, training"),
-    "ridge_test": (RIDGE_COLOUR, "-", "KRR, test"),
-    "descent_test": (DESCENT_COLOUR, "-", "KGD-D, test"),
+    "ridge_train": (RIDGE_COLOUR, "--", "constant bandwidth (KRR), training rows"),
+    "descent_train": (DESCENT_COLOUR, "--", "falling bandwidth (KGD-D), training rows"),
+    "ridge_test": (RIDGE_COLOUR, "-", "constant bandwidth (KRR), test rows"),
+    "descent_test": (DESCENT_COLOUR, "-", "falling bandwidth (KGD-D), test rows"),
 }
 _TICKS = (1e5, 100, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.001, 0)
 
@@ -51,6 +51,7 @@ def draw_error_curves(ax: Axes, floors: np.ndarray, curves: Mapping[str, ErrorCu
     means = np.concatenate([curves[name].mean for name in ("ridge_test", "descent_test")])
     top = 1.15 * max(1.0, float(means.max()))
     ax.set_ylim(-0.02 * top, top)
+    ax.spines[["top", "right"]].set_visible(False)
     floor_axis(ax, floors)
 
 
@@ -79,7 +80,7 @@ def shared_legend(figure: Figure, *axes: Axes) -> None:
         entries.values(),
         entries.keys(),
         loc="outside lower center",
-        ncol=len(entries) if len(entries) <= 5 else (len(entries) + 1) // 2,
+        ncol=len(entries) if sum(map(len, entries)) < 100 else (len(entries) + 1) // 2,
         frameon=False,
         fontsize=7.5,
         columnspacing=1.2,

@@ -21,6 +21,9 @@ from bandfall._explore import render_playground
 from bandfall.demo import _falling as falling
 from bandfall.demo import _small_tables as small_tables
 from bandfall.demo import _yacht as yacht
+from bandfall.demo._yacht import load_yacht
+
+__all__ = ["load_yacht", "main"]
 
 Run = Callable[[str, Callable[..., Any], Sequence[tuple[object, ...]]], list[Any]]
 

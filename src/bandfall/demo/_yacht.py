@@ -134,7 +134,7 @@ def table(scores: list[Score], data: str, title: str, explanation: str) -> str:
         rmse, r2, seconds = np.mean([(one.rmse, one.r2, one.seconds) for one in part], axis=0)
         beaten = sum(a < b.rmse for a, b in zip(ours, part, strict=True))
         ahead = "" if name == OURS else f"{beaten} of {len(part)}"
-        lines.append(f"  {name:<42}{rmse:>8.4g}{r2:>8.3f}{ahead:>10}{seconds:>10.2f}")
+        lines.append(f"  {name:<42}{rmse:>8.2f}{r2:>8.3f}{ahead:>10}{seconds:>10.2f}")
     return "\n".join([*lines, "", explanation])
 
 

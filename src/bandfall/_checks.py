@@ -55,6 +55,13 @@ def check_positions(name: str, values: Unchecked, end: int | None = None) -> Non
         raise ValueError(f"{name} points outside its columns")
 
 
+def check_sizes(name: str, values: np.ndarray, power: float = 0.5) -> None:
+    """Raise unless sums and squares of the values stay in the range of their dtype."""
+    largest = float(np.abs(values).max(initial=0.0))
+    if not largest <= float(np.finfo(values.dtype).max) ** power / max(values.size, 1):
+        raise ValueError(f"{name} has values as large as {largest:.3g}, too large to predict with")
+
+
 class ShapeChecker:
     """Checks arrays whose shapes share named dimensions.
 

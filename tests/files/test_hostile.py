@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import (
+    BandfallClassifier,
     BandfallRegressor,
     KernelDescentRegressor,
     KernelRidgeRegressor,
@@ -394,3 +395,50 @@ def test_ridge_without_rows():
             other["data_offsets"] = [offset - length for offset in other["data_offsets"]]
     entries[name] = {"dtype": "F64", "shape": [0, 2], "data_offsets": [begin, begin]}
     refused(put_together(document, entries, raw[:begin] + raw[end:]), "not usable")
+
+
+def extreme_files(data):
+    """Files with one number, the first of an array or one of the document, that is extreme."""
+    document, entries, raw = taken_apart(data)
+    for value in (np.nan, -np.inf, 1e308, -1e155, 1e-310):
+        for entry in entries.values():
+            begin, end = entry["data_offsets"]
+            if entry["dtype"] == "F64" and begin < end:
+                number = np.float64(value).tobytes()
+                changed = raw[:begin] + number + raw[begin + 8 :]
+                yield put_together(document, entries, changed)
+        for holder, key in list(_places(document["model"])):
+            if isinstance(holder[key], float):
+                finite = value if np.isfinite(value) else {"$": "float", "value": repr(value)}
+                with_number, holder[key] = holder[key], finite
+                yield put_together(document, entries, raw)
+                holder[key] = with_number
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["descent", "ridge", "regressor", "classifier"])
+def test_extreme_numbers_are_refused_or_harmless(kind):
+    """No prediction of a file that loads is NaN."""
+    X, y = table(n=20, d=2)
+    rows = {"a": X[:, 0], "b": X[:, 1], "town": np.where(X[:, 0] > 0, "Rom", "Oslo")}
+    quick = {"kernels": "gaussian", "max_rounds": 1}
+    if kind in ("descent", "ridge"):
+        rows = X
+        model = KernelDescentRegressor() if kind == "descent" else KernelRidgeRegressor()
+    else:
+        flagship = BandfallRegressor if kind == "regressor" else BandfallClassifier
+        model = flagship(**quick)
+    model.fit(rows, y > 0.5 if kind == "classifier" else y)
+    methods = {"regressor": ["novelty"], "classifier": ["novelty", "predict_proba"]}
+    n_refused = 0
+    for data in extreme_files(dump_bytes(model)):
+        try:
+            loaded = load_bytes(data).estimator
+        except ModelFileError:
+            n_refused += 1
+            continue
+        for method in ("predict", *methods.get(kind, [])):
+            assert not np.isnan(np.asarray(getattr(loaded, method)(rows), dtype=float)).any()
+        if kind == "regressor":
+            assert not np.isnan(loaded.predict_interval(rows, 0.5)).any()
+    assert n_refused > 5

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bandfall._checks import ShapeChecker, check_instance, check_positions, check_real
+from bandfall._checks import ShapeChecker, check_instance, check_positions, check_real, check_sizes
 from bandfall._estimators.bandfall import BandfallRegressor
 from bandfall._estimators.classifier import BandfallClassifier
 from bandfall._estimators.constant import KernelFlowRegressor, KernelRidgeRegressor
@@ -25,7 +25,9 @@ from bandfall._targets import Classes, Numbers
 from bandfall._targets.links import Link
 from bandfall._typing import Estimator
 from bandfall.descent import Path
+from bandfall.descent._partitioned import PartitionedSum
 from bandfall.descent._sum import KernelSum
+from bandfall.tables import FittedEncoding
 
 # Fitted attributes; "?" marks those that may be missing.
 _COMMON = "_dtype _y_ndim _prediction_dtype"
@@ -95,6 +97,10 @@ def _check_regressor(model: BandfallRegressor) -> None:
     check_instance("_intervals", intervals, Intervals)
     shapes = ShapeChecker(k=average.target.n_columns)
     shapes("scores", intervals.scores, "m k")
+    scale = average.target.scale
+    check_sizes("one over scale", 1.0 / scale, 1.0)
+    check_sizes("residuals", intervals.residuals / scale)
+    check_sizes("weights", intervals.weights)
     if np.ndim(intervals.predictions) != average.target.ndim:
         raise ValueError("predictions do not have the shape of the target")
     if not np.array_equal(model._numbers_given(intervals.rows), model.held_out_rows_):
@@ -119,6 +125,17 @@ def _check_searched(model: SelfTuning) -> None:
     names, known = getattr(model, "feature_names_in_", None), average.schema.names
     if names is not None and known is not None and known != names.tolist():
         raise ValueError("an encoder does not fit feature_names_in_")
+    for member in average.members:
+        check_sizes("root", member.root, 0.4)
+        path = member.path
+        leaves = path.model.leaves if isinstance(path.model, PartitionedSum) else ()
+        for total in [leaf.model for leaf in leaves] or [path.undivided]:
+            check_sizes("coefficients", total.coefficients)
+    for encoder in average.encoders.values():
+        fitted = check_instance("fitted", encoder.fitted, FittedEncoding)
+        for name, values in vars(fitted.scaling).items():
+            if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+                check_sizes(name, values)
     _check_rows(model)
     shapes = ShapeChecker(d=model.n_features_in_)
     shapes("feature_importances_", model.feature_importances_, "d", allowed="any")

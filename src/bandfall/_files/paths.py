@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from bandfall._checks import ShapeChecker, check_instance, check_names, check_real
+from bandfall._checks import ShapeChecker, check_instance, check_names, check_real, check_sizes
 from bandfall._files.codec import Component, register
 from bandfall._typing import State
 from bandfall.descent import Euler, Flow, Log, Path, Plan, Status
@@ -111,6 +111,9 @@ def _check_sum(model: KernelSum) -> None:
         raise ValueError("a bandwidth is negative")
     if model.X.dtype != model.coefficients.dtype:
         raise ValueError("its arrays have different dtypes")
+    if model.X.size:
+        check_sizes("X", np.abs(model.X).max(keepdims=True) * 4.0 * model.X.shape[1] ** 0.5)
+    check_sizes("coefficients", model.coefficients, 1.0)
     if 0 in (shapes.sizes["n"], shapes.sizes["k"]):  # an encoding may leave no column
         raise ValueError("it has no rows or targets")
 

@@ -152,6 +152,19 @@ def test_a_path_with_log_loss_predicts_log_odds(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_leaf_of_one_class_is_sure(n_classes):
+    """Its path has no stages; outputs are not codes of classes, whose log-odds are small."""
+    target = ClassTarget(np.zeros(50, dtype=int), np.full(n_classes, 1.0 / n_classes))
+    path = path_of(np.random.default_rng(0).standard_normal((50, 2)), target)
+    assert not len(path)
+    trial = Trial(Candidate(penalty=0.3), np.nan, np.nan, np.nan, 0.9, 50)
+    outputs = in_its_loss(path, trial, target).evaluate(np.zeros((1, 2)))
+    probabilities = np.exp(target.log_probabilities(outputs))[0]
+    stray = target.prior / 51  # one row of 51 has a random class
+    assert_allclose(probabilities, stray + (np.arange(n_classes) == 0) * 50 / 51)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
 def test_models_with_log_loss_are_models(tmp_path, n_classes):
     X, y = load_iris(return_X_y=True)
     X, y = X[y < n_classes], np.array(["a", "b", "c"])[y[y < n_classes]]
@@ -291,6 +304,16 @@ def test_leaves_minimise_the_log_loss(leaves):
     assert all(member.candidate.penalty == 0 for member in squared.members_)
     expected = log_loss(y[900:], squared.predict_proba(X[900:]))
     assert log_loss(y[900:], model.predict_proba(X[900:])) < 1.1 * expected
+
+
+def test_leaves_of_one_class_are_as_sure_as_one_leaf():
+    X, y = make_moons(800, noise=0.05, random_state=0)
+    losses = []
+    for leaf_rows in (400, 80):
+        model = BandfallClassifier(**FAST, leaf_rows=leaf_rows).fit(X[:400], y[:400])
+        assert model.members_[0].candidate.penalty > 0
+        losses.append(log_loss(y[400:], model.predict_proba(X[400:])))
+    assert losses[1] < max(2.0 * losses[0], 0.01)
 
 
 def test_leaves_are_at_the_minimum(leaves):

@@ -10,6 +10,7 @@ from scipy import stats
 from bandfall._models.conformal import (
     SIDED_ROWS,
     Sizes,
+    at_least,
     calibrate,
     conformal_quantile,
     interval_score,
@@ -129,7 +130,8 @@ def test_sizes_depend_on_the_place_where_errors_do(spread):
     errors = random.standard_normal((600, 1)) * (0.1 + spread * (x > 0.5))
     noise = random.uniform(size=(600, 1))
     rest = (errors, np.ones(600), np.arange(600))
-    chosen = calibrate({"noise": Sizes(noise, *rest), "place": Sizes(x, *rest)}, np.zeros(600))
+    candidates = {"noise": Sizes(noise, *rest), "place": Sizes(x, *rest)}
+    chosen = calibrate(candidates, errors, np.zeros(600))
     if spread:
         assert chosen.method == "place"
         assert chosen.gain > 0.2
@@ -139,9 +141,20 @@ def test_sizes_depend_on_the_place_where_errors_do(spread):
         assert np.ptp(chosen.sizes) == 0
 
 
+def test_errors_are_at_least_those_in_training_if_the_final_model_is_worse():
+    errors = np.random.default_rng(0).standard_normal((200, 2))
+    residual = errors * [0.9, 1.3]
+    raised = at_least(errors, -residual)
+    assert_array_equal(raised[:, 0], errors[:, 0])  # smaller in training, as they should be
+    assert_allclose(raised[:, 1], residual[:, 1])
+    some = residual * (np.arange(200)[:, None] % 2 == 0)  # large residuals of half the rows
+    assert np.all(np.abs(at_least(errors, 2.0 * some)) >= np.abs(errors))
+    assert_array_equal(at_least(errors, 0.5 * some), errors)
+
+
 def test_nothing_to_calibrate_by():
     rest = (np.zeros((20, 2)), np.ones(20), np.arange(20))
-    chosen = calibrate({"place": Sizes(np.zeros((20, 1)), *rest)}, np.zeros(20))
+    chosen = calibrate({"place": Sizes(np.zeros((20, 1)), *rest)}, rest[0], np.zeros(20))
     assert chosen.method == "constant"
     assert np.all(chosen.sizes == 1.0)
 

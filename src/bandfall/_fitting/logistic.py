@@ -22,7 +22,7 @@ from scipy import linalg
 
 from bandfall._search.candidates import Budget, Trial
 from bandfall._search.parts import Rows
-from bandfall._targets.links import PLAIN, all_columns, class_codes, class_shares
+from bandfall._targets.links import LEAST, PLAIN, all_columns, class_codes, class_shares
 from bandfall._targets.losses import LogLoss
 from bandfall.descent import Path
 from bandfall.kernels._kernel import kernel_matrix
@@ -53,6 +53,14 @@ class ClassTarget:
     def n_outputs(self) -> int:
         """Number of trained columns; one for two classes."""
         return 1 if len(self.prior) == 2 else len(self.prior)
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """Outputs for the shares of the classes, with one more row from the prior, shape (k,)."""
+        weights = np.ones(len(self.labels)) if self.weights is None else self.weights
+        shares = np.bincount(self.labels, weights, len(self.prior)) + self.prior
+        logs = np.log(np.maximum(shares / shares.sum(), LEAST) / np.maximum(self.prior, LEAST))
+        return 0.5 * np.diff(logs) if self.n_outputs == 1 else logs
 
     def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Log-probabilities for outputs (n, k), shape (n, c)."""
@@ -263,12 +271,14 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
 
 def in_its_loss(path: Path, trial: Trial, target: ClassTarget | None) -> Path:
     """The path, with outputs converted to log-odds if those of the trial are."""
-    if not trial.log_odds or not len(path):
+    if not trial.log_odds:
         return path
     if trial.temperature:
         share = 1.0 / trial.temperature
         return _ended(path, coefficients=share * path.coefficients, offset=share * path.offset)
     assert target is not None
+    if not len(path):
+        return _ended(path, offset=target.log_odds)
     return with_log_loss(path, target, trial.candidate.penalty)
 
 

@@ -97,6 +97,14 @@ class Average(Generic[Kind]):
         return self.n_rows == len(self.heaviest.path.X)
 
     @property
+    def residual(self) -> np.ndarray | None:
+        """Errors at all training rows (n, k); None if a member was trained on fewer."""
+        if any(len(member.path.residual) != self.n_rows for member in self.members):
+            return None
+        residuals = [member.path.residual for member in self.members]
+        return np.tensordot([member.weight for member in self.members], np.stack(residuals), 1)
+
+    @property
     def heaviest(self) -> Member:
         """The member with the largest weight."""
         return self.members[0]

@@ -22,6 +22,7 @@ _N_BANDWIDTHS = 7
 PRIOR_ROWS = 3.0  # weight of the overall size, in rows
 _JUDGED_AT = (0.5, 0.8, 0.9, 0.95)  # coverages
 _WORTH = 0.01  # relative improvement of the score that justifies sizes that depend on the row
+_WORSE = 1.1  # ratio of errors by which a model must be worse than the models before it
 
 
 def conformal_quantile(
@@ -174,14 +175,29 @@ def widened(sizes: np.ndarray, novelty: np.ndarray) -> np.ndarray:
     return np.minimum(grown, np.maximum(sizes, 1.0))
 
 
-def calibrate(candidates: dict[str, Sizes], novelty: np.ndarray) -> Calibration:
+def at_least(errors: np.ndarray, residual: np.ndarray) -> np.ndarray:
+    """Held-out errors (m, k), raised to the residual (m, k) of the final model if it is worse.
+
+    A model's errors at its own training rows are usually smaller than those at new rows. If half or
+    nine tenths of the rows lie within larger errors in training than held out, the final model
+    differs from those that predicted the held-out rows: a smooth target stopped earlier, or levels
+    of a category that most rows share with others. Its errors at new rows are then at least those
+    in training.
+    """
+    known, own = np.abs(errors), np.abs(residual)
+    shares = (0.5, 0.9)
+    worse = np.quantile(own, shares, axis=0) > _WORSE * np.quantile(known, shares, axis=0)
+    return np.where(worse.any(axis=0) & (own > known), np.copysign(own, errors), errors)
+
+
+def calibrate(candidates: dict[str, Sizes], errors: np.ndarray, novelty: np.ndarray) -> Calibration:
     """The sizes whose intervals score best on the held-out rows; constant sizes unless others win.
 
-    `candidates` maps names of coordinates to sizes with the same errors and weights. `novelty` (m,)
-    is that of the held-out rows.
+    `candidates` maps names of coordinates to sizes with the same errors and weights. `errors`
+    (m, k) are those of a new model, `novelty` (m,) is that of the held-out rows.
     """
     first = next(iter(candidates.values()))
-    errors, weights = first.errors, first.weights
+    weights = first.weights
     overall = np.where(first.overall > 0, first.overall, 1.0)
     constant = widened(np.broadcast_to(overall, errors.shape), novelty)
     reference = _mean_score(errors, constant, weights)

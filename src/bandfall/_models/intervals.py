@@ -9,7 +9,7 @@ import numpy as np
 
 from bandfall._checks import ShapeChecker, check_positions, check_real
 from bandfall._models.average import Average, Columns
-from bandfall._models.conformal import Sizes, calibrate, score_quantiles, widened
+from bandfall._models.conformal import Sizes, at_least, calibrate, score_quantiles, widened
 from bandfall._products import HOST, Backend
 from bandfall._targets import Numbers
 from bandfall._typing import JsonDict
@@ -27,7 +27,7 @@ class Intervals:
     predictions: np.ndarray
     residuals: np.ndarray
     weights: np.ndarray  # (m,): how much each row counts
-    scores: np.ndarray  # (m, k): errors divided by their expected sizes
+    scores: np.ndarray  # (m, k): errors of a new model divided by their expected sizes
     method: str = "constant"  # or what sizes depend on: "prediction", "metric"
     bandwidth: float = 0.0  # of the smoother; 0 for constant sizes
     gain: float = 0.0  # relative improvement of the interval score over constant sizes
@@ -62,7 +62,8 @@ class Intervals:
     ) -> Intervals:
         """Calibrate with outputs (m, k) of models that had not seen the held-out rows.
 
-        Codes (n, k), weights (n,) and groups (n,) are those of all training rows.
+        Codes (n, k), weights (n,) and groups (n,) are those of all training rows. Errors are those
+        of the average if it is worse than these models.
         """
         target = average.target
         if not len(held_out) and not np.any(codes):  # constant target: every prediction is exact
@@ -83,8 +84,11 @@ class Intervals:
         # Rows of a group resemble each other: they must not judge each other.
         groups = groups[held_out]
         candidates = found._candidates(average).items()
+        if average.residual is not None:
+            errors = at_least(errors, average.residual[held_out])
         chosen = calibrate(
             {name: replace(sizes, rows=groups) for name, sizes in candidates},
+            errors,
             average.novelty_among(held_out, backend=backend),
         )
         return replace(

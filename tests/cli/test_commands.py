@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+import types
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 import bandfall
 from bandfall import KernelRidgeRegressor, load_model, save_model
@@ -371,6 +373,41 @@ def test_every_rival_runs():
     results = rivals.score_rivals(rivals.rivals(), LabelledRows(X, y), LabelledRows(X, y))
     assert len(results) == len(rivals.rivals())
     assert max(one.score for one in results) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("package", "prefix", "name"),
+    [
+        ("lightgbm", "LGBM", "LightGBM"),
+        ("xgboost", "XGB", "XGBoost"),
+        ("catboost", "CatBoost", "CatBoost"),
+    ],
+)
+def test_boosters_are_compared_where_installed(monkeypatch, package, prefix, name):
+    class Classifier(HistGradientBoostingClassifier):
+        def fit(self, X, y, sample_weight=None):
+            assert set(y) == {0, 1}  # as XGBoost takes classes
+            return super().fit(X, y, sample_weight)
+
+    def make(cls):
+        return lambda random_state, **silent: cls(random_state=random_state)
+
+    there = {
+        f"{prefix}Regressor": make(HistGradientBoostingRegressor),
+        f"{prefix}Classifier": make(Classifier),
+    }
+    monkeypatch.setitem(sys.modules, package, types.SimpleNamespace(**there))
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(random.normal(size=(60, 2)))
+    for y, models in (
+        (X[0].to_numpy(), rivals.rivals()),
+        (np.where(X[0] > 0, "yes", "no"), rivals.class_rivals(np.where(X[0] > 0, "yes", "no"))),
+    ):
+        rows, models = LabelledRows(X, y), {name: models[name]}
+        ours = {"gradient boosting": models[name]}
+        one, same = (rivals.score_rivals(m, rows, rows)[0] for m in (models, ours))
+        assert one.name == name
+        assert one.rank == same.rank
 
 
 def test_kernel_ridge_takes_a_sample():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext, suppress
+from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -35,24 +37,21 @@ from bandfall._typing import Estimator
 from bandfall.report import LabelledRows, RivalScore
 from bandfall.tables import TableEncoder
 
-# Cross-validated kernel ridge regression costs n³ per bandwidth.
-MAX_KERNEL_RIDGE_ROWS = 1000
-_BANDWIDTHS = np.geomspace(0.1, 100.0, 13)  # tables with many features need wide ones
-_WORTH_THREADS = 1_000_000  # cells
 ScoredRows = LabelledRows | Dataset  # features, targets, weights
-FOLDS = 5  # of Platt's scaling, which needs as many rows in each class
 
 
 def rivals(seed: int = 0) -> dict[str, Estimator]:
     """Name and estimator, from simple to strong."""
+    bandwidths = np.geomspace(0.1, 100.0, 13)  # tables with many features need wide ones
     return {
         "mean of the target": DummyRegressor(),
         "linear (ridge, CV)": make_pipeline(StandardScaler(), RidgeCV(np.geomspace(1e-3, 1e3, 7))),
         "nearest neighbours (k = 5)": make_pipeline(StandardScaler(), KNeighborsRegressor()),
         "random forest": RandomForestRegressor(n_estimators=100, random_state=seed),
         "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
+        **boosters("Regressor", seed),
         "kernel ridge (CV)": make_pipeline(
-            StandardScaler(), KernelRidgeCV(bandwidths=_BANDWIDTHS, cv="loo")
+            StandardScaler(), KernelRidgeCV(bandwidths=bandwidths, cv="loo")
         ),
     }
 
@@ -66,10 +65,27 @@ def class_rivals(y: np.ndarray, seed: int = 0) -> dict[str, Estimator]:
         "nearest neighbours (k = 5)": make_pipeline(StandardScaler(), KNeighborsClassifier()),
         "random forest": RandomForestClassifier(n_estimators=100, random_state=seed),
         "gradient boosting": HistGradientBoostingClassifier(random_state=seed),
+        **boosters("Classifier", seed),
     }
-    if np.unique(y, return_counts=True)[1].min() >= FOLDS:
-        scaled = CalibratedClassifierCV(SVC(random_state=seed), cv=FOLDS)
+    n_folds = 5  # of Platt's scaling, which needs as many rows in each class
+    if np.unique(y, return_counts=True)[1].min() >= n_folds:
+        scaled = CalibratedClassifierCV(SVC(random_state=seed), cv=n_folds)
         models["support vectors (Platt)"] = make_pipeline(StandardScaler(), scaled)
+    return models
+
+
+def boosters(kind: str, seed: int) -> dict[str, Estimator]:
+    """LightGBM, XGBoost and CatBoost with their usual settings, where installed."""
+    packages = {
+        "LightGBM": ("lightgbm", "LGBM", {"verbosity": -1}),
+        "XGBoost": ("xgboost", "XGB", {"verbosity": 0}),
+        "CatBoost": ("catboost", "CatBoost", {"verbose": 0, "allow_writing_files": False}),
+    }
+    models = {}
+    for name, (package, prefix, silent) in packages.items():
+        with suppress(ImportError):
+            cls = getattr(import_module(package), prefix + kind)
+            models[name] = cls(random_state=seed, **silent)
     return models
 
 
@@ -80,49 +96,44 @@ def score_rivals(
     *,
     seed: int = 0,
     groups: np.ndarray | None = None,
-    kernel_ridge_rows: int = MAX_KERNEL_RIDGE_ROWS,
+    kernel_ridge_rows: int = 1000,
 ) -> list[RivalScore]:
     """Fit every model on the same rows and score it on the same held-out rows.
 
-    Self-tuning models hold out whole `groups` of training rows.
+    Self-tuning models hold out whole `groups` of training rows. Cross-validated kernel ridge
+    regression, which costs n³ per bandwidth, gets at most `kernel_ridge_rows`.
     """
     results: list[RivalScore] = []
     tables = pd.DataFrame(train.X), pd.DataFrame(test.X)
     plain = plain_numbers(*tables)
+    labels, codes = np.unique(train.y, return_inverse=True)  # XGBoost takes codes only
+    few_cells = plain[0].size < 1_000_000  # for which several threads are slower
     with Bar("compare") as bar, observed_by(bar.follow):
         for i, (name, model) in enumerate(models.items(), 1):
             bar.describe(f"compare: {name} ({i} of {len(models)})")
             last = last_step(model)
-            takes_tables = isinstance(last, BandfallRegressor | BandfallClassifier)
-            X, X_test = tables if takes_tables else plain
+            ours = isinstance(last, BandfallRegressor | BandfallClassifier)
+            (X, X_test), classes = tables if ours else plain, is_classifier(last)
             rows = np.arange(len(train.y))
             if isinstance(last, KernelRidgeCV) and len(rows) > kernel_ridge_rows:
                 rows = np.random.default_rng(seed).permutation(len(rows))[:kernel_ridge_rows]
-            extra = [None if one is None else one[rows] for one in (train.weights, groups)]
-            y = train.y[rows]
-            several = y.ndim == 2 and isinstance(model, HistGradientBoostingRegressor)
-            fitted = MultiOutputRegressor(model) if several else model  # one for each target
+            extra = [None if values is None else values[rows] for values in (train.weights, groups)]
+            y = (codes if classes and not ours else train.y)[rows]
+            # These predict one target.
+            single = ("gradient boosting", "LightGBM", "XGBoost", "CatBoost")
+            several = y.ndim == 2 and name in single
+            fitted = MultiOutputRegressor(model) if several else model
             start = time.monotonic()
-            target: Target = Numbers.plain()
-            with threads_for(plain[0]):
+            with threadpool_limits(1, "openmp") if few_cells else nullcontext():
                 fit_rival(fitted, X.iloc[rows], y, *extra)
                 seconds = time.monotonic() - start
-                if is_classifier(last):
-                    target, answers = Classes.plain(fitted.classes_), fitted.predict_proba(X_test)
-                else:
-                    answers = fitted.predict(X_test)
+                answers = (fitted.predict_proba if classes else fitted.predict)(X_test)
+            target: Target = Numbers.plain()
+            if classes:
+                target = Classes.plain(fitted.classes_ if ours else labels[fitted.classes_])
             answers = np.asarray(answers, dtype=np.float64).reshape(len(test.y), -1)
-            results.append(
-                RivalScore.of(
-                    name,
-                    answers,
-                    test.y,
-                    target,
-                    weights=test.weights,
-                    seconds=seconds,
-                    n_rows=len(y),
-                )
-            )
+            score = partial(RivalScore.of, weights=test.weights, seconds=seconds, n_rows=len(y))
+            results.append(score(name, answers, test.y, target))
     return results
 
 
@@ -141,8 +152,3 @@ def fit_rival(model: Estimator, X: pd.DataFrame, y: np.ndarray, *extra: np.ndarr
         model.fit(X, y, **fit_arguments(model, *extra))
     except ValueError as error:  # names the column that is wrong
         raise InputError(str(error)) from error
-
-
-def threads_for(X: pd.DataFrame) -> AbstractContextManager[object]:
-    """One OpenMP thread for small tables, for which several threads are slower."""
-    return threadpool_limits(1, "openmp") if X.size < _WORTH_THREADS else nullcontext()

@@ -171,8 +171,8 @@ class TestIds:
 
 def test_a_self_tuning_model_says_why_it_stopped(tmp_path):
     done = fit(csv_of(numbers()), tmp_path)
-    assert "(held-out rows were predicted best there)" in done.stdout
-    assert "held-out rows were predicted best there" in call("inspect", tmp_path / "m").stdout
+    assert "(where held-out rows were predicted best)" in done.stdout
+    assert "where held-out rows were predicted best" in call("inspect", tmp_path / "m").stdout
 
 
 class TestReading:

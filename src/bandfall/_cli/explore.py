@@ -74,14 +74,7 @@ def explore(
             inputs = (source,) if data is None else (source, data)
             check_out(out, is_page, force=force, inputs=inputs)
         choices = Choices(model, device, test_fraction, max_rows, seed, task)
-        for file in (source, data):
-            if file not in ("-", None) and not Path(file).exists():
-                raise InputError(f"{file} does not exist")
-        ours = source != "-" and Path(source).is_file() and is_model(Path(source))
-        if not ours and data is None and target is None:
-            raise InputError(missing_target(source))
-        if not ours and data is not None:
-            raise InputError(f"{source} is not a bandfall model; only one table can be explored")
+        ours = _is_our_model(source, data, target)
 
         def get_model(progress: Callable[[float], None]) -> ModelFile:
             if ours:
@@ -94,6 +87,19 @@ def explore(
             _write(page, out, show, json)
         else:
             _serve(get_model, target or Path(source).name, data, style, seed, show, json)
+
+
+def _is_our_model(source: str, data: str | None, target: str | None) -> bool:
+    """Whether the source is a model file; raises InputError unless the page can be made."""
+    for file in (source, data):
+        if file not in ("-", None) and not Path(file).exists():
+            raise InputError(f"{file} does not exist")
+    ours = source != "-" and Path(source).is_file() and is_model(Path(source))
+    if not ours and data is None and target is None:
+        raise InputError(missing_target(source))
+    if not ours and data is not None:
+        raise InputError(f"{source} is not a bandfall model; only one table can be explored")
+    return ours
 
 
 def _write(page: str, out: Path, show: bool, json: bool) -> None:

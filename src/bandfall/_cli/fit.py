@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -47,7 +48,6 @@ from bandfall.tables._kinds import ID
 MODEL = Path("model.bandfall")
 _CHECKPOINT = "Save the progress of --model kgdd here after every stage."
 _RESUME = "Continue from --checkpoint, if that file exists."
-_NAMED_IDS = 3  # at most this many messages about columns that look like ids
 
 
 def fit(
@@ -178,9 +178,9 @@ def _note_ids(rows: Dataset, story: Story) -> None:
         return
     names = [str(name) for name in rows.X.columns]
     dropped = [j for j, one in enumerate(encoder.schema.readings) if one.dropped == ID]
-    for name in [names[j] for j in dropped[:_NAMED_IDS]]:
+    for name in [names[j] for j in dropped[:3]]:
         note(f"to copy {name!r} into the predictions, use predict --keep {quoted(name)}")
-    for name in [names[j] for j in (encoder.suspicious or [])[:_NAMED_IDS]]:
+    for name in [names[j] for j in (encoder.suspicious or [])[:3]]:
         note(
             f"{name!r} looks like an id and is used as a feature; if it is an id, train with "
             f"--keep {quoted(name)}, which copies it into the predictions"
@@ -190,33 +190,35 @@ def _note_ids(rows: Dataset, story: Story) -> None:
 def _show(out: Path, trained: Trained, tested: Tested | None, story: Story) -> None:
     """Print the result as text."""
     rows, path = trained.rows, story.path
-    readings = [one.schema.readings for one in story.encoders.values()]
-    n_unused = sum(bool(one.dropped) for one in readings[0]) if readings else 0
+    encoder = next(iter(story.encoders.values()), None)
+    n_unused = sum(bool(one.dropped) for one in encoder.schema.readings) if encoder else 0
     unused = f" ({n_unused} left out)" if n_unused else ""
     part = f"{len(path.X):,} of " if path is not None and len(path.X) < len(rows) else ""
     pairs: list[tuple[str, str | Text]] = [
         ("target", rows.target),
         ("trained on", f"{part}{len(rows):,} rows × {counted(rows.X.shape[1], 'feature')}{unused}"),
         ("estimator", type(last_step(trained.estimator)).__name__),
+        *(_score_pairs(tested, rows) if tested is not None else []),
     ]
     if path is not None and path.status is Status.CONSTANT_TARGET:
         pairs.append(("training", "the target is constant: every prediction is its value"))
     elif path is not None and not rows.has_classes:
         pairs.append(("training R²", f"{path.r2:.4f} ({why_ended(story, path.status)})"))
-    if rows.has_classes and tested is not None:
-        share, _, rest = accuracy_words(tested.scores, tested.n_rows).partition(" ")
-        pairs.append(("held-out accuracy", Text.assemble((share, "bold"), f" {rest}")))
-    elif tested is not None:
-        for name, one in tested.by_target.items():
-            score, rest = _score_cells(one, tested.n_rows, rows.roles)
-            head = f"held-out R² {name}" if len(tested.by_target) > 1 else "held-out R²"
-            pairs.append((head, Text.assemble((score, "bold"), rest)))
     pairs += [("skipped", what) for what in story.skipped]
     pairs += [("time", f"{trained.seconds:.1f} s"), ("model", str(out))]
     print_pairs(pairs)
 
 
-def _score_cells(test: Scores, n_rows: int, roles: Roles) -> tuple[str, str]:
-    score, _, rest = score_words(test["r2"], n_rows).partition(" ")
+def _score_pairs(tested: Tested, rows: Dataset) -> Iterator[tuple[str, Text]]:
+    """The scores on held-out rows, in bold, and how these rows were chosen."""
+    n_rows, roles = tested.n_rows, rows.roles
+    if rows.has_classes:
+        score, _, rest = accuracy_words(tested.scores, n_rows).partition(" ")
+        yield "held-out accuracy", Text.assemble((score, "bold"), f" {rest}")
+        return
     how = "" if roles.time is None and roles.group is None else f", {split_words(roles)}"
-    return score, f" {rest}{how} (mean absolute error {number(test['mae'])})"
+    for name, scores in tested.by_target.items():
+        score, _, rest = score_words(scores["r2"], n_rows).partition(" ")
+        rest = f" {rest}{how} (mean absolute error {number(scores['mae'])})"
+        head = f"held-out R² {name}" if len(tested.by_target) > 1 else "held-out R²"
+        yield head, Text.assemble((score, "bold"), rest)

@@ -24,37 +24,23 @@ from bandfall._estimators.view import (
 from bandfall._files import ModelFile, read_model_document, read_model_file
 from bandfall._models.member import Member
 from bandfall._targets.scores import Scores
-from bandfall._typing import Estimator, JsonDict
-
-MAX_IMPORTANCES = 12
+from bandfall._typing import Estimator, JsonDict, State
 
 
 def inspect(model: options.ModelFile, json: options.Json = False) -> None:
     """Show what a model file contains: estimator, path, features, score, size and versions."""
     with one_line_errors():
         stored = read_model_file(model)
-        contents = (model, stored, story_of(stored.estimator), _test_scores(stored))
-        print_json(_summary(*contents)) if json else print_pairs(_pairs(*contents))
+        story = story_of(stored.estimator)
+        summary = _summary(model, stored, story)
+        print_json(summary) if json else print_pairs(_pairs(summary, stored, story))
 
 
-def _test_scores(stored: ModelFile) -> Scores | None:
-    """Scores on the held-out rows in the file; None if it has none."""
-    estimator, test = stored.estimator, stored.notes.get("test")
-    if not isinstance(test, dict):
-        return None
-    names = feature_names_of(estimator)
-    X, y = unpack_rows(test, names)
-    rows = X.to_numpy(dtype=float) if names is None else X
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # `fit` has warned about these rows
-        target, answers = story_of(estimator).target, answers_of(estimator, rows)
-    return {"n_rows": len(y), **target.scores(target.read(y), answers)}
-
-
-def _summary(file: str, stored: ModelFile, story: Story, test: Scores | None) -> JsonDict:
+def _summary(file: str, stored: ModelFile, story: Story) -> State:
     """Everything as JSON values."""
     estimator, notes, path = stored.estimator, stored.notes, story.path
-    summary: JsonDict = {
+    encoder = next(iter(story.encoders.values()), None)
+    summary: State = {
         "file": file,
         "bytes": Path(file).stat().st_size,
         "format_version": read_model_document(file)["format_version"],
@@ -69,7 +55,9 @@ def _summary(file: str, stored: ModelFile, story: Story, test: Scores | None) ->
             for one in story.members
         ],
         "encodings": {name: one.describe() for name, one in story.encoders.items()},
-        "suspicious": _suspicious(story),
+        "suspicious": [encoder.schema.label(j) for j in encoder.suspicious or []]
+        if encoder
+        else [],
         "importances": _importances(estimator),
         **{name: notes.get(name) for name in ("kinds", "target", "source", "split")},
     }
@@ -88,23 +76,27 @@ def _summary(file: str, stored: ModelFile, story: Story, test: Scores | None) ->
         }
     if story.target.classes:
         summary["classes"] = story.target.classes
-    if test is not None:
-        summary["test"] = test
+    if isinstance(notes.get("test"), dict):
+        summary["test"] = _test_scores(stored)
     return summary
+
+
+def _test_scores(stored: ModelFile) -> Scores:
+    """Scores on the held-out rows in the file."""
+    names = feature_names_of(stored.estimator)
+    X, y = unpack_rows(stored.notes["test"], names)
+    rows = X.to_numpy(dtype=float) if names is None else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `fit` has warned about these rows
+        target = story_of(stored.estimator).target
+        answers = answers_of(stored.estimator, rows)
+    return {"n_rows": len(y), **target.scores(target.read(y), answers)}
 
 
 def _parameters(estimator: Estimator) -> JsonDict:
     """Parameters of the last step that JSON can represent."""
     parameters = last_step(estimator).get_params(deep=False).items()
     return {k: v for k, v in parameters if isinstance(v, str | int | float | None)}
-
-
-def _suspicious(story: Story) -> list[str]:
-    """Features of whole numbers that look like ids."""
-    encoder = next(iter(story.encoders.values()), None)
-    if encoder is None:
-        return []
-    return [encoder.schema.label(position) for position in encoder.suspicious or []]
 
 
 def _importances(estimator: Estimator) -> dict[str, float]:
@@ -117,50 +109,51 @@ def _importances(estimator: Estimator) -> dict[str, float]:
     return {str(names[j]): float(shares[j]) for j in order}
 
 
-def _pairs(
-    file: str, stored: ModelFile, story: Story, test: Scores | None
-) -> Iterator[tuple[str, str]]:
+def _pairs(summary: State, stored: ModelFile, story: Story) -> Iterator[tuple[str, str]]:
     """Everything as text: names and values."""
-    estimator, notes, path = stored.estimator, stored.notes, story.path
-    classes = story.target.classes
-    yield "file", f"{file} ({_size(Path(file).stat().st_size)})"
-    yield "estimator", " → ".join(step_names(estimator))
-    if notes.get("target") is not None:
-        yield "target", f"{notes['target']} (trained from {notes.get('source')})"
+    classes, path = summary.get("classes"), summary.get("path")
+    yield "file", f"{summary['file']} ({_size(summary['bytes'])})"
+    yield "estimator", " → ".join(summary["steps"])
+    if summary["target"] is not None:
+        yield "target", f"{summary['target']} (trained from {summary['source']})"
     if classes:
         yield "classes", ", ".join(classes)
-    yield "features", f"{estimator.n_features_in_}: {_listed(stored)}"
-    if path is not None:
-        leaves = f" in {path.n_leaves:,} leaves" if path.n_leaves > 1 else ""
-        yield "trained on", f"{len(path.X):,} rows{leaves}"
-        if len(path):
-            ends = dict.fromkeys(f"{bandwidth:.3g}" for bandwidth in path.bandwidths[[0, -1]])
-            stages = f"{counted(len(path), 'stage')} of kernel {path.kernel.name}"
-            yield "path", f"{stages}, bandwidth {' → '.join(ends)}"
-        if not classes:
-            yield "training R²", f"{path.r2:.4f}"
-        if not (story.members and story.members[0].candidate.width):
-            yield "ended because", why_ended(story, path.status)
-    if test is not None:
-        how, n_rows = f", {notes['split']}" if notes.get("split") else "", int(test["n_rows"])
+    yield "features", f"{summary['n_features']}: {_listed(stored)}"
+    if "test" in summary:
+        test, how = summary["test"], f", {summary['split']}" if summary["split"] else ""
+        n_rows = int(test["n_rows"])
         if classes:
             yield "held-out accuracy", accuracy_words(test, n_rows) + how
         else:
             yield "held-out R²", score_words(test["r2"], n_rows) + how
-    for what in story.skipped:
-        yield "skipped", what
-    for member in story.members:
-        yield "model", _member_words(member)
-    for name, encoder in story.encoders.items():
-        yield f"encoding {name}", "; ".join(encoder.describe())
-    if suspicious := _suspicious(story):
+    if path is not None:
+        yield from _path_pairs(path, story)
+    yield from (("skipped", what) for what in story.skipped)
+    yield from (("model", _member_words(member)) for member in story.members)
+    for name, lines in summary["encodings"].items():
+        yield f"encoding {name}", "; ".join(lines)
+    if summary["suspicious"]:
         what = "numbers that look like ids; if they are, train with --keep or --drop"
-        yield "ids?", f"{', '.join(suspicious)}: {what}"
-    if importances := _importances(estimator):
-        yield "importances", _most_important(importances)
-    yield "parameters", ", ".join(f"{k}={v!r}" for k, v in _parameters(estimator).items())
+        yield "ids?", f"{', '.join(summary['suspicious'])}: {what}"
+    if summary["importances"]:
+        yield "importances", _most_important(summary["importances"])
+    yield "parameters", ", ".join(f"{k}={v!r}" for k, v in summary["parameters"].items())
     versions = ", ".join(f"{name} {version}" for name, version in stored.versions.items())
-    yield "written by", f"{versions} (format {read_model_document(file)['format_version']})"
+    yield "written by", f"{versions} (format {summary['format_version']})"
+
+
+def _path_pairs(path: State, story: Story) -> Iterator[tuple[str, str]]:
+    leaves = f" in {path['n_leaves']:,} leaves" if path["n_leaves"] > 1 else ""
+    yield "trained on", f"{path['n_rows']:,} rows{leaves}"
+    if path["n_stages"]:
+        bandwidths = (path["first_bandwidth"], path["last_bandwidth"])
+        ends = " → ".join(dict.fromkeys(f"{bandwidth:.3g}" for bandwidth in bandwidths))
+        stages = f"{counted(path['n_stages'], 'stage')} of kernel {path['kernel']}"
+        yield "path", f"{stages}, bandwidth {ends}"
+    if not story.target.classes:
+        yield "training R²", f"{path['r2']:.4f}"
+    if not (story.members and story.members[0].candidate.width):
+        yield "ended because", path["explanation"]
 
 
 def _listed(stored: ModelFile) -> str:
@@ -186,7 +179,7 @@ def _member_words(member: Member) -> str:
 
 
 def _most_important(shares: dict[str, float]) -> str:
-    shown = [f"{name} {share:.0%}" for name, share in list(shares.items())[:MAX_IMPORTANCES]]
+    shown = [f"{name} {share:.0%}" for name, share in list(shares.items())[:12]]
     more = len(shares) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 

@@ -74,40 +74,58 @@ def predict(
         result: JsonDict = {"n_rows": len(table)}
         with style.as_usual():
             _score(table, rows, answers, stored, source, result)
-        predictions, others = answers, pd.DataFrame(index=table.index)
-        target = story_of(stored.estimator).target
-        if isinstance(target, Classes):
-            predictions = target.labels[answers.argmax(axis=1), None].astype(object)
-            names = [f"probability_{label}" for label in target.labels]
-            others = pd.DataFrame(answers, columns=names, index=table.index)
-        names = _names(predictions, stored.notes)
-        if interval is not None:
-            with Bar("predict: intervals"):
-                others = _intervals(stored.estimator, rows, interval, names)
-        if novelty:
-            with Bar("predict: novelty"):
-                others["novelty"] = _novelty(stored.estimator, rows, source)
-        numbers = pd.DataFrame(predictions, columns=names, index=table.index)
+        predictions, names, others = _columns(stored, rows, answers, interval, novelty, source)
         others = others.set_index(table.index)
         if json and out is None:
             result["predictions"] = (predictions[:, 0] if len(names) == 1 else predictions).tolist()
             others = pd.concat([others, kept], axis=1)
             result |= {"kept": _json_columns(others)} if others.shape[1] else {}
         else:
-            kept = kept.map(_escaped).rename(columns=_escaped) if escape else kept
+            numbers = pd.DataFrame(predictions, columns=names, index=table.index)
             numbers = pd.concat([numbers, others], axis=1).map(_short)
-            numbers = numbers.map(_escaped) if escape else numbers
-            text = io.StringIO()
-            pd.concat([kept, numbers], axis=1).to_csv(text, index=False)
-            if out is None:
-                sys.stdout.write(text.getvalue())
-            else:
-                write_page(out, text.getvalue())
-                result["out"] = str(out)
+            _write(pd.concat([kept, numbers], axis=1), out, escape)
+            result |= {"out": str(out)} if out is not None else {}
         if json:
             print_json(result)
         elif out is not None:
             note(f"wrote {len(predictions):,} predictions to {out}")
+
+
+def _write(table: pd.DataFrame, out: Path | None, escape: bool) -> None:
+    """Write the result as CSV to a file or standard output."""
+    if escape:
+        table = table.map(_escaped).rename(columns=_escaped)
+    text = io.StringIO()
+    table.to_csv(text, index=False)
+    if out is None:
+        sys.stdout.write(text.getvalue())
+    else:
+        write_page(out, text.getvalue())
+
+
+def _columns(
+    stored: ModelFile,
+    rows: Features,
+    answers: np.ndarray,
+    interval: float | None,
+    novelty: bool,
+    source: str,
+) -> tuple[np.ndarray, list[str], pd.DataFrame]:
+    """Predictions, their headers, and the columns beside them."""
+    target, estimator = story_of(stored.estimator).target, stored.estimator
+    if isinstance(target, Classes):
+        predictions = target.labels[answers.argmax(axis=1), None].astype(object)
+        others = pd.DataFrame(answers, columns=[f"probability_{one}" for one in target.labels])
+    else:
+        predictions, others = answers, pd.DataFrame(index=range(len(answers)))
+    names = _names(predictions, stored.notes)
+    if interval is not None:
+        with Bar("predict: intervals"):
+            others = _intervals(estimator, rows, interval, names)
+    if novelty:
+        with Bar("predict: novelty"):
+            others["novelty"] = _novelty(estimator, rows, source)
+    return predictions, names, others
 
 
 def _check_options(interval: float | None, novelty: bool, estimator: Estimator) -> None:

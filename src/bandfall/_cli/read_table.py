@@ -24,7 +24,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 import pandas as pd
@@ -32,6 +32,9 @@ import pandas as pd
 from bandfall._cli.terminal import Bar, InputError
 from bandfall.report._columns import kind_of
 from bandfall.tables._text import is_number, plain_numbers, usual_style
+
+if TYPE_CHECKING:
+    from openpyxl.worksheet.worksheet import Worksheet
 
 STDIN = "-"
 _MAX_LINE = 1 << 20
@@ -126,15 +129,11 @@ def read_file(
     if not len(table):
         raise InputError(f"{name} has a header but no rows")
     for j, column in enumerate(table.columns):
-        values = table[column]
-        if kind_of(values) != "text":
-            continue
-        gone = values.isin(list(missing)) if missing else np.zeros(len(values), dtype=bool)
-        if gone.any():
-            values = values.where(~gone)
-        if column not in text and (start != _PARQUET or gone.any()):
-            values = typed(values, style)
-        table.isetitem(j, values)
+        if kind_of(table[column]) == "text":
+            gone = table[column].isin(list(missing)).to_numpy(bool)
+            values = table[column].where(~gone) if gone.any() else table[column]
+            is_text = column in text or (start == _PARQUET and not gone.any())
+            table.isetitem(j, values if is_text else typed(values, style))
     return table, style.remarked(remark)
 
 
@@ -347,15 +346,10 @@ def _read_excel(stream: BinaryIO, name: str, limits: Limits) -> tuple[pd.DataFra
         raise InputError(f"{name} is a zip archive; unpack it first") from None
     except ImportError:
         raise InputError("Excel files need openpyxl: pip install openpyxl") from None
-    rows, n_cells = [], 0
     try:
         workbook = load_workbook(stream, read_only=True, data_only=True)
         sheet = workbook.worksheets[0]
-        for row in sheet.iter_rows(values_only=True):
-            n_cells += len(row)
-            limits.check(n_cells, name)
-            if any(cell not in (None, "") for cell in row):
-                rows.append([None if cell == "" else cell for cell in row])
+        rows = list(_filled_rows(sheet, name, limits))
     except InputError:
         raise
     # What damaged archives and workbooks raise in three libraries.
@@ -376,6 +370,17 @@ def _read_excel(stream: BinaryIO, name: str, limits: Limits) -> tuple[pd.DataFra
     others = len(workbook.worksheets)
     remark = f"the first of {others} sheets is read, {sheet.title!r}" if others > 1 else ""
     return table, Style(remarks=remark)
+
+
+def _filled_rows(sheet: Worksheet, name: str, limits: Limits) -> Iterator[list[object]]:
+    """The rows of a sheet that are not empty; None for an empty cell."""
+    n_cells = 0
+    for row in sheet.iter_rows(values_only=True):
+        n_cells += len(row)
+        limits.check(n_cells, name)
+        cells = [None if cell == "" else cell for cell in row]
+        if any(cell is not None for cell in cells):
+            yield cells
 
 
 def _read_parquet(stream: BinaryIO, name: str, limits: Limits) -> pd.DataFrame:

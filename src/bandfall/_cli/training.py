@@ -269,7 +269,7 @@ def score_words(r2: float, n_rows: int) -> str:
 def why_ended(story: Story, status: Status) -> str:
     """Why training ended, in words; self-tuning models chose their stop by held-out rows."""
     tuned = {
-        Status.R2_REACHED: "held-out rows were predicted best there",
+        Status.R2_REACHED: "where held-out rows were predicted best",
         Status.TIME_REACHED: "held-out rows chose its penalty",
         Status.INTERRUPTED: "cut short",
     }

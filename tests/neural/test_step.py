@@ -10,7 +10,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from bandfall.neural import empirical_ntk, make_network, tangent_step  # noqa: E402
 from bandfall.neural._ntk import gram  # noqa: E402
-from bandfall.neural._step import _largest_eigenvalue, anchored_part, next_blend  # noqa: E402
+from bandfall.neural._step import largest_eigenvalue, anchored_part, next_blend  # noqa: E402
 from bandfall.neural._tangent import TangentModel  # noqa: E402
 from reference_neural import (  # noqa: E402
     filtered_step,
@@ -152,7 +152,7 @@ def test_products_engine_solves_the_damped_system(n_outputs):
     phi = tangent.jacobian(rows)
     G = phi @ phi.T
     target = torch.cat([r, torch.zeros(10 * n_outputs, dtype=r.dtype)])
-    largest = _largest_eigenvalue(tangent, rows, target)
+    largest = largest_eigenvalue(tangent, rows, target)
     # A scale from a few power iterations: never above λ_max, and not far below.
     assert 0.7 < largest / float(torch.linalg.eigvalsh(G)[-1]) < 1 + 1e-12
     solution = torch.linalg.solve(G + 1e-3 * largest * torch.eye(len(G), dtype=G.dtype), target)

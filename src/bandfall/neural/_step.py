@@ -189,7 +189,7 @@ def _solve_products(
 
     Stopping early increases the damping: directions of small singular values come last.
     """
-    largest = _largest_eigenvalue(tangent, rows, target)
+    largest = largest_eigenvalue(tangent, rows, target)
     if not largest > 0:
         return torch.zeros_like(target), torch.zeros_like(target)
     shift = damping * largest
@@ -210,8 +210,8 @@ def _solve_products(
     return solution, target - left - shift * solution
 
 
-def _largest_eigenvalue(tangent: TangentModel, rows: Tensor, start: Tensor) -> float:
-    """Rayleigh quotient after a few power iterations; two digits are enough for a scale."""
+def largest_eigenvalue(tangent: TangentModel, rows: Tensor, start: Tensor) -> float:
+    """λ_max(ΦΦᵀ): a Rayleigh quotient after a few power iterations, good to about two digits."""
     vector = torch.ones_like(start)
     value = 0.0
     for _ in range(_POWER_ITERATIONS):

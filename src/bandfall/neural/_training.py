@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from bandfall.neural._anchors import mixed_anchors, uniform_anchors
 from bandfall.neural._log import LogRow, TangentLog, TangentStatus
 from bandfall.neural._optimizer import TangentDescent
+from bandfall.neural._step import largest_eigenvalue
 from bandfall.neural._tangent import TangentModel
 
 _SHORTEST = 1e-12  # of the steps of plain descent
@@ -61,7 +62,7 @@ class PlainDescent(torch.optim.SGD):
         super().__init__(model.parameters(), lr=lr, momentum=momentum)
         self.longest = lr
         self._tangent, self._rows, self._count = TangentModel(model), X, 0
-        self._vector = torch.ones_like(self._tangent.outputs(X))
+        self._outputs = self._tangent.outputs(X).reshape(-1)
         self._good, self._good_loss = self._tangent.vector(), math.inf
 
     def accept(self, loss: float) -> bool:
@@ -73,17 +74,10 @@ class PlainDescent(torch.optim.SGD):
             return False
         if self._count % 50 == 0:
             self._good, self._good_loss = self._tangent.vector(), loss
-            self.param_groups[0]["lr"] = min(self.longest, 1.0 / self._largest_eigenvalue())
+            largest = largest_eigenvalue(self._tangent, self._rows, self._outputs)
+            self.param_groups[0]["lr"] = min(self.longest, len(self._outputs) / (largest or 1.0))
         self._count += 1
         return True
-
-    def _largest_eigenvalue(self) -> float:
-        """By power iteration from the last eigenvector."""
-        for _ in range(20 if self._count == 0 else 5):
-            product = self._tangent.kernel_product(self._rows, self._vector.reshape(-1))
-            norm = float(product.norm() / self._vector.norm())
-            self._vector = product / product.norm().clamp_min(1e-300)
-        return max(norm / self._vector.numel(), 1e-300)
 
 
 def fit_network(

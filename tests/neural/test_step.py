@@ -10,7 +10,7 @@ from hypothesis import strategies as st  # noqa: E402
 
 from bandfall.neural import empirical_ntk, make_network, tangent_step  # noqa: E402
 from bandfall.neural._ntk import gram  # noqa: E402
-from bandfall.neural._step import largest_eigenvalue, anchored_part, next_blend  # noqa: E402
+from bandfall.neural._step import anchored_part, largest_eigenvalue, next_blend  # noqa: E402
 from bandfall.neural._tangent import TangentModel  # noqa: E402
 from reference_neural import (  # noqa: E402
     filtered_step,

@@ -4,10 +4,9 @@ from bandfall.plotting._bound import BoundDisplay
 from bandfall.plotting._boundary import BoundaryDisplay
 from bandfall.plotting._double_descent import DoubleDescentDisplay
 from bandfall.plotting._interval import IntervalDisplay
-from bandfall.plotting._path import PathDisplay
+from bandfall.plotting._path import PathDisplay, TangentLogDisplay
 from bandfall.plotting._selection import SelectionDisplay
 from bandfall.plotting._shift import KernelShiftDisplay
-from bandfall.plotting._tangent import TangentLogDisplay
 
 __all__ = [
     "BoundDisplay",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from bandfall.plotting._style import (
     BLUE,
     GREEN,
     VERMILION,
+    Axes,
     check_time_scale,
     drawn_model,
     finish,
@@ -20,9 +21,6 @@ from bandfall.plotting._style import (
 )
 from bandfall.theory import GeneralizationBound, generalization_bound
 from bandfall.theory._inputs import as_path, path_rows
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # Labels of the two terms of the bound, by kind of residual.
 _LABELS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
-from bandfall._typing import ArrayLike, Estimator, Frame, TableLike
+from bandfall._typing import ArrayLike, Estimator, Frame, State, TableLike
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -16,13 +16,11 @@ from bandfall.plotting._style import (
     ORANGE,
     PURPLE,
     VERMILION,
+    Axes,
     AxesLike,
     axes_in_a_row,
     drawn_model,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
 _MARGIN = 0.15  # of the picture around the data, relative to their range
@@ -127,11 +125,10 @@ class BoundaryDisplay:
         shown = np.unique(np.linspace(0, len(staged) - 1, n_panels).round().astype(int))
         path = model.path_  # of the heaviest member
         kept = -(-(shown + 1) * len(path) // len(staged)) - 1
+        panels = np.stack([staged[i] for i in shown])
         display = cls(
             grid=grid,
-            probabilities=np.stack([staged[i] for i in shown]).reshape(
-                len(shown), resolution, resolution, -1
-            ),
+            probabilities=panels.reshape(len(shown), resolution, resolution, -1),
             stages=shown + 1,
             bandwidths=path.bandwidths[kept],
             n_stages=len(staged),
@@ -157,7 +154,7 @@ class BoundaryDisplay:
 
         x, y = self.grid
         probabilities = self.probabilities[number]
-        colours = np.array([to_rgb(self._colour(j)) for j in range(len(self.classes))])
+        colours = np.array([to_rgb(_colour(j)) for j in range(len(self.classes))])
         image = 0.4 + 0.6 * np.clip(probabilities @ colours, 0.0, 1.0)  # pale, points stay visible
         extent = (x[0], x[-1], y[0], y[-1])
         ax.imshow(image, origin="lower", extent=extent, aspect="auto", interpolation="bilinear")
@@ -166,33 +163,22 @@ class BoundaryDisplay:
                 ax.contour(x, y, margin, levels=[0.0], colors="black", linewidths=1.1)
         if self.points is not None and self.labels is not None:
             self._draw_points(ax, self.points, self.labels)
-        title = f"stage {self.stages[number]} of {self.n_stages}"
-        ax.set(
-            title=f"{title}, bandwidth {self.bandwidths[number]:.2g}",
-            xlabel=self.names[0],
-            xlim=extent[:2],
-            ylim=extent[2:],
-        )
-        ax.title.set_fontsize(9)
+        stage = f"stage {self.stages[number]} of {self.n_stages}"
+        ax.set_title(f"{stage}, bandwidth {self.bandwidths[number]:.2g}", fontsize=9)
+        ax.set(xlabel=self.names[0], xlim=extent[:2], ylim=extent[2:])
 
     def _draw_points(self, ax: Axes, points: np.ndarray, labels: np.ndarray) -> None:
         step = max(1, -(-len(points) // _MAX_POINTS))
         points, labels = points[::step], labels[::step]
         for j, label in enumerate(self.classes):
             chosen = labels == label
-            ax.scatter(
-                points[chosen, 0],
-                points[chosen, 1],
-                s=10,
-                color=self._colour(j),
-                edgecolors="white",
-                linewidths=0.4,
-                label=str(label),
-            )
+            how: State = {"color": _colour(j), "edgecolors": "white", "linewidths": 0.4}
+            x, y = points[chosen].T
+            ax.scatter(x, y, s=10, label=str(label), **how)
 
-    @staticmethod
-    def _colour(number: int) -> str:
-        return _COLOURS[number % len(_COLOURS)]
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
 
 
 def _checked_features(features: Sequence[int], n_features: int) -> tuple[int, int]:

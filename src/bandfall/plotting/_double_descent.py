@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -11,14 +12,8 @@ from sklearn.base import clone
 from bandfall._estimators.view import last_step, last_step_prefix
 from bandfall._typing import ArrayLike, Estimator
 from bandfall.descent._sweep import floor_sweep
-from bandfall.plotting._style import BLUE, GREY, ORANGE, finish, single_axes
+from bandfall.plotting._style import BLUE, GREY, ORANGE, Axes, finish, single_axes
 from bandfall.theory import degrees_of_freedom
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.typing import ColorType
-
-_N_BANDWIDTHS = 30
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -75,7 +70,7 @@ class DoubleDescentDisplay:
         x: str = "bandwidth",
         ax: Axes | None = None,
         label: str | None = None,
-        color: ColorType = BLUE,
+        color: str = BLUE,
     ) -> Self:
         """Fit a clone at each bandwidth and draw both errors.
 
@@ -159,13 +154,13 @@ class DoubleDescentDisplay:
         bandwidths = np.sort(np.asarray(bandwidths, dtype=float))[::-1]
         settings = {"max_time": 1000.0, "max_r2": 1.0} | settings
         sweep = floor_sweep(X, y, X_test, bandwidths, **settings)
-        falling, constant = (
-            cls(
-                bandwidths=bandwidths,
-                train_error=_unexplained(train, y),
-                test_error=_unexplained(new, y_test),
-            )
+        errors = [
+            (np.mean((train - y) ** 2, axis=1) / y.var(), np.mean((new - y_test) ** 2, axis=1))
             for train, new in ((sweep.train, sweep.new), (sweep.ridge_train, sweep.ridge_new))
+        ]
+        falling, constant = (
+            cls(bandwidths=bandwidths, train_error=train, test_error=new / y_test.var())
+            for train, new in errors
         )
         falling.plot(ax=ax, label="falling to σ")
         falling.constant_ = constant.plot(ax=falling.ax_, label="constant σ", color=ORANGE)
@@ -177,7 +172,7 @@ class DoubleDescentDisplay:
         ax: Axes | None = None,
         x: str = "bandwidth",
         label: str | None = "",
-        color: ColorType = BLUE,
+        color: str = BLUE,
         ceiling: float | None = None,
     ) -> Self:
         """Draw; parameters as for `from_estimator`, both axes run from simple to complex.
@@ -193,18 +188,11 @@ class DoubleDescentDisplay:
         before = self.ax_.get_ylim()[1] if self.ax_.has_data() else 0.0
         prefix = f"{label}, " if label else ""
         order = np.argsort(at)
+        draw, x_values = partial(self.ax_.plot, color=color), at[order]
+        test, train = self.test_error[order], self.train_error[order]
         self.lines_ = [
-            *self.ax_.plot(
-                at[order], self.test_error[order], color=color, lw=1.9, label=f"{prefix}test"
-            ),
-            *self.ax_.plot(
-                at[order],
-                self.train_error[order],
-                color=color,
-                lw=1.3,
-                ls="--",
-                label=f"{prefix}training",
-            ),
+            *draw(x_values, test, lw=1.9, label=f"{prefix}test"),
+            *draw(x_values, train, lw=1.3, ls="--", label=f"{prefix}training"),
         ]
         if ceiling is None:
             highest = max(1.0, float(self.test_error.max()), float(self.train_error.max()))
@@ -222,11 +210,6 @@ class DoubleDescentDisplay:
         return self
 
 
-def _unexplained(predictions: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """1 − R² of each row of predictions."""
-    return np.mean((predictions - y) ** 2, axis=1) / np.var(y)
-
-
 def _default_bandwidths(X: ArrayLike) -> np.ndarray:
     spread = float(np.linalg.norm(np.ptp(np.asarray(X, dtype=float), axis=0)))
-    return np.geomspace(spread, 1e-3 * spread, _N_BANDWIDTHS)
+    return np.geomspace(spread, 1e-3 * spread, 30)

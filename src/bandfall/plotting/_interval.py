@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
@@ -12,14 +12,12 @@ from bandfall.plotting._style import (
     BLUE,
     GREY,
     VERMILION,
+    Axes,
     AxesLike,
     axes_in_a_row,
     drawn_model,
     finish,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
 _N_GROUPS = 10

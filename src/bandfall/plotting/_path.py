@@ -1,13 +1,13 @@
-"""The course of training: bandwidth, R² and speed over time."""
+"""The course of training: bandwidth, R² and speed over time, or the log of a controlled network."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from bandfall._typing import Estimator
+from bandfall._typing import Estimator, State
 from bandfall.descent import Path
 from bandfall.plotting._style import (
     BLUE,
@@ -22,6 +22,9 @@ from bandfall.plotting._style import (
 )
 from bandfall.theory import fine_log
 from bandfall.theory._inputs import as_path
+
+if TYPE_CHECKING:
+    from bandfall.neural import TangentLog
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -124,16 +127,9 @@ class PathDisplay:
             self.lines_.append(
                 bottom.axhline(self.min_speed, color=GREY, linestyle="--", linewidth=1.1)
             )
-            bottom.annotate(
-                f"threshold v = {self.min_speed:g}",
-                (1.0, self.min_speed),
-                xycoords=("axes fraction", "data"),
-                xytext=(-2, 4),
-                textcoords="offset points",
-                ha="right",
-                color=GREY,
-                fontsize="small",
-            )
+            text, place = f"threshold v = {self.min_speed:g} ", bottom.get_yaxis_transform()
+            small: State = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": "small"}
+            bottom.text(1.0, self.min_speed, text, transform=place, **small)
         for axes in self.axes_:
             finish(axes)
         top.tick_params(labelbottom=False)
@@ -148,11 +144,59 @@ class PathDisplay:
         start = float(self.time[np.argmax(self.bandwidth == 0)])
         for axes in self.axes_:
             axes.axvspan(start, float(self.time[-1]), color=GREY, alpha=0.12, linewidth=0)
-        self.axes_[0].annotate(
-            "σ = 0",
-            (0.5 * (start + float(self.time[-1])), 0.5),
-            xycoords=("data", "axes fraction"),
-            ha="center",
-            va="center",
-            color=GREY,
-        )
+        top, middle = self.axes_[0], 0.5 * (start + float(self.time[-1]))
+        place = top.get_xaxis_transform()
+        top.text(middle, 0.5, "σ = 0", transform=place, ha="center", va="center", color=GREY)
+
+
+_PANELS = (
+    ("r2", "training $R^2$", GREEN, (-0.03, 1.05)),
+    ("blend", "blend α", BLUE, (-0.03, 1.05)),
+    ("kernel_drift", "kernel drift", VERMILION, None),
+)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class TangentLogDisplay:
+    """R² on training data, blend α and drift of the tangent kernel over epochs.
+
+    Build it with `from_estimator` or `from_log`.
+
+    Parameters
+    ----------
+    log : bandfall.neural.TangentLog
+
+    Attributes
+    ----------
+    figure_ : matplotlib Figure
+    axes_ : ndarray of three matplotlib Axes
+    lines_ : list of matplotlib artists
+    """
+
+    log: TangentLog
+
+    @classmethod
+    def from_estimator(cls, estimator: Estimator, *, ax: AxesLike | None = None) -> Self:
+        """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one."""
+        return cls.from_log(drawn_model(estimator)[0].log_, ax=ax)
+
+    @classmethod
+    def from_log(cls, log: TangentLog, *, ax: AxesLike | None = None) -> Self:
+        """Draw the log of a `TangentDescent`."""
+        return cls(log=log).plot(ax=ax)
+
+    def plot(self, *, ax: AxesLike | None = None) -> Self:
+        """Draw on three given axes, on one that is divided into three, or on new ones."""
+        if len(self.log) == 0:
+            raise ValueError("log is empty: train before drawing it")
+        self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))
+        self.lines_ = []
+        for axes, (column, label, color, limits) in zip(self.axes_, _PANELS, strict=True):
+            values = getattr(self.log, column)
+            self.lines_ += axes.plot(self.log.epoch, values, color=color, linewidth=1.8)
+            axes.set(ylabel=label, ylim=limits)
+            finish(axes)
+        for axes in self.axes_[:-1]:
+            axes.tick_params(labelbottom=False)
+        self.axes_[-1].set_xlabel("epoch")
+        return self

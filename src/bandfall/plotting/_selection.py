@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
 
 from bandfall._models.member import Member
-from bandfall._typing import Estimator
+from bandfall._typing import Estimator, State
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
     GREY,
     ORANGE,
+    Axes,
     AxesLike,
     axes_in_a_row,
     drawn_model,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 Trials: TypeAlias = dict[str, np.ndarray]  # a column each of what was tried
 
 _COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN}
 _LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
 _CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
+_MEMBERS = "members, by weight"
 _LARGEST_MARK = 250.0  # points²: of a member that is alone
 
 
@@ -84,9 +83,8 @@ class SelectionDisplay:
             scores = np.sort(table["score"])
             floor = scores[len(scores) // 20]
             self.axes_[0].set_ylim(bottom=floor - 0.05 * (scores[-1] - floor + 1e-9))
-            self.axes_[1].legend(
-                fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5)
-            )
+            place: State = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
+            self.axes_[1].legend(fontsize=8, frameon=False, **place)
         self.axes_[0].set(xlabel="rounds of the learned metric", ylabel="R² on held-out rows")
         self.axes_[1].set(xlabel="slowest accepted R² speed")
         for ax in self.axes_:
@@ -104,15 +102,9 @@ class SelectionDisplay:
             best = table["n_rounds"][ours][np.argmin(table["loss"][ours])]
             ours &= table["n_rounds"] == taken.get(pair, best)
             order = np.flatnonzero(ours)[np.argsort(table["min_speed"][ours])]
-            ax.plot(
-                table["min_speed"][order],
-                table["score"][order],
-                linestyle=_LINES.get(kernel, "-"),
-                marker="o",
-                markersize=4,
-                color=_COLOURS.get(encoding, GREY),
-                label=f"{encoding}, {kernel}",
-            )
+            how: State = {"linestyle": _LINES.get(kernel, "-"), "color": _COLOURS.get(encoding, GREY)}
+            speeds, scores = table["min_speed"][order], table["score"][order]
+            ax.plot(speeds, scores, marker="o", markersize=4, label=f"{encoding}, {kernel}", **how)
         ax.set_xscale("log")
 
     def _mark_members(self, table: Trials) -> None:
@@ -125,16 +117,10 @@ class SelectionDisplay:
             if key in scores:
                 marks.append((member.candidate, scores[key], member.weight))
         for ax, name in zip(self.axes_, ("n_rounds", "min_speed"), strict=True):
-            ax.scatter(
-                [getattr(candidate, name) for candidate, _, _ in marks],
-                [score for _, score, _ in marks],
-                s=[_LARGEST_MARK * weight for _, _, weight in marks],
-                facecolors="none",
-                edgecolors="black",
-                linewidths=1.4,
-                zorder=5,
-                label="members, by weight",
-            )
+            at = [getattr(candidate, name) for candidate, _, _ in marks]
+            sizes = [_LARGEST_MARK * weight for _, _, weight in marks]
+            how: State = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.4, "zorder": 5}
+            ax.scatter(at, [score for _, score, _ in marks], s=sizes, label=_MEMBERS, **how)
 
 
 def _latest(table: Trials) -> Trials:

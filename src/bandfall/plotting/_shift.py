@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
-from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
+from bandfall._typing import ArrayLike, Estimator, State, TableLike, Weights
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 from bandfall.plotting._style import (
     BLUE,
@@ -15,6 +15,7 @@ from bandfall.plotting._style import (
     GREY,
     ORANGE,
     VERMILION,
+    Axes,
     drawn_model,
     finish,
     single_axes,
@@ -22,11 +23,6 @@ from bandfall.plotting._style import (
 from bandfall.theory import expected_kernel_shift, kernel_shift, shift_regions
 from bandfall.theory._inputs import as_path, path_rows, rows
 from bandfall.theory._trajectory import Trajectory
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_N_BANDWIDTHS = 120
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -130,8 +126,9 @@ class KernelShiftDisplay:
         bandwidths: ArrayLike | None,
         weights: Weights,
     ) -> Self:
-        if bandwidths is None:
-            bandwidths = _default_bandwidths(X)
+        if bandwidths is None:  # from well below the typical gap between rows to their spread
+            spread = float(np.linalg.norm(X.std(axis=0))) or 1.0
+            bandwidths = np.geomspace(1e-4 * spread, 1e2 * spread, 120)
         bandwidths = np.sort(np.asarray(bandwidths, dtype=float))
         expected = None
         if weights is None and len(X) >= 3:
@@ -173,31 +170,12 @@ class KernelShiftDisplay:
     def _shade(self) -> None:
         one_below, zero_above = self.regions_
         left, right = self.bandwidths[0], self.bandwidths[-1]
-        spans = (
-            ("one", left, one_below, GREEN),
-            ("peak", one_below, zero_above, ORANGE),
-            ("zero", zero_above, right, BLUE),
-        )
-        for name, start, end, colour in spans:
-            start, end = max(start, left), min(end, right)
+        ends = np.clip([left, one_below, zero_above, right], left, right)
+        for i, (name, colour) in enumerate((("one", GREEN), ("peak", ORANGE), ("zero", BLUE))):
+            start, end = ends[i], ends[i + 1]
             if not start < end:
                 continue
             self.ax_.axvspan(start, end, color=colour, alpha=0.09, linewidth=0)
-            self.ax_.annotate(
-                name,
-                (np.sqrt(start * end), 1.0),
-                xycoords=("data", "axes fraction"),
-                xytext=(0, 3),
-                textcoords="offset points",
-                ha="center",
-                color=colour,
-                weight="bold",
-                fontsize="small",
-            )
-
-
-def _default_bandwidths(X: np.ndarray) -> np.ndarray:
-    """A grid from well below the typical gap between rows to well above their spread."""
-    spread = float(np.linalg.norm(X.std(axis=0)))
-    spread = spread if spread > 0 else 1.0
-    return np.geomspace(1e-4 * spread, 1e2 * spread, _N_BANDWIDTHS)
+            middle, place = np.sqrt(start * end), self.ax_.get_xaxis_transform()
+            bold: State = {"ha": "center", "color": colour, "weight": "bold", "fontsize": "small"}
+            self.ax_.text(middle, 1.01, name, transform=place, **bold)

@@ -15,6 +15,8 @@ from bandfall._typing import Estimator, TableLike
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
+else:
+    Axes = object  # displays annotate with it, before matplotlib is imported
 
 AxesLike: TypeAlias = "Axes | Sequence[Axes] | np.ndarray"
 

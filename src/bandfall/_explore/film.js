@@ -2,7 +2,7 @@
 // What the playground shows of a run: the model at many moments, ridge regression beside it, and
 // the errors of every floor.
 const Film = (() => {
-  const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, solvePositive } = Krylov;
+  const { EPSILON, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow, solveRidge } = Krylov;
   const { Front, run, scaled, limitsOf, ruleOf } = Solver;
   const R2_STEP = 0.01;
   const TIMES_PER_DECADE = 12;
@@ -24,9 +24,9 @@ const Film = (() => {
   function moments(step) {
     const times = [step.duration];
     const norm = step.space.squaredNorm;
-    const last = 1 - norm.at(step.duration);
+    const last = 1 - norm(step.duration);
     for (let i = Math.floor(Math.max(step.r2, 0) / R2_STEP) + 1; i * R2_STEP < last; i++) {
-      times.push(norm.firstBelow(1 - i * R2_STEP, step.duration));
+      times.push(firstBelow(norm, 1 - i * R2_STEP, step.duration));
     }
     const place = (time) => Math.log10(time) * TIMES_PER_DECADE;
     const end = step.time + step.duration;
@@ -60,7 +60,7 @@ const Film = (() => {
         const { coefficients, residual: left } = now.space.advance(time);
         after = product(K, coefficients);
         const curve = after.map((value, i) => base[i] + scale * value);
-        keep(now.time + time, now.bandwidth, 1 - dot(left, left), speed.at(time), curve, left.map((v) => v * scale));
+        keep(now.time + time, now.bandwidth, 1 - dot(left, left), speed(time), curve, left.map((v) => v * scale));
       }
       addScaled(base, scale, after);
       stages.push({
@@ -73,15 +73,11 @@ const Film = (() => {
     return { status, offset, time: front.time, r2: front.r2, stages, frames };
   }
 
-  /** K = Q T Qᵀ as far as the targets reach, so that one decomposition serves every penalty. */
+  /** A space as large as the targets reach, which serves every penalty. */
   function spectrum(kernel, x, bandwidth, residual) {
-    const K = kernelMatrix(kernel, x, x, bandwidth);
-    const space = new KrylovSpace(K, residual, product(K, residual), x.length);
-    const rounding = 10 * EPSILON * x.length;
-    const newest = () => space.beta[space.dimension - 1];
-    while (space.dimension < space.maxDimension && newest() > rounding) space.expand();
-    space.diagonalise();
-    return space;
+    const space = new KrylovSpace(kernelMatrix(kernel, x, x, bandwidth), residual);
+    while (!space.exhausted && space.beta.at(-1) > 10 * EPSILON * x.length) space.expand();
+    return space.diagonalise();
   }
 
   /** Ridge regression at one bandwidth, its penalty such that training R² is as asked. */
@@ -90,15 +86,12 @@ const Film = (() => {
     const { offset, scale, residual } = scaled(x, y, 0);
     if (!(scale > 0)) return levels.map(() => ({ curve: new Float64Array(grid.length).fill(offset), testR2: NaN }));
     const space = spectrum(kernel, x, constant, residual);
-    const vectors = space.eigenvectors();
     const K = kernelMatrix(kernel, grid, x, constant);
-    const images = space.basis.slice(0, space.dimension).map((direction) => product(K, direction));
     const lowest = x.length * EPSILON * space.largest;
     return levels.map((level) => {
       const penalty = penaltyFor(space, 1 - level, lowest);
-      const filtered = space.eigenvalues.map((value, j) => (space.norm * vectors[0][j]) / (value + penalty));
-      const curve = new Float64Array(grid.length).fill(offset);
-      images.forEach((image, i) => addScaled(curve, scale * dot(vectors[i], filtered), image));
+      const [coefficients] = space.apply((value) => 1 / (value + penalty));
+      const curve = product(K, coefficients).map((value) => offset + scale * value);
       return { penalty, r2: 1 - unexplained(space, penalty), curve, testR2: r2Of(truth, curve) };
     });
   }
@@ -160,12 +153,9 @@ const Film = (() => {
   }
 
   function plainRidge({ x, kernel, grid, truth, penalty = 1e-3 }, bandwidth, residual, scale, offset) {
-    const K = kernelMatrix(kernel, x, x, bandwidth);
-    for (let i = 0; i < x.length; i++) K[i * x.length + i] += penalty;
-    const coefficients = solvePositive(K, residual);
-    const left = coefficients.map((value) => penalty * value);
+    const coefficients = solveRidge(kernelMatrix(kernel, x, x, bandwidth), penalty, residual);
     const curve = product(kernelMatrix(kernel, grid, x, bandwidth), coefficients).map((v) => offset + scale * v);
-    return { ridgeR2: 1 - dot(left, left), ridgeTestR2: r2Of(truth, curve) };
+    return { ridgeR2: 1 - penalty ** 2 * dot(coefficients, coefficients), ridgeTestR2: r2Of(truth, curve) };
   }
 
   return { film, ridge, sweep, r2Of };

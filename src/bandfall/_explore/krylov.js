@@ -1,50 +1,31 @@
 "use strict";
-// Kernels on a line, and the exact flow e^{−tK} r inside a Krylov space.
+// Kernels on a line, and functions of their matrices inside a Krylov space.
 const Krylov = (() => {
   const EPSILON = 2 ** -52;
   const UNRESOLVED = 10; // rounding units of the largest eigenvalue: what is smaller may be zero
   const TOLERANCE = 1e-9; // of the residual per stage, relative to the targets
-  const SQRT3 = Math.sqrt(3);
-  const SQRT5 = Math.sqrt(5);
+  const [ROOT3, ROOT5] = [Math.sqrt(3), Math.sqrt(5)];
 
   // Profiles k(u) as functions of q = u^power.
   const KERNELS = {
     gaussian: { power: 2, profile: (q) => Math.exp(-0.5 * q) },
     matern12: { power: 1, profile: (q) => Math.exp(-q) },
-    matern32: { power: 1, profile: (q) => (1 + SQRT3 * q) * Math.exp(-SQRT3 * q) },
-    matern52: {
-      power: 1,
-      profile: (q) => (1 + SQRT5 * q + (5 / 3) * q * q) * Math.exp(-SQRT5 * q),
-    },
+    matern32: { power: 1, profile: (q) => (1 + ROOT3 * q) * Math.exp(-ROOT3 * q) },
+    matern52: { power: 1, profile: (q) => (1 + ROOT5 * q + (5 / 3) * q * q) * Math.exp(-ROOT5 * q) },
     cauchy: { power: 2, profile: (q) => 1 / (1 + q) },
   };
 
-  /** A kernel by its name, such as "laplace-1.5^0.7". On a line |a − b| is the distance in every
-   * norm: only the exponent matters. */
-  function kernelOf(name) {
-    const form = /^([a-z0-9]+)(-[\d.]+)?(?:\^([\d.]+))?$/.exec(name);
-    const known = KERNELS[form?.[1] === "laplace" ? "matern12" : form?.[1]];
-    if (known === undefined) throw new Error(`kernel "${name}" is unknown`);
-    return form[3] === undefined ? known : { ...known, power: Number(form[3]) };
-  }
-
-  /** k(|a − b| / bandwidth) for every a (rows) and b (columns), row by row; half the work where
-   * both are the same points. */
+  /** k(|a − b| / bandwidth) for every a (rows) and b (columns), row by row. */
   function kernelMatrix(kernel, rows, columns, bandwidth) {
-    const { power, profile } = kernelOf(kernel);
-    const width = columns.length;
-    const symmetric = rows === columns;
-    const K = new Float64Array(rows.length * width);
+    const { power, profile } = KERNELS[kernel];
     const limit = !(bandwidth > 1e-150);
     const scale = limit ? 0 : bandwidth ** -power;
-    for (let i = 0; i < rows.length; i++) {
-      for (let j = symmetric ? i : 0; j < width; j++) {
+    const K = new Float64Array(rows.length * columns.length);
+    for (let i = 0, place = 0; i < rows.length; i++) {
+      for (let j = 0; j < columns.length; j++) {
         const distance = Math.abs(rows[i] - columns[j]);
-        const raised = power === 1 ? distance : power === 2 ? distance * distance : distance ** power;
-        const q = Math.min(raised * scale, 1e70);
-        const value = limit ? Number(distance === 0) : profile(q);
-        K[i * width + j] = value;
-        if (symmetric) K[j * width + i] = value;
+        const raised = power === 1 ? distance : distance * distance;
+        K[place++] = limit ? Number(distance === 0) : profile(Math.min(raised * scale, 1e70));
       }
     }
     return K;
@@ -73,47 +54,25 @@ const Krylov = (() => {
 
   const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
-  /** f(t) = Σ weights · e^{−t·rates}, for weights and rates that are not negative. */
-  class Decay {
-    constructor(rates, weights) {
-      this.rates = rates;
-      this.weights = weights;
+  /** When a falling function first reaches `level`; ∞ if not before `limit`. */
+  function firstBelow(f, level, limit) {
+    if (f(0) <= level) return 0;
+    if (level <= 0 || f(limit) > level) return Infinity;
+    let [low, high] = [0, limit];
+    while (high - low > 2e-13 * high) {
+      const middle = 0.5 * (low + high);
+      if (f(middle) <= level) high = middle;
+      else low = middle;
     }
-
-    at(time) {
-      let sum = 0;
-      for (let i = 0; i < this.rates.length; i++) sum += this.weights[i] * Math.exp(-time * this.rates[i]);
-      return sum;
-    }
-
-    /** When f first falls to `level`; ∞ if not before `limit`. log f is convex: Newton's steps
-     * from the left do not pass the root. */
-    firstBelow(level, limit) {
-      let value = this.at(0);
-      if (value <= level) return 0;
-      if (level <= 0 || this.at(limit) > level) return Infinity;
-      let time = 0;
-      for (let i = 0; i < 200; i++) {
-        let slope = 0;
-        for (let j = 0; j < this.rates.length; j++) {
-          slope += this.rates[j] * this.weights[j] * Math.exp(-time * this.rates[j]);
-        }
-        const step = (Math.log(value / level) * value) / slope;
-        time += step;
-        if (step <= 2e-13 * time) break;
-        value = this.at(time);
-        if (value <= level) break;
-      }
-      return Math.min(time * (1 + 2e-13), limit); // from the far side
-    }
+    return high;
   }
 
-  /** Eigenvalues of the symmetric tridiagonal matrix (diagonal, offDiagonal), by implicit QR
-   * steps with Wilkinson's shift; `rows` are rows of the identity on entry, of the eigenvector
-   * matrix on return. */
-  function tridiagonalEigen(diagonal, offDiagonal, rows) {
+  /** Eigenvalues of the symmetric tridiagonal matrix with this diagonal and off-diagonal, and rows
+   * of the matrix of eigenvectors, by implicit QR steps with Wilkinson's shift. */
+  function tridiagonalEigen(diagonal, offDiagonal, places) {
     const d = Float64Array.from(diagonal);
     const e = Float64Array.from(offDiagonal);
+    const rows = places.map((i) => Float64Array.from(d, (_, j) => Number(i === j)));
     let size = 0;
     for (let i = 0; i < d.length; i++) size = Math.max(size, Math.abs(d[i]), Math.abs(e[i] ?? 0));
     const negligible = (i) =>
@@ -135,10 +94,10 @@ const Krylov = (() => {
         const length = Math.hypot(bulge, spill) || 1;
         const c = bulge / length;
         const s = spill / length;
-        if (k > low) e[k - 1] = length;
         const a = d[k];
         const b = e[k];
         const g = d[k + 1];
+        if (k > low) e[k - 1] = length;
         d[k] = c * c * a + 2 * c * s * b + s * s * g;
         d[k + 1] = s * s * a - 2 * c * s * b + c * c * g;
         e[k] = c * s * (g - a) + (c * c - s * s) * b;
@@ -154,26 +113,18 @@ const Krylov = (() => {
         }
       }
     }
-    return d;
+    return [d.map((value) => Math.max(value, 0)), rows];
   }
 
-  function unitRow(length, place) {
-    const row = new Float64Array(length);
-    row[place] = 1;
-    return row;
-  }
-
-  /** span{r, Kr, …} by Lanczos with full reorthogonalisation: the flow e^{−tK} r inside it. */
+  /** span{r, Kr, …} by Lanczos with full reorthogonalisation; times are those of e^{−tK} r. */
   class KrylovSpace {
-    constructor(K, residual, velocity, maxDimension) {
+    constructor(K, residual) {
       this.K = K;
-      this.maxDimension = Math.min(maxDimension, residual.length);
       this.norm = Math.sqrt(dot(residual, residual));
-      const inverse = this.norm > 0 ? 1 / this.norm : 0;
-      this.basis = [residual.map((value) => value * inverse)];
+      this.basis = [residual.map((value) => (this.norm > 0 ? value / this.norm : 0))];
       this.alpha = [];
       this.beta = [];
-      this.absorb(velocity.map((value) => value * inverse));
+      this.expand();
     }
 
     get dimension() {
@@ -181,56 +132,41 @@ const Krylov = (() => {
     }
 
     get exhausted() {
-      return this.beta[this.beta.length - 1] === 0;
+      return this.beta.at(-1) === 0 || this.dimension === this.basis[0].length;
     }
 
     expand() {
-      this.absorb(product(this.K, this.basis[this.basis.length - 1]));
-    }
-
-    absorb(vector) {
-      let alpha = 0;
+      const vector = product(this.K, this.basis.at(-1));
+      const alpha = dot(this.basis.at(-1), vector);
       for (let pass = 0; pass < 2; pass++) { // twice is enough
-        this.basis.forEach((direction, i) => {
-          const overlap = dot(direction, vector);
-          addScaled(vector, -overlap, direction);
-          if (pass === 0 && i === this.basis.length - 1) alpha = overlap;
-        });
+        for (const direction of this.basis) addScaled(vector, -dot(direction, vector), direction);
       }
-      const scale = Math.abs(alpha) + (this.beta[this.beta.length - 1] ?? 0);
-      let beta = Math.sqrt(dot(vector, vector));
-      if (!(beta > 10 * EPSILON * scale)) beta = 0;
+      const beta = Math.sqrt(dot(vector, vector));
+      const exact = !(beta > 10 * EPSILON * (Math.abs(alpha) + (this.beta.at(-1) ?? 0)));
       this.alpha.push(alpha);
-      this.beta.push(beta);
-      this.basis.push(vector.map((value) => (beta > 0 ? value / beta : 0)));
+      this.beta.push(exact ? 0 : beta);
+      this.basis.push(vector.map((value) => (exact ? 0 : value / beta)));
     }
 
-    /** Eigenvalues, and the first and last row of eigenvectors: enough to locate events. */
     diagonalise() {
-      const m = this.dimension;
-      const rows = [unitRow(m, 0), unitRow(m, m - 1)];
-      this.eigenvalues = tridiagonalEigen(this.alpha, this.beta.slice(0, m - 1), rows).map((value) =>
-        Math.max(value, 0));
-      this.largest = this.eigenvalues.reduce((a, b) => Math.max(a, b), 0);
-      const [first, last] = m > 1 ? rows : [rows[0], rows[0]];
+      const ends = [0, this.dimension - 1];
+      const [values, [first, last]] = tridiagonalEigen(this.alpha, this.beta.slice(0, -1), ends);
+      const defect = this.norm * this.beta.at(-1);
+      this.eigenvalues = values;
+      this.largest = Math.max(...values);
       this.weights = first.map((value) => (this.norm * value) ** 2);
-      const defect = this.norm * this.beta[m - 1];
       this.defects = first.map((value, i) => defect * value * last[i]);
       this.vectors = null;
+      return this;
     }
 
-    /** All rows of the eigenvector matrix of T, in the order of `eigenvalues`. */
-    eigenvectors() {
-      if (this.vectors === null) {
-        const m = this.dimension;
-        this.vectors = Array.from({ length: m }, (_, i) => unitRow(m, i));
-        tridiagonalEigen(this.alpha, this.beta.slice(0, m - 1), this.vectors);
-      }
-      return this.vectors;
-    }
-
+    /** Σ weights · e^{−2t·eigenvalue}, as a function of t. */
     decay(weights) {
-      return new Decay(this.eigenvalues.map((value) => 2 * value), weights);
+      return (time) => {
+        let sum = 0;
+        for (let i = 0; i < weights.length; i++) sum += weights[i] * Math.exp(-2 * time * this.eigenvalues[i]);
+        return sum;
+      };
     }
 
     get squaredNorm() {
@@ -248,7 +184,7 @@ const Krylov = (() => {
 
     /** Bound on the error of r(time): the integral of the defect's size. */
     error(time) {
-      if (time === 0 || this.exhausted) return 0;
+      if (time === 0 || this.beta.at(-1) === 0) return 0;
       let total = 0;
       for (let i = 1; i <= 16; i++) {
         let sum = 0;
@@ -258,10 +194,6 @@ const Krylov = (() => {
         total += Math.abs(sum);
       }
       return (total / 16) * time;
-    }
-
-    rounding(time) {
-      return EPSILON * time * this.norm * this.largest;
     }
 
     longestAccurate(time) {
@@ -276,24 +208,26 @@ const Krylov = (() => {
       return low;
     }
 
+    /** f(K) r, and its last coordinate. */
+    apply(f) {
+      this.vectors ??= tridiagonalEigen(this.alpha, this.beta.slice(0, -1), [...this.alpha.keys()])[1];
+      const filtered = this.eigenvalues.map((value, j) => this.norm * this.vectors[0][j] * f(value));
+      const result = new Float64Array(this.basis[0].length);
+      let coordinate = 0;
+      for (let i = 0; i < this.dimension; i++) {
+        coordinate = dot(this.vectors[i], filtered);
+        addScaled(result, coordinate, this.basis[i]);
+      }
+      return [result, coordinate];
+    }
+
     /** c = ∫₀ᵗ r ds and the residual r − K c that it leaves. */
     advance(time) {
-      const m = this.dimension;
-      const vectors = this.eigenvectors();
-      const start = vectors[0].map((value) => this.norm * value);
-      const decay = this.eigenvalues.map((value, j) => start[j] * Math.exp(-time * value));
-      const integral = this.eigenvalues.map((value, j) =>
-        start[j] * flowFilter(value, time, m * EPSILON * this.largest));
-      const coefficients = new Float64Array(this.basis[0].length);
-      const residual = new Float64Array(this.basis[0].length);
-      let lastIntegral = 0;
-      for (let i = 0; i < m; i++) {
-        lastIntegral = dot(vectors[i], integral);
-        addScaled(coefficients, lastIntegral, this.basis[i]);
-        addScaled(residual, dot(vectors[i], decay), this.basis[i]);
-      }
+      const rounding = this.dimension * EPSILON * this.largest;
+      const [coefficients, last] = this.apply((value) => flowFilter(value, time, rounding));
+      const [residual] = this.apply((value) => Math.exp(-time * value));
       // The known defect: it keeps residual and coefficients consistent to rounding.
-      addScaled(residual, -this.beta[m - 1] * lastIntegral, this.basis[m]);
+      addScaled(residual, -this.beta.at(-1) * last, this.basis.at(-1));
       return { coefficients, residual };
     }
   }
@@ -305,14 +239,14 @@ const Krylov = (() => {
     return x > 1e-300 ? -Math.expm1(-x) / eigenvalue : time;
   }
 
-  /** A symmetric positive definite system, by Cholesky's factors in place of K. */
-  function solvePositive(K, right) {
+  /** (K + penalty)⁻¹ right, by Cholesky's factor. */
+  function solveRidge(K, penalty, right) {
     const n = right.length;
     const L = Float64Array.from(K);
     const z = Float64Array.from(right);
     for (let i = 0; i < n; i++) {
       for (let j = 0; j <= i; j++) {
-        let sum = L[i * n + j];
+        let sum = L[i * n + j] + (i === j ? penalty : 0);
         for (let k = 0; k < j; k++) sum -= L[i * n + k] * L[j * n + k];
         L[i * n + j] = i === j ? Math.sqrt(Math.max(sum, 1e-300)) : sum / L[j * n + j];
       }
@@ -326,7 +260,5 @@ const Krylov = (() => {
     return z;
   }
 
-  return {
-    EPSILON, KERNELS, TOLERANCE, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, solvePositive,
-  };
+  return { EPSILON, TOLERANCE, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow, solveRidge };
 })();

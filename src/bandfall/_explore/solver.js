@@ -2,7 +2,7 @@
 // Kernel gradient descent with a falling bandwidth for points on a line: the same rule, the same
 // stages and the same ends of stages as the Python package, small enough for a page.
 const Solver = (() => {
-  const { EPSILON, TOLERANCE, KrylovSpace, kernelMatrix, product, dot, addScaled, mean } = Krylov;
+  const { EPSILON, TOLERANCE, KrylovSpace, kernelMatrix, product, dot, addScaled, mean, firstBelow } = Krylov;
   const STALL_SPEED = 1e-12; // at the floor, R² rising slower than this is no progress
   const HORIZON = 1e12; // later than anything that still moves
   const SPEED_ROUNDING = 1e-5; // a stage ends where its speed *is* the threshold
@@ -88,32 +88,30 @@ const Solver = (() => {
     let end = plan.end;
     if (!Number.isFinite(end)) {
       const threshold = Math.max(front.bandwidth > rule.floor ? rule.minSpeed : 0, 0.5 * STALL_SPEED);
-      const lead = front.time - plan.start + space.speed.firstBelow(threshold, HORIZON);
+      const lead = front.time - plan.start + firstBelow(space.speed, threshold, HORIZON);
       end = plan.start + (plan.centred ? 2 : 1) * lead;
     }
     let duration = end - front.time;
     let reached = null;
     if (front.bandwidth <= rule.floor) {
-      const gain = space.gain;
-      if (space.squaredNorm.at(0) - gain.at(0) > 1 - limits.r2Goal) {
-        const standstill = gain.firstBelow(EPSILON, HORIZON);
+      if (space.squaredNorm(0) - space.gain(0) > 1 - limits.r2Goal) {
+        const standstill = firstBelow(space.gain, EPSILON, HORIZON);
         if (standstill < duration) [duration, reached] = [standstill, "stalled"];
       }
     }
     if (front.time + duration >= limits.maxTime) {
       [duration, reached] = [limits.maxTime - front.time, "time_reached"];
     }
-    const enough = space.squaredNorm.firstBelow(1 - limits.r2Goal, duration);
+    const enough = firstBelow(space.squaredNorm, 1 - limits.r2Goal, duration);
     if (enough < Infinity) [duration, reached] = [enough, "r2_reached"];
     return { duration, reached, end };
   }
 
   /** Grow a space until it covers the rest of the stage. */
   function spaceFor(front, rule, limits, firstCheck) {
-    const space = new KrylovSpace(
-      front.matrix(front.bandwidth), front.residual, front.velocity(front.bandwidth), MAX_DIMENSION);
+    const space = new KrylovSpace(front.matrix(front.bandwidth), front.residual);
     for (;;) {
-      const full = space.exhausted || space.dimension >= space.maxDimension;
+      const full = space.exhausted || space.dimension >= MAX_DIMENSION;
       if (full || space.dimension >= firstCheck) {
         space.diagonalise();
         const { duration, reached, end } = horizon(front, space, rule, limits);
@@ -130,7 +128,7 @@ const Solver = (() => {
           return { space, duration: shorter, reached: null };
         }
       }
-      space.expand();
+      for (let more = space.dimension / 8; more >= 0 && !space.exhausted; more--) space.expand();
     }
   }
 
@@ -154,7 +152,7 @@ const Solver = (() => {
       dimension = space.dimension;
       const { coefficients, residual } = space.advance(duration);
       let left = residual;
-      if (space.rounding(duration) > MAX_DRIFT) {
+      if (EPSILON * duration * space.norm * space.largest > MAX_DRIFT) {
         left = Float64Array.from(front.residual);
         addScaled(left, -1, product(front.matrix(front.bandwidth), coefficients));
       }
@@ -162,7 +160,7 @@ const Solver = (() => {
         watch.step?.({ time: front.time, bandwidth: front.bandwidth, r2: front.r2, speed, duration, coefficients, space });
       }
       front.moveTo(left, reached === "time_reached" ? limits.maxTime : front.time + duration);
-      front.speeds.set(front.bandwidth, space.speed.at(duration));
+      front.speeds.set(front.bandwidth, space.speed(duration));
       if (reached !== null && !(reached === "r2_reached" && front.r2 < limits.r2Goal - TOLERANCE)) {
         return reached;
       }

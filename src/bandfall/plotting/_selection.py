@@ -102,9 +102,10 @@ class SelectionDisplay:
             best = table["n_rounds"][ours][np.argmin(table["loss"][ours])]
             ours &= table["n_rounds"] == taken.get(pair, best)
             order = np.flatnonzero(ours)[np.argsort(table["min_speed"][ours])]
-            how: State = {"linestyle": _LINES.get(kernel, "-"), "color": _COLOURS.get(encoding, GREY)}
+            line, colour = _LINES.get(kernel, "-"), _COLOURS.get(encoding, GREY)
+            how: State = {"linestyle": line, "color": colour, "label": f"{encoding}, {kernel}"}
             speeds, scores = table["min_speed"][order], table["score"][order]
-            ax.plot(speeds, scores, marker="o", markersize=4, label=f"{encoding}, {kernel}", **how)
+            ax.plot(speeds, scores, marker="o", markersize=4, **how)
         ax.set_xscale("log")
 
     def _mark_members(self, table: Trials) -> None:
@@ -119,8 +120,9 @@ class SelectionDisplay:
         for ax, name in zip(self.axes_, ("n_rounds", "min_speed"), strict=True):
             at = [getattr(candidate, name) for candidate, _, _ in marks]
             sizes = [_LARGEST_MARK * weight for _, _, weight in marks]
-            how: State = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.4, "zorder": 5}
-            ax.scatter(at, [score for _, score, _ in marks], s=sizes, label=_MEMBERS, **how)
+            how: State = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.4}
+            heights = [score for _, score, _ in marks]
+            ax.scatter(at, heights, s=sizes, label=_MEMBERS, zorder=5, **how)
 
 
 def _latest(table: Trials) -> Trials:

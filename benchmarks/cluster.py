@@ -68,7 +68,7 @@ def overhead(client: Client, n_rows: int, n_products: int = 30) -> float:
     seconds = []
     for _ in range(n_products):
         begin = time.perf_counter()
-        found = np.concatenate([answer.value for answer in crew.run(calls, vector)])
+        found = np.concatenate(crew.run(calls, vector))
         seconds.append(time.perf_counter() - begin)
     assert np.array_equal(found, vector)
     crew.close()

@@ -141,6 +141,12 @@ def task_prefixes(dask_scheduler):
     return list(dask_scheduler.task_prefixes)
 
 
+def has_computed(dask_worker):
+    """Whether a worker took part in a product."""
+    held = [p.holding for name, p in dask_worker.plugins.items() if name.startswith("bandfall-")]
+    return any(one._engine is not None for one in held)
+
+
 class Faulty:
     """Something that workers hold whose only method fails."""
 

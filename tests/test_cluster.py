@@ -18,13 +18,20 @@ from distributed.utils import key_split
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 from bandfall._files.checkpoint import load_path
 from bandfall._products import dask_cluster as clusters_module
-from bandfall._products import dask_crew as crew_module
 from bandfall._products.dask_backend import DaskBackend, DaskOperator
 from bandfall._products.dask_cluster import ClusterError, connect, is_cluster, within
-from bandfall._products.dask_crew import Crew
+from bandfall._products.dask_crew import Call, Crew
 from bandfall.descent import Flow
 from bandfall.kernels import get_kernel
-from clusters import Cluster, Faulty, run_python, slow_gaussian, task_prefixes, wait_until
+from clusters import (
+    Cluster,
+    Faulty,
+    has_computed,
+    run_python,
+    slow_gaussian,
+    task_prefixes,
+    wait_until,
+)
 from problems import problem
 
 pytestmark = pytest.mark.skipif(
@@ -152,27 +159,21 @@ def test_two_workers_are_killed_in_one_fit(three, expected):
     assert_same_bits(regressor(three).set_callbacks(kills).fit(X, y).path_, expected)
 
 
-def test_a_worker_that_joins_gets_work(three, expected, monkeypatch, caplog):
-    workers = []
-    run = Crew.run
-
-    def watched(self, calls, shared=None):
-        answers = run(self, calls, shared)
-        workers.extend(answer.worker for answer in answers)
-        return answers
-
-    monkeypatch.setattr(Crew, "run", watched)
-    joined = []
+def test_a_worker_that_joins_gets_work(three, expected, caplog):
+    joined, worked = [], []
 
     def join():
         joined.append(three.start_worker())
         wait_until(lambda: joined[0].address in three.held(), "rows on the new worker")
 
-    joins = At(stage_2=join)
+    def look():
+        worked.append(three.client.run(has_computed, workers=[joined[0].address]))
+
+    joins = At(stage_2=join, stage_5=look)
     with caplog.at_level(logging.INFO, "bandfall.cluster"):
         path = regressor(three).set_callbacks(joins).fit(X, y).path_
     assert_same_bits(path, expected)
-    assert joined[0].address in workers
+    assert worked == [{joined[0].address: True}]
     assert "4 workers (1 joined, 0 lost)" in caplog.text
     three.kill(joined[0])
 
@@ -261,7 +262,7 @@ def test_rows_are_given_back_after_an_error(three):
 def test_an_error_of_the_computation_is_raised_at_once(three):
     crew = Crew(three.client, Faulty())
     with pytest.raises(ZeroDivisionError):
-        crew.run([crew_module.Call("fail", ())])
+        crew.run([Call("fail", ())])
     crew.close()
 
 
@@ -308,7 +309,7 @@ def test_a_worker_without_the_package_is_refused_by_name(three, tmp_path):
 def test_tasks_have_a_name_for_the_dashboard(three, expected):
     prefixes = three.client.run_on_scheduler(task_prefixes)
     assert "bandfall-product" in prefixes
-    assert key_split(("bandfall-product-0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", 1, 2, 1)) in prefixes
+    assert key_split(("bandfall-product-0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f", 1)) in prefixes
 
 
 def test_large_vectors_are_sent_once_and_survive_the_loss_of_their_holder(three, monkeypatch):
@@ -318,17 +319,21 @@ def test_large_vectors_are_sent_once_and_survive_the_loss_of_their_holder(three,
         three.client, rows, get_kernel("gaussian"), np.dtype(float), 2**20, 2**20
     )
     expected = operator.product(0.5, vector)
-    monkeypatch.setattr(crew_module, "_INLINE_BYTES", 100)
+    operator.close()
+    operator = DaskOperator(
+        three.client, rows, get_kernel("gaussian"), np.dtype(float), 2**20, 2**20, inline_bytes=100
+    )
     assert_array_equal(operator.product(0.5, vector), expected)
-    scatter = type(three.client).scatter
+    sent = Crew.sent
 
-    def scatter_and_lose(client, data, **options):
-        sent = scatter(client, data, **options)
-        (holder,) = next(iter(client.who_has([sent]).values()))
+    def send_and_lose(crew, shared):
+        future = sent(crew, shared)
+        future.result()
+        (holder,) = next(iter(three.client.who_has([future]).values()))
         three.kill(next(one for one in three.alive if one.address == holder))
-        return sent
+        return future
 
-    monkeypatch.setattr(type(three.client), "scatter", scatter_and_lose)
+    monkeypatch.setattr(Crew, "sent", send_and_lose)
     assert_array_equal(operator.product(0.5, vector), expected)
     operator.close()
 
@@ -382,13 +387,13 @@ def test_no_client_and_no_scheduler_are_told(monkeypatch):
     assert not is_cluster("cuda:1")
 
 
-def test_without_any_worker_there_is_an_error(cluster, monkeypatch):
+def test_without_any_worker_there_is_an_error(cluster):
     empty = Cluster(cluster.directory / "empty")
-    monkeypatch.setattr(crew_module, "NO_WORKERS_SECONDS", 0.5)
-    monkeypatch.setattr(crew_module, "_CHECK_SECONDS", 0.2)
+    crew = Crew(empty.client, Faulty(), worker_seconds=0.5)
     try:
         with pytest.raises(ClusterError, match="no worker was available"):
-            regressor(empty).fit(X, y)
+            crew.run([Call("fail", ())])
+        crew.close()
     finally:
         empty.close()
 

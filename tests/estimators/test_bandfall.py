@@ -150,7 +150,7 @@ def test_jobs_do_not_change_the_model(friedman, fitted):
 def test_a_torch_device_gives_the_same_model(friedman, fitted):
     pytest.importorskip("torch")
     X, y, X_test, _ = friedman
-    again = clone(fitted).set_params(device="cpu").fit(X, y)
+    again = clone(fitted).set_params(device="torch").fit(X, y)
     for name in CHOSEN:
         assert again.best_params_[name] == fitted.best_params_[name]
     assert_allclose(again.best_score_, fitted.best_score_, rtol=1e-4)

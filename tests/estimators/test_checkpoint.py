@@ -44,7 +44,7 @@ def cut_off(model, file, n_stages, **weights):
 
 
 @pytest.mark.parametrize("solver", [Flow(), Euler(0.01)])
-@pytest.mark.parametrize("device", [None, "cpu"])
+@pytest.mark.parametrize("device", [None, "torch"])
 @pytest.mark.parametrize("n_stages", [1, 4])
 def test_goes_on_as_if_nothing_had_happened(tmp_path, solver, device, n_stages):
     file = tmp_path / "fit.checkpoint"

@@ -19,7 +19,7 @@ from bandfall import (
 @parametrize_with_checks(
     [
         KernelDescentRegressor(),
-        KernelDescentRegressor(device="cpu"),
+        KernelDescentRegressor(device="torch"),
         KernelRidgeRegressor(),
         KernelFlowRegressor(),
         KernelRidgeCV(),

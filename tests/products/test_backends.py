@@ -57,7 +57,6 @@ def backend(request, monkeypatch):
     if request.param.startswith("compiled"):
         pytest.importorskip("numba")
         monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
-        monkeypatch.setattr(inner, "_WORTH_IMPORTING", 0)
     if request.param == "dask":
         request.getfixturevalue("cluster")
         from bandfall._products.dask_backend import DaskBackend
@@ -141,7 +140,7 @@ def test_sums_at_new_rows(backend, dtype, name):
     model, X_new = kernel_sum(name, dtype)
     expected = model.offset + parts(model, X_new).sum(axis=0)
     tolerance = rounding(dtype, 1e3) * len(model.X)
-    assert_allclose(backend.evaluate(model, X_new), expected, atol=tolerance)
+    assert_allclose(model.evaluate(X_new, backend=backend), expected, atol=tolerance)
     assert_allclose(model.evaluate(X_new, backend=backend), expected, atol=tolerance)
 
 
@@ -149,9 +148,11 @@ def test_sums_at_new_rows(backend, dtype, name):
 def test_staged_sums(backend, dtype, name):
     model, X_new = kernel_sum(name, dtype)
     expected = model.offset + np.cumsum(parts(model, X_new), axis=0)
-    found = backend.staged(model, X_new)
+    found = model.evaluate_staged(X_new, backend=backend)
     assert_allclose(found, expected, atol=rounding(dtype, 1e3) * len(model.X))
-    assert_allclose(found[-1], backend.evaluate(model, X_new), atol=rounding(dtype, 1e3) * 60)
+    assert_allclose(
+        found[-1], model.evaluate(X_new, backend=backend), atol=rounding(dtype, 1e3) * 60
+    )
 
 
 @pytest.mark.parametrize("name", [*KERNELS, *reference.OTHER_KERNELS])
@@ -162,7 +163,10 @@ def test_gradients(backend, name):
     assert found.shape == (9, 3, 2)
     for feature in range(3):
         step = 1e-5 * np.eye(3)[feature]
-        ahead, behind = HOST.evaluate(model, X_new + step), HOST.evaluate(model, X_new - step)
+        ahead, behind = (
+            model.evaluate(X_new + step),
+            model.evaluate(X_new - step),
+        )
         assert_allclose(found[:, feature], (ahead - behind) / 2e-5, atol=1e-6)
 
 
@@ -175,7 +179,9 @@ def test_one_threshold_below_which_a_bandwidth_is_as_good_as_zero(backend, dtype
     zero, small = (
         KernelSum(X, get_kernel(name), np.array([one]), C, np.zeros(1)) for one in (0.0, bandwidth)
     )
-    assert_array_equal(backend.evaluate(small, X_new), backend.evaluate(zero, X_new))
+    assert_array_equal(
+        small.evaluate(X_new, backend=backend), zero.evaluate(X_new, backend=backend)
+    )
     assert_array_equal(backend.gradient(small, X_new), 0.0)
     operator = backend.operator(X, get_kernel(name))
     block = operator.array(C[0])
@@ -188,23 +194,23 @@ def test_one_threshold_below_which_a_bandwidth_is_as_good_as_zero(backend, dtype
 
 def test_a_large_offset_keeps_its_digits(backend):
     model, X_new = kernel_sum("gaussian", np.float32, offset=1.7e9)
-    moved = backend.evaluate(model, X_new) - 1.7e9
+    moved = model.evaluate(X_new, backend=backend) - 1.7e9
     assert_allclose(moved, parts(model, X_new).sum(axis=0), atol=1e-3)
 
 
 def test_no_bandwidths_and_no_rows(backend):
     model, X_new = kernel_sum("gaussian", np.float64)
     empty = model.part(slice(0, 0))
-    assert_array_equal(backend.evaluate(empty, X_new), np.zeros((len(X_new), 2)))
-    assert backend.staged(empty, X_new).shape == (0, len(X_new), 2)
+    assert_array_equal(empty.evaluate(X_new, backend=backend), np.zeros((len(X_new), 2)))
+    assert empty.evaluate_staged(X_new, backend=backend).shape == (0, len(X_new), 2)
     assert_array_equal(backend.gradient(empty, X_new), np.zeros((len(X_new), 3, 2)))
-    assert backend.evaluate(model, X_new[:0]).shape == (0, 2)
+    assert model.evaluate(X_new[:0], backend=backend).shape == (0, 2)
 
 
 @pytest.mark.parametrize("shape", [(3,), (4, 2), (2, 3, 1)])
 def test_rows_of_another_shape_are_refused(backend, shape):
     model, _ = kernel_sum("gaussian", np.float64)
-    for method in (backend.evaluate, backend.staged, backend.gradient):
+    for method in (backend.sums, backend.gradient):
         with pytest.raises(ValueError, match=r"shape \(m, 3\).*got shape"):
             method(model, np.zeros(shape))
 
@@ -277,7 +283,7 @@ def test_rows_and_coefficients_are_uploaded_once_per_model(monkeypatch):
         torch_backend, "upload", lambda array, *more: uploaded.append(array) or upload(array, *more)
     )
     X, y, X_new = problem()
-    model = KernelDescentRegressor(device="cpu", max_r2=0.5).fit(X, y)
+    model = KernelDescentRegressor(device="torch", max_r2=0.5).fit(X, y)
     uploaded.clear()
     for _ in range(3):
         model.predict(X_new)
@@ -286,7 +292,7 @@ def test_rows_and_coefficients_are_uploaded_once_per_model(monkeypatch):
         1,
         1,
     ]
-    backend = resolve_backend("cpu")
+    backend = resolve_backend("torch")
     assert held in backend._uploads
     n_held = len(backend._uploads)
     del model, held
@@ -297,15 +303,15 @@ def test_rows_and_coefficients_are_uploaded_once_per_model(monkeypatch):
 
 def test_training_rows_are_prepared_once_and_kept_while_the_model_lives():
     model, X_new = kernel_sum("gaussian", np.float64)
-    first = HOST.evaluate(model, X_new)
-    prepared = base._centres[model]
-    assert_array_equal(HOST.evaluate(model, X_new), first)
-    assert_array_equal(HOST.staged(model, X_new)[-1], first)
-    assert base._centres[model] is prepared
-    n_kept = len(base._centres)
+    first = model.evaluate(X_new)
+    kept = base._loops[model]
+    assert_array_equal(model.evaluate(X_new), first)
+    assert_array_equal(model.evaluate_staged(X_new)[-1], first)
+    assert base._loops[model] is kept
+    n_kept = len(base._loops)
     del model
     gc.collect()
-    assert len(base._centres) < n_kept
+    assert len(base._loops) < n_kept
 
 
 def test_many_training_rows_are_not_kept_twice():
@@ -313,18 +319,18 @@ def test_many_training_rows_are_not_kept_twice():
     n_copies = base._KEPT_ENTRIES // few.X.size + 1
     C = np.tile(few.coefficients, (1, n_copies, 1))
     many = replace(few, X=np.tile(few.X, (n_copies, 1)), coefficients=C)
-    expected = n_copies * (HOST.evaluate(few, X_new[:2]) - few.offset)
-    assert_allclose(HOST.evaluate(many, X_new[:2]) - few.offset, expected, rtol=1e-3)
-    assert many not in base._centres
-    assert few in base._centres
+    expected = n_copies * (few.evaluate(X_new[:2]) - few.offset)
+    assert_allclose(many.evaluate(X_new[:2]) - few.offset, expected, rtol=1e-3)
+    assert many not in base._loops
+    assert few in base._loops
 
 
 def test_resolving():
     assert resolve_backend() == HOST
     assert resolve_backend(None, 2**20) == NumpyBackend(2**20)
-    assert resolve_backend("cpu", 2**20) is resolve_backend("cpu", 2**20)
+    assert resolve_backend("torch", 2**20) is resolve_backend("torch", 2**20)
     assert resolve_backend("auto", n_rows=2000) == HOST
-    assert "TorchBackend(device='cpu'" in repr(resolve_backend("cpu"))
+    assert "TorchBackend(device='cpu'" in repr(resolve_backend("torch"))
     with pytest.raises(ValueError, match="device='tpu' is unknown"):
         resolve_backend("tpu")
 

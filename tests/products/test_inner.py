@@ -1,5 +1,6 @@
 """Compiled loops: as accurate as they say, the same numbers as NumPy's, and no nuisance."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -166,11 +167,9 @@ def test_which_loops_serve(monkeypatch):
         (np.zeros((600, 300), np.float32), single, get_kernel("gaussian"), many),
     ):
         assert type(inner.loops_over(rows, one, dtype, n)) is inner.Loops
-    # A prediction is not worth importing numba for, unless it is a large one.
-    assert type(inner.loops_over(X, kernel, single, many, once=True)) is inner.Loops
-    assert isinstance(inner.loops_over(X, kernel, single, 1e9, once=True), inner.CompiledLoops)
-    gradients = inner.loops_over(X, kernel, single, many, once=True, slopes=True)
-    assert isinstance(gradients, inner.CompiledLoops)
+    assert isinstance(inner.loops_for_sums(X, kernel, single), inner.CompiledLoops)
+    assert type(inner.loops_for_sums(X[:100], kernel, single)) is inner.Loops
+    assert inner.loops_for_sums(X[:100], kernel, single).dtype == np.float64
     laplace = get_kernel("laplace")
     own_slope = Kernel("mine", 1, laplace.profile, lambda q, xp: -xp.exp(-q))
     assert isinstance(inner.loops_over(X, own_slope, single, many), inner.CompiledLoops)
@@ -348,3 +347,42 @@ def test_a_column_of_nothing_stays_nothing():
     assert_array_equal(residual[:, 1], 0.0)
     left = block - operator.product(1.0, coefficients)
     assert_allclose(residual, left, atol=1000 * EPS)
+
+
+def one_more(x):
+    return x + 1.0
+
+
+def compiled_anew():
+    return compiled._compiled(one_more)
+
+
+class TestCacheOfCompiledCode:
+    """A damaged file or a full disk costs time and one warning, and ends no fit."""
+
+    @pytest.fixture(autouse=True)
+    def own_directory(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+        monkeypatch.setattr(compiled._Cache, "warned", False)
+
+    @pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
+    def test_damaged_files_are_replaced(self, tmp_path, pattern):
+        assert compiled_anew()(1.0) == 2.0
+        damaged = list(tmp_path.rglob(pattern))
+        for file in damaged:
+            file.write_bytes(file.read_bytes()[:20] + b"damaged")
+        with pytest.warns(RuntimeWarning, match="cache in .* cannot be used") as warnings:
+            assert compiled_anew()(1.0) == compiled_anew()(1.0) == 2.0
+        assert len(warnings) == len(damaged) == 1
+        read_again = compiled_anew()
+        assert read_again(1.0) == 2.0
+        assert read_again.stats.cache_hits
+
+    def test_a_full_disk(self, monkeypatch):
+        def full(self, name, mode="w"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(numba.core.caching.IndexDataCacheFile, "_open_for_write", full)
+        with pytest.warns(RuntimeWarning, match="No space left on device") as warnings:
+            assert compiled_anew()(1.0) == compiled_anew()(1) == 2.0
+        assert len(warnings) == 1

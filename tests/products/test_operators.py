@@ -84,7 +84,6 @@ def build(request, monkeypatch):
 def compiled_factory(factory, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(inner, "_WORTH_COMPILING", 0)
-    monkeypatch.setattr(inner, "_WORTH_IMPORTING", 0)
 
     def build(X, kernel, dtype):
         # What float32 would round away is the input's, not the operator's.

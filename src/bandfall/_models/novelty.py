@@ -163,7 +163,7 @@ def _smallest(
     kernel = replace(get_kernel("laplace"), geometry=geometry)  # power 1: the distance itself
     n_entries = len(new) * len(rows)
     exact = new.dtype == rows.dtype  # rounding the new rows would cost accuracy
-    loops = loops_over(rows, kernel, rows.dtype, n_entries if exact else 0, once=True)
+    loops = loops_over(rows, kernel, rows.dtype, n_entries if exact else 0)
     placed, nearest = loops.placed(new), np.empty(len(new))
 
     def search(part: slice) -> None:

@@ -22,9 +22,9 @@ from bandfall._products.base import (
 from bandfall._products.blocked import BlockedOperator
 from bandfall._products.cross import CrossOperator, cross_gradient, cross_product
 from bandfall._products.kept import DenseOperator, SymmetricOperator, dense_bytes, symmetric_bytes
+from bandfall._products.loops import Loops, loops_for_sums
 from bandfall._threads import blas_threads_for
 from bandfall._typing import DTypeLike
-from bandfall.kernels._geometry import Prepared
 from bandfall.kernels._kernel import Kernel
 
 
@@ -111,13 +111,9 @@ class Backend(ABC):
     def cross(self, X_new: np.ndarray, X: np.ndarray, kernel: Kernel) -> CrossProduct:
         """Products with K(σ) between new rows and those of X, in the dtype of X."""
 
-    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """f at the rows of X, shape (m, k)."""
-        return with_offset(self._sums(model, X, cumulative=False), model.offset)
-
-    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        """f after each bandwidth, shape (S, m, k)."""
-        return with_offset(self._sums(model, X, cumulative=True), model.offset)
+    @abstractmethod
+    def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
+        """Σ_s k_{σ_s}(x, X) c_s at the rows of X, (m, k), or every partial sum, (S, m, k)."""
 
     @abstractmethod
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
@@ -133,10 +129,6 @@ class Backend(ABC):
         For many small computations, such as those of a search.
         """
         return None
-
-    @abstractmethod
-    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
-        """Σ_s k_{σ_s}(x, X) c_s at the rows of X, or every partial sum."""
 
 
 @contextmanager
@@ -183,39 +175,29 @@ class NumpyBackend(Backend):
         parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
         return cross_gradient(*parts, budget=self.budget)
 
-    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+    def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
         parts = (X, model.X, model.kernel, model.bandwidths, model.coefficients)
-        centres = _kept_centres(model)
-        return cross_product(*parts, budget=self.budget, cumulative=cumulative, centres=centres)
+        loops = _kept_loops(model)
+        return cross_product(*parts, budget=self.budget, cumulative=cumulative, loops=loops)
 
 
 # Predictions of single rows would spend most of the time on preparing the training rows, so these
 # are kept, unless the copy is large.
 _KEPT_ENTRIES = 1 << 20
-_centres: WeakKeyDictionary[Sum, Prepared] = WeakKeyDictionary()
+_loops: WeakKeyDictionary[Sum, Loops] = WeakKeyDictionary()
 
 
-def _kept_centres(model: Sum) -> Prepared | None:
-    """The prepared training rows of a model, cached while it exists; None if there are many."""
-    if model.X.size > _KEPT_ENTRIES:
-        return None
-    kept = _centres.get(model)
-    if kept is None:
-        kept = _centres[model] = model.kernel.geometry.prepare(model.X)
-    return kept
+def _kept_loops(model: Sum) -> Loops:
+    """Loops over the training rows of a model, cached while it exists if these are few."""
+    loops = _loops.get(model)
+    if loops is None:
+        loops = loops_for_sums(model.X, model.kernel, model.coefficients.dtype)
+        if model.X.size <= _KEPT_ENTRIES:
+            _loops[model] = loops
+    return loops
 
 
 HOST = NumpyBackend()
-
-
-def with_offset(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """sums + offset, in place if the dtype of `sums` is precise enough.
-
-    Offsets are float64: with a large offset, float32 sums would lose important digits.
-    """
-    wide = sums.astype(np.result_type(sums, offset), copy=False)
-    wide += offset
-    return wide
 
 
 def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:

@@ -10,9 +10,8 @@ import numpy as np
 
 from bandfall._products.base import DEFAULT_BUDGET, HostArraysMixin, group_rows, group_sums
 from bandfall._products.loops import (
-    add_products,
+    compiled_code,
     compiled_form,
-    compiled_scale,
     even_features,
     fill_tile,
 )
@@ -209,7 +208,7 @@ class Tiles:
     def fuses(self, bandwidth: float, n_outputs: int) -> bool:
         """Whether `add_products` can be used, which multiplies tiles without storing them."""
         few = n_outputs <= _FUSED_OUTPUTS
-        return few and self._form is not None and compiled_scale(self._form, bandwidth) is not None
+        return few and self._form is not None and self._form.scale(bandwidth) is not None
 
     def add_products(
         self, i: int, j: int, bandwidth: float, blocks: np.ndarray, totals: np.ndarray
@@ -218,14 +217,16 @@ class Tiles:
 
         `blocks` and float64 `totals` have shape (k, n), in the order of the leaves.
         """
-        assert self._form is not None
+        form = self._form
+        assert form is not None
         rows, columns = self.slices[i], self.slices[j]
         left = np.ascontiguousarray(blocks[:, rows].T)
         right = np.ascontiguousarray(blocks[:, columns])
         total = np.zeros(left.shape)
         other = np.zeros((0, 0) if i == j else right.shape)
         near = self._centred[i] if i == j else self._about(i, j)
-        add_products(self._form, near, self._right[j], bandwidth, right, left, total, other)
+        scaled = form.p, form.power, form.scale(bandwidth), form.kind
+        compiled_code().product(near, self._right[j], *scaled, right, left, total, other)
         totals[:, rows] += total.T
         if i != j:
             totals[:, columns] += other

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from bandfall._products.base import DEFAULT_BUDGET
 from bandfall._products.kept import KeptMatrix, evaluate_with
-from bandfall._products.loops import loops_over
+from bandfall._products.loops import CompiledLoops, Loops, loops_for_sums, loops_over
 from bandfall._threads import (
     CACHE_ENTRIES,
     for_each_block,
@@ -18,8 +16,7 @@ from bandfall._threads import (
     scratch,
 )
 from bandfall._typing import Array, Values
-from bandfall.kernels._geometry import Prepared
-from bandfall.kernels._kernel import Kernel
+from bandfall.kernels._kernel import Kernel, vanishing_bandwidth
 
 # With fewer kernel entries, one thread is faster.
 _SERIAL_ENTRIES = 1 << 22
@@ -36,9 +33,12 @@ def cross_product(
     *,
     budget: int = DEFAULT_BUDGET,
     cumulative: bool = False,
-    centres: Prepared | None = None,
+    loops: Loops | None = None,
 ) -> np.ndarray:
     """Σ_s K_new(σ_s) C_s, in blocks; all stages use the same block of distances.
+
+    A new row has the same sum to rounding of float64, alone and among others, although K may be
+    rounded to float32: entries and their order depend on the row and X alone.
 
     Parameters
     ----------
@@ -51,35 +51,28 @@ def cross_product(
         Bytes for temporaries.
     cumulative : bool
         Return every partial sum over stages instead of the last one.
-    centres : Prepared, optional
-        The rows X, if the caller has prepared them.
+    loops : Loops, optional
+        What `loops_for_sums` returns for X, kernel and the dtype of the coefficients.
 
     Returns
     -------
-    ndarray of shape (m, k), or (S, m, k) if `cumulative`, in the dtype of `coefficients`
+    ndarray of shape (m, k), or (S, m, k) if `cumulative`, float64
     """
-    dtype = coefficients.dtype
     n_stages, _, n_outputs = coefficients.shape
-    out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs), dtype)
-    blocks = _BlockPlan(X_new, X, kernel, dtype, budget, n_stages, prepared=centres)
+    least = vanishing_bandwidth(np.finfo(coefficients.dtype))
+    bandwidths = [0.0 if bandwidth <= least else float(bandwidth) for bandwidth in bandwidths]
+    if loops is None or X_new.dtype != X.dtype:
+        loops = loops_for_sums(X, kernel, np.result_type(X_new, X, coefficients))
+    out = np.zeros((n_stages if cumulative else 1, len(X_new), n_outputs))
+    blocks = _BlockPlan(X_new, X, kernel, loops.dtype, budget, n_stages, loops=loops)
+    weights = loops.weights(coefficients)
+    # Compiled loops store no block, so that their sums do not depend on the budget.
+    parts = [slice(0, len(X))] if isinstance(loops, CompiledLoops) else blocks.columns()
 
     def accumulate(rows: slice) -> None:
-        for columns in blocks.columns():
-            distances = blocks.distances(rows, columns)
-            if n_stages * distances.size <= blocks.entries:
-                K = scratch("kernel", (n_stages, *distances.shape), dtype)
-                terms = (
-                    blocks.loops.evaluate_all(distances, bandwidths, K) @ coefficients[:, columns]
-                )
-                out[:, rows] += terms if cumulative else terms.sum(axis=0)
-                continue
-            K = scratch("kernel", distances.shape, dtype)
-            last = math.nan
-            for s, bandwidth in enumerate(bandwidths):
-                if bandwidth != last:
-                    blocks.loops.evaluate(distances, bandwidth, K)
-                    last = bandwidth
-                out[s if cumulative else 0, rows] += K @ coefficients[s, columns]
+        for columns in parts:
+            new = blocks.new[rows]
+            loops.add_sums(new, columns, bandwidths, weights, out[:, rows], blocks.entries)
 
     for_each_block(accumulate, len(X_new), blocks.rows, blocks.parallel)
     if not cumulative:
@@ -101,7 +94,7 @@ class CrossOperator:
         self._budget = budget
         self._kept: KeptMatrix | None = None
         if 2 * len(X_new) * len(X) * X.dtype.itemsize <= budget // 4:
-            blocks = self._blocks = _BlockPlan(X_new, X, kernel, X.dtype, budget, once=False)
+            blocks = self._blocks = _BlockPlan(X_new, X, kernel, X.dtype, budget)
             distances = np.empty((len(X_new), len(X)), X.dtype)
 
             def measure(rows: slice) -> None:
@@ -115,9 +108,8 @@ class CrossOperator:
     def product(self, bandwidth: float, block: np.ndarray) -> np.ndarray:
         """K_new(bandwidth) @ block, shape (m, k)."""
         if self._kept is None:
-            return cross_product(
-                self._new, self._train, self._kernel, [bandwidth], block[None], budget=self._budget
-            )
+            parts = (self._new, self._train, self._kernel, [bandwidth], block[None])
+            return cross_product(*parts, budget=self._budget).astype(block.dtype, copy=False)
         K = self._kept.at(bandwidth)
         result = np.empty((len(self._new), block.shape[1]), block.dtype)
         columns = np.ascontiguousarray(block.T) if block.shape[1] <= _FEW_COLUMNS else ()
@@ -187,8 +179,7 @@ class _BlockPlan:
         budget: int,
         n_stages: int = 1,
         *,
-        once: bool = True,
-        prepared: Prepared | None = None,
+        loops: Loops | None = None,
         slopes: bool = False,
     ):
         X_new = np.asarray(X_new)
@@ -198,9 +189,7 @@ class _BlockPlan:
         self.parallel = n_entries > _SERIAL_ENTRIES
         if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
             n_entries = 0
-        self.loops = loops_over(
-            X, kernel, dtype, n_entries, once=once, prepared=prepared, slopes=slopes
-        )
+        self.loops = loops or loops_over(X, kernel, dtype, n_entries, slopes=slopes)
         self.new = self.loops.placed(X_new)
         # float64 distances, their comparison mask, the cast copy and the kernel block.
         entries = rows_within(budget, n_threads() * 40)

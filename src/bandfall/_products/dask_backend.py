@@ -27,16 +27,6 @@ from bandfall._products.dask_workers import WorkerRows, WorkerSum
 from bandfall._typing import DTypeLike
 from bandfall.kernels._kernel import Kernel
 
-# Workers are not equally fast, so long products are divided into more shares than threads.
-# A share costs scheduler and client some 2 ms.
-_SHARES_PER_THREAD = 2
-_LONG_PRODUCT = 1 << 30  # kernel entries
-_FEWEST_LEAVES = 32
-_SMALLEST_LEAF = 16  # rows
-_WORTH_SENDING = 1 << 30  # kernel entries; smaller predictions are computed locally
-_SHARES = 64  # of the rows of a prediction
-_SEARCH_PATIENCE = 60.0  # seconds; calls of a search differ in length
-
 
 @dataclass(frozen=True, kw_only=True)
 class DaskBackend(NumpyBackend):
@@ -49,7 +39,8 @@ class DaskBackend(NumpyBackend):
     """
 
     device: str = "dask"  # the current client, or the address of a scheduler
-    worth_sending: int = field(default=_WORTH_SENDING, repr=False)  # kernel entries of a prediction
+    # Kernel entries of a prediction; smaller ones are computed in this process.
+    worth_sending: int = field(default=1 << 30, repr=False)
     trusted: ClassVar[bool] = False
 
     @cached_property
@@ -75,37 +66,42 @@ class DaskBackend(NumpyBackend):
         if isinstance(own, DaskOperator):
             own.close()
 
-    def evaluate(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        return self._at_rows("evaluate", model, X, axis=0)
-
-    def staged(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        return self._at_rows("staged", model, X, axis=1)
+    def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
+        if self._few(model, X):
+            return super().sums(model, X, cumulative=cumulative)
+        return self._at_rows(model, X, "sums", cumulative=cumulative, axis=int(cumulative))
 
     def gradient(self, model: Sum, X: np.ndarray) -> np.ndarray:
-        return self._at_rows("gradient", model, X, axis=0)
+        if self._few(model, X):
+            return super().gradient(model, X)
+        return self._at_rows(model, X, "gradient")
 
     def helpers(self, holding: Holding) -> Crew:
-        return Crew(self.client, holding, "bandfall-search", patience=_SEARCH_PATIENCE)
+        # Patient, because the calls of a search differ in length.
+        return Crew(self.client, holding, "bandfall-search", patience=60.0)
 
-    def _at_rows(self, method: str, model: Sum, X: np.ndarray, axis: int) -> np.ndarray:
-        """A method of a model at new rows, in shares if there is enough work."""
+    def _few(self, model: Sum, X: np.ndarray) -> bool:
         n_entries = len(X) * len(model.X) * len(model.bandwidths)
-        if not len(X) or n_entries < self.worth_sending:
-            return getattr(super(), method)(model, X)
+        return not len(X) or n_entries < self.worth_sending
+
+    def _at_rows(
+        self, model: Sum, X: np.ndarray, method: str, axis: int = 0, **options: bool
+    ) -> np.ndarray:
+        """A method of the workers' backends at new rows, in shares."""
         crew = Crew(self.client, WorkerSum(model, self.budget), "bandfall-sum")
         try:
-            parts = np.array_split(X, min(len(X), _SHARES))
-            answers = crew.run([Call("at", (method, part)) for part in parts])
+            parts = np.array_split(X, min(len(X), 64))
+            values = crew.run([Call("at", (method, part, options)) for part in parts])
         finally:
             crew.close()
-        return np.concatenate([answer.value for answer in answers], axis=axis)
+        return np.concatenate(values, axis=axis)
 
 
 class DaskOperator(HostArraysMixin):
     """Products with K(σ) on a cluster, for distinct rows.
 
     `budget` bytes are for kernel matrices on each worker, `vector_bytes` for a solver's arrays
-    here.
+    here; see `Crew` for `inline_bytes`.
     """
 
     def __init__(
@@ -116,6 +112,7 @@ class DaskOperator(HostArraysMixin):
         dtype: np.dtype,
         budget: int,
         vector_bytes: int,
+        inline_bytes: int = 1 << 20,
     ):
         super().__init__(len(X), kernel, dtype, vector_bytes)
         self.n_evaluations = 0
@@ -128,7 +125,7 @@ class DaskOperator(HostArraysMixin):
             held.nbytes / GIBIBYTE,
             budget / GIBIBYTE,
         )
-        self._crew = Crew(client, held)
+        self._crew = Crew(client, held, inline_bytes=inline_bytes)
         self._bandwidth = np.nan
         self._shares: list[Call] = []
 
@@ -148,19 +145,16 @@ class DaskOperator(HostArraysMixin):
             self._shares, self._bandwidth = self._divided(bandwidth), bandwidth
         answers = self._crew.run(self._shares, np.ascontiguousarray(block[self._leaves.order]))
         result = np.empty_like(block)
-        result[self._leaves.order] = np.concatenate([answer.value[0] for answer in answers])
-        self.n_evaluations += sum(answer.value[1] for answer in answers)
-        # Kept tiles are on the workers that evaluated them.
-        self._shares = [
-            Call(share.method, share.arguments, answer.worker)
-            for share, answer in zip(self._shares, answers, strict=True)
-        ]
+        result[self._leaves.order] = np.concatenate([rows for rows, _ in answers])
+        self.n_evaluations += sum(n_evaluated for _, n_evaluated in answers)
         return result
 
     def _divided(self, bandwidth: float) -> list[Call]:
         """Divide leaves into shares for all threads; any division gives the same bits."""
         threads, n_leaves = self._crew.threads(), len(self._leaves.slices)
-        per_thread = _SHARES_PER_THREAD if self.n_rows**2 > _LONG_PRODUCT else 1
+        # Workers are not equally fast, so long products are divided into more shares than threads.
+        # A share costs scheduler and client some 2 ms.
+        per_thread = 2 if self.n_rows**2 > 1 << 30 else 1
         n_shares = min(n_leaves, max(1, per_thread * len(threads)))
         borders = np.linspace(0, n_leaves, n_shares + 1).astype(int).tolist()
         workers = cycle(threads or [None])
@@ -172,4 +166,4 @@ class DaskOperator(HostArraysMixin):
 
 def _leaf_size(n_rows: int) -> int:
     """Rows per leaf, which depends only on the number of rows; shares begin at leaves."""
-    return max(_SMALLEST_LEAF, min(LEAF_SIZE, n_rows // _FEWEST_LEAVES))
+    return max(16, min(LEAF_SIZE, n_rows // 32))

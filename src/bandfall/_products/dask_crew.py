@@ -1,8 +1,10 @@
-"""Calls on a cluster that survive the loss of workers.
+"""Calls on a cluster, by Dask's futures.
 
 A worker plugin holds the data that a fit needs repeatedly (its rows). The scheduler sends it to
 all workers, including those that join later, so that no worker waits for another. A call consists
-of the plugin, a method and its arguments, and can run on any worker, any number of times.
+of a method of the held object and its arguments, and can run on any worker, any number of times:
+the scheduler repeats the calls of lost workers. Calls of workers that stop without leaving, which
+the scheduler notices late, are repeated here.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import asyncio
 import concurrent.futures
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -39,16 +41,8 @@ from bandfall._products.dask_cluster import (
 if TYPE_CHECKING:
     from tornado.platform.asyncio import BaseAsyncIOLoop
 
-MAX_ATTEMPTS = 4  # at one call, in addition to those of the scheduler
-NO_WORKERS_SECONDS = 60.0  # a cluster may be without workers for this time
-_STRAGGLING = 4.0  # times the usual seconds of a call, after which another worker runs it too
-_TICK = 0.2  # seconds
+_BEGIN_SECONDS = 60.0  # for a busy scheduler to register a fit, and for its plugin to arrive
 _CHECK_SECONDS = 5.0  # between checks of the cluster while no results arrive
-_BUDGET_SHARE = 0.4  # of a worker's memory limit, for kernel matrices
-_HANDOVER_SECONDS = 10.0  # for which a call waits until its plugin has reached the worker
-_BEGIN_SECONDS = 60.0  # time limit for a busy scheduler to register a fit
-_INLINE_BYTES = 1 << 20  # a larger argument that all calls share is sent once
-_OF_THE_CLUSTER = (KilledWorker, CancelledError, asyncio.CancelledError, OSError, TimeoutError)
 
 
 @dataclass(frozen=True)
@@ -58,14 +52,6 @@ class Call:
     method: str
     arguments: tuple[object, ...]
     worker: str | None = None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The result of a call, and the worker that ran it."""
-
-    value: Any
-    worker: str
 
 
 class NotHeldError(OSError):
@@ -79,10 +65,10 @@ class HoldingPlugin(WorkerPlugin):
         self.holding = holding
 
     def setup(self, worker: Worker) -> None:
-        """Lower the budget to the memory of this worker."""
+        """Lower the budget to a share of the memory of this worker."""
         limit = worker.memory_manager.memory_limit
         if limit:
-            self.holding.budget = min(self.holding.budget, int(_BUDGET_SHARE * limit))
+            self.holding.budget = min(self.holding.budget, int(0.4 * limit))
 
 
 class GuardPlugin(SchedulerPlugin):
@@ -99,23 +85,33 @@ class GuardPlugin(SchedulerPlugin):
             scheduler.loop.add_callback(scheduler.remove_plugin, self.name)
 
 
-def call_held(name: str, method: str, arguments: tuple[object, ...], shared: object) -> Answer:
+def call_held(name: str, method: str, arguments: tuple[object, ...], shared: object) -> object:
     """Run a call on this worker; the argument that all calls share comes last."""
     worker = get_worker()
-    until = time.monotonic() + _HANDOVER_SECONDS
+    until = time.monotonic() + _BEGIN_SECONDS
     while not isinstance(plugin := worker.plugins.get(name), HoldingPlugin):
         if time.monotonic() > until:
             raise NotHeldError(f"{worker.address} does not hold {name}")
         time.sleep(0.02)
-    value = getattr(plugin.holding, method)(*arguments, shared)
-    return Answer(value, worker.address)
+    return getattr(plugin.holding, method)(*arguments, shared)
 
 
 class Crew:
     """The workers of a cluster, each with a copy of `holding`.
 
-    A dashboard shows its tasks under `name`. A call that takes longer than `patience` seconds, and
-    much longer than the others, runs on another worker as well.
+    Parameters
+    ----------
+    client : Client
+    holding : Holding
+    name : str
+        A dashboard shows tasks under this name.
+    patience : float
+        A call that takes longer than this, in seconds, and much longer than the others, runs on
+        another worker as well.
+    inline_bytes : int
+        A larger argument that all calls share is sent once.
+    worker_seconds : float
+        A cluster may be without workers for this time.
     """
 
     def __init__(
@@ -124,17 +120,19 @@ class Crew:
         holding: Holding,
         name: str = "bandfall-product",
         patience: float = 1.0,
+        inline_bytes: int = 1 << 20,
+        worker_seconds: float = 60.0,
     ):
         check_workers(client, holding.nbytes)
-        self._client = client
-        self._token = uuid.uuid4().hex
-        self._tasks = f"{name}-{self._token}"
-        self._patience = patience
-        self._numbers = count()  # of runs, which may come from several threads
-        self._usual: float | None = None  # seconds of a call
-        self._suspects: dict[str, Future] = {}  # by address, with a call it has not answered
+        self.client = client
+        self.patience, self.worker_seconds = patience, worker_seconds
+        token = uuid.uuid4().hex
+        self._tasks, self._plugin = f"{name}-{token}", f"bandfall-{token}"
+        self._inline_bytes = inline_bytes
+        self._numbers = count()  # of tasks, which may come from several threads
+        self.usual: float | None = None  # seconds of a call
+        self.suspects: dict[str, Future] = {}  # by address, with a call it has not answered
         self._known: set[str] = set()
-        self._plugin = f"bandfall-{self._token}"
         self.close = finalize(self, _unregister, client, self._plugin)
         try:
             _register(client, self._plugin, holding)
@@ -144,7 +142,7 @@ class Crew:
 
     def threads(self) -> list[str]:
         """The worker of each thread of responsive workers; logs workers that join or leave."""
-        present = ask(self._client, "nthreads")
+        present = ask(self.client, "nthreads")
         lost, joined = self._known - present.keys(), present.keys() - self._known
         if lost or joined:
             log.info("%d workers (%d joined, %d lost)", len(present), len(joined), len(lost))
@@ -152,39 +150,41 @@ class Crew:
             log.warning("lost %s", ", ".join(sorted(lost)))
         self._known = set(present)
         # Workers that have answered after all are trusted again.
-        self._suspects = {a: late for a, late in self._suspects.items() if not late.done()}
-        well = {one: n for one, n in present.items() if one not in self._suspects}
-        return [one for one, n in sorted(well.items()) for _ in range(n)]
-
-    def run(self, calls: Sequence[Call], shared: object = None) -> list[Answer]:
-        """The answers to all calls, in order.
-
-        A call that is lost, or takes much longer than usual, is repeated on another worker. An
-        error of the call itself is raised.
-        """
-        check_alive(self._client)
-        return _Run(self, calls, shared).answers()
+        self.suspects = {a: late for a, late in self.suspects.items() if not late.done()}
+        return [a for a, n in sorted(present.items()) if a not in self.suspects for _ in range(n)]
 
     def call(self, calls: Sequence[tuple[str, tuple[object, ...]]]) -> list[Any]:
         """See `Helpers.call`."""
-        answers = self.run([Call(method, arguments) for method, arguments in calls])
-        return [answer.value for answer in answers]
+        return self.run([Call(method, arguments) for method, arguments in calls])
 
-    def _submit(self, key: tuple[int, ...], call: Call, shared: object, not_on: set[str]) -> Future:
-        """A future for the call, on workers other than those to avoid if there are any."""
-        workers = None
-        if call.worker is not None and call.worker not in not_on:
-            workers = [call.worker]
-        elif not_on:
-            workers = sorted(ask(self._client, "nthreads").keys() - not_on) or None
+    def run(self, calls: Sequence[Call], shared: object = None) -> list[Any]:
+        """The results of all calls, in order; an error of a call is raised."""
+        check_alive(self.client)
+        return _Run(self, calls, shared).results()
+
+    def submit(self, call: Call, shared: object) -> Future:
+        """A future for the call, away from suspect workers."""
+        workers = None if call.worker is None else [call.worker]
+        if self.suspects and (call.worker is None or call.worker in self.suspects):
+            workers = sorted(ask(self.client, "nthreads").keys() - self.suspects.keys()) or None
+        arguments = (self._plugin, call.method, call.arguments, shared)
+        return self._submitted(call_held, *arguments, workers=workers)
+
+    def sent(self, shared: object) -> object:
+        """The argument that all calls share; if it is large, a task that returns it."""
+        if not isinstance(shared, np.ndarray) or shared.nbytes <= self._inline_bytes:
+            return shared
+        healthy = sorted(self._known - self.suspects.keys()) or None
+        return self._submitted(_itself, shared, workers=healthy)
+
+    def _submitted(
+        self, function: Callable[..., object], *arguments: object, workers: list[str] | None
+    ) -> Future:
         with large_arguments():
-            return self._client.submit(
-                call_held,
-                self._plugin,
-                call.method,
-                call.arguments,
-                shared,
-                key=(self._tasks, *key),
+            return self.client.submit(
+                function,
+                *arguments,
+                key=(self._tasks, next(self._numbers)),
                 pure=False,
                 workers=workers,
                 allow_other_workers=workers is not None,
@@ -193,11 +193,10 @@ class Crew:
 
 @dataclass(eq=False)
 class _Attempt:
-    """One try at a call: `answer` completes when the result has come back."""
+    """One try at a call."""
 
     number: int  # of the call
     future: Future
-    answer: concurrent.futures.Future[Answer]
     start: float = field(default_factory=time.monotonic)
 
 
@@ -205,135 +204,102 @@ class _Run:
     """Some calls in progress."""
 
     def __init__(self, crew: Crew, calls: Sequence[Call], shared: object):
-        self._crew = crew
-        self._number = next(crew._numbers)
-        self._client = crew._client
-        self._calls = calls
-        self._shared = shared
-        self._sent = self._send_shared()
-        self._answers: dict[int, Answer] = {}
-        self._attempts: list[_Attempt] = []
+        self._crew, self._calls, self._shared = crew, calls, shared
+        self._attempts: dict[concurrent.futures.Future[Any], _Attempt] = {}
         self._n_attempts = [0] * len(calls)
+        self._results: dict[int, Any] = {}
         self._seconds: list[float] = []
-        self._last_look = time.monotonic()
-        self._last_worker = time.monotonic()
+        self._last_look = self._last_worker = time.monotonic()
 
-    def answers(self) -> list[Answer]:
-        crew = self._crew
+    def results(self) -> list[Any]:
         try:
+            sent = self._crew.sent(self._shared)
             for number in range(len(self._calls)):
-                self._start(number, self._sent, set(crew._suspects))
-            while len(self._answers) < len(self._calls):
-                done, _ = wait(
-                    [one.answer for one in self._attempts], _TICK, return_when=FIRST_COMPLETED
-                )
-                for attempt in [one for one in self._attempts if one.answer in done]:
-                    if attempt.number not in self._answers:
-                        self._take(attempt)
-                check_alive(self._client)
+                self._start(number, sent)
+            while len(self._results) < len(self._calls):
+                done, _ = wait(list(self._attempts), 0.2, return_when=FIRST_COMPLETED)
+                check_alive(self._crew.client)
+                for answer in done:
+                    self._take(self._attempts.pop(answer), answer)
                 if not done:
-                    self._look()
-                self._repeat_stragglers()
+                    self._look_for_workers()
+                self._repeat_late_calls()
         finally:
-            for attempt in self._attempts:
-                attempt.answer.cancel()
-        crew._usual = median(self._seconds) if self._seconds else crew._usual
-        return [self._answers[number] for number in range(len(self._calls))]
+            for answer in self._attempts:
+                answer.cancel()
+        self._crew.usual = self._usual
+        return [self._results[number] for number in range(len(self._calls))]
 
-    def _start(self, number: int, shared: object, not_on: set[str]) -> None:
+    def _start(self, number: int, shared: object) -> None:
         self._n_attempts[number] += 1
-        key = (self._number, number, self._n_attempts[number])
-        future = self._crew._submit(key, self._calls[number], shared, not_on)
-        loop = cast("BaseAsyncIOLoop", self._client.loop).asyncio_loop
-        answer = asyncio.run_coroutine_threadsafe(_answer(future), loop)
-        self._attempts.append(_Attempt(number, future, answer))
+        future = self._crew.submit(self._calls[number], shared)
+        loop = cast("BaseAsyncIOLoop", self._crew.client.loop).asyncio_loop
+        answer = asyncio.run_coroutine_threadsafe(_result(future), loop)
+        self._attempts[answer] = _Attempt(number, future)
 
-    def _take(self, attempt: _Attempt) -> None:
-        """Handle the end of an attempt, successful or not."""
-        self._attempts.remove(attempt)
-        number = attempt.number
+    def _take(self, attempt: _Attempt, answer: concurrent.futures.Future[Any]) -> None:
+        if attempt.number in self._results:
+            return
         try:
-            self._answers[number] = attempt.answer.result()
-        except _OF_THE_CLUSTER as error:
-            check_alive(self._client)
-            log.warning("call %d of %s failed: %r", number, self._crew._tasks, error)
-            if any(one.number == number for one in self._attempts):
-                return
-            if self._n_attempts[number] >= MAX_ATTEMPTS:
-                raise ClusterError(
-                    f"{MAX_ATTEMPTS} attempts at the same {type(error).__name__}: {error}; did "
-                    "the workers run out of memory?"
-                ) from error
-            self._start(number, self._shared, set(self._crew._suspects))
-        else:
-            self._seconds.append(time.monotonic() - attempt.start)
-            for other in [one for one in self._attempts if one.number == number]:
-                other.answer.cancel()
-                self._attempts.remove(other)
+            self._results[attempt.number] = answer.result()
+        except (KilledWorker, CancelledError, asyncio.CancelledError, OSError) as error:
+            check_alive(self._crew.client)
+            raise ClusterError(
+                f"a call was lost ({type(error).__name__}: {error}); did the workers run out of "
+                "memory?"
+            ) from error
+        self._seconds.append(time.monotonic() - attempt.start)
 
-    def _repeat_stragglers(self) -> None:
+    @property
+    def _usual(self) -> float | None:
+        return median(self._seconds) if self._seconds else self._crew.usual
+
+    def _repeat_late_calls(self) -> None:
         """Also run calls that take much longer than others on other workers."""
-        usual = median(self._seconds) if self._seconds else self._crew._usual
+        crew, usual = self._crew, self._usual
         if usual is None:
             return
-        late = time.monotonic() - max(self._crew._patience, _STRAGGLING * usual)
-        under_way = [one.number for one in self._attempts]
-        slow = [
-            one
-            for one in self._attempts
-            if one.start < late
-            and under_way.count(one.number) == 1
-            and self._n_attempts[one.number] < MAX_ATTEMPTS
+        limit = time.monotonic() - max(crew.patience, 4.0 * usual)
+        newest = {attempt.number: attempt for attempt in self._attempts.values()}
+        late = [
+            attempt
+            for number, attempt in newest.items()
+            if attempt.start < limit and self._n_attempts[number] < 4
         ]
-        if not slow:
-            return
-        processing = ask(self._client, "processing")
+        processing = ask(crew.client, "processing") if late else {}
         where = {key: worker for worker, keys in processing.items() for key in keys}
-        for attempt in slow:
+        for attempt in late:
             worker = where.get(attempt.future.key)
-            if worker is None or not processing.keys() - self._crew._suspects.keys() - {worker}:
-                continue
-            log.warning("%s is late: its call runs elsewhere as well", worker)
-            self._crew._suspects[worker] = attempt.future
-            self._start(attempt.number, self._shared, set(self._crew._suspects))
+            if worker is not None and processing.keys() - crew.suspects.keys() - {worker}:
+                log.warning("%s is late: its call runs elsewhere as well", worker)
+                crew.suspects[worker] = attempt.future
+                self._start(attempt.number, self._shared)  # it may hold the shared argument
 
-    def _look(self) -> None:
-        """Check that scheduler and workers are available while no results arrive."""
+    def _look_for_workers(self) -> None:
+        """Raise ClusterError if there were no workers for a while."""
         now = time.monotonic()
-        if now - self._last_look < _CHECK_SECONDS:
+        if now - self._last_look < min(_CHECK_SECONDS, self._crew.worker_seconds):
             return
         self._last_look = now
-        if ask(self._client, "nthreads"):
+        if ask(self._crew.client, "nthreads"):
             self._last_worker = now
-        elif now - self._last_worker > NO_WORKERS_SECONDS:
-            raise ClusterError(f"no worker was available for {NO_WORKERS_SECONDS:g} s")
-
-    def _send_shared(self) -> object:
-        """The argument that all calls share, sent once if it is large."""
-        if not isinstance(self._shared, np.ndarray) or self._shared.nbytes <= _INLINE_BYTES:
-            return self._shared
-        healthy = [one for one in self._crew._known if one not in self._crew._suspects]
-        try:
-            return within(
-                ANSWER_SECONDS,
-                self._client.scatter,
-                self._shared,
-                workers=healthy or None,
-                hash=False,
-            )
-        except (TimeoutError, OSError, ValueError):
-            check_alive(self._client)
-            return self._shared
+        elif now - self._last_worker > self._crew.worker_seconds:
+            raise ClusterError(f"no worker was available for {self._crew.worker_seconds:g} s")
 
 
-async def _answer(future: Future) -> Answer:
+def _itself(argument: object) -> object:
+    return argument
+
+
+async def _result(future: Future) -> object:
     return await future
 
 
 def _register(client: Client, name: str, holding: Holding) -> None:
     """Send a plugin to all workers, without waiting for suspended or dying ones."""
+    guard = GuardPlugin(client.id, name)
     try:
-        within(_BEGIN_SECONDS, client.register_plugin, GuardPlugin(client.id, name), name=name)
+        within(_BEGIN_SECONDS, client.register_plugin, guard, name=name)
     except TimeoutError as error:
         raise ClusterError(
             f"the Dask scheduler did not answer within {_BEGIN_SECONDS:g} s"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 
 import numpy as np
@@ -76,9 +77,8 @@ def _has_gpu() -> bool:
 class _TileProducts:
     """Products tile by tile with NumPy; as many tiles as the budget allows are kept.
 
-    Memory for kept tiles is allocated once, because new memory is slow to touch: tiles of the next
-    bandwidth overwrite those of the last. A stale call, whose result is no longer needed,
-    does not use them.
+    They are those of one bandwidth. A stale call, whose result is no longer needed, may still
+    fill the tiles of an earlier one, which nobody else sees.
     """
 
     def __init__(self, held: WorkerRows):
@@ -86,33 +86,17 @@ class _TileProducts:
         rows = rows - rows.mean(axis=0)
         self._leaves = held.leaves
         self._tiles = Tiles(rows[held.leaves.order], held.leaves.slices, held.kernel, held.dtype)
-        n_entries = min(held.budget // held.dtype.itemsize, len(rows) ** 2)
-        self._memory = np.empty(n_entries, held.dtype)
-        self._kept: dict[tuple[int, int], np.ndarray] = {}
-        self._n_used = 0
-        self._bandwidth = np.nan
-        self._lock = threading.Lock()
+        self._n_entries = held.budget // held.dtype.itemsize
+        self._kept, self._lock = _KeptTiles(np.nan), threading.Lock()
 
     def product(
         self, bandwidth: float, leaves: range, vector: np.ndarray
     ) -> tuple[np.ndarray, int]:
         """See `WorkerRows.product`."""
         with self._lock:
-            if bandwidth != self._bandwidth:
-                self._kept, self._n_used, self._bandwidth = {}, 0, bandwidth
-            kept: dict[tuple[int, int], np.ndarray] | None = self._kept
-        found = self._product(bandwidth, leaves, vector, kept)
-        if self._kept is not kept:
-            found = self._product(bandwidth, leaves, vector, None)
-        return found
-
-    def _product(
-        self,
-        bandwidth: float,
-        leaves: range,
-        vector: np.ndarray,
-        kept: dict[tuple[int, int], np.ndarray] | None,
-    ) -> tuple[np.ndarray, int]:
+            if bandwidth != self._kept.bandwidth:
+                self._kept = _KeptTiles(bandwidth)
+            kept = self._kept
         slices, reach = self._leaves.slices, self._tiles.reach(bandwidth)
         first, n_evaluated = slices[leaves.start].start, 0
         n_rows = slices[leaves.stop - 1].stop - first
@@ -121,39 +105,36 @@ class _TileProducts:
         with blas_threads_for(0):
             for i in leaves:
                 rows = slice(slices[i].start - first, slices[i].stop - first)
-                for j in np.flatnonzero(
-                    self._leaves.distances_from(i, self._tiles.kernel.geometry) <= reach
-                ):
-                    K, evaluated = self._tile(bandwidth, i, int(j), kept)
+                distances = self._leaves.distances_from(i, self._tiles.kernel.geometry)
+                for j in np.flatnonzero(distances <= reach).tolist():
+                    K = kept.tiles.get((i, j))
+                    if K is None:
+                        K = self._evaluated(kept, i, j)
+                        n_evaluated += K.size
                     total[rows] += K @ vector[slices[j]]
-                    n_evaluated += evaluated
         return total.astype(vector.dtype), n_evaluated
 
-    def _tile(
-        self, bandwidth: float, i: int, j: int, kept: dict[tuple[int, int], np.ndarray] | None
-    ) -> tuple[np.ndarray, int]:
-        """The tile between two leaves, and the number of entries evaluated."""
-        if kept is not None and (i, j) in kept:
-            return kept[i, j], 0
+    def _evaluated(self, kept: _KeptTiles, i: int, j: int) -> np.ndarray:
+        """A tile, which is kept if there is room."""
         shape = self._tiles.shape(i, j)
-        room = self._room(shape, kept)
-        out = scratch("tile", shape, self._tiles.dtype) if room is None else room
-        tile = self._tiles.evaluate(i, j, bandwidth, out)
-        if room is not None and kept is not None:
-            kept[i, j] = tile
-        return tile, tile.size
+        room = kept.n_entries + shape[0] * shape[1] <= self._n_entries
+        out = np.empty(shape, self._tiles.dtype) if room else None
+        if out is None:
+            out = scratch("tile", shape, self._tiles.dtype)
+        tile = self._tiles.evaluate(i, j, kept.bandwidth, out)
+        if room:
+            kept.n_entries += tile.size
+            kept.tiles[i, j] = tile
+        return tile
 
-    def _room(
-        self, shape: tuple[int, int], kept: dict[tuple[int, int], np.ndarray] | None
-    ) -> np.ndarray | None:
-        """Memory for a tile, if any is left and the bandwidth has not changed."""
-        size = shape[0] * shape[1]
-        with self._lock:
-            start, end = self._n_used, self._n_used + size
-            if kept is not self._kept or end > len(self._memory):
-                return None
-            self._n_used = end
-        return self._memory[start:end].reshape(shape)
+
+@dataclass
+class _KeptTiles:
+    """Tiles of K at one bandwidth, by their leaves."""
+
+    bandwidth: float
+    n_entries: int = 0
+    tiles: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
 
 
 def own_backend(budget: int, n_rows: int) -> Backend:
@@ -172,11 +153,11 @@ class WorkerSum:
         """Bytes of centres and coefficients."""
         return self.model.X.nbytes + self.model.coefficients.nbytes
 
-    def at(self, method: str, X: np.ndarray, _: None) -> np.ndarray:
-        """The result of `evaluate`, `staged` or `gradient` of this worker's backend."""
+    def at(self, method: str, X: np.ndarray, options: State, _: None) -> np.ndarray:
+        """The result of `sums` or `gradient` of this worker's backend."""
         backend = own_backend(self.budget, len(self.model.X))
-        found: np.ndarray = getattr(backend, method)(self.model, X)
-        return found
+        values: np.ndarray = getattr(backend, method)(self.model, X, **options)
+        return values
 
 
 class DeviceProducts:

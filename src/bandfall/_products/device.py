@@ -64,9 +64,9 @@ def check_device(device: str | None) -> str | None:
     Parameters
     ----------
     device : None, "auto", "cpu", "cuda", "cuda:N", "dask" or an address
-        None computes with NumPy, "cpu" with torch on the host, "cuda" with torch on a GPU;
-        "auto" uses a GPU if there is one and NumPy otherwise. "dask" and addresses such as
-        "tcp://host:8786" name clusters, which are checked on connection.
+        None and "cpu" compute with NumPy, "cuda" with torch on a GPU; "auto" uses a GPU if there
+        is one and NumPy otherwise. "dask" and addresses such as "tcp://host:8786" name clusters,
+        which are checked on connection. "torch" is torch on the host, slower than NumPy.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def check_device(device: str | None) -> str | None:
         ...
     ValueError: device='tpu' is unknown; allowed: None, 'auto', 'cpu', 'cuda', 'cuda:N', ...
     """
-    if device is None:
+    if device is None or device == "cpu":
         return None
     if not isinstance(device, str):
         raise TypeError(f"device={device!r} must be {ALLOWED}; got {type(device).__name__}")
@@ -86,7 +86,7 @@ def check_device(device: str | None) -> str | None:
         check_installed(device)
         return device
     kind, _, index = device.partition(":")
-    well_formed = device in ("auto", "cpu", "cuda") or (kind == "cuda" and index.isdecimal())
+    well_formed = device in ("auto", "cuda", "torch") or (kind == "cuda" and index.isdecimal())
     if not well_formed:
         raise ValueError(f"device={device!r} is unknown; allowed: {ALLOWED}")
     if device == "auto" and not has_driver():
@@ -95,8 +95,8 @@ def check_device(device: str | None) -> str | None:
         if device == "auto":
             return None
         raise ImportError(f"device={device!r} needs PyTorch: pip install torch")
-    if device == "cpu":
-        return device
+    if device == "torch":
+        return "cpu"
     import torch
 
     n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -7,10 +7,16 @@ from dataclasses import dataclass
 
 import torch
 
-from bandfall.kernels import _profiles as profiles
+from bandfall.kernels._forms import EXPONENTIAL, MATERN32, MATERN52, RATIONAL, formula_of
 from bandfall.kernels._kernel import Kernel, vanishing_bandwidth
 
 _LOG2E = math.log2(math.e)
+_PROFILES = {
+    EXPONENTIAL: "exponential",
+    MATERN32: "matern32",
+    MATERN52: "matern52",
+    RATIONAL: "rational",
+}
 
 
 @dataclass(frozen=True)
@@ -93,13 +99,10 @@ class TritonForm:
 
 def triton_form(kernel: Kernel) -> TritonForm:
     """The form of a built-in kernel."""
-    p = kernel.geometry.p
-    if kernel.profile is profiles.gaussian:
-        return TritonForm("exponential", 2.0, 2.0, 0.5 * _LOG2E, 40.0)
-    if kernel.profile is profiles.matern32:
-        return TritonForm("matern32", 2.0, 2.0, 3.0, 32.0**2)
-    if kernel.profile is profiles.matern52:
-        return TritonForm("matern52", 2.0, 2.0, 5.0, 36.0**2)
-    if kernel.profile is profiles.matern12:
-        return TritonForm("exponential", p, float(kernel.power), _LOG2E, 40.0)
-    return TritonForm("rational", p, float(kernel.power), 1.0, math.inf)
+    formula = formula_of(kernel)
+    assert formula is not None
+    exponential = formula.kind == EXPONENTIAL
+    fold = formula.fold * _LOG2E if exponential else formula.fold
+    exponent = 2.0 if formula.squared else float(kernel.power)
+    profile = _PROFILES[formula.kind]
+    return TritonForm(profile, kernel.geometry.p, exponent, fold, formula.vanished)

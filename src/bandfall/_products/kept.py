@@ -20,8 +20,8 @@ from bandfall._products.base import (
 )
 from bandfall._products.loops import (
     Loops,
+    compiled_code,
     compiled_vectors,
-    extend_bases,
     loops_over,
     symmetric_product,
 )
@@ -240,7 +240,19 @@ class SymmetricOperator(KeptOperator, BasisOperator):
         return bandwidth > 0.0 and self._n_shares == 1 and self._compiled(n_columns)
 
     def extend(self, bandwidth: float, steps: LanczosSteps) -> None:
-        extend_bases(self._kept.at(bandwidth), self._height, self.n_rows, steps)
+        tridiagonal = steps.alpha, steps.beta, steps.negligible
+        factors = np.ones(0, np.float32) if steps.factors is None else steps.factors
+        labels = np.zeros(0, np.intp) if steps.labels is None else steps.labels
+        compiled_code().lanczos(
+            self._kept.at(bandwidth),
+            self.n_rows,
+            self._height,
+            steps.basis,
+            steps.first,
+            *tridiagonal,
+            np.ascontiguousarray(factors),
+            labels,
+        )
 
     def _compiled(self, n_columns: int) -> bool:
         return n_columns <= _FEW_COLUMNS and compiled_vectors(self._kept.distances, self.n_rows)

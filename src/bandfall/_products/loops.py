@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall._products.base import LanczosSteps
-from bandfall._products.kinds import DISTANCE, Form, form_of
 from bandfall._threads import CACHE_ENTRIES, scratch
 from bandfall._typing import Array, DTypeLike, Values
+from bandfall.kernels._forms import DISTANCE, Form, form_of
 from bandfall.kernels._geometry import Prepared
 from bandfall.kernels._kernel import Kernel, kernel_matrices, kernel_matrix, vanishing_bandwidth
 
@@ -26,11 +25,9 @@ if TYPE_CHECKING:
     import torch
 
 
-# Kernel entries from which on compiled loops serve: of gradients and of a matrix that training
-# evaluates again and again, and of sums, which a process may have come for alone: importing numba
-# takes longer than a small one. Where NumPy has no matrix product for distances, features count.
+# Use compiled loops from this many kernel entries on. Where NumPy has no matrix product for
+# distances, features count.
 _WORTH_COMPILING = 400 * 400
-_WORTH_IMPORTING = 1 << 26
 # Euclidean distances of more features than this are quicker as a matrix product.
 _DIRECT_FEATURES = 200
 # Entries that compiled loops evaluate in one call: they read and write each entry once, in less
@@ -47,7 +44,7 @@ class Loops:
     block_entries = CACHE_ENTRIES  # for `evaluate` at a time, which passes over them several times
 
     def __init__(self, kernel: Kernel, prepared: Prepared, dtype: np.dtype):
-        self._kernel, self._prepared, self._dtype = kernel, prepared, dtype
+        self._kernel, self._prepared, self.dtype = kernel, prepared, dtype
         self.own = prepared.rows  # the rows X in the form of `distances`; equal rows stay equal
 
     def placed(self, X_new: np.ndarray) -> np.ndarray:
@@ -64,22 +61,53 @@ class Loops:
 
     def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
         """K(bandwidth) from contiguous distances."""
-        work = scratch("work", distances.shape, self._dtype)
+        work = scratch("work", distances.shape, self.dtype)
         return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
 
     def evaluate_all(
         self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
     ) -> np.ndarray:
         """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
-        work = scratch("work", out.shape, self._dtype)
+        work = scratch("work", out.shape, self.dtype)
         return kernel_matrices(self._kernel, distances, np.asarray(bandwidths), out, work)
+
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        """Coefficients (S, n, k) in the form of `add_sums`."""
+        return coefficients.astype(self.dtype, copy=False)
+
+    def add_sums(
+        self,
+        rows: np.ndarray,
+        columns: slice,
+        bandwidths: Values,
+        weights: np.ndarray,
+        out: np.ndarray,
+        n_entries: int,
+    ) -> None:
+        """Add the sums over some of X to out (S, m, k) or, for all stages together, (1, m, k).
+
+        `n_entries` bounds the kernel entries in memory at a time.
+        """
+        shape = (len(rows), columns.stop - columns.start)
+        distances = self.distances(rows, columns, scratch("distances", shape, self.dtype))
+        if len(weights) * distances.size <= n_entries:
+            K = scratch("kernel", (len(weights), *shape), self.dtype)
+            terms = self.evaluate_all(distances, bandwidths, K) @ weights[:, columns]
+            out += terms if len(out) > 1 else terms.sum(axis=0)
+            return
+        K, last = scratch("kernel", shape, self.dtype), math.nan
+        for s, bandwidth in enumerate(bandwidths):
+            if bandwidth != last:
+                self.evaluate(distances, bandwidth, K)
+                last = bandwidth
+            out[s if len(out) > 1 else 0] += K @ weights[s, columns]
 
     def gradient(
         self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
     ) -> np.ndarray:
         """Contribution of some of X to the gradient of Σ_s k_{σ_s}(x, X) c_s at rows, (m, d, k)."""
         X = self.own[columns]
-        distances = self.distances(rows, columns, np.empty((len(rows), len(X)), self._dtype))
+        distances = self.distances(rows, columns, np.empty((len(rows), len(X)), self.dtype))
         some = coefficients[:, columns]
         return gradient_block(rows, X, distances, self._kernel, bandwidths, some)
 
@@ -88,10 +116,13 @@ class CompiledLoops(Loops):
     """Loops with numba, over rows X in float32; distances come from differences, without loss."""
 
     block_entries = _COMPILED_ENTRIES
+    dtype = np.dtype(np.float32)
 
     def __init__(self, kernel: Kernel, X: np.ndarray):
-        self._code = _code()
-        self._kernel, self._form = kernel, _form(kernel)
+        self._code = compiled_code()
+        form = form_of(kernel)
+        assert form is not None
+        self._kernel, self._form = kernel, form
         self._width = X.shape[1]
         self.own = self.placed(X)
         self._columns = np.ascontiguousarray(self.own.T)
@@ -108,18 +139,30 @@ class CompiledLoops(Loops):
         return out
 
     def evaluate(self, distances: np.ndarray, bandwidth: float, out: np.ndarray) -> np.ndarray:
-        scale = compiled_scale(self._form, bandwidth)
+        scale = self._form.scale(bandwidth)
         if scale is None:
             return kernel_matrix(self._kernel, distances, bandwidth, out=out)
         self._code.evaluate(distances.reshape(-1), scale, self._form.kind, out.reshape(-1))
         return out
 
-    def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
-    ) -> np.ndarray:
-        for bandwidth, K in zip(bandwidths, out, strict=True):
-            self.evaluate(distances, bandwidth, K)
-        return out
+    def weights(self, coefficients: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(coefficients.transpose(0, 2, 1), dtype=np.float32)
+
+    def add_sums(
+        self,
+        rows: np.ndarray,
+        columns: slice,
+        bandwidths: Values,
+        weights: np.ndarray,
+        out: np.ndarray,
+        n_entries: int,
+    ) -> None:
+        form = self._form
+        scales = [form.scale(float(bandwidth)) for bandwidth in bandwidths]
+        # A negative scale stands for bandwidth 0.
+        factors = np.array([-1.0 if scale is None else scale for scale in scales], np.float32)
+        own = self._columns, columns.start, columns.stop, form.p, form.power
+        self._code.sums(rows, *own, factors, form.kind, weights, out)
 
     def gradient(
         self, rows: np.ndarray, columns: slice, bandwidths: Values, coefficients: np.ndarray
@@ -154,21 +197,27 @@ def loops_over(
     kernel: Kernel,
     dtype: np.dtype,
     n_entries: float,
-    *,
-    once: bool = False,
-    prepared: Prepared | None = None,
     slopes: bool = False,
 ) -> Loops:
     """Choose loops over rows X (n, d) for `n_entries` kernel entries in all.
 
-    Distances and K(σ) have the given dtype. `once` says that each entry is evaluated only once,
-    unlike in training, and `slopes` that gradients are wanted. `prepared` has the rows X, if the
-    caller has prepared them.
+    Distances and K(σ) have the given dtype; `slopes` says that gradients are wanted.
     """
-    brief = once and not slopes and _plain_work(kernel, X, n_entries) < _WORTH_IMPORTING
-    form = compiled_form(kernel, X, dtype, 0 if brief else n_entries)
+    form = compiled_form(kernel, X, dtype, n_entries)
     if form is None or (slopes and math.isnan(form.constant)):
-        return Loops(kernel, prepared or kernel.geometry.prepare(X), np.dtype(dtype))
+        return Loops(kernel, kernel.geometry.prepare(X), np.dtype(dtype))
+    return CompiledLoops(kernel, X)
+
+
+def loops_for_sums(X: np.ndarray, kernel: Kernel, dtype: DTypeLike) -> Loops:
+    """Choose loops for sums at new rows by the rows X alone.
+
+    Sums of large coefficients magnify the rounding of K, so one row and many have the same K.
+    NumPy's loops compute in float64, because the order in which BLAS adds depends on the number
+    of new rows.
+    """
+    if compiled_form(kernel, X, dtype, len(X) ** 2) is None:
+        return Loops(kernel, kernel.geometry.prepare(X), np.dtype(float))
     return CompiledLoops(kernel, X)
 
 
@@ -197,29 +246,10 @@ def fill_tile(
     out: np.ndarray,
 ) -> np.ndarray:
     """K(bandwidth) between rows (m, d) and columns (d, n) in one pass, into `out`; d is even."""
-    scale = compiled_scale(form, bandwidth)
+    scale = form.scale(bandwidth)
     kind, factor = (DISTANCE, np.float32(1.0)) if scale is None else (form.kind, scale)
-    _code().fill(rows, columns, 0, columns.shape[1], form.p, form.power, factor, kind, out)
+    compiled_code().fill(rows, columns, 0, columns.shape[1], form.p, form.power, factor, kind, out)
     return out if scale is not None else kernel_matrix(kernel, out, bandwidth, out=out)
-
-
-def add_products(
-    form: Form,
-    rows: np.ndarray,
-    columns: np.ndarray,
-    bandwidth: float,
-    right: np.ndarray,
-    left: np.ndarray,
-    total: np.ndarray,
-    other: np.ndarray,
-) -> None:
-    """Add K(bandwidth) @ rightᵀ to total (m, k), and left K(bandwidth) to other (k, n) or (0, 0).
-
-    K(bandwidth) is between rows (m, d) and columns (d, n), as in `fill_tile`, and is never stored;
-    right has shape (k, n), left (m, k). The bandwidth must be one that `compiled_scale` takes.
-    """
-    scale = compiled_scale(form, bandwidth)
-    _code().product(rows, columns, form.p, form.power, scale, form.kind, right, left, total, other)
 
 
 def symmetric_product(
@@ -231,20 +261,8 @@ def symmetric_product(
     """
     vectors = np.ascontiguousarray(block.T)
     total = np.zeros_like(vectors)
-    _code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
+    compiled_code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
     return total.T
-
-
-def extend_bases(entries: np.ndarray, height: int, n_rows: int, steps: LanczosSteps) -> None:
-    """Steps of Lanczos' method for vectors of float32, in one call.
-
-    `entries` and `height` are those of `symmetric_product`.
-    """
-    tridiagonal = steps.alpha, steps.beta, steps.negligible
-    factors = np.ones(0, np.float32) if steps.factors is None else steps.factors
-    labels = np.zeros(0, np.intp) if steps.labels is None else steps.labels
-    rows = np.ascontiguousarray(factors), labels
-    _code().lanczos(entries, n_rows, height, steps.basis, steps.first, *tridiagonal, *rows)
 
 
 def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, Array, Array]:
@@ -256,7 +274,7 @@ def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, A
     if compiled_vectors(basis, n_rows):
         vectors = np.array(image, order="C")
         overlaps, squares = np.empty(n_outputs), np.empty(n_outputs)
-        _code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+        compiled_code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
         return vectors, overlaps, squares
     Q = basis[:, :n_vectors]
     first = Q @ image[:, :, None]  # (k, m, 1)
@@ -283,13 +301,6 @@ def even_features(X: np.ndarray) -> np.ndarray:
     return rows
 
 
-def compiled_scale(form: Form, bandwidth: float) -> np.float32 | None:
-    """The factor of distances**power at a bandwidth; None if it counts as 0."""
-    if bandwidth <= vanishing_bandwidth(np.finfo(np.float32)):
-        return None
-    return np.float32(0.0 if math.isinf(bandwidth) else form.factor * bandwidth**-form.power)
-
-
 @lru_cache(maxsize=1)
 def _code_or_none() -> ModuleType | None:
     """The compiled loops; None if numba cannot be imported or cannot compile."""
@@ -302,18 +313,12 @@ def _code_or_none() -> ModuleType | None:
     return None if getattr(config, "DISABLE_JIT", False) else compiled
 
 
-def _code() -> ModuleType:
+def compiled_code() -> ModuleType:
+    """The compiled loops; raises ImportError without numba."""
     code = _code_or_none()
     if code is None:
         raise ImportError("compiled loops need numba")
     return code
-
-
-def _form(kernel: Kernel) -> Form:
-    form = form_of(kernel)
-    if form is None:
-        raise ValueError(f"kernel {kernel.name!r} has no compiled form")
-    return form
 
 
 def gradient_block(

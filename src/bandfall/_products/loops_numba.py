@@ -12,13 +12,16 @@ distribute blocks of rows over their own threads.
 from __future__ import annotations
 
 import math
+import warnings
+from contextlib import suppress
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
-from bandfall._products.kinds import EXPONENTIAL, MATERN32, MATERN52, RATIONAL
+from bandfall.kernels._forms import EXPONENTIAL, MATERN32, MATERN52, RATIONAL
 
 float32, int32, int64 = np.float32, np.int32, np.int64
 
@@ -30,12 +33,44 @@ _CHUNK = 1024  # columns: a row of distances and its features stay in the first-
 _LONG_CHUNK = 4096
 
 
+class _Cache(FunctionCache):
+    """Compiled code on disk. A damaged file or a full disk costs time, and one warning."""
+
+    warned = False
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:
+            self._warn(error)
+            with suppress(Exception):
+                self.flush()  # begin a new index
+            return None
+
+    def save_overload(self, sig, data):
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            self._warn(error)
+
+    def _warn(self, error):
+        if not _Cache.warned:
+            _Cache.warned = True
+            warnings.warn(
+                f"numba's cache in {self.cache_path} cannot be used ({type(error).__name__}: "
+                f"{error}), so code is compiled again, which takes some seconds. Make room on the "
+                "disk, or set NUMBA_CACHE_DIR to another directory",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
 def _compiled(function):
     """Compile on first call; the result is cached on disk if a directory is writable."""
-    try:
-        return njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # neither beside the package nor in the user's cache
-        return njit(**_OPTIONS)(function)
+    dispatcher = njit(**_OPTIONS)(function)
+    with suppress(RuntimeError):  # neither beside the package nor in the user's cache
+        dispatcher._cache = _Cache(function)
+    return dispatcher
 
 
 def _inlined(function):
@@ -307,6 +342,31 @@ def product(A, columns, p, power, scale, kind, right, left, total, other):
                 for j in range(n):
                     other[o, first + j] += below[o, j]
                     below[o, j] = 0
+
+
+@_compiled
+def sums(A, columns, start, stop, p, power, scales, kind, weights, out):
+    """Add Σ_j K_ij weights[s, :, j] over the columns start … stop − 1 to out[s], or all to out[0].
+
+    K is a profile of scales[s] · distance**power, or [distance = 0] for a negative scale. Weights
+    have shape (S, k, n); out (S, m, k) or (1, m, k) is float64, sums over a chunk float32.
+    """
+    D = np.empty(_CHUNK, np.float32)
+    K = np.empty(_CHUNK, np.float32)
+    for first in range(start, stop, _CHUNK):
+        last = min(first + _CHUNK, stop)
+        n = last - first
+        for i in range(A.shape[0]):
+            _measure(A, i, columns, first, last, p, power, D[:n])
+            for s in range(scales.size):
+                if scales[s] >= float32(0.0):
+                    _profile(D[:n], scales[s], kind, K[:n])
+                else:
+                    for j in range(n):
+                        K[j] = float32(1.0) if D[j] == float32(0.0) else float32(0.0)
+                place = min(s, out.shape[0] - 1)
+                for o in range(weights.shape[1]):
+                    out[place, i, o] += _dot(K[:n], weights[s, o, first:last])
 
 
 @_inner

@@ -67,7 +67,7 @@ class TorchBackend(Backend):
             finally:
                 torch.set_num_threads(before)
 
-    def _sums(self, model: Sum, X: np.ndarray, *, cumulative: bool) -> np.ndarray:
+    def sums(self, model: Sum, X: np.ndarray, *, cumulative: bool = False) -> np.ndarray:
         return sums(*self._parts(model, X), self.budget, cumulative=cumulative)
 
     def _parts(

@@ -1,4 +1,25 @@
-"""Algorithm 1 of the paper: explicit Euler steps along a falling bandwidth."""
+"""Algorithm 1 of the paper (KGD-D): explicit Euler steps along a falling bandwidth.
+
+Given X, y, new points X*, start σ₀, floor σ_m, step Δt, speed v and goal R²_max::
+
+     1  f̂, f̂* ← 0, 0
+     2  σ ← σ₀,  K ← K(σ),  K* ← K*(σ)
+     3  repeat
+     4      R² ← 1 − ‖y − f̂‖² / ‖y‖²,  ∂R²/∂t ← 2 ‖y − f̂‖²_K / ‖y‖²
+     5      if ∂R²/∂t < v
+     6          repeat
+     7              σ ← σ / (1 + Δt),  K ← K(σ),  ∂R²/∂t as in line 4
+     8          until ∂R²/∂t ≥ v or σ ≤ σ_m
+     9          K* ← K*(σ)
+    10      end
+    11      f̂, f̂* ← f̂ + Δt K (y − f̂),  f̂* + Δt K* (y − f̂)        (Equation 1)
+    12      t ← t + Δt
+    13  until R² ≥ R²_max
+
+Here `Euler.run` is lines 3 to 13, and `MinimumSpeed` lines 5 to 10. The state is the residual
+r = y − f̂ instead of f̂. K* is not needed: line 11 adds Δt r to the coefficients of the stage at
+bandwidth σ, and the sum over stages gives f̂* at any point after training.
+"""
 
 from __future__ import annotations
 
@@ -87,18 +108,19 @@ class Euler:
                     lowered = True
                     self._warn(bandwidth, stage_step)
             step, time = _last_step(stage_step, front.time, stopping.max_time)
+            # Line 11, Equation 1: f̂ ← f̂ + Δt K r, for r and for the coefficients of f̂ elsewhere.
+            coefficients = step * front.residual
+            residual = front.residual - step * front.velocity(bandwidth)
             recorder.step(
                 time=front.time,
                 bandwidth=bandwidth,
                 r2=front.r2,
                 speed=speed,
                 duration=step,
-                coefficients=step * front.residual,
+                coefficients=coefficients,
                 step_size=step,
             )
-            front.move_to(
-                front.residual - step * front.velocity(bandwidth), time
-            )  # lines 11 and 12
+            front.move_to(residual, time)  # line 12
             if patience.is_over(bandwidth, step, speed) and math.isinf(schedule.span(front)):
                 return Status.STALLED
             n_iter += 1

@@ -63,8 +63,8 @@ class PartitionedSum:
     Examples
     --------
     >>> import numpy as np
-    >>> from bandfall.kernels._kernel import get_kernel
-    >>> from bandfall.descent._sum import KernelSum
+    >>> from bandfall.kernels import get_kernel
+    >>> from bandfall.descent import KernelSum
     >>> from bandfall.descent._partition import partition_rows
     >>> from bandfall.descent._partitioned import Leaf, PartitionedSum
     >>> X = np.arange(20.0)[:, None]

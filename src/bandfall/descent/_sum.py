@@ -36,8 +36,8 @@ class KernelSum:
     Examples
     --------
     >>> import numpy as np
-    >>> from bandfall.kernels._kernel import get_kernel
-    >>> from bandfall.descent._sum import KernelSum
+    >>> from bandfall.kernels import get_kernel
+    >>> from bandfall.descent import KernelSum
     >>> bump = KernelSum(
     ...     np.zeros((1, 1)), get_kernel("gaussian"), np.ones(1), np.ones((1, 1, 1)), np.ones(1)
     ... )
@@ -75,12 +75,12 @@ class KernelSum:
         return self.X.nbytes + self.coefficients.nbytes
 
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
-        """f at the rows of X, shape (m, k), in the wider dtype of coefficients and offset."""
-        return backend.evaluate(self, X)
+        """f at the rows of X, shape (m, k)."""
+        return _plus(backend.sums(self, X), self.offset)
 
     def evaluate_staged(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
         """f after each bandwidth, shape (S, m, k)."""
-        return backend.staged(self, X)
+        return _plus(backend.sums(self, X, cumulative=True), self.offset)
 
     def gradient(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
         """∂f/∂x at the rows of X, shape (m, d, k)."""
@@ -130,6 +130,16 @@ class KernelSum:
             if change <= tolerance:
                 return smaller, change
         return self, 0.0
+
+
+def _plus(sums: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """sums + offset, in place if the dtype of `sums` is precise enough.
+
+    Offsets are float64: with a large offset, float32 sums would lose important digits.
+    """
+    wide = sums.astype(np.result_type(sums, offset), copy=False)
+    wide += offset
+    return wide
 
 
 def _root_mean_square(values: np.ndarray) -> float:

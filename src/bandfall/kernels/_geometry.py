@@ -120,7 +120,7 @@ class Euclidean(Geometry):
     Examples
     --------
     >>> import numpy as np
-    >>> from bandfall.kernels._geometry import Euclidean
+    >>> from bandfall.kernels import Euclidean
     >>> Euclidean().block(np.array([[3.0, 4.0]]), np.zeros((1, 2)))
     array([[5.]])
     """
@@ -168,7 +168,7 @@ class Minkowski(Geometry):
     Examples
     --------
     >>> import numpy as np
-    >>> from bandfall.kernels._geometry import Minkowski
+    >>> from bandfall.kernels import Minkowski
     >>> Minkowski(1).block(np.array([[3.0, 4.0]]), np.zeros((1, 2)))
     array([[7.]])
     """

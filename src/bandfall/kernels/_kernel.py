@@ -63,7 +63,7 @@ class Kernel:
     Examples
     --------
     >>> import numpy as np
-    >>> from bandfall.kernels._kernel import get_kernel
+    >>> from bandfall.kernels import get_kernel
     >>> get_kernel("gaussian")(np.array([0.0, 1.0]))
     array([1.        , 0.60653066])
     >>> get_kernel("laplace", p=1.5)
@@ -267,7 +267,7 @@ def get_kernel(
 
     Examples
     --------
-    >>> from bandfall.kernels._kernel import get_kernel
+    >>> from bandfall.kernels import get_kernel
     >>> get_kernel("laplace-1.5^0.7") == get_kernel("laplace", p=1.5, exponent=0.7)
     True
     >>> print(get_kernel("laplace", p=1))

@@ -95,7 +95,7 @@ def ridge_cv_mse(
 
     Examples
     --------
-    >>> from bandfall.kernels._kernel import get_kernel
+    >>> from bandfall.kernels import get_kernel
     >>> from bandfall.rivals import best_cell, permutation_folds, ridge_cv_mse
     >>> X = np.linspace(-1, 1, 30)[:, None]
     >>> mse = ridge_cv_mse(X, np.sin(3 * X), get_kernel("gaussian"), np.array([0.01, 0.5]),

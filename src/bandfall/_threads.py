@@ -23,8 +23,6 @@ CACHE_ENTRIES = 1 << 18
 FEW_ROWS = 6000
 FEW_DECOMPOSED_ROWS = 1000
 
-_WAITING = 8  # blocks per thread
-
 Task = TypeVar("Task")
 _local = threading.local()
 
@@ -65,7 +63,7 @@ def _in_turn(
     try:
         for task in tasks:
             waiting.append(pool.submit(function, task))
-            if len(waiting) >= _WAITING * n_threads():
+            if len(waiting) >= 8 * n_threads():
                 waiting.popleft().result()
         while waiting:
             waiting.popleft().result()

@@ -354,7 +354,7 @@ def one_more(x):
 
 
 def compiled_anew():
-    return compiled._compiled(one_more)
+    return compiled.compiled(one_more)
 
 
 class TestCacheOfCompiledCode:

@@ -36,7 +36,7 @@ class Problem:
             "solver": type(path.solver) is type(self.solver),
             "bandwidth": path.start_bandwidth == self.bandwidth,
             "sample_weight": _same_weights(path.weights, data.weights),
-            "y": path.y is not None and np.array_equal(path.y, data.y),
+            "y": np.array_equal(path.y, data.y),
         }
         return [name for name in same if not same[name]]
 

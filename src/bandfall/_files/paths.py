@@ -129,8 +129,7 @@ def _path_from_state(state: State) -> Path:
     shapes("scale", path.scale, "k")
     if path.weights is not None:
         shapes("weights", path.weights, "n")
-    if path.y is not None:
-        shapes("y", path.y, "n k")
+    shapes("y", path.y, "n k")
     if path.X.dtype != path.residual.dtype:
         raise ValueError("its arrays have different dtypes")
     check_instance("log", path.log, Log)

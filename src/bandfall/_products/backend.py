@@ -211,14 +211,6 @@ def check_dense_budget(n_rows: int, dtype: np.dtype, budget: int) -> None:
         )
 
 
-_WORTH_A_LOOK = 500  # rows: below, looking for repeats costs more than they do
-_DISTINCT_SHARE = 0.98
-# Up to here one product with a whole matrix is quicker than several with strips. In single
-# precision, compiled loops take all strips in one call.
-_FEW_ROWS = 600
-_FEW_SINGLE_ROWS = 399
-
-
 def make_operator(
     X: np.ndarray,
     kernel: Kernel,
@@ -234,13 +226,15 @@ def make_operator(
     """
     vectors = vector_share(budget, len(X), n_columns, np.dtype(dtype))
     matrices = budget - vectors
-    if len(X) >= _WORTH_A_LOOK:
+    if len(X) >= 500:  # below, looking for repeated rows costs more than they do
         first, labels = distinct_rows(X)
-        if len(first) < _DISTINCT_SHARE * len(X):
+        if len(first) < 0.98 * len(X):
             return RepeatedRowsOperator(
                 make_operator(X[first], kernel, dtype, budget, n_columns=n_columns), labels
             )
-    few = _FEW_SINGLE_ROWS if np.dtype(dtype) == np.float32 else _FEW_ROWS
+    # Up to here one product with a whole matrix is faster than several with strips. In float32,
+    # compiled loops take all strips in one call.
+    few = 399 if np.dtype(dtype) == np.float32 else 600
     if len(X) <= few and dense_bytes(len(X), np.dtype(dtype)) <= matrices:
         return DenseOperator(X, kernel, dtype, vectors)
     if symmetric_bytes(len(X), np.dtype(dtype)) <= matrices:

@@ -13,12 +13,14 @@ from bandfall.kernels._kernel import Kernel
 
 GIBIBYTE = 2**30
 DEFAULT_BUDGET = GIBIBYTE
-_USEFUL_VECTORS = 64  # dimensions that are enough for most Krylov spaces
 
 
 def vector_share(budget: int, n_rows: int, n_columns: int, dtype: np.dtype) -> int:
-    """The part of a budget that is reserved for a solver's vectors: one to four eighths."""
-    needed = _USEFUL_VECTORS * n_rows * n_columns * np.dtype(dtype).itemsize
+    """The part of a budget that is reserved for a solver's vectors: one to four eighths.
+
+    64 dimensions are enough for most Krylov spaces.
+    """
+    needed = 64 * n_rows * n_columns * np.dtype(dtype).itemsize
     return min(max(budget // 8, needed), budget // 2)
 
 

@@ -138,7 +138,6 @@ class BlockedOperator(HostArraysMixin):
         return group_rows(original)
 
 
-_FUSED_OUTPUTS = 8  # beyond, a stored tile is multiplied faster
 LEAF_SIZE = 512  # a float32 tile of this side is one megabyte: a core's second-level cache
 
 
@@ -207,7 +206,7 @@ class Tiles:
 
     def fuses(self, bandwidth: float, n_outputs: int) -> bool:
         """Whether `add_products` can be used, which multiplies tiles without storing them."""
-        few = n_outputs <= _FUSED_OUTPUTS
+        few = n_outputs <= 8  # more are multiplied faster with a stored tile
         return few and self._form is not None and self._form.scale(bandwidth) is not None
 
     def add_products(

@@ -18,11 +18,6 @@ from bandfall._threads import (
 from bandfall._typing import Array, Values
 from bandfall.kernels._kernel import Kernel, vanishing_bandwidth
 
-# With fewer kernel entries, one thread is faster.
-_SERIAL_ENTRIES = 1 << 22
-# Up to this number of columns, BLAS multiplies them faster one by one than as a matrix.
-_FEW_COLUMNS = 4
-
 
 def cross_product(
     X_new: np.ndarray,
@@ -112,7 +107,8 @@ class CrossOperator:
             return cross_product(*parts, budget=self._budget).astype(block.dtype, copy=False)
         K = self._kept.at(bandwidth)
         result = np.empty((len(self._new), block.shape[1]), block.dtype)
-        columns = np.ascontiguousarray(block.T) if block.shape[1] <= _FEW_COLUMNS else ()
+        # BLAS multiplies few columns faster one by one than as a matrix.
+        columns = np.ascontiguousarray(block.T) if block.shape[1] <= 4 else ()
 
         def multiply(rows: slice) -> None:
             for number, column in enumerate(columns):
@@ -186,7 +182,7 @@ class _BlockPlan:
         check_columns(X_new, X)
         self._n, self._dtype = len(X), dtype
         n_entries = len(X_new) * len(X) * n_stages
-        self.parallel = n_entries > _SERIAL_ENTRIES
+        self.parallel = n_entries > 1 << 22  # with fewer, one thread is faster
         if X_new.dtype != X.dtype:  # rounding the new rows would cost accuracy
             n_entries = 0
         self.loops = loops or loops_over(X, kernel, dtype, n_entries, slopes=slopes)

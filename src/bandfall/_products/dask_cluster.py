@@ -21,7 +21,6 @@ R = TypeVar("R")
 log = logging.getLogger("bandfall.cluster")
 
 ANSWER_SECONDS = 10.0  # time limit for requests to schedulers and workers
-_MEMORY_SHARE = 0.6  # of a worker's memory limit, for held objects
 
 _connected: dict[str, Client] = {}
 _checked: WeakKeyDictionary[Client, set[str]] = WeakKeyDictionary()
@@ -126,10 +125,11 @@ def ask(client: Client, question: str) -> Any:
 def check_workers(client: Client, n_bytes: int) -> None:
     """Raise ClusterError for workers without this package or with too little memory."""
     workers = ask(client, "scheduler_info")["workers"]
+    # Held objects may take 60 % of the memory limit of a worker.
     small = {
         address: limit
         for address, worker in workers.items()
-        if 0 < (limit := worker.get("memory_limit") or 0) * _MEMORY_SHARE < n_bytes
+        if 0 < (limit := worker.get("memory_limit") or 0) * 0.6 < n_bytes
     }
     if small:
         raise MemoryError(

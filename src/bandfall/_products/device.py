@@ -13,8 +13,6 @@ from bandfall._products.dask_cluster import check_installed, is_cluster
 from bandfall._typing import State
 
 ALLOWED = "None, 'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
-# Up to this number of rows, a GPU saves less time than moving data takes.
-_HOST_ROWS = 2000
 
 
 def resolve_backend(
@@ -38,8 +36,8 @@ def resolve_backend(
     >>> resolve_backend("auto", n_rows=100)
     NumpyBackend(budget=1073741824)
     """
-    few = device == "auto" and n_rows is not None and n_rows <= _HOST_ROWS
-    # Few rows: do not look for a GPU, because importing torch takes longer than a fit.
+    # With few rows a GPU saves less time than moving data and importing torch take.
+    few = device == "auto" and n_rows is not None and n_rows <= 2000
     checked = None if few else check_device(device)
     if checked is None:
         return NumpyBackend(int(memory_budget))

@@ -20,8 +20,8 @@ from bandfall._products.base import (
 )
 from bandfall._products.loops import (
     Loops,
-    compiled_code,
     compiled_vectors,
+    kept_code,
     loops_over,
     symmetric_product,
 )
@@ -243,7 +243,7 @@ class SymmetricOperator(KeptOperator, BasisOperator):
         tridiagonal = steps.alpha, steps.beta, steps.negligible
         factors = np.ones(0, np.float32) if steps.factors is None else steps.factors
         labels = np.zeros(0, np.intp) if steps.labels is None else steps.labels
-        compiled_code().lanczos(
+        kept_code().lanczos(
             self._kept.at(bandwidth),
             self.n_rows,
             self._height,

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
 # Use compiled loops from this many kernel entries on. Where NumPy has no matrix product for
 # distances, features count.
 _WORTH_COMPILING = 400 * 400
-# Euclidean distances of more features than this are quicker as a matrix product.
-_DIRECT_FEATURES = 200
-# Entries that compiled loops evaluate in one call: they read and write each entry once, in less
-# time than a task takes to reach a thread if blocks are small.
-_COMPILED_ENTRIES = 1 << 20
 
 
 class Loops:
@@ -115,7 +110,8 @@ class Loops:
 class CompiledLoops(Loops):
     """Loops with numba, over rows X in float32; distances come from differences, without loss."""
 
-    block_entries = _COMPILED_ENTRIES
+    # Entries are read and written once, in less time than a small task takes to reach a thread.
+    block_entries = 1 << 20
     dtype = np.dtype(np.float32)
 
     def __init__(self, kernel: Kernel, X: np.ndarray):
@@ -226,7 +222,7 @@ def compiled_form(kernel: Kernel, X: np.ndarray, dtype: DTypeLike, n_entries: fl
     exact = X.dtype == np.float32 and np.dtype(dtype) == np.float32
     if not exact or _plain_work(kernel, X, n_entries) < _WORTH_COMPILING:
         return None
-    if kernel.geometry.rotates and X.shape[1] > _DIRECT_FEATURES:
+    if kernel.geometry.rotates and X.shape[1] > 200:  # a matrix product is faster
         return None
     form = form_of(kernel)
     return form if form is not None and _code_or_none() is not None else None
@@ -261,7 +257,7 @@ def symmetric_product(
     """
     vectors = np.ascontiguousarray(block.T)
     total = np.zeros_like(vectors)
-    compiled_code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
+    kept_code().symmetric_product(entries, len(block), height, share, n_shares, vectors, total)
     return total.T
 
 
@@ -274,7 +270,7 @@ def orthogonalised(basis: Array, n_vectors: int, image: Array) -> tuple[Array, A
     if compiled_vectors(basis, n_rows):
         vectors = np.array(image, order="C")
         overlaps, squares = np.empty(n_outputs), np.empty(n_outputs)
-        compiled_code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
+        kept_code().orthogonalise(basis, n_vectors, vectors, overlaps, squares)
         return vectors, overlaps, squares
     Q = basis[:, :n_vectors]
     first = Q @ image[:, :, None]  # (k, m, 1)
@@ -319,6 +315,13 @@ def compiled_code() -> ModuleType:
     if code is None:
         raise ImportError("compiled loops need numba")
     return code
+
+
+def kept_code() -> ModuleType:
+    """The compiled loops over a triangle of K; `compiled_vectors` tells whether to use them."""
+    from bandfall._products import kept_numba
+
+    return kept_numba
 
 
 def gradient_block(

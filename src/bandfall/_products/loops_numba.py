@@ -1,4 +1,4 @@
-"""Compiled loops over rows, with numba: distances, profiles, gradients and products.
+"""Compiled loops over rows, with numba: distances, profiles, sums and gradients.
 
 Importing this module imports numba, which takes most of a second, so `bandfall._products.loops`
 imports it only for enough work. Compiled code is cached on disk for later processes.
@@ -28,9 +28,6 @@ float32, int32, int64 = np.float32, np.int32, np.int64
 # Products may be fused with sums; nothing else is rearranged. Divisions are not checked.
 _OPTIONS = {"nogil": True, "fastmath": {"contract"}, "error_model": "numpy"}
 _CHUNK = 1024  # columns: a row of distances and its features stay in the first-level cache
-# Columns of a product with a kept K: memory is read in long pieces, and vectors stay in the
-# second-level cache.
-_LONG_CHUNK = 4096
 
 
 class _Cache(FunctionCache):
@@ -65,7 +62,7 @@ class _Cache(FunctionCache):
             )
 
 
-def _compiled(function):
+def compiled(function):
     """Compile on first call; the result is cached on disk if a directory is writable."""
     dispatcher = njit(**_OPTIONS)(function)
     with suppress(RuntimeError):  # neither beside the package nor in the user's cache
@@ -77,7 +74,7 @@ def _inlined(function):
     return njit(forceinline=True, **_OPTIONS)(function)
 
 
-def _inner(function):
+def inner(function):
     return njit(**_OPTIONS)(function)
 
 
@@ -211,7 +208,7 @@ def _two_thirds(t):
     return t * y
 
 
-@_inner
+@inner
 def _add_features(row, a, b, c, d, p):
     """Add |a − c_j|^p + |b − d_j|^p to a row: two features of one row and of all columns."""
     if p == 2.0:
@@ -236,7 +233,7 @@ def _add_features(row, a, b, c, d, p):
             row[j] += power_of(s, high, low) + power_of(t, high, low)
 
 
-@_inner
+@inner
 def _measure(A, i, columns, first, last, p, power, row):
     """‖a_i − b_j‖_p**power of some columns, into a row."""
     row[:] = 0
@@ -255,7 +252,7 @@ def _measure(A, i, columns, first, last, p, power, row):
             row[j] = power_of(row[j], high, low)
 
 
-@_inner
+@inner
 def _profile(D, scale, kind, out):
     if kind == EXPONENTIAL:
         for j in range(D.size):
@@ -277,14 +274,14 @@ def _profile(D, scale, kind, out):
             out[j] = D[j]
 
 
-@_compiled
+@compiled
 def evaluate(D, scale, kind, out):
     """A profile of scale · D into out, both flat."""
     for first in range(0, D.size, _CHUNK):
         _profile(D[first : first + _CHUNK], scale, kind, out[first : first + _CHUNK])
 
 
-@_compiled
+@compiled
 def fill(A, columns, start, stop, p, power, scale, kind, out):
     """A profile of scaled distances**power, or these themselves, into out (m, stop − start)."""
     D = np.empty(_CHUNK, np.float32)
@@ -296,26 +293,26 @@ def fill(A, columns, start, stop, p, power, scale, kind, out):
             _profile(row, scale, kind, out[i, first - start : last - start])
 
 
-def _summing(function):
+def summing(function):
     """Allow the compiler to reorder sums."""
     return njit(nogil=True, fastmath={"contract", "reassoc", "nsz"})(function)
 
 
-@_summing
-def _dot(x, y):
+@summing
+def dot(x, y):
     total = float32(0.0)
     for j in range(x.size):
         total += x[j] * y[j]
     return total
 
 
-@_inner
-def _add_multiple(total, factor, x):
+@inner
+def add_multiple(total, factor, x):
     for j in range(x.size):
         total[j] += factor * x[j]
 
 
-@_compiled
+@compiled
 def product(A, columns, p, power, scale, kind, right, left, total, other):
     """Add K @ rightᵀ to total (m, k) and, unless `other` is empty, left K to other (k, n).
 
@@ -334,9 +331,9 @@ def product(A, columns, p, power, scale, kind, right, left, total, other):
             _measure(A, i, columns, first, last, p, power, D[:n])
             _profile(D[:n], scale, kind, K[:n])
             for o in range(n_outputs):
-                total[i, o] += _dot(K[:n], right[o, first:last])
+                total[i, o] += dot(K[:n], right[o, first:last])
                 if both:
-                    _add_multiple(below[o, :n], left[i, o], K[:n])
+                    add_multiple(below[o, :n], left[i, o], K[:n])
         if both:
             for o in range(n_outputs):
                 for j in range(n):
@@ -344,7 +341,7 @@ def product(A, columns, p, power, scale, kind, right, left, total, other):
                     below[o, j] = 0
 
 
-@_compiled
+@compiled
 def sums(A, columns, start, stop, p, power, scales, kind, weights, out):
     """Add Σ_j K_ij weights[s, :, j] over the columns start … stop − 1 to out[s], or all to out[0].
 
@@ -366,10 +363,10 @@ def sums(A, columns, start, stop, p, power, scales, kind, weights, out):
                         K[j] = float32(1.0) if D[j] == float32(0.0) else float32(0.0)
                 place = min(s, out.shape[0] - 1)
                 for o in range(weights.shape[1]):
-                    out[place, i, o] += _dot(K[:n], weights[s, o, first:last])
+                    out[place, i, o] += dot(K[:n], weights[s, o, first:last])
 
 
-@_inner
+@inner
 def _slope(D, scale, kind, out):
     """−d/dD of a profile of scale · D, but for constants: see `gradient`."""
     if kind == MATERN52:
@@ -385,13 +382,13 @@ def _slope(D, scale, kind, out):
             out[j] = exp_of(-(D[j] * scale))
 
 
-@_inner
+@inner
 def _add_product(W, slopes, coefficients):
     for j in range(W.size):
         W[j] += slopes[j] * coefficients[j]
 
 
-@_inner
+@inner
 def _divide(W, D, order):
     """W / D**order, or 0 if D is 0; finite for any positive D."""
     if order == 0.0:
@@ -412,7 +409,7 @@ def _divide(W, D, order):
             W[j] = W[j] / power if D[j] > float32(0.0) else float32(0.0)
 
 
-@_inner
+@inner
 def _signed_powers(a, b, p, out):
     """sgn(z_j) |z_j|^(p−1), z_j = a − b_j."""
     if p == 2.0:
@@ -440,7 +437,7 @@ def _signed_powers(a, b, p, out):
             out[j] = power if z > 0 else -power
 
 
-@_compiled
+@compiled
 def gradient(A, columns, start, stop, p, power, scales, kind, order, coefficients, out):
     """Add Σ_j W_ij sgn(z) |z|^(p−1) over the columns start … stop − 1 to out (m, d, k).
 
@@ -466,166 +463,4 @@ def gradient(A, columns, start, stop, p, power, scales, kind, order, coefficient
             for k in range(out.shape[1]):
                 _signed_powers(A[i, k], columns[k, first:last], p, work[:n])
                 for o in range(n_outputs):
-                    out[i, k, o] += _dot(W[o, :n], work[:n])
-
-
-@_summing
-def _four_rows(a, b, c, d, x, total, xa, xb, xc, xd):
-    """Products of four rows of K with x; adds their multiples, by x at these rows, to total."""
-    sa = sb = sc = sd = float32(0.0)
-    for j in range(x.size):
-        sa += a[j] * x[j]
-        sb += b[j] * x[j]
-        sc += c[j] * x[j]
-        sd += d[j] * x[j]
-        total[j] += a[j] * xa + b[j] * xb + c[j] * xc + d[j] * xd
-    return sa, sb, sc, sd
-
-
-@_inner
-def _strip_product(K, start, block, total):
-    """Add the products of a strip of rows, K (h, n − start) from its diagonal on, both ways."""
-    height, width = K.shape
-    n_fours = height - height % 4
-    for first in range(0, width, _LONG_CHUNK):
-        last = min(first + _LONG_CHUNK, width)
-        for i in range(0, n_fours, 4):
-            low, row = max(first, i + 4), start + i
-            for o in range(block.shape[0]):
-                if low < last:
-                    sa, sb, sc, sd = _four_rows(
-                        K[i, low:last],
-                        K[i + 1, low:last],
-                        K[i + 2, low:last],
-                        K[i + 3, low:last],
-                        block[o, start + low : start + last],
-                        total[o, start + low : start + last],
-                        block[o, row],
-                        block[o, row + 1],
-                        block[o, row + 2],
-                        block[o, row + 3],
-                    )
-                    total[o, row] += sa
-                    total[o, row + 1] += sb
-                    total[o, row + 2] += sc
-                    total[o, row + 3] += sd
-                if first <= i < last:  # the square on the diagonal has no other side
-                    for j in range(i, i + 4):
-                        for k in range(i, i + 4):
-                            total[o, start + j] += K[j, k] * block[o, start + k]
-        for i in range(n_fours, height):
-            low = max(first, i + 1)
-            for o in range(block.shape[0]):
-                if low < last:
-                    row, x = K[i, low:last], block[o, start + low : start + last]
-                    total[o, start + i] += _dot(row, x)
-                    _add_multiple(total[o, start + low : start + last], block[o, start + i], row)
-                if first <= i < last:
-                    total[o, start + i] += K[i, i] * block[o, start + i]
-
-
-@_inner
-def _add_strips(entries, n_rows, height, share, n_shares, block, total):
-    place = 0
-    for number in range((n_rows + height - 1) // height):
-        start = number * height
-        shape = (min(height, n_rows - start), n_rows - start)
-        size = shape[0] * shape[1]
-        if number % n_shares == share:
-            _strip_product(entries[place : place + size].reshape(shape), start, block, total)
-        place += size
-
-
-@_compiled
-def symmetric_product(entries, n_rows, height, share, n_shares, block, total):
-    """Add what every n_shares-th strip of K, from `share` on, gives to total, like block (k, n).
-
-    Strips of `height` rows follow each other in `entries`, each from its diagonal to the right.
-    """
-    _add_strips(entries, n_rows, height, share, n_shares, block, total)
-
-
-@_inner
-def _orthogonalise(basis, n_vectors, vectors, overlaps, squares):
-    n_rows = vectors.shape[1]
-    products = np.empty(n_vectors, np.float32)
-    for i in range(vectors.shape[0]):
-        for again in range(2):
-            for j in range(n_vectors):
-                products[j] = _dot(vectors[i], basis[i, j, :n_rows])
-            for j in range(n_vectors):
-                _add_multiple(vectors[i], -products[j], basis[i, j, :n_rows])
-            if not again:
-                overlaps[i] = products[n_vectors - 1]
-        squares[i] = _dot(vectors[i], vectors[i])
-
-
-@_compiled
-def orthogonalise(basis, n_vectors, vectors, overlaps, squares):
-    """Orthogonalise vectors[i] against basis[i, :n_vectors], twice; basis is (k, m, n).
-
-    overlaps[i] becomes the product with the last basis vector, and squares[i] the squared norm of
-    the result.
-    """
-    _orthogonalise(basis, n_vectors, vectors, overlaps, squares)
-
-
-@_inner
-def _copy(source, target):
-    """One vector into another: numba takes two seconds to compile `target[:] = source`."""
-    for j in range(target.size):
-        target[j] = source[j]
-
-
-@_inner
-def _matrix_times(entries, n_rows, height, vectors, factors, labels, image):
-    """S E K Eᵀ S times vectors (k, n) into image; see `lanczos`. The vectors are overwritten."""
-    image[:] = 0
-    if factors.size > 0:
-        for i in range(vectors.shape[0]):
-            for j in range(factors.size):
-                vectors[i, j] *= factors[j]
-    sums, products = vectors, image
-    if labels.size > 0:
-        sums = np.zeros((vectors.shape[0], n_rows), np.float32)
-        products = np.zeros((vectors.shape[0], n_rows), np.float32)
-        for i in range(vectors.shape[0]):
-            for j in range(labels.size):
-                sums[i, labels[j]] += vectors[i, j]
-    _add_strips(entries, n_rows, height, int64(0), int64(1), sums, products)
-    if labels.size > 0:
-        for i in range(vectors.shape[0]):
-            for j in range(labels.size):
-                image[i, j] = products[i, labels[j]]
-    if factors.size > 0:
-        for i in range(vectors.shape[0]):
-            for j in range(factors.size):
-                image[i, j] *= factors[j]
-
-
-@_compiled
-def lanczos(entries, n_rows, height, basis, first, alpha, beta, negligible, factors, labels):
-    """Extend bases (k, m, n), of vectors up to `first`, by as many vectors as alpha and beta have.
-
-    Row by row alpha and beta (steps, k) are those of T; beta[0] has what came before. A vector
-    of which no more than `negligible` is left becomes zero, and so does its beta. The matrix is
-    S E K Eᵀ S, S = diag(factors) and E_ig = [labels_i = g]; empty arrays stand for identities.
-    """
-    n_values = labels.size if labels.size > 0 else n_rows
-    image = np.empty((basis.shape[0], n_values), np.float32)
-    newest = np.empty((basis.shape[0], n_values), np.float32)
-    squares = np.empty(basis.shape[0])
-    for step in range(alpha.shape[0]):
-        place = first + step
-        for i in range(basis.shape[0]):
-            _copy(basis[i, place], newest[i])
-        _matrix_times(entries, n_rows, height, newest, factors, labels, image)
-        _orthogonalise(basis, place + 1, image, alpha[step], squares)
-        for i in range(basis.shape[0]):
-            left = math.sqrt(squares[i])
-            if left <= negligible * (abs(alpha[step, i]) + beta[step, i]):
-                left = 0.0
-            beta[step + 1, i] = left
-            inverse = float32(1.0 / left if left > 0.0 else 0.0)
-            for j in range(n_values):
-                basis[i, place + 1, j] = inverse * image[i, j]
+                    out[i, k, o] += dot(W[o, :n], work[:n])

@@ -9,10 +9,10 @@ import math
 
 import numpy as np
 
-from bandfall._products.loops_numba import _compiled, _inner, _summing
+from bandfall._products.loops_numba import compiled, inner, summing
 
 
-@_inner
+@inner
 def _powers(a, b, p, out):
     """|a − b_j|^p."""
     if p == 1.0:
@@ -31,13 +31,13 @@ def _powers(a, b, p, out):
             out[j] = abs(a - b[j]) ** p
 
 
-@_inner
+@inner
 def _add(total, x):
     for j in range(x.size):
         total[j] += x[j]
 
 
-@_summing
+@summing
 def _dot(x, y):
     total = 0.0
     for j in range(x.size):
@@ -45,7 +45,7 @@ def _dot(x, y):
     return total
 
 
-@_compiled
+@compiled
 def distances(columns, p, out):
     """Σ_k |x_ik − x_jk|^p into out (n, n), both halves."""
     n = columns.shape[1]
@@ -61,7 +61,7 @@ def distances(columns, p, out):
             out[j, i] = out[i, j]
 
 
-@_compiled
+@compiled
 def weighted_powers(columns, p, weights, out):
     """Σ_ij weights_ij |x_ik − x_jk|^p into out (d,), for symmetric weights."""
     n = columns.shape[1]

@@ -23,11 +23,6 @@ from bandfall.descent._stopping import Rest, Status, Stopping
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel
 
-_CHECKED_ROWS = 256
-_DEVICE_GAP = 0.05  # standard deviations of the target; float32 rounding stays far below
-_LEAST_ROUNDING = 0.02  # standard deviations of the target, below which rounding is not measured
-_ROUNDING_UNITS = 10.0  # allowed error of a sum, in rounding units of all coefficients
-
 
 class Solver(Protocol):
     """Trains along a schedule until a limit is reached."""
@@ -209,8 +204,8 @@ def _check_sums(before: Path, after: Path, backend: Backend) -> None:
     large numbers, and a rare class varies little.
     """
     gaps = _gaps(after, len(before), before.residual, backend)
-    rounding = _ROUNDING_UNITS * _rounding_units(after, len(before))
-    if not np.all(gaps <= np.maximum(_DEVICE_GAP, rounding)):
+    rounding = 10.0 * _rounding_units(after, len(before))
+    if not np.all(gaps <= np.maximum(0.05, rounding)):  # standard deviations of the target
         raise RuntimeError(
             f"{backend!r} returned sums that do not agree with each other (they differ by "
             f"{gaps.max():.2g} standard deviations of the target); fit again, or compute with NumPy"
@@ -223,7 +218,7 @@ def rounding_gap(path: Path, backend: Backend = HOST) -> float:
     Root mean square over a few training rows, in standard deviations of the target; 0 if the
     coefficients are too small for one.
     """
-    if path.y is None or not len(path) or _rounding_units(path).max() < _LEAST_ROUNDING:
+    if not len(path) or _rounding_units(path).max() < 0.02:  # not worth measuring
         return 0.0
     return float(_gaps(path, 0, path.y - path.offset, backend).max())
 
@@ -231,7 +226,7 @@ def rounding_gap(path: Path, backend: Backend = HOST) -> float:
 def _gaps(path: Path, n_before: int, residual: np.ndarray, backend: Backend) -> np.ndarray:
     """Gap between the sum of all later stages and the fall of `residual`, for each column."""
     n = len(path.X)
-    rows = np.linspace(0, n - 1, min(n, _CHECKED_ROWS)).astype(int)
+    rows = np.linspace(0, n - 1, min(n, 256)).astype(int)
     new = path.undivided.part(slice(n_before, None))
     explained = new.evaluate(path.X[rows], backend=backend)
     changed = residual[rows] - path.residual[rows]

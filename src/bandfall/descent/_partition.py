@@ -20,10 +20,7 @@ __all__ = ["Partition", "partition_rows"]
 
 OVERLAP = 0.1  # share of the rows of a region that lie in the band of its cut
 _GROWTH = 1.35  # limit for the rows of all leaves together, over the number of rows
-_SAMPLE = 5000  # rows from which directions are computed
 _MOST_COLUMNS = 200  # tables with more are cut along columns
-_THINNEST = 1e-3  # width of a band, relative to the spread of the rows along the cut
-_SMALLEST = 4  # either side of a cut has at least leaf_rows / _SMALLEST rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,12 +199,12 @@ def _cut(
     X: np.ndarray, leaf_rows: int, axes: bool, overlap: float
 ) -> tuple[np.ndarray, float, float, np.ndarray] | None:
     """Direction, both ends of the band, projected rows; None if no direction divides the rows."""
-    sample = X[:: -(-len(X) // _SAMPLE)].astype(np.float64)
+    sample = X[:: -(-len(X) // 5000)].astype(np.float64)
     n_parts = math.ceil(len(X) * (1.0 + overlap) / leaf_rows)
     # Parts are spread over several directions, so a region has fewer along each.
     extent = min(0.5, n_parts ** (-1.0 / _n_directions(sample)))
     band = 2.0 * overlap * extent
-    fewest = max(1, leaf_rows // _SMALLEST)
+    fewest = max(1, leaf_rows // 4)  # rows on either side of a cut
     for direction in _directions(sample, axes):
         along = projected(X, direction)
         ends = _band(np.sort(along), (n_parts // 2) / n_parts, band, fewest)
@@ -258,7 +255,7 @@ def _band(along: np.ndarray, share: float, band: float, fewest: int) -> tuple[fl
     places = np.array([share - 0.5 * band, share + 0.5 * band]) * (n - 1)
     first, last = np.clip([math.floor(places[0]), math.ceil(places[1])], 0, n - 1)
     low, high = along[first], along[last]
-    thinnest = _THINNEST * max(float(np.mean(np.abs(along - along[n // 2]))), 1e-300)
+    thinnest = 1e-3 * max(float(np.mean(np.abs(along - along[n // 2]))), 1e-300)
     if high - low > thinnest:
         options = [(low, high)]
     else:  # many equal values: the nearest others on either side

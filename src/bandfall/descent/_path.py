@@ -107,6 +107,8 @@ class Path:
         are no longer spans of training, and for several leaves, which are trained separately.
     step_sizes : ndarray of shape (S,)
         The Euler step of each stage, 0 for exact flow.
+    y : ndarray of shape (n, k)
+        The targets.
     scale : ndarray of shape (k,)
         Norm of each centred (weighted) target column.
     residual : ndarray of shape (n, k)
@@ -125,8 +127,6 @@ class Path:
         compressed path and for several leaves.
     compression_error : float
         Bound on the relative error of `compress`, 0 before.
-    y : ndarray of shape (n, k) or None
-        The targets; None in files of older versions (`targets` then computes them).
     n_products, n_evaluations : int
         Number of products with kernel matrices in training, and of evaluated kernel entries.
     start_bandwidth : float or None
@@ -137,6 +137,7 @@ class Path:
     starts: np.ndarray
     durations: np.ndarray
     step_sizes: np.ndarray
+    y: np.ndarray
     scale: np.ndarray
     residual: np.ndarray
     log: Log
@@ -149,7 +150,6 @@ class Path:
     solver: Solver | None = field(default=None, repr=False)
     schedule: Schedule | None = field(default=None, repr=False)
     compression_error: float = 0.0
-    y: np.ndarray | None = field(default=None, repr=False)
     n_products: int = 0
     n_evaluations: int = 0
     start_bandwidth: float | None = None
@@ -255,12 +255,6 @@ class Path:
         relative = residual[:, varying].astype(np.float64) / self.scale[varying]
         return 1.0 - float((weights * relative**2).sum()) / np.count_nonzero(varying)
 
-    def targets(self, *, backend: Backend = HOST) -> np.ndarray:
-        """y, shape (n, k); if it is not stored, computed by predicting every row."""
-        if self.y is not None:
-            return self.y
-        return self.residual + self.evaluate(self.X, backend=backend)
-
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:
         """f̂ at the rows of X, shape (m, k), in float64 because the offset is."""
         return self.model.evaluate(X, backend=backend)
@@ -315,7 +309,7 @@ class Path:
         model, change = self.model.compress(allowed, backend=backend)
         if model is self.model:
             return self
-        residual = self.targets(backend=backend) - model.evaluate(self.X, backend=backend)
+        residual = self.y - model.evaluate(self.X, backend=backend)
         residual = (residual * (self.scale > 0)).astype(self.residual.dtype)
         spans = np.full(len(model), np.nan)
         return self.replace(

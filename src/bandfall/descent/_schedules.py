@@ -15,7 +15,6 @@ from bandfall._checks import check_number
 __all__ = ["MIN_SHRINK", "Constant", "Front", "Geometric", "MinimumSpeed", "Schedule"]
 
 MIN_SHRINK = 1e-8  # with a smaller relative shrink the search would hardly end
-_ROUNDING = 1e-5  # relative error of speeds in float32
 
 
 class Front(Protocol):
@@ -140,8 +139,8 @@ class MinimumSpeed(Schedule):
             return bandwidth
         if math.isinf(bandwidth):
             raise ValueError("bandwidth=inf cannot be shrunk; start from a finite one")
-        # The flow ends a stage where the speed equals min_speed: allow for rounding.
-        enough = self.min_speed * (1.0 + _ROUNDING)
+        # The flow ends a stage where the speed equals min_speed: allow for rounding in float32.
+        enough = self.min_speed * (1.0 + 1e-5)
         ends_at_floor = front.limit_speed() < enough
         while bandwidth > self.floor:  # lines 6–8
             if ends_at_floor and front.speed_ceiling(bandwidth) < enough:

@@ -147,13 +147,9 @@ def _root_mean_square(values: np.ndarray) -> float:
     return peak * math.sqrt(float(np.mean((values / peak) ** 2)))
 
 
-_CHECK_ROWS = 1000
-_GRID = 400
-
-
 def check_rows(X: np.ndarray) -> np.ndarray:
     """At most 1,000 rows of X, at which the error of merging is measured."""
-    return X[:: max(1, math.ceil(len(X) / _CHECK_ROWS))]
+    return X[:: max(1, math.ceil(len(X) / 1000))]
 
 
 def distance_range(X: np.ndarray, geometry: Geometry = EUCLIDEAN) -> tuple[float, float]:
@@ -184,7 +180,7 @@ def merge_stages(
     unit = float(np.abs(coefficients).max(initial=0.0)) or 1.0  # squares of large ones overflow
     sizes = np.array([float(np.linalg.norm(coefficients[s] / unit)) for s in positive])
     sizes = np.maximum(sizes, 1e-12 * sizes.max(initial=1e-300))
-    distances = np.append(np.geomspace(*spread, _GRID), 0.0)
+    distances = np.append(np.geomspace(*spread, 400), 0.0)
     profiles = np.stack([kernel(distances / bandwidths[s]) for s in positive], axis=1)
     R, order = linalg.qr(profiles * sizes, mode="r", pivoting=True)
 

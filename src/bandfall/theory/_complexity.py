@@ -28,7 +28,6 @@ from bandfall.theory._inputs import (
 from bandfall.theory._replay import replay
 
 EXACT_ROWS = 400
-DEFAULT_PROBES = 32
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def staged_degrees_of_freedom(
     path = trained_path(path)
     n = len(path.X)
     if n_probes is None and n > EXACT_ROWS:
-        n_probes = DEFAULT_PROBES
+        n_probes = 32
     if n_probes is not None and (n_probes != int(n_probes) or n_probes < 2):
         raise ValueError(f"n_probes={n_probes!r} must be an integer of at least 2")
     if n_probes is None:

@@ -18,11 +18,6 @@ from bandfall._products.base import as_matrix
 from bandfall.descent import Path, Stage
 from bandfall.theory._inputs import path_operator
 
-# Cost of a decomposition of K, in products with n columns.
-SPECTRUM_PRODUCTS = 12
-CHEBYSHEV_TOLERANCE = 1e-14  # of each coefficient
-RESOLVED = 1e-10  # of the factor itself
-
 Multiplier = Callable[[np.ndarray], np.ndarray]
 
 
@@ -49,7 +44,7 @@ def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarr
             # The degree of (1 − Δtλ)^m, or a large number for flow.
             limit = 1 << 20 if stage.step_size is None else _n_steps(stage)
             series = _chebyshev_series(factor, upper, limit)
-            if wide and len(series) > SPECTRUM_PRODUCTS:
+            if wide and len(series) > 12:  # a decomposition of K costs 12 products with n columns
                 K = as_matrix(operator, stage.bandwidth)
                 spectrum = Spectrum(K)
                 block = spectrum.coefficients(block, factor(spectrum.eigenvalues))
@@ -74,9 +69,9 @@ def _chebyshev_series(factor: Multiplier, upper: float, limit: int) -> np.ndarra
         values = factor(0.5 * upper * (nodes + 1.0))
         series = fft.dct(values, type=2) / (degree + 1)
         series[0] *= 0.5
-        small = np.abs(series) <= CHEBYSHEV_TOLERANCE
+        small = np.abs(series) <= 1e-14
         missed = np.abs(chebyshev.chebval(2.0 * probes - 1.0, series) - wanted).max()
-        if degree == limit or (small[-3:].all() and missed <= RESOLVED):
+        if degree == limit or (small[-3:].all() and missed <= 1e-10):
             kept = np.flatnonzero(~small)
             return series[: kept[-1] + 1] if len(kept) else series[:1]
         degree *= 2

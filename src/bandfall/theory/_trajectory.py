@@ -14,9 +14,6 @@ from bandfall.descent._krylov import KrylovSpace
 from bandfall.descent._path import Log
 from bandfall.theory._inputs import PathSource, path_operator, trained_path
 
-# Steps of exact flow over which log ‖r‖ falls by more than this are resolved.
-LOG_RATIO = 0.02
-TIMES_PER_STEP = 64
 KRYLOV_TOLERANCE = 1e-8
 KRYLOV_DIMENSION = 128
 
@@ -102,20 +99,18 @@ def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
     """
     path = trained_path(path)
     norm = np.sqrt(np.maximum(1.0 - np.append(path.log.r2, path.r2), 1e-300))
-    coarse = (np.log(norm[:-1] / norm[1:]) > LOG_RATIO) & ~_is_euler(path, path.log)
+    coarse = (np.log(norm[:-1] / norm[1:]) > 0.02) & ~_is_euler(path, path.log)
     if not coarse.any():
         return path.log
     with path_operator(path, backend) as operator:
-        parts = _resolved_stages(path, operator, coarse, backend)
+        parts = _resolved_stages(path, operator, coarse)
     return Log(*np.concatenate(parts, axis=1))
 
 
-def _resolved_stages(
-    path: Path, operator: KernelOperator, coarse: np.ndarray, backend: Backend
-) -> list[np.ndarray]:
+def _resolved_stages(path: Path, operator: KernelOperator, coarse: np.ndarray) -> list[np.ndarray]:
     """Columns of the log of every stage; stages with `coarse` steps are resolved."""
     # r = y before the first stage, and each stage subtracts K c.
-    target = (path.targets(backend=backend) - path.offset) * (path.scale > 0)
+    target = (path.y - path.offset) * (path.scale > 0)
     start, units = front_at_end(path.replace(residual=target), operator)
     residual = start.residual
     root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
@@ -167,7 +162,7 @@ def _resolved(operator: KernelOperator, residual: Array, columns: np.ndarray) ->
 def _step_times(rate: float, duration: float) -> np.ndarray:
     """Times inside a step, denser at its start, where log ‖r‖ falls fastest (at `rate`)."""
     first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
-    return np.append(0.0, np.geomspace(first, duration, TIMES_PER_STEP)[:-1])
+    return np.append(0.0, np.geomspace(first, duration, 64)[:-1])
 
 
 def _inside_step(

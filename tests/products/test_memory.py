@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from bandfall import KernelDescentRegressor
+from bandfall import BandfallRegressor, KernelDescentRegressor
 from bandfall._products import NumpyBackend
 
 BUDGET = 2**23
@@ -58,3 +58,17 @@ def test_predictions_of_many_rows_stay_within_the_budget():
         peaks.append(tracemalloc.get_traced_memory()[1] - 2 * predictions.nbytes)
         tracemalloc.stop()
     assert max(peaks) < 2 * budget
+
+
+def test_a_search_needs_its_budget_and_eight_kilobytes_per_row():
+    """As docs/guide.md says: the paths that it compares grow with the rows."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1600, 8))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=len(X))
+    budget = 2**20
+    model = BandfallRegressor(
+        memory_budget=budget, kernels=("gaussian",), max_rounds=0, n_members=1, n_jobs=1
+    )
+    model.fit(X[:600], y[:600])  # imports, thread pools and buffers that stay
+    _, peak = allocated(lambda: model.fit(X, y))
+    assert peak < budget + 8_000 * len(X)

@@ -208,6 +208,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
             if latest is None:
                 raise
             path, pressed = latest.path(), True
+        latest = None  # which holds the kernel matrices of the training
         if held_out is not None:
             path, self.validation_errors_ = self._best_stage(path, held_out)
         self.path_ = path

@@ -335,15 +335,9 @@ def _reason(error: Exception) -> str:
 
 def _read_excel(stream: BinaryIO, name: str, limits: Limits) -> tuple[pd.DataFrame, Style]:
     """The first sheet, without empty rows; its first row is the header."""
+    _check_workbook(stream, name, limits)
     try:
-        with zipfile.ZipFile(stream) as archive:
-            if "xl/workbook.xml" not in archive.namelist():
-                raise InputError(f"{name} is a zip archive; unpack it first")
-            if sum(entry.file_size for entry in archive.infolist()) > limits.n_bytes:
-                raise InputError(f"{name} unpacks to too many bytes; save it as CSV")
         from openpyxl import load_workbook
-    except zipfile.BadZipFile:
-        raise InputError(f"{name} is a zip archive; unpack it first") from None
     except ImportError:
         raise InputError("Excel files need openpyxl: pip install openpyxl") from None
     try:
@@ -370,6 +364,17 @@ def _read_excel(stream: BinaryIO, name: str, limits: Limits) -> tuple[pd.DataFra
     others = len(workbook.worksheets)
     remark = f"the first of {others} sheets is read, {sheet.title!r}" if others > 1 else ""
     return table, Style(remarks=remark)
+
+
+def _check_workbook(stream: BinaryIO, name: str, limits: Limits) -> None:
+    """Raise InputError unless a zip archive is a workbook of a size that can be unpacked."""
+    sizes: dict[str, int] = {}
+    with contextlib.suppress(zipfile.BadZipFile), zipfile.ZipFile(stream) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+    if "xl/workbook.xml" not in sizes:
+        raise InputError(f"{name} is a zip archive; unpack it first")
+    if sum(sizes.values()) > limits.n_bytes:
+        raise InputError(f"{name} unpacks to too many bytes; save it as CSV")
 
 
 def _filled_rows(sheet: Worksheet, name: str, limits: Limits) -> Iterator[list[object]]:

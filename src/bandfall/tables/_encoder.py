@@ -178,20 +178,7 @@ class TableEncoder:
     def relearned(
         self, table: Table, y: np.ndarray, weights: Weights, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Learn the columns that depend on targets again, from some rows.
-
-        Parameters
-        ----------
-        table, new : Table
-            Checked training rows and new rows.
-        y : ndarray of shape (n, k)
-        weights : ndarray of shape (n,) or None
-
-        Returns
-        -------
-        list of (columns, training rows, new rows)
-            Indices of encoded columns, and their values.
-        """
+        """See `FittedEncoding.relearned`."""
         return self._known.relearned(table, y, weights, new)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -119,7 +120,20 @@ class FittedEncoding:
     def relearned(
         self, table: Table, y: np.ndarray, weights: Weights, new: Table
     ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """See `TableEncoder.relearned`."""
+        """Learn the columns that depend on targets again, from some rows.
+
+        Parameters
+        ----------
+        table, new : Table
+            Checked training rows and new rows.
+        y : ndarray of shape (n, k)
+        weights : ndarray of shape (n,) or None
+
+        Returns
+        -------
+        list of (columns, training rows, new rows)
+            Indices of encoded columns, and their values.
+        """
         learned = []
         for category in self.categories:
             if category.uses_target:
@@ -206,23 +220,11 @@ class FittedEncoding:
     def _all_outputs(self) -> list[EncodedColumn]:
         """Descriptions of all encoded columns, kept or not."""
         names = self.schema.names or [f"x{j}" for j in range(self.schema.width)]
-        positions = [*self.numeric, *self.boolean]
-        sources = [(j, "number", names[j]) for j in self.numeric] + [
-            (positions[i], "missing", f"{names[positions[i]]}_missing") for i in self.missing.marked
-        ]
-        outputs, suffix = [], self.scaling.suffix
-        n_columns = np.bincount(self.scaling.columns, minlength=len(sources))
-        for i, (j, part, name) in enumerate(sources):
-            numbered = suffix and (part == "number" or n_columns[i] > 1)
-            ends = [f"{suffix}{k + 1}" if numbered else "" for k in range(n_columns[i])]
-            outputs += [EncodedColumn(j, part, name + end) for end in ends]
+        outputs = [*self._number_outputs(names)]
         outputs += [EncodedColumn(j, "boolean", names[j]) for j in self.boolean]
         for cycles in self.cycles:
-            j = cycles.position
-            for period in cycles.periods:
-                outputs += [
-                    EncodedColumn(j, period, f"{names[j]}_{period}_{f}") for f in ("sin", "cos")
-                ]
+            j, parts = cycles.position, [(p, f) for p in cycles.periods for f in ("sin", "cos")]
+            outputs += [EncodedColumn(j, p, f"{names[j]}_{p}_{f}") for p, f in parts]
         for category in self.categories:
             j = category.position
             outputs += [EncodedColumn(j, "category", f"{names[j]}_{s}") for s in category.suffixes]
@@ -231,6 +233,19 @@ class FittedEncoding:
             ends = [""] if pair.width == 1 else [str(i) for i in range(pair.width)]
             outputs += [EncodedColumn(pair.first, self._part(pair), name + end) for end in ends]
         return outputs
+
+    def _number_outputs(self, names: list[str]) -> Iterator[EncodedColumn]:
+        """Numbers, then indicators of missing values; those with several columns are numbered."""
+        positions = [*self.numeric, *self.boolean]
+        sources = [(j, "number", names[j]) for j in self.numeric]
+        for i in self.missing.marked:
+            sources.append((positions[i], "missing", f"{names[positions[i]]}_missing"))
+        n_columns = np.bincount(self.scaling.columns, minlength=len(sources))
+        for (j, part, name), n in zip(sources, n_columns, strict=True):
+            numbered = self.scaling.suffix and (part == "number" or n > 1)
+            for k in range(n):
+                end = f"{self.scaling.suffix}{k + 1}" if numbered else ""
+                yield EncodedColumn(j, part, name + end)
 
     def describe(self) -> list[str]:
         """One line for each input column."""

@@ -125,21 +125,29 @@ def _learn_reading(column: Column) -> Reading:
     levels = _known_levels(column)
     if len(levels) == 1 and known.all():
         return Reading("category", dropped=CONSTANT)
-    if not column.declared:
-        words = text.missing_words(_counts(column))
-        values = [level for level in levels if level not in words]
-        if style := text.number_style(values):
-            return Reading("number", style, missing=words)
-        if style := text.date_style(values):
-            return Reading("datetime", style, missing=words)
-        if text.are_clocks(values):
-            return Reading("duration", text.CLOCK, missing=words)
-    n_known = int(known.sum())
-    if n_known >= _ID_ROWS and len(levels) >= 0.9 * n_known:
-        ambiguous = not column.declared and text.is_ambiguous_date(levels)
-        doubt = "dates with day and month in doubt; write 2024-03-31" if ambiguous else ""
-        return Reading("category", dropped=doubt or _nearly_numbers(column, levels) or ID)
-    return Reading("category")
+    converted = None if column.declared else _text_reading(column, levels)
+    return converted or Reading("category", dropped=_why_no_category(column, levels))
+
+
+def _text_reading(column: Column, levels: list[str]) -> Reading | None:
+    """How text is read as numbers or times; None if it is neither."""
+    words = text.missing_words(_counts(column))
+    values = [level for level in levels if level not in words]
+    if style := text.number_style(values):
+        return Reading("number", style, missing=words)
+    if style := text.date_style(values):
+        return Reading("datetime", style, missing=words)
+    return Reading("duration", text.CLOCK, missing=words) if text.are_clocks(values) else None
+
+
+def _why_no_category(column: Column, levels: list[str]) -> str:
+    """Why a column of text with nearly as many levels as rows is dropped; else empty."""
+    n_known = int(np.sum(~column.missing))
+    if n_known < _ID_ROWS or len(levels) < 0.9 * n_known:
+        return ""
+    if not column.declared and text.is_ambiguous_date(levels):
+        return "dates with day and month in doubt; write 2024-03-31"
+    return _nearly_numbers(column, levels) or ID
 
 
 def _counts(column: Column) -> dict[str, int]:

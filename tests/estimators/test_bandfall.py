@@ -302,6 +302,7 @@ def test_weights_and_several_targets(friedman):
     assert model.path_.X.shape[0] == np.count_nonzero(weights)
 
 
+@pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
 def test_time_budget_returns_the_best_so_far(friedman, no_least_time):
     X, y, X_test, _ = friedman
     model = BandfallRegressor(max_seconds=1e-9).fit(X, y)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators import self_tuning as _self_tuning
+from bandfall._estimators import training
 from bandfall._search.clock import observed_by
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
@@ -50,6 +50,7 @@ def test_classes_are_reported_by_their_log_loss(capsys):
     assert "log-loss" in lines[0]
 
 
+@pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
 def test_what_was_cut_short_is_printed(capsys, no_least_time):
     lines = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=1e-6), Y, capsys)
     assert any("skipped: the search ended early" in line for line in lines)
@@ -59,13 +60,13 @@ def test_what_was_cut_short_is_printed(capsys, no_least_time):
     ("seconds", "words"), [(40, "40 s"), (1200, "20 minutes"), (9000, "2 hours")]
 )
 def test_long_final_fits_are_announced_before_the_search(seconds, words, capsys, monkeypatch):
-    monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: seconds)
+    monkeypatch.setattr(training, "expected_seconds", lambda rows, n_members: seconds)
     first, *_ = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=100), Y, capsys)
     assert first.endswith(f"fitting all 60 rows takes about {words} here")
 
 
 def test_a_very_long_fit_warns(monkeypatch):
-    monkeypatch.setattr(_self_tuning, "expected_seconds", lambda rows, n_members: 9000)
+    monkeypatch.setattr(training, "expected_seconds", lambda rows, n_members: 9000)
     with pytest.warns(
         UserWarning, match=r"60 rows takes about 2 hours here; limit it with max_seconds"
     ):
@@ -76,7 +77,7 @@ def test_seconds_that_are_not_shown_are_not_measured(monkeypatch):
     def measured(rows, n_members):
         raise AssertionError
 
-    monkeypatch.setattr(_self_tuning, "expected_seconds", measured)
+    monkeypatch.setattr(training, "expected_seconds", measured)
     BandfallRegressor(**FAST, max_seconds=100).fit(X, Y)
 
 

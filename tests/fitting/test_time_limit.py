@@ -1,5 +1,6 @@
 """Fits that must be done in time: the search, and the final fits after it."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,8 @@ from bandfall._search.pace import PathSeconds
 from bandfall._search.parts import Rows
 from bandfall._search.views import Encoded
 from bandfall.descent import Status
+
+pytestmark = pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
 
 
 class Time:
@@ -232,3 +235,24 @@ def test_rows_without_time_keep_weights_and_groups(no_least_time):
     assert np.isin(model.held_out_rows_, model._used_rows).all()
     residuals = y[model.held_out_rows_] - model.held_out_predictions_
     assert_allclose(residuals, model.held_out_residuals_)
+
+
+def test_rows_that_were_left_out_are_named_once_with_the_seconds_they_need():
+    X = np.random.default_rng(0).normal(size=(700, 3))
+    with pytest.warns(UserWarning, match="max_seconds") as caught:
+        model = timed((X, X[:, 0]), max_seconds=1e-6)
+    (told,) = [str(one.message) for one in caught if "left out" in str(one.message)]
+    (used,) = [what for what in model.skipped_ if what.startswith("used ")]
+    assert used in told
+    assert "Allow at least" in told
+
+
+@pytest.mark.parametrize("useful", [False, True])
+def test_a_limited_model_that_is_no_better_than_the_mean_says_so(useful):
+    random = np.random.default_rng(0)
+    X, noise = random.normal(size=(80, 2)), random.normal(size=80)
+    model = BandfallRegressor(kernels="gaussian", max_rounds=0, max_seconds=600)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, X[:, 0] if useful else noise)
+    assert any("no better than by the mean" in str(one.message) for one in caught) != useful

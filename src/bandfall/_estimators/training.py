@@ -26,13 +26,14 @@ from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._search.candidates import trial_table
-from bandfall._search.clock import AFTERWARDS, SUMMARY, Clock
+from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock
 from bandfall._search.parts import Rows
 from bandfall._search.tuning import Tuned, tune
 from bandfall._targets import Target
 from bandfall._targets.weights import evidence_weights
 from bandfall._threads import blas_threads_for
 from bandfall._typing import ArrayLike
+from bandfall._warnings import warn_caller
 from bandfall.kernels._kernel import Kernel
 from bandfall.tables import TableEncoder, prepare_table
 
@@ -65,6 +66,7 @@ def train(
     if remote is not None:
         given = replace(given, values=remote.values[remote.numbers])  # positions among all classes
 
+    n_given = len(given)
     # Limit BLAS threads for the whole fit: idle ones busy-wait.
     with blas_threads_for(len(given)), progress:
         some = affordable_rows(given.table, clock) if remote is None else None
@@ -76,6 +78,14 @@ def train(
     reports.finish(model._fitted_state)
     if clock.pressed:
         raise KeyboardInterrupt
+    if clock.left_out and not clock.interrupted:
+        seconds = sum(clock.left_out.values())
+        if model._used_rows is not None:
+            seconds += clock.estimate(n_given, PATH)
+        warn_caller(
+            f"max_seconds={model.max_seconds:g} left out a part of the data: "
+            f"{'; '.join(clock.left_out)}. Allow at least {max(seconds, 0.1):.2g} s more"
+        )
 
 
 def _search_and_fit(
@@ -110,12 +120,27 @@ def _search_and_fit(
     else:
         rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, clock)
     model.skipped_ = clock.skipped
+    if clock.bounded and not tuned.members[0][0].log_odds:
+        _warn_if_useless(tuned, rows.y)
     with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
         try:
             _summarise(model, target, rows, encoders, members, tuned, clock)
         except KeyboardInterrupt:
             clock.press()
             _summarise(model, target, rows, encoders, members, tuned, clock)
+
+
+def _warn_if_useless(tuned: Tuned, codes: np.ndarray) -> None:
+    """Warn if held-out rows are predicted no better than by the mean, within two errors."""
+    if not len(tuned.held_out):
+        return
+    codes = codes[tuned.held_out]
+    gains = (codes**2 - (codes - tuned.predictions) ** 2).sum(axis=1)
+    if gains.mean() <= 2.0 * gains.std() / len(gains) ** 0.5:
+        warn_caller(
+            "held-out rows are predicted no better than by the mean of the target; raise "
+            "max_seconds, or the features say little about the target"
+        )
 
 
 def _summarise(

@@ -48,7 +48,7 @@ def affordable_rows(table: Table, clock: Clock) -> np.ndarray | None:
     if seconds <= allowed:
         return None
     kept = max(_FEWEST_ROWS, int(n * allowed / seconds))
-    clock.skip(f"used {kept:,} of {n:,} rows")
+    clock.skip(f"used {kept:,} of {n:,} rows", seconds)
     return np.sort(np.random.RandomState(0).permutation(n)[:kept])
 
 
@@ -75,7 +75,7 @@ def encoded_views(
         if "categories" in settings and all(one.kind != "category" for one in table.readings):
             continue
         if clock.bounded and _USUAL[name] * unit > _SHARE * max(clock.left, 0.0):
-            clock.skip(f"the encoding {name!r} was not tried")
+            clock.skip(f"the encoding {name!r} was not tried", _USUAL[name] * unit)
             continue
         start = clock.now()
         encoder = TableEncoder(**settings, n_steps=n_steps)

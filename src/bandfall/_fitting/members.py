@@ -160,7 +160,8 @@ def _affordable_rows(rows: Rows, tuned: Tuned, clock: Clock) -> np.ndarray:
         n = clock.affordable_rows(n_rows, PATH)
     if n == len(rows):
         return np.arange(n)
-    clock.skip(f"trained on {n:,} of {len(rows):,} rows")
+    seconds = clock.estimate(len(rows), PATH * rows.final_share(len(rows)))
+    clock.skip(f"trained on {n:,} of {len(rows):,} rows", seconds)
     return np.sort(np.random.RandomState(0).permutation(len(rows))[:n])
 
 

@@ -79,6 +79,7 @@ class Clock:
     ):
         self.skipped: list[str] = []
         self.interrupted = False  # `end` was called: training may stop where it is
+        self.left_out: dict[str, float] = {}  # rows and encodings, and the seconds they would take
         self.pressed = False  # Ctrl-C was: `fit` raises KeyboardInterrupt once its model is kept
         self.begun = False  # the search has a first trial
         self.now = now
@@ -146,10 +147,12 @@ class Clock:
             sys.stderr.write(f"\nbandfall: {PRESSED}\n")
             sys.stderr.flush()
 
-    def skip(self, what: str) -> None:
-        """List something as skipped, once."""
+    def skip(self, what: str, seconds: float | None = None) -> None:
+        """List something as skipped, once; `fit` warns of what has `seconds`, its expected time."""
         if what not in self.skipped:
             self.skipped.append(what)
+            if seconds is not None:
+                self.left_out[what] = seconds
 
     def reserve(self, n_rows: int, n_ladders: float) -> None:
         """Announce final fits, for which the search leaves time."""

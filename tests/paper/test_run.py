@@ -105,10 +105,10 @@ def test_several_experiments_share_the_pool_and_finish_on_their_own(tmp_path):
 
 
 def test_progress_counts_all_work(tmp_path):
-    for expected in ([0, 1, 3, 6, 10, 15, 21], [21]):
+    for _ in range(2):  # the second time, all results are known
         seen = []
         run(tmp_path, progress=lambda done, total, seen=seen: seen.append((done, total)))
-        assert seen == [(done, 21) for done in expected]
+        assert seen == [(done, 21) for done in (1, 3, 6, 10, 15, 21)]
 
 
 def test_missing_modules_are_named():
@@ -220,7 +220,7 @@ def test_two_runs_may_share_a_folder(tmp_path):
     next(first)
     run(tmp_path)
     list(first)
-    assert tasks_done(tmp_path) == [0, 12]
+    assert tasks_done(tmp_path) == [0, 6]  # b has the tasks of a
 
 
 # Tables of text

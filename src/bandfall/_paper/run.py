@@ -9,11 +9,12 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from joblib import Memory, Parallel, cpu_count, delayed
+from joblib.memory import MemorizedFunc
 from threadpoolctl import ThreadpoolController
 
 from bandfall._environment import environment_record
@@ -33,8 +34,6 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 # colour must not cost hours of computing.
 _WITHOUT_RESULTS = ("_cli", "demo", "_explore", "plotting", "report", "_drawing")
 _PRESENTATION = ("_paper/drawing.py", "_paper/layout.py", "_paper/report.py")
-# Tasks longer than this (seconds) go first, so that none runs alone at the end.
-_LONG = 30.0
 
 
 class TaskError(RuntimeError):
@@ -50,29 +49,6 @@ class Finished:
     seconds: float  # computing time of its tasks
     n_tasks: int
     sets: tuple[str, ...]  # the data sets it was run on
-
-
-@dataclass
-class _Job:
-    """An experiment in progress."""
-
-    experiment: Experiment
-    tasks: Sequence[Task]
-    results: dict[str, tuple[float, Entry]] = field(default_factory=dict)
-
-    @property
-    def done(self) -> bool:
-        return len(self.results) == len(self.tasks)
-
-    def finish(self, size: Size, data: Data) -> Finished:
-        # Results are passed in the order of the tasks, not in the order of completion.
-        ordered = {task.key: self.results[task.key] for task in self.tasks}
-        outcome = self.experiment.summarise({k: result for k, (_, result) in ordered.items()}, size)
-        if self.experiment.seeded and size != FULL:
-            outcome = _unjudged(outcome, size)
-        seconds = sum(seconds for seconds, _ in ordered.values())
-        sets = data.sets if self.experiment.real_data else ()
-        return Finished(self.experiment, outcome, seconds, len(ordered), sets)
 
 
 def _unjudged(outcome: Outcome, size: Size) -> Outcome:
@@ -112,55 +88,56 @@ def run_experiments(
     code = code_digest()
     # Writes the source of _compute into the cache before the workers compare it with theirs.
     compute(code, dict, {}, label="")
-    jobs = [_Job(experiment, experiment.tasks(data, size)) for experiment in experiments]
-    pending = []
-    for job in jobs:
-        for task in job.tasks:
-            call = (code, task.function, dict(task.arguments), f"{job.experiment.name}, {task.key}")
-            if compute.check_call_in_cache(*call):
-                job.results[task.key] = compute(*call)
-            else:
-                pending.append((job, task, call))
-    pending.sort(key=lambda entry: -entry[1].cost if entry[1].cost >= _LONG else 0.0)
-    total = sum(task.cost for job in jobs for task in job.tasks)
-    done = total - sum(task.cost for _, task, _ in pending)
-    progress(done, total)
-    started = time.perf_counter()
-    n_done = 0
+    tasks = {experiment.name: experiment.tasks(data, size) for experiment in experiments}
+    total = sum(task.cost for each in tasks.values() for task in each)
+    done, n_new, started = 0.0, 0, time.perf_counter()
     try:
-        for job in jobs:
-            if job.done:
-                yield job.finish(size, data)
-        parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-        calls = (delayed(_numbered)(i, compute, call) for i, (_, _, call) in enumerate(pending))
-        with closing(parallel(calls)) as computed:
-            for i, result in computed:
-                job, task, _ = pending[i]
-                job.results[task.key] = result
-                n_done += 1
-                done += task.cost
-                progress(done, total)
-                if job.done:
-                    yield job.finish(size, data)
+        for experiment in experiments:
+            seconds, results = 0.0, {}
+            costs = {task.key: task.cost for task in tasks[experiment.name]}
+            ordered = sorted(tasks[experiment.name], key=_longest_first)
+            parallel = Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+            calls = (delayed(_kept)(compute, code, experiment.name, task) for task in ordered)
+            with closing(parallel(calls)) as computed:
+                for key, is_new, (taken, result) in computed:
+                    results[key] = result
+                    seconds += taken
+                    n_new += is_new
+                    done += costs[key]
+                    progress(done, total)
+            in_order = {key: results[key] for key in costs}
+            outcome = experiment.summarise(in_order, size)
+            if experiment.seeded and size != FULL:
+                outcome = _unjudged(outcome, size)
+            sets = data.sets if experiment.real_data else ()
+            yield Finished(experiment, outcome, seconds, len(results), sets)
     finally:
         entry = environment_record() | {
-            "experiments": [experiment.name for experiment in experiments],
+            "experiments": list(tasks),
             "seeds": size.seeds,
             "jobs": n_jobs if n_jobs > 0 else cpu_count() + 1 + n_jobs,
-            "tasks_done": n_done,
+            "tasks_done": n_new,
             "seconds": round(time.perf_counter() - started, 2),
         }
         with (out / "runs.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
 
-def _numbered(
-    number: int, compute: Callable[..., tuple[float, Entry]], call: tuple[object, ...]
-) -> tuple[int, tuple[float, Entry]]:
+def _longest_first(task: Task) -> float:
+    """Tasks longer than half a minute go first, so that none runs alone at the end."""
+    return -task.cost if task.cost >= 30.0 else 0.0
+
+
+def _kept(
+    compute: MemorizedFunc, code: str, name: str, task: Task
+) -> tuple[str, bool, tuple[float, Entry]]:
+    """The key of the task, whether its result is new, and seconds and result."""
+    call = (code, task.function, dict(task.arguments), f"{name}, {task.key}")
+    is_new = not compute.check_call_in_cache(*call)
     with warnings.catch_warnings():
         # A result that cannot be kept ends the run, instead of computing on in vain.
         warnings.filterwarnings("error", message="Unable to cache to disk")
-        return number, compute(*call)
+        return task.key, is_new, compute(*call)
 
 
 def _compute(

@@ -13,8 +13,8 @@ from bandfall._typing import Array, ArrayLike, DTypeLike
 class Graph(Protocol):
     """An ONNX graph under construction; values are referred to by name."""
 
-    def op(self, operator: str, *inputs: str, **attributes: object) -> str:
-        """Add a node with one output; return its name."""
+    def op(self, operator: str, *inputs: str | ArrayLike, **attributes: object) -> str:
+        """Add a node with one output; return its name. Numbers and arrays become constants."""
 
     def constant(self, value: ArrayLike, dtype: DTypeLike = None) -> str:
         """Add a constant array; return its name."""

@@ -166,7 +166,7 @@ def test_pickle_and_bytes():
 @pytest.mark.parametrize("kernel", ["gaussian", "matern12"])
 def test_onnx_gives_the_same_values(kernel):
     pytest.importorskip("onnxruntime")
-    from bandfall._onnx.partitions import add_partitioned
+    from bandfall._onnx.sums import add_partitioned
 
     model = build(kernel=kernel)
     for n_rows in (50, 1):

@@ -12,8 +12,7 @@ from bandfall._models.intervals import Intervals
 from bandfall._models.member import Member
 from bandfall._onnx.builder import Graph
 from bandfall._onnx.encodings import add_encoding
-from bandfall._onnx.partitions import add_partitioned
-from bandfall._onnx.sums import Prepare, add_nearest, add_sum
+from bandfall._onnx.sums import Prepare, add_nearest, add_partitioned, add_sum
 from bandfall._targets import Numbers, Target
 from bandfall.descent._partitioned import PartitionedSum
 from bandfall.tables import TableEncoder
@@ -34,7 +33,7 @@ def add_average(graph: Graph, rows: str, average: Average[Target]) -> str:
             outputs = add_partitioned(graph, rows, d, inner, prepare, same)
         else:
             outputs = add_sum(graph, rows, d, inner, prepare, same)
-        parts.append(graph.op("Mul", outputs, graph.constant(member.weight, np.float64)))
+        parts.append(graph.op("Mul", outputs, member.weight))
     return graph.op("Sum", *parts)
 
 
@@ -55,7 +54,7 @@ def add_interval(
             "intervals would be infinite"
         )
     sizes = _add_sizes(graph, rows, outputs, average, intervals)
-    steps = [graph.op("Mul", sizes, graph.constant(offset, np.float64)) for offset in offsets]
+    steps = [graph.op("Mul", sizes, offset) for offset in offsets]
     return [graph.op("Add", outputs, step) for step in steps]
 
 
@@ -66,7 +65,7 @@ def _add_sizes(
     overall, smoother = intervals.size_rule(average)
     d = average.schema.width
     if smoother is None:
-        sizes = graph.constant(np.where(overall > 0, overall, 1.0), np.float64)
+        sizes = graph.constant(np.where(overall > 0, overall, 1.0))
     else:
         total = smoother.as_sum([intervals.bandwidth])
         if intervals.method == "prediction":
@@ -76,26 +75,20 @@ def _add_sizes(
             sums = add_sum(graph, rows, d, total, prepare)
         sizes = _add_quotient(graph, sums, overall)
     plainest = average.plainest
-    prepare = _prepare(average.encoders, plainest)
-    geometry = plainest.path.kernel.geometry
-    nearest = add_nearest(graph, rows, d, plainest.path.X, geometry, prepare)
-    one = graph.constant(1.0, np.float64)
-    scale = graph.constant(average.novelty_scale, np.float64)
-    novelty = graph.op("Max", graph.op("Div", nearest, scale), one)
-    return graph.op("Min", graph.op("Mul", sizes, novelty), graph.op("Max", sizes, one))
+    prepare, geometry = _prepare(average.encoders, plainest), plainest.path.kernel.geometry
+    nearest = graph.symbol(add_nearest(graph, rows, d, plainest.path.X, geometry, prepare))
+    novelty = np.maximum(nearest / average.novelty_scale, 1.0)
+    size = graph.symbol(sizes)
+    return np.minimum(size * novelty, np.maximum(size, 1.0)).name
 
 
 def _add_quotient(graph: Graph, sums: str, overall: np.ndarray) -> str:
     """Smoothed sizes from the sums of |error| and of weights; 1 if there are no errors."""
     k = len(overall)
-    axis, ends = graph.constant([1], np.int64), [graph.constant([j], np.int64) for j in (0, k)]
-    above = graph.op("Slice", sums, *ends, axis)
-    below = graph.op("Slice", sums, ends[1], graph.constant([k + 1], np.int64), axis)
-    above = graph.op("Add", above, graph.constant(PRIOR_ROWS * overall, np.float64))
-    below = graph.op("Add", below, graph.constant(PRIOR_ROWS, np.float64))
-    known = graph.constant(overall > 0)
-    one = graph.constant(np.ones(k), np.float64)
-    return graph.op("Where", known, graph.op("Div", above, below), one)
+    above = graph.symbol(graph.op("Gather", sums, list(range(k)), axis=1))
+    below = graph.symbol(graph.op("Gather", sums, [k], axis=1))
+    sizes = (above + PRIOR_ROWS * overall) / (below + PRIOR_ROWS)
+    return graph.op("Where", overall > 0, sizes.name, np.ones(k))
 
 
 def _prepare(encoders: Mapping[str, TableEncoder], member: Member) -> Prepare:

@@ -60,10 +60,11 @@ class Graph:
         name = f"{stem}_{next(self._names)}"
         return self.name(stem) if name in self.taken else name
 
-    def op(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """Add a node with one output; return its name."""
+    def op(self, operator: str, *inputs: str | ArrayLike, **attributes: Any) -> str:
+        """Add a node with one output; return its name. Numbers and arrays become constants."""
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
         output = self.name(operator.lower())
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
+        self.nodes.append(helper.make_node(operator, names, [output], **attributes))
         return output
 
     def constant(self, value: ArrayLike, dtype: DTypeLike = None) -> str:
@@ -114,13 +115,13 @@ class Graph:
         The number of the interval is the number of knots that are "Less" or "LessOrEqual", minus
         one, clipped to [0, n − 2]; the position is in [0, 1].
         """
-        wide = self.op("Unsqueeze", x, self.constant([1], np.int64))
+        wide = self.op("Unsqueeze", x, [1])
         below = self.op("Cast", self.op(comparison, knots, wide), to=TensorProto.INT64)
-        count = self.op("ReduceSum", below, self.constant([1], np.int64), keepdims=0)
-        left = self.op("Sub", count, self.constant(1, np.int64))
-        left = self.op("Max", left, self.constant(0, np.int64))
+        count = self.op("ReduceSum", below, [1], keepdims=0)
+        left = self.op("Sub", count, 1)
+        left = self.op("Max", left, 0)
         left = self.op("Min", left, self.constant(max(n - 2, 0), np.int64))
-        right = self.op("Add", left, self.constant(1, np.int64))
+        right = self.op("Add", left, 1)
         right = self.op("Min", right, self.constant(n - 1, np.int64))
         start, end = (self.symbol(self.op("Gather", knots, place)) for place in (left, right))
         gap = np.maximum(end - start, np.finfo(np.float64).tiny)

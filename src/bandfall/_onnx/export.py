@@ -178,7 +178,7 @@ class _Writer:
 
     def _table_rows(self, average: Average[Target]) -> str:
         """Float64 rows of all features, from one array or from an input for each column."""
-        from bandfall._onnx.inputs import add_inputs, is_matrix
+        from bandfall._onnx.encodings import add_inputs, is_matrix
 
         if is_matrix(average.schema):
             return self.graph.cast(self.rows, np.float64)

@@ -46,11 +46,11 @@ def add_normal_quantile(graph: Graph, share: str) -> str:
     outer = np.sqrt(-np.log(np.maximum(np.minimum(p, 1.0 - p), 1e-300)))
     middle = _ratio(outer - 1.6, _MIDDLE)
     tail = _ratio(outer - 5.0, _TAIL)
-    far = graph.op("Greater", outer.name, graph.constant(5.0, np.float64))
+    far = graph.op("Greater", outer.name, 5.0)
     size = graph.op("Where", far, tail.name, middle.name)
     sign = graph.op("Sign", q.name)
     signed = graph.op("Mul", sign, size)
-    near = graph.op("LessOrEqual", np.absolute(q).name, graph.constant(0.425, np.float64))
+    near = graph.op("LessOrEqual", np.absolute(q).name, 0.425)
     return graph.op("Where", near, central.name, signed)
 
 

@@ -1,7 +1,4 @@
-"""The scalers of scikit-learn as ONNX nodes, for pipelines.
-
-Results are rounded where the Python code rounds.
-"""
+"""The scalers of scikit-learn as ONNX nodes, for pipelines, rounded where scikit-learn rounds."""
 
 from __future__ import annotations
 
@@ -12,20 +9,35 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from bandfall._onnx.builder import Graph
 from bandfall._typing import ArrayLike, Estimator
 
-_SCIKIT_LEARN = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+# Operators in order, with the attribute that holds the values and the parameter to switch it off.
+_STEPS: dict[type, list[tuple[str, str, str]]] = {
+    StandardScaler: [("Sub", "mean_", "with_mean"), ("Div", "scale_", "with_std")],
+    MinMaxScaler: [("Mul", "scale_", ""), ("Add", "min_", "")],
+    MaxAbsScaler: [("Div", "scale_", "")],
+    RobustScaler: [("Sub", "center_", "with_centering"), ("Div", "scale_", "with_scaling")],
+}
 
 
 def add_transformer(graph: Graph, rows: str, transformer: Estimator, dtype: np.dtype) -> str:
     """Name of the transformed rows; `rows` and the result are of `dtype`."""
-    steps = _STEPS.get(type(transformer))
-    if steps is None:
+    if type(transformer) not in _STEPS:
         allowed = ", ".join(cls.__name__ for cls in _STEPS)
         raise ValueError(
             f"{type(transformer).__name__} cannot be exported to ONNX; allowed before a kernel "
             f"estimator: {allowed}"
         )
-    for operator, values in steps(transformer, dtype):
-        rows = _elementwise(graph, rows, operator, values, dtype)
+    # From scikit-learn 1.8 on, this is the one scaler that rounds its own values first.
+    version = tuple(int(part) for part in sklearn.__version__.split(".")[:2])
+    first = isinstance(transformer, StandardScaler) and version >= (1, 8)
+    for operator, name, switch in _STEPS[type(transformer)]:
+        if not switch or getattr(transformer, switch):
+            values = np.asarray(getattr(transformer, name))
+            values = values.astype(dtype if first else np.float64)
+            rows = _elementwise(graph, rows, operator, values, dtype)
+    if getattr(transformer, "clip", False):
+        low, high = getattr(transformer, "feature_range", (-1.0, 1.0))
+        rows = _elementwise(graph, rows, "Max", np.float64(low), dtype)
+        rows = _elementwise(graph, rows, "Min", np.float64(high), dtype)
     return rows
 
 
@@ -33,44 +45,5 @@ def _elementwise(graph: Graph, rows: str, operator: str, values: ArrayLike, dtyp
     """`rows` operator `values`; with float64 values, computed in float64 and then rounded."""
     values = np.asarray(values)
     if values.dtype == dtype:
-        return graph.op(operator, rows, graph.constant(values))
-    wide = graph.op(operator, graph.cast(rows, values.dtype), graph.constant(values))
-    return graph.cast(wide, dtype)
-
-
-Operations = list[tuple[str, np.ndarray]]
-
-
-def _standard(scaler: StandardScaler, dtype: np.dtype) -> Operations:
-    # From scikit-learn 1.8 this is the one scaler that rounds its own values first.
-    values = dtype if _SCIKIT_LEARN >= (1, 8) else np.dtype(np.float64)
-    steps = [("Sub", scaler.mean_.astype(values))] if scaler.with_mean else []
-    return steps + ([("Div", scaler.scale_.astype(values))] if scaler.with_std else [])
-
-
-def _min_max(scaler: MinMaxScaler, dtype: np.dtype) -> Operations:
-    steps = [("Mul", scaler.scale_), ("Add", scaler.min_)]
-    if scaler.clip:
-        low, high = (np.float64(end) for end in scaler.feature_range)
-        steps += [("Max", low), ("Min", high)]
-    return steps
-
-
-def _robust(scaler: RobustScaler, dtype: np.dtype) -> Operations:
-    steps = [("Sub", scaler.center_)] if scaler.with_centering else []
-    return steps + ([("Div", scaler.scale_)] if scaler.with_scaling else [])
-
-
-def _max_abs(scaler: MaxAbsScaler, dtype: np.dtype) -> Operations:
-    steps = [("Div", scaler.scale_)]
-    if getattr(scaler, "clip", False):
-        steps += [("Max", np.float64(-1.0)), ("Min", np.float64(1.0))]
-    return steps
-
-
-_STEPS = {
-    StandardScaler: _standard,
-    MinMaxScaler: _min_max,
-    MaxAbsScaler: _max_abs,
-    RobustScaler: _robust,
-}
+        return graph.op(operator, rows, values)
+    return graph.cast(graph.op(operator, graph.cast(rows, values.dtype), values), dtype)

@@ -1,4 +1,4 @@
-"""Kernel sums as ONNX graphs: a scan over blocks of rows, with a scan over stages inside."""
+"""Kernel sums, of one leaf or many, as ONNX graphs: scans over blocks of rows, and stages."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from onnx import TensorProto, helper
 
 from bandfall._onnx.builder import Graph, Symbol
 from bandfall._products import Sum
+from bandfall.descent._partition import Partition
+from bandfall.descent._partitioned import Leaf, PartitionedSum
 from bandfall.kernels._geometry import Euclidean, Geometry, Minkowski
 from bandfall.kernels._kernel import vanishing_bandwidth
 
@@ -27,7 +29,7 @@ def add_sum(
     """
     n, k = len(model.X), len(model.offset)
     sums = _blockwise(graph, rows, d, _block_body(graph, model, prepare, same), n, k)
-    return graph.op("Add", sums, graph.constant(model.offset, np.float64))
+    return graph.op("Add", sums, np.float64(model.offset))
 
 
 def add_nearest(
@@ -49,29 +51,19 @@ def _blockwise(
     graph: Graph, rows: str, d: int, body: Callable[[Graph, str], str], n: int, k: int
 ) -> str:
     """Apply `body` to even blocks of rows, the last one padded; the result is (rows, k)."""
-    one = graph.constant([1], np.int64)
-    last = max(1, BLOCK_ENTRIES // n)
-    n_rows = graph.op("Slice", graph.op("Shape", rows), graph.constant([0], np.int64), one)
-    most = graph.constant([last], np.int64)
-    n_blocks = graph.op("Max", _ceil_divide(graph, n_rows, most, one), one)
-    block = graph.op("Max", _ceil_divide(graph, n_rows, n_blocks, one), one)
-    n_padded = graph.op("Mul", n_blocks, block)
-    width = graph.constant([d], np.int64)
-    padding = graph.op(
-        "ConstantOfShape",
-        graph.op("Concat", graph.op("Sub", n_padded, n_rows), width, axis=0),
-        value=_zero(),
-    )
-    padded = graph.op("Concat", rows, padding, axis=0)
-    blocks = graph.op("Reshape", padded, graph.op("Concat", n_blocks, block, width, axis=0))
+    n_rows = graph.op("Slice", graph.op("Shape", rows), [0], [1])
+    n_blocks = graph.op("Max", _ceil_divide(graph, n_rows, [max(1, BLOCK_ENTRIES // n)]), [1])
+    block = graph.op("Max", _ceil_divide(graph, n_rows, n_blocks), [1])
+    n_missing = graph.op("Sub", graph.op("Mul", n_blocks, block), n_rows)
+    shape = graph.op("Concat", n_missing, [d], axis=0)
+    padded = graph.op("Concat", rows, graph.op("ConstantOfShape", shape, value=_zero()), axis=0)
+    blocks = graph.op("Reshape", padded, graph.op("Concat", n_blocks, block, [d], axis=0))
     stacked = graph.scan("block", body, [], [(blocks, (None, d))], stacked=(None, k))
-    flat = graph.op("Reshape", stacked, graph.constant([-1, k], np.int64))
-    zero = graph.constant([0], np.int64)
-    return graph.op("Slice", flat, zero, n_rows, zero)
+    return graph.op("Slice", graph.op("Reshape", stacked, [-1, k]), [0], n_rows, [0])
 
 
-def _ceil_divide(graph: Graph, numerator: str, denominator: str, one: str) -> str:
-    above = graph.op("Sub", graph.op("Add", numerator, denominator), one)
+def _ceil_divide(graph: Graph, numerator: str, denominator: str | list[int]) -> str:
+    above = graph.op("Sub", graph.op("Add", numerator, denominator), [1])
     return graph.op("Div", above, denominator)
 
 
@@ -121,10 +113,8 @@ def _block_body(
                 stages,
             )
         if spikes.any():
-            equal = inner.op("LessOrEqual", totals, inner.constant(same ** (0.5 * p), np.float64))
-            product = inner.op(
-                "MatMul", inner.cast(equal, np.float64), inner.constant(spikes, np.float64)
-            )
+            equal = inner.op("LessOrEqual", totals, same ** (0.5 * p))
+            product = inner.op("MatMul", inner.cast(equal, np.float64), spikes)
             total = inner.op("Add", total, product)
         return total
 
@@ -148,7 +138,7 @@ def _zeros(graph: Graph, n_rows: str, n_columns: int) -> str:
 
 def _add_feature(graph: Graph, p: float, totals: str, new: str, train: str) -> str:
     """totals + |x_j − z_j|^p for one feature j, all pairs of rows."""
-    difference = graph.op("Sub", graph.op("Unsqueeze", new, graph.constant([1], np.int64)), train)
+    difference = graph.op("Sub", graph.op("Unsqueeze", new, [1]), train)
     if p == 2.0:
         return graph.op("Add", totals, graph.op("Mul", difference, difference))
     return graph.op("Add", totals, _power(graph, graph.op("Abs", difference), p))
@@ -162,7 +152,7 @@ def _power(graph: Graph, values: str, exponent: float) -> str:
         return graph.op("Sqrt", values)
     if exponent == 1.5:
         return graph.op("Mul", values, graph.op("Sqrt", values))
-    return graph.op("Pow", values, graph.constant(exponent, np.float64))
+    return graph.op("Pow", values, exponent)
 
 
 def _add_stage(
@@ -177,3 +167,56 @@ def _add_stage(
             f"kernel {model.kernel.name!r} cannot be exported to ONNX: {error}"
         ) from error
     return graph.op("Add", total, graph.op("MatMul", K.name, coefficients))
+
+
+def add_partitioned(
+    graph: Graph, rows: str, d: int, model: PartitionedSum, prepare: Prepare, same: float
+) -> str:
+    """f at float64 rows (m, d), shape (m, k), from the leaves that have weight there."""
+    n_rows = graph.op("Shape", rows, start=0, end=1)
+    shape = graph.op("Concat", n_rows, [model.n_outputs], axis=0)
+    nothing, parts = graph.op("Expand", [[0.0]], shape), []
+    weights = _add_weights(graph, prepare(graph, rows), model.partition)
+    for leaf, share in zip(model.leaves, weights, strict=True):
+        numbers = graph.op("Reshape", graph.op("NonZero", graph.op("Greater", share, 0.0)), [-1])
+        some = graph.op("Gather", rows, numbers, axis=0)
+        sums = add_sum(graph, some, d, leaf.model, _in_leaf(prepare, leaf), same)
+        share = graph.op("Unsqueeze", graph.op("Gather", share, numbers), [1])
+        places = graph.op("Unsqueeze", numbers, [1])
+        parts.append(graph.op("ScatterND", nothing, places, graph.op("Mul", sums, share)))
+    return graph.op("Sum", *parts)
+
+
+def _in_leaf(prepare: Prepare, leaf: Leaf) -> Prepare:
+    """A function from features to the coordinates of a leaf."""
+    root = leaf.root
+    if root is None:
+        return prepare
+    operation, dtype = "Mul" if root.ndim == 1 else "MatMul", leaf.model.X.dtype
+
+    def prepared(inner: Graph, block: str) -> str:
+        columns = inner.cast(prepare(inner, block), dtype)
+        return inner.cast(inner.op(operation, columns, inner.constant(root, dtype)), np.float64)
+
+    return prepared
+
+
+def _add_weights(graph: Graph, columns: str, partition: Partition) -> list[str]:
+    """The weight of each leaf at rows in the coordinates of the partition, each of shape (m,)."""
+    projections = graph.symbol(graph.op("MatMul", columns, partition.directions.T.astype(float)))
+    steps = (projections - partition.lows) / (partition.highs - partition.lows)
+    steps = np.minimum(np.maximum(steps, 0.0), 1.0)
+    rights = (steps * steps * (3.0 - 2.0 * steps)).name
+    weights = [""] * partition.n_leaves
+    waiting = [(0, "")]
+    while waiting:
+        cut, weight = waiting.pop()
+        right = graph.op("Gather", rights, cut, axis=1)
+        shares = (graph.op("Sub", 1.0, right), right)
+        for child, share in zip(partition.children[cut].tolist(), shares, strict=True):
+            share = graph.op("Mul", weight, share) if weight else share
+            if child < 0:
+                weights[~child] = share
+            else:
+                waiting.append((child, share))
+    return weights

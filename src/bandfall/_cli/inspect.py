@@ -153,7 +153,7 @@ def _path_pairs(path: State, story: Story) -> Iterator[tuple[str, str]]:
     if not story.target.classes:
         yield "training R²", f"{path['r2']:.4f}"
     if not (story.members and story.members[0].candidate.width):
-        yield "ended because", path["explanation"]
+        yield "training ended", path["explanation"]
 
 
 def _listed(stored: ModelFile) -> str:

@@ -39,6 +39,7 @@ class FitProgress:
         self.clock = clock or Clock()
         self._start = self._last = time.monotonic()
         self._least = math.inf
+        self._n_trials = 0
         self._over = False
         self._lock = threading.RLock()  # encodings are searched in parallel
         self._ended = threading.Event()
@@ -71,9 +72,10 @@ class FitProgress:
     def tried(self, trial: Trial) -> bool:
         """Report the best trial of a ladder of speeds; True if the search should end."""
         with self._lock:
+            self._n_trials += 1
             better, self._least = trial.loss < self._least, min(trial.loss, self._least)
             if self._verbose > 1 or better:
-                self._say(f"{self._words(trial)}{', the best so far' if better else ''}")
+                self._say(self._words(trial, better))
         return self._asked("trial")
 
     def interrupted(self) -> bool:
@@ -84,7 +86,8 @@ class FitProgress:
         """The search is over; the chosen models are fitted to all rows next."""
         n_members = len(tuned.members)
         models = "1 model" if n_members == 1 else f"an average of {n_members} models"
-        self._say(f"{len(tuned.trials)} trials; fitting {models} to {n_rows:,} rows")
+        tried = f"{self._n_trials} trials of {len(tuned.trials)} speeds"
+        self._say(f"{tried}; fitting {models} to {n_rows:,} rows")
 
     def ended(self, skipped: list[str]) -> None:
         """The fit is over."""
@@ -104,13 +107,18 @@ class FitProgress:
                 rest = "" if left is None else f", about {_minutes(max(left, 1.0))} left"
                 self._say(f"{share:.0%} done{rest}" if share else "working")
 
-    def _words(self, trial: Trial) -> str:
+    def _words(self, trial: Trial, better: bool) -> str:
         one = trial.candidate
         value = getattr(trial, self._target.trial_column)
-        return (
-            f"{one.encoding}, {one.kernel}, metric round {one.n_rounds}, "
-            f"speed {one.min_speed:g}: {self._target.measure} {value:.4f} on held-out rows"
-        )
+        details = [
+            *["new best"][: int(better)],
+            f"{one.kernel} kernel",
+            f"{one.encoding} columns",
+            f"speed {one.min_speed:g}",
+            *[f"round {one.n_rounds} of the metric"][: one.n_rounds],
+        ]
+        score = f"{self._target.measure} {value:.4f} on held-out rows"
+        return f"trial {self._n_trials}: {score} ({', '.join(details)})"
 
     def _say(self, message: str) -> None:
         if self._verbose:

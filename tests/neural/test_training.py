@@ -11,8 +11,8 @@ torch = pytest.importorskip("torch")
 from bandfall import NeuralDescentRegressor, neural  # noqa: E402
 from bandfall._paper.networks import NETWORKS, train_network  # noqa: E402
 from bandfall.datasets import make_sine  # noqa: E402
-from bandfall.neural import PlainNetwork, train_plain  # noqa: E402
-from bandfall.neural._training import PlainDescent  # noqa: E402
+from bandfall.neural import PlainDescent, PlainNetwork, train_plain  # noqa: E402
+from bandfall.neural._training import seeded_generator  # noqa: E402
 
 
 @pytest.mark.parametrize("hidden", [(1,), (3,), (6, 5), (4, 4, 4)])
@@ -113,7 +113,7 @@ def test_plain_descent_does_not_diverge(seed, lr):
 def test_plain_descent_stays_below_the_largest_eigenvalue():
     X, _, _, _ = make_sine(random_state=0)
     rows = torch.tensor(X)
-    network = neural.make_network(1, (20,), generator=neural.seeded_generator(0))
+    network = neural.make_network(1, (20,), generator=seeded_generator(0))
     descent = PlainDescent(network, rows, lr=1e3, momentum=0.9)
     kernel = neural.empirical_ntk(network, rows, rows).reshape(len(X), len(X))
     assert descent.accept(1.0)
@@ -123,7 +123,7 @@ def test_plain_descent_stays_below_the_largest_eigenvalue():
 
 def test_plain_descent_steps_back_when_the_loss_explodes():
     X, _, _, _ = make_sine(random_state=0)
-    network = neural.make_network(1, (5,), generator=neural.seeded_generator(0))
+    network = neural.make_network(1, (5,), generator=seeded_generator(0))
     descent = PlainDescent(network, torch.tensor(X), lr=0.1, momentum=0.9)
     assert descent.accept(1.0)
     start = [p.detach().clone() for p in network.parameters()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,6 +17,11 @@ from bandfall._estimators.base import NumbersRegressor, check_distances, check_m
 from bandfall._estimators.constraints import COUNT, FLAG, RANDOM, count, number, validated
 from bandfall._typing import ArrayLike, RandomLike
 from bandfall._warnings import warn_caller
+
+if TYPE_CHECKING:
+    import torch
+
+    from bandfall.neural import TangentLog, TangentStatus
 
 REMEDIES = {
     "iteration_limit": "raise max_iter, widen hidden or lower max_r2",
@@ -141,6 +146,7 @@ class NeuralDescentRegressor(NumbersRegressor):
         self
         """
         from bandfall import neural  # torch is loaded only where it is used
+        from bandfall.neural._training import predict_arrays, seeded_generator
 
         rows, given = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
         check_magnitudes(rows, given)
@@ -149,33 +155,18 @@ class NeuralDescentRegressor(NumbersRegressor):
         self._offset, self._scale = _standardisation(values)
         varying = self._scale > 0
         targets = (values - self._offset)[:, varying] / self._scale[varying]
-        generator = neural.seeded_generator(
+        generator = seeded_generator(
             check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         )
         self.module_ = neural.make_network(
             rows.shape[1], tuple(self.hidden), max(1, int(varying.sum())), generator=generator
         )
-        self.log_, status, anchors = neural.fit_arrays(
-            self.module_,
-            rows,
-            targets,
-            self._anchor_rows(rows),
-            tangent_control=self.tangent_control,
-            anchor_sampling=self.anchor_sampling,
-            generator=generator,
-            min_speed=float(self.min_speed),
-            lr=float(self.lr),
-            momentum=float(self.momentum),
-            damping=float(self.damping),
-            max_r2=float(self.max_r2),
-            max_iter=int(self.max_iter),
-        )
-        self.anchors_ = anchors
+        self.log_, status = self._train(rows, targets, generator)
         self.status_ = status.value
         self.n_iter_ = max(1, len(self.log_))
         if self.status_ not in ("r2_reached", "constant_target"):
             with np.errstate(over="ignore", invalid="ignore"):  # targets have unit variance
-                r2 = 1.0 - ((targets - neural.predict_arrays(self.module_, rows)) ** 2).mean()
+                r2 = 1.0 - ((targets - predict_arrays(self.module_, rows)) ** 2).mean()
             warn_caller(
                 f"training ended with status {self.status_!r} after {self.n_iter_} epochs at "
                 f"R² = {r2:.4f}; {REMEDIES[self.status_]}",
@@ -194,7 +185,7 @@ class NeuralDescentRegressor(NumbersRegressor):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        from bandfall import neural
+        from bandfall.neural._training import predict_arrays
 
         check_is_fitted(self)
         rows = validate_data(self, X, reset=False, dtype=np.float64)
@@ -202,7 +193,7 @@ class NeuralDescentRegressor(NumbersRegressor):
         varying = self._scale > 0
         outputs = np.tile(self._offset, (len(rows), 1))
         if varying.any():
-            outputs[:, varying] += neural.predict_arrays(self.module_, rows) * self._scale[varying]
+            outputs[:, varying] += predict_arrays(self.module_, rows) * self._scale[varying]
         return outputs[:, 0] if self._y_ndim == 1 else outputs
 
     def __sklearn_tags__(self) -> Tags:
@@ -210,16 +201,58 @@ class NeuralDescentRegressor(NumbersRegressor):
         tags.regressor_tags.poor_score = True  # it interpolates noise, or ends at max_iter
         return tags
 
-    def _anchor_rows(self, X: np.ndarray) -> int | np.ndarray:
-        """The number of anchors to draw, or the validated anchors themselves."""
+    def _train(
+        self, X: np.ndarray, y: np.ndarray, generator: torch.Generator
+    ) -> tuple[TangentLog, TangentStatus]:
+        import torch
+
+        from bandfall import neural
+
+        rows, targets = torch.tensor(X), torch.tensor(y)  # copies: X may be read-only
+        anchors = self._anchor_rows(rows, generator)
+        self.anchors_ = anchors.numpy()
+        if targets.shape[1] == 0:  # no target varies
+            return neural.TangentLog(), neural.TangentStatus.CONSTANT_TARGET
+        lr = float(self.lr)
+        optimizer: torch.optim.Optimizer
+        if self.tangent_control:
+            optimizer = neural.TangentDescent(
+                self.module_,
+                anchors,
+                lr=lr,
+                min_speed=float(self.min_speed),
+                damping=float(self.damping),
+                generator=generator,
+            )
+        else:
+            optimizer = neural.PlainDescent(
+                self.module_, rows, lr=lr, momentum=float(self.momentum)
+            )
+        return neural.fit_network(
+            self.module_,
+            rows,
+            targets,
+            optimizer=optimizer,
+            max_r2=float(self.max_r2),
+            max_iter=int(self.max_iter),
+        )
+
+    def _anchor_rows(self, X: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """The anchors, drawn or validated."""
+        import torch
+
+        from bandfall import neural
+
         if isinstance(self.anchors, numbers.Integral):
-            return int(self.anchors)
+            uniform = self.anchor_sampling == "uniform"
+            draw = neural.uniform_anchors if uniform else neural.mixed_anchors
+            return draw(X, int(self.anchors), generator)
         anchors = check_array(self.anchors, dtype=np.float64, input_name="anchors")
         if anchors.shape[1] != X.shape[1]:
             raise ValueError(
                 f"anchors must have {X.shape[1]} features like X; got {anchors.shape[1]}"
             )
-        return anchors
+        return torch.tensor(anchors)
 
     def _validate_params(self) -> None:
         super()._validate_params()

@@ -76,14 +76,15 @@ def _train_controlled(
     import torch
 
     from bandfall import neural
+    from bandfall.neural._training import predict_arrays, seeded_generator
 
-    generator = neural.seeded_generator(seed)
+    generator = seeded_generator(seed)
     model = neural.make_network(1, hidden, generator=generator)
     optimizer = neural.TangentDescent(model, torch.tensor(grid), generator=generator)
     log, _ = neural.fit_network(
         model, torch.tensor(X), torch.tensor(y), optimizer=optimizer, max_iter=limit
     )
-    return neural.predict_arrays(model, grid)[:, 0], len(log), optimizer.r2
+    return predict_arrays(model, grid)[:, 0], len(log), optimizer.r2
 
 
 def _tasks(data: Data, size: Size) -> list[Task]:

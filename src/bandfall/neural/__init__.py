@@ -11,27 +11,19 @@ from bandfall.neural._ntk import empirical_ntk
 from bandfall.neural._optimizer import TangentDescent
 from bandfall.neural._plain import PlainNetwork, train_plain
 from bandfall.neural._step import TangentStep, tangent_step
-from bandfall.neural._training import (
-    fit_arrays,
-    fit_network,
-    make_network,
-    predict_arrays,
-    seeded_generator,
-)
+from bandfall.neural._training import PlainDescent, fit_network, make_network
 
 __all__ = [
+    "PlainDescent",
     "PlainNetwork",
     "TangentDescent",
     "TangentLog",
     "TangentStatus",
     "TangentStep",
     "empirical_ntk",
-    "fit_arrays",
     "fit_network",
     "make_network",
     "mixed_anchors",
-    "predict_arrays",
-    "seeded_generator",
     "tangent_step",
     "train_plain",
     "uniform_anchors",

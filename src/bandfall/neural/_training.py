@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bandfall.neural._anchors import mixed_anchors, uniform_anchors
 from bandfall.neural._log import LogRow, TangentLog, TangentStatus
 from bandfall.neural._optimizer import TangentDescent
 from bandfall.neural._step import largest_eigenvalue
@@ -164,48 +163,6 @@ def _plain_status(r2: float, max_r2: float) -> TangentStatus | None:
 def seeded_generator(seed: int) -> torch.Generator:
     """A seeded torch generator on the CPU."""
     return torch.Generator().manual_seed(seed)
-
-
-def fit_arrays(
-    model: nn.Module,
-    X: np.ndarray,
-    y: np.ndarray,
-    anchors: int | np.ndarray,
-    *,
-    tangent_control: bool,
-    anchor_sampling: str,
-    generator: torch.Generator,
-    min_speed: float,
-    lr: float,
-    momentum: float,
-    damping: float,
-    max_r2: float,
-    max_iter: int,
-) -> tuple[TangentLog, TangentStatus, np.ndarray]:
-    """Train `model` on arrays X (n, d), y (n, k); also return the anchors used, (n*, d).
-
-    If k = 0, no target varies and the model is not trained. `anchors` is an array of rows, or the
-    number of rows to draw by `anchor_sampling` ("uniform" or "mixed").
-    """
-    rows, targets = torch.tensor(X), torch.tensor(y)  # copies: X may be read-only
-    if isinstance(anchors, int):
-        draw = uniform_anchors if anchor_sampling == "uniform" else mixed_anchors
-        points = draw(rows, anchors, generator)
-    else:
-        points = torch.tensor(anchors)
-    if targets.shape[1] == 0:
-        return TangentLog(), TangentStatus.CONSTANT_TARGET, points.numpy()
-    optimizer: torch.optim.Optimizer
-    if tangent_control:
-        optimizer = TangentDescent(
-            model, points, lr=lr, min_speed=min_speed, damping=damping, generator=generator
-        )
-    else:
-        optimizer = PlainDescent(model, rows, lr=lr, momentum=momentum)
-    log, status = fit_network(
-        model, rows, targets, optimizer=optimizer, max_r2=max_r2, max_iter=max_iter
-    )
-    return log, status, points.numpy()
 
 
 def predict_arrays(model: nn.Module, X: np.ndarray) -> np.ndarray:

@@ -414,7 +414,7 @@ def test_a_kernel_that_knows_numpy_only_is_computed_on_the_host_of_a_worker(monk
 
     on_device = worker_gpu.DeviceProducts
     monkeypatch.setattr(worker_gpu, "DeviceProducts", lambda held: on_device(held, "cpu"))
-    monkeypatch.setattr(held_module, "_has_gpu", lambda: True)
+    monkeypatch.setattr(held_module, "check_device", lambda device: "cuda")
     X, _ = table(n=60)
     kernel = get_kernel(lambda u: np.exp(-np.asarray(u)))
     held = held_module.WorkerRows(X, Leaves(X, 16), kernel, np.dtype(float), 2**20)

@@ -144,36 +144,36 @@ def check_workers(client: Client, n_bytes: int) -> None:
 
 
 def _check_versions(client: Client) -> None:
+    """Raise ClusterError for another version of this package; log another NumPy."""
     try:
         answer = within(ANSWER_SECONDS, client.get_versions, packages=["bandfall"])
-        found = cast("VersionsDict", answer)  # the client is not asynchronous
     except TimeoutError:
         log.warning("some worker does not answer: versions were not checked")
         return
-    here = found["client"]["packages"].get("bandfall")
+    versions = cast("VersionsDict", answer)  # the client is not asynchronous
+    processes = {"scheduler": versions["scheduler"], **versions["workers"]}
+
+    def differing(package: str, here: str | None) -> dict[str, str | None]:
+        there = {name: own["packages"].get(package) for name, own in processes.items() if own}
+        return {name: version for name, version in there.items() if version != here}
+
+    here = versions["client"]["packages"].get("bandfall")
     if here is None:  # a source tree that is not installed has no version
         return
-    there = {"scheduler": found["scheduler"], **found["workers"]}
-    versions = {name: one["packages"].get("bandfall") for name, one in there.items() if one}
-    without = [name for name, version in versions.items() if version is None]
+    other = differing("bandfall", here)
+    without = [name for name, version in other.items() if version is None]
     if without:
         raise ClusterError(
             f"bandfall is not installed on {_listed(without)}: install it there, with its extra "
             "dask"
         )
-    other = {name: version for name, version in versions.items() if version != here}
     if other:
         listed = _listed(f"{name} ({version})" for name, version in other.items())
         raise ClusterError(f"bandfall is {here} here, but not on {listed}")
-    _warn_of_other_numpy(found)
-
-
-def _warn_of_other_numpy(found: VersionsDict) -> None:
-    """Log workers with another NumPy, which may round differently."""
-    numpy = found["client"]["packages"].get("numpy")
-    other = [a for a, one in found["workers"].items() if one["packages"].get("numpy") != numpy]
-    if other:
-        log.warning("NumPy is not version %s on %s: bits may differ", numpy, _listed(other))
+    numpy = versions["client"]["packages"].get("numpy")
+    rounding = differing("numpy", numpy).keys() - {"scheduler"}
+    if rounding:
+        log.warning("NumPy is not version %s on %s: bits may differ", numpy, _listed(rounding))
 
 
 def _listed(names: Iterable[str], most: int = 5) -> str:

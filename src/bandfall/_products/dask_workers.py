@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 
 import numpy as np
 
 from bandfall._products.backend import Backend, Sum
 from bandfall._products.blocked import Leaves, Tiles
-from bandfall._products.device import has_driver, resolve_backend
+from bandfall._products.device import check_device, resolve_backend
 from bandfall._threads import blas_threads_for, scratch
 from bandfall._typing import State
 from bandfall.kernels._kernel import Kernel
@@ -57,21 +56,12 @@ class WorkerRows:
 
 
 def _engine(held: WorkerRows) -> _TileProducts | DeviceProducts:
-    if _has_gpu():
+    if check_device("auto") is not None:
         try:
             return DeviceProducts(held)
         except ValueError:  # a kernel for NumPy only
             pass
     return _TileProducts(held)
-
-
-def _has_gpu() -> bool:
-    """Whether torch finds a GPU; without a driver, torch is not imported, which takes long."""
-    if not has_driver() or find_spec("torch") is None:
-        return False
-    import torch
-
-    return torch.cuda.is_available()
 
 
 class _TileProducts:
@@ -139,7 +129,7 @@ class _KeptTiles:
 
 def own_backend(budget: int, n_rows: int) -> Backend:
     """The best backend of this worker: a GPU if it has one."""
-    return resolve_backend("auto" if _has_gpu() else None, budget, n_rows)
+    return resolve_backend("auto", budget, n_rows)
 
 
 class WorkerSum:

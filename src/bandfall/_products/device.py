@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 from functools import lru_cache
 from importlib.util import find_spec
 
@@ -83,26 +84,24 @@ def check_device(device: str | None) -> str | None:
     if is_cluster(device):
         check_installed(device)
         return device
-    kind, _, index = device.partition(":")
-    well_formed = device in ("auto", "cuda", "torch") or (kind == "cuda" and index.isdecimal())
-    if not well_formed:
+    if not re.fullmatch(r"auto|torch|cuda(:\d+)?", device):
         raise ValueError(f"device={device!r} is unknown; allowed: {ALLOWED}")
-    if device == "auto" and not has_driver():
-        return None
+    if device == "auto":
+        return "cuda" if has_driver() and find_spec("torch") is not None and _n_gpus() else None
     if find_spec("torch") is None:
-        if device == "auto":
-            return None
         raise ImportError(f"device={device!r} needs PyTorch: pip install torch")
     if device == "torch":
         return "cpu"
-    import torch
-
-    n_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return "cuda" if n_gpus else None
-    if int(index or 0) >= n_gpus:
+    n_gpus = _n_gpus()
+    if int(device.partition(":")[2] or 0) >= n_gpus:
         raise ValueError(f"device={device!r} is not available: torch finds {n_gpus} CUDA device(s)")
     return device
+
+
+def _n_gpus() -> int:
+    import torch
+
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 @lru_cache(maxsize=1)

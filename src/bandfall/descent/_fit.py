@@ -171,7 +171,7 @@ def _trained(
         recorder: Recorder, front: TrainingFront, status: Status = Status.INTERRUPTED
     ) -> Path:
         stages, log = recorder.result()
-        scaled = [replace(one, coefficients=one.coefficients * to_units) for one in stages]
+        scaled = [replace(s, coefficients=s.coefficients * to_units) for s in stages]
         return path.replace(
             stages=[*path.stages, *scaled],
             log=path.log + log,

@@ -109,7 +109,7 @@ class PartitionedSum:
     def bandwidths(self) -> np.ndarray:
         """The median bandwidth over leaves after each stage, shape (S,)."""
         trained = [leaf.model.bandwidths for leaf in self.leaves if len(leaf.model)]
-        table = [one[in_step(len(one), len(self))] for one in trained]
+        table = [own[in_step(len(own), len(self))] for own in trained]
         return np.median(table, axis=0) if table else np.zeros(0)
 
     def evaluate(self, X: np.ndarray, *, backend: Backend = HOST) -> np.ndarray:

@@ -48,8 +48,7 @@ def formula_of(kernel: Kernel) -> Formula | None:
     """The formula of a kernel; None for a user's own profile or geometry."""
     if not isinstance(kernel.geometry, Euclidean | Minkowski):
         return None
-    same = (one for profile, one in _FORMULAS.items() if profile is kernel.profile)
-    return next(same, None)
+    return _FORMULAS.get(kernel.profile)
 
 
 @dataclass(frozen=True)

@@ -88,13 +88,13 @@ def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     >>> degrees_of_freedom(KernelDescentRegressor().fit(X, y)) > 10
     True
     """
-    found = best_model(model)
-    if isinstance(found, Smooths):
-        total, weights, g = found._smoother()
+    model = best_model(model)
+    if isinstance(model, Smooths):
+        total, weights, g = model._smoother()
         at = (total.X, total.kernel, float(total.bandwidths[0]))
         eigenvalues = kernel_eigenvalues(*at, weights=weights, backend=backend)
         return float(eigenvalues @ g(eigenvalues))
-    return float(staged_degrees_of_freedom(as_path(found), backend=backend).value[-1])
+    return float(staged_degrees_of_freedom(as_path(model), backend=backend).value[-1])
 
 
 def ridge_degrees_of_freedom(

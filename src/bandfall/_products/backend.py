@@ -87,7 +87,7 @@ class Backend(ABC):
 
     Arguments and results are NumPy arrays; a backend may keep rows and coefficients on its device.
     A new backend derives from this class and passes the contract suite in
-    tests/backends/test_backends.py.
+    tests/products/test_backend.py.
     """
 
     budget: int  # bytes for kernel matrices, temporaries and a solver's vectors together

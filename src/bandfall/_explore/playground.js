@@ -18,23 +18,15 @@ const Playground = (() => {
   let sweepTimer = null;
   let timer = null;
 
+  const plot = (id, title, height, xLabel, yLabel) => new Plot($(id), { title, height, xLabel, yLabel });
+  const time = "training time";
   const plots = {
-    model: new Plot($("model"), {
-      title: "training points, the model's curve and ridge regression's curve", height: 360, xLabel: "x", yLabel: "y",
-    }),
-    bandwidth: new Plot($("bandwidth-plot"), {
-      title: "bandwidth along training time", height: 200, xLabel: "training time", yLabel: "bandwidth",
-    }),
-    r2: new Plot($("r2-plot"), {
-      title: "training and test R² along training time", height: 200, xLabel: "training time", yLabel: "R²",
-    }),
-    speed: new Plot($("speed-plot"), {
-      title: "speed along training time", height: 200, xLabel: "training time", yLabel: "speed",
-    }),
-    floors: new Plot($("floor-plot"), {
-      title: "training and test error against the smallest bandwidth allowed", height: 220,
-      xLabel: "smallest bandwidth (complexity →)", yLabel: "1 − R²",
-    }),
+    model: plot("model", "training points, the model's curve and ridge regression's curve", 360, "x", "y"),
+    bandwidth: plot("bandwidth-plot", `bandwidth along ${time}`, 200, time, "bandwidth"),
+    r2: plot("r2-plot", `training and test R² along ${time}`, 200, time, "R²"),
+    speed: plot("speed-plot", `speed along ${time}`, 200, time, "speed"),
+    floors: plot("floor-plot", "training and test error against the smallest bandwidth allowed", 220,
+      "smallest bandwidth (complexity →)", "1 − R²"),
   };
 
   // Solving ------------------------------------------------------------------------------------
@@ -43,11 +35,16 @@ const Playground = (() => {
   const solver = new Worker(engine);
   const sweeper = new Worker(engine);
 
+  /** Places of the curves, over the whole picture. */
+  function gridOf({ low, high }) {
+    return Float64Array.from({ length: GRID }, (_, i) => low + ((high - low) * i) / (GRID - 1));
+  }
+
   function task(kind) {
     const set = Data.SETS[state.data];
     const points = State.points(state);
     const held = kind === "sweep" || state.floor < State.FLOORS;
-    const grid = Float64Array.from({ length: GRID }, (_, i) => set.low + ((set.high - set.low) * i) / (GRID - 1));
+    const grid = gridOf(set);
     return {
       kind, job, grid, truth: set.truth ? grid.map(set.truth) : null,
       x: Float64Array.from(points, (point) => point[0]), y: Float64Array.from(points, (point) => point[1]),
@@ -80,7 +77,7 @@ const Playground = (() => {
 
   solver.onmessage = ({ data: reply }) => {
     waiting = false;
-    if (State.points(state).length >= 2 && reply.residuals.length === reply.frames * State.points(state).length) {
+    if (State.points(state).length >= 2 && reply.residuals[0].length === State.points(state).length) {
       film = reply;
       frame = nearestFrame(state.time);
       drawAll();
@@ -152,7 +149,7 @@ const Playground = (() => {
     plot.height = innerWidth < 600 ? 300 : 480;
     const room = 0.02 * (set.high - set.low);
     plot.axes({ low: set.low - room, high: set.high + room }, { low: low - 0.06 * (high - low), high: high + 0.06 * (high - low) });
-    const places = Array.from({ length: GRID }, (_, i) => set.low + ((set.high - set.low) * i) / (GRID - 1));
+    const places = gridOf(set);
     plot.line("truth", "truth dashed", places, set.truth && state.truth ? places.map(set.truth) : []);
     plot.path("stems", "stem", "");
     plot.path("spikes", "line a spike", "");
@@ -185,15 +182,12 @@ const Playground = (() => {
     plots.speed.rule("least", "rule", { y: state.speed });
   }
 
-  const MOST_ERROR = 30;
-  const LEAST_ERROR = 0.003;
-
   function drawFloors() {
     const widest = State.width(state);
     const zero = widest * 10 ** -3.25;
     plots.floors.axes(
       { low: widest * 1.1, high: zero * 0.8, log: true, names: [[zero, "0"]] },
-      { low: LEAST_ERROR, high: MOST_ERROR, log: true });
+      { low: 0.003, high: 30, log: true });
     const rows = [...sweep].sort((a, b) => b.floor - a.floor);
     const xs = rows.map((row) => row.floor || zero);
     const error = (name) => rows.map((row) => (Number.isFinite(row[name]) ? Math.max(1 - row[name], 1e-9) : NaN));
@@ -210,19 +204,9 @@ const Playground = (() => {
       $("now").textContent = "Add at least two points.";
       return;
     }
-    const plot = plots.model;
-    const set = Data.SETS[state.data];
-    const curve = (values, style, name) => {
-      let d = "";
-      for (let i = 0; i < GRID; i++) {
-        const x = plot.px(set.low + ((set.high - set.low) * i) / (GRID - 1));
-        d += `${i ? "L" : "M"}${x} ${plot.py(values[frame * GRID + i])}`;
-      }
-      plot.path(name, style, d);
-    };
-    if (state.ridge) curve(film.ridgeCurves, "line b", "ridge");
-    else plot.path("ridge", "line b", "");
-    curve(film.curves, "line a", "curve");
+    const places = gridOf(Data.SETS[state.data]);
+    plots.model.line("ridge", "b", state.ridge ? places : [], film.ridgeCurves[frame]);
+    plots.model.line("curve", "a", places, film.curves[frame]);
     drawStems();
     drawSpikes();
     const time = Math.max(film.time[frame], plots.r2.x.low);
@@ -236,7 +220,7 @@ const Playground = (() => {
     let d = "";
     if (state.residuals) {
       State.points(state).forEach(([x, y], i) => {
-        const left = film.residuals[frame * State.points(state).length + i];
+        const left = film.residuals[frame][i];
         d += `M${plots.model.px(x)} ${plots.model.py(y)}V${plots.model.py(y - left)}`;
       });
     }
@@ -252,9 +236,9 @@ const Playground = (() => {
     points.forEach(([x, y], i) => {
       const place = ((x - set.low) / (set.high - set.low)) * (GRID - 1);
       const left = Math.min(Math.max(Math.floor(place), 0), GRID - 2);
-      const [a, b] = [film.curves[frame * GRID + left], film.curves[frame * GRID + left + 1]];
+      const [a, b] = film.curves[frame].slice(left, left + 2);
       const beside = plot.py(a + (place - left) * (b - a));
-      const there = plot.py(y - film.residuals[frame * points.length + i]);
+      const there = plot.py(y - film.residuals[frame][i]);
       if (Math.abs(beside - there) > 2) d += `M${plot.px(x)} ${beside}V${there}`;
     });
     plot.path("spikes", "line a spike", d);

@@ -1,11 +1,6 @@
 "use strict";
 // Runs inside a worker: films on one, sweeps over floors on another, so that the page never waits.
 const Jobs = (() => {
-  const pack = (rows) => {
-    const packed = new Float32Array(rows.length * (rows[0]?.length ?? 0));
-    rows.forEach((row, i) => packed.set(row, i * row.length));
-    return packed;
-  };
   const column = (rows, name) => Float64Array.from(rows, (row) => row[name]);
 
   function filmReply(task) {
@@ -19,8 +14,8 @@ const Jobs = (() => {
       time: column(frames, "time"), bandwidth: column(frames, "bandwidth"), r2: column(frames, "r2"),
       speed: column(frames, "speed"), testR2: column(frames, "testR2"),
       ridgeTestR2: column(rivals, "testR2"), ridgePenalty: column(rivals, "penalty"),
-      curves: pack(frames.map((frame) => frame.curve)), residuals: pack(frames.map((frame) => frame.residual)),
-      ridgeCurves: pack(rivals.map((rival) => rival.curve)),
+      curves: frames.map((frame) => frame.curve), residuals: frames.map((frame) => frame.residual),
+      ridgeCurves: rivals.map((rival) => rival.curve),
     };
   }
 

@@ -164,9 +164,9 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
         title, race = "Score, with rivals", _race(findings, rivals, name)
         text = (
             "Every model was trained on the same rows with its usual settings and scored on the "
-            f"same {n_rows}. {unseen}{meaning}{'' if findings.target.classes else _RIDGE} Two "
-            "models differ clearly if the mean difference of their losses on the same rows is more "
-            "than two standard errors, which follow ±."
+            f"same {n_rows}. {unseen}{meaning}{'' if findings.target.classes else _RIDGE} A "
+            "difference is clear if it exceeds two standard errors, the number after ±; the losses "
+            "of two models are compared row by row."
         )
     return section("score", title, text, _leaks(findings) + race)
 

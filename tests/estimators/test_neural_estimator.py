@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import bandfall
 from bandfall import NeuralDescentRegressor
 
 
@@ -21,7 +22,7 @@ def rows(n=25, d=2, seed=0):
 def test_missing_torch_gives_the_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "bandfall.neural", raising=False)
-    monkeypatch.delattr("bandfall.neural", raising=False)
+    monkeypatch.delitem(vars(bandfall), "neural", raising=False)
     with pytest.raises(ImportError, match="pip install torch"):
         NeuralDescentRegressor().fit(*rows())
 

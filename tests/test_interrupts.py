@@ -169,7 +169,8 @@ import signal, time
 signal.signal(signal.SIGINT, lambda *_: print("pressed", flush=True))
 from bandfall._cli.terminal import Watchdog
 
-with Watchdog(), Watchdog.leaving_one_press():
+with Watchdog():
+    Watchdog.spares_next = True
     print("ready", flush=True)
     while True:
         time.sleep(60)  # as in a long call into C: nothing is raised

@@ -6,6 +6,7 @@ import time
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,17 +14,17 @@ import typer
 
 from bandfall._cli import options
 from bandfall._cli.classes import Task
-from bandfall._cli.outputs import check_out, is_model, is_page, write_page
+from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.read_table import Style
 from bandfall._cli.rows import Roles
-from bandfall._cli.stored import missing_target, model_of, page_rows
+from bandfall._cli.stored import check_page_source, model_for_page, page_rows
 from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall._cli.training import Choices, Device, ModelChoice
 from bandfall._explore import render_playground
 from bandfall._explore.data_page import render_explorer
 from bandfall._explore.server import Explorer
 from bandfall._explore.what_if import WhatIf
-from bandfall._files import ModelFile, read_model_file
+from bandfall._files import ModelFile
 from bandfall.report import study
 
 _SOURCE = "Model file made by fit, or a table; without it, a playground."
@@ -74,32 +75,15 @@ def explore(
             inputs = (source,) if data is None else (source, data)
             check_out(out, is_page, force=force, inputs=inputs)
         choices = Choices(model, device, test_fraction, max_rows, seed, task)
-        ours = _is_our_model(source, data, target)
-
-        def get_model(progress: Callable[[float], None]) -> ModelFile:
-            if ours:
-                return read_model_file(source)
-            roles = Roles([], drop or [], text=text or [], missing=na or [])
-            return model_of(source, target, roles, style, choices, progress)
-
+        ours = check_page_source(source, data, target)
+        targets = [target] if target is not None and not ours else []
+        roles = Roles(targets, drop or [], text=text or [], missing=na or [])
+        get_model = partial(model_for_page, source, roles, style, choices)
         if out is not None:
-            page, _ = _explorer_page(get_model(lambda share: None), data, style, seed, live=False)
+            page, _ = _explorer_page(get_model(), data, style, seed, live=False)
             _write(page, out, show, json)
         else:
             _serve(get_model, target or Path(source).name, data, style, seed, show, json)
-
-
-def _is_our_model(source: str, data: str | None, target: str | None) -> bool:
-    """Whether the source is a model file; raises InputError unless the page can be made."""
-    for file in (source, data):
-        if file not in ("-", None) and not Path(file).exists():
-            raise InputError(f"{file} does not exist")
-    ours = source != "-" and Path(source).is_file() and is_model(Path(source))
-    if not ours and data is None and target is None:
-        raise InputError(missing_target(source))
-    if not ours and data is not None:
-        raise InputError(f"{source} is not a bandfall model; only one table can be explored")
-    return ours
 
 
 def _write(page: str, out: Path, show: bool, json: bool) -> None:
@@ -138,7 +122,7 @@ def _explorer_page(
 
 
 def _serve(
-    get_model: Callable[[Callable[[float], None]], ModelFile],
+    get_model: Callable[..., ModelFile],
     target: str,
     data: str | None,
     style: Style,
@@ -155,7 +139,7 @@ def _serve(
             note(f"exploring at {explorer.address} until Ctrl-C")
         if show:
             webbrowser.open(explorer.address)
-        stored = get_model(lambda share: explorer.progress(SHARE_OF_TRAINING * share))
+        stored = get_model(progress=lambda share: explorer.progress(SHARE_OF_TRAINING * share))
 
         def progress(share: float) -> None:
             explorer.progress(SHARE_OF_TRAINING + (1.0 - SHARE_OF_TRAINING) * share)

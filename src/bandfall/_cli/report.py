@@ -10,14 +10,14 @@ import typer
 
 from bandfall._cli import options
 from bandfall._cli.classes import Task
-from bandfall._cli.outputs import check_out, is_model, is_page, write_page
+from bandfall._cli.outputs import check_out, is_page, write_page
 from bandfall._cli.read_table import Style
 from bandfall._cli.rivals import class_rivals, rivals, score_rivals
 from bandfall._cli.rows import Roles
-from bandfall._cli.stored import model_details, model_of, page_rows
-from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
+from bandfall._cli.stored import check_page_source, model_details, model_for_page, page_rows
+from bandfall._cli.terminal import Bar, note, one_line_errors, print_json
 from bandfall._cli.training import Choices, Device, ModelChoice
-from bandfall._files import ModelFile, read_model_file
+from bandfall._files import ModelFile
 from bandfall.report import Findings, RivalScore, render_page, study
 
 OURS = "bandfall (this model)"
@@ -61,14 +61,11 @@ def report(
     with one_line_errors():
         check_out(out, is_page, force=force, inputs=(source, *([data] if data else [])))
         style = Style(sep, decimal, encoding)
-        if source != "-" and Path(source).is_file() and is_model(Path(source)):
-            stored = read_model_file(source)
-        elif data is not None:
-            raise InputError(f"{source} is not a bandfall model; a report is about one table")
-        else:
-            asked = Roles([], drop or [], [], weights, time_split, group, text or [], na or [])
-            choices = Choices(model, device, test_fraction, max_rows, seed, task)
-            stored = model_of(source, target, asked, style, choices)
+        ours = check_page_source(source, data, target)
+        targets = [target] if target is not None and not ours else []
+        asked = Roles(targets, drop or [], [], weights, time_split, group, text or [], na or [])
+        choices = Choices(model, device, test_fraction, max_rows, seed, task)
+        stored = model_for_page(source, asked, style, choices)
         findings, results = _look(stored, data, style, seed, with_rivals)
         page = render_page(
             findings,

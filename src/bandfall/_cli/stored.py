@@ -18,12 +18,13 @@ from sklearn.utils import get_tags
 
 from bandfall._checks import check_instance
 from bandfall._cli.columns import Features, check_finite, feature_numbers, require_columns
+from bandfall._cli.outputs import is_model
 from bandfall._cli.read_table import Style, name_of, read_file
 from bandfall._cli.rows import Roles, split_words, targets_of
 from bandfall._cli.terminal import InputError, note
 from bandfall._cli.training import MAX_ROWS, Choices, Trained, train_on
 from bandfall._estimators.view import feature_names_of, last_step, step_names, story_of
-from bandfall._files import ModelFile
+from bandfall._files import ModelFile, read_model_file
 from bandfall._typing import Estimator, JsonDict, Unchecked
 from bandfall.report import LabelledRows
 from bandfall.report._columns import kind_of, places, series_of
@@ -65,29 +66,37 @@ def noted_kinds(notes: JsonDict) -> dict[str, str]:
     return {str(name): kind for name, kind in pairs if isinstance(kind, str)}
 
 
-def model_of(
+def check_page_source(source: str, data: str | None, target: str | None) -> bool:
+    """Whether the source of a page is a model file, not a table; InputError if neither will do."""
+    for file in (source, data):
+        if file not in ("-", None) and not Path(file).exists():
+            raise InputError(f"{file} does not exist")
+    if source != "-" and Path(source).is_file() and is_model(Path(source)):
+        return True
+    what = "is not a bandfall model" if source != "-" else "is a table"
+    if data is not None:
+        raise InputError(f"{source} {what}; only one table can be named")
+    if target is None:
+        raise InputError(
+            f"{source} {what}; to train a model on this table, name the column to predict: --target"
+        )
+    return False
+
+
+def model_for_page(
     source: str,
-    target: str | None,
     roles: Roles,
     style: Style,
     choices: Choices,
     progress: Callable[[float], None] | None = None,
 ) -> ModelFile:
-    """Train a model on a table; return it in the form of a model file."""
-    if target is None:
-        raise InputError(missing_target(source))
+    """The model in a file, or one that is trained on a table with a target in `roles`."""
+    if not roles.targets:
+        return read_model_file(source)
     choices = replace(choices, max_rows=choices.max_rows or MAX_ROWS[choices.model])
-    trained = train_on(source, replace(roles, targets=[target]), style, choices, progress)
+    trained = train_on(source, roles, style, choices, progress)
     interrupted = {"interrupted": True} if trained.interrupted else {}
     return ModelFile(trained.estimator, {**model_notes(trained), **interrupted})
-
-
-def missing_target(source: str) -> str:
-    """The message for a table without --target."""
-    if source != "-" and not Path(source).exists():
-        return f"{source} does not exist"
-    what = "is not a bandfall model" if source != "-" else "is a table"
-    return f"{source} {what}; to train a model on this table, name the column to predict: --target"
 
 
 def model_details(stored: ModelFile) -> dict[str, str]:
@@ -97,16 +106,15 @@ def model_details(stored: ModelFile) -> dict[str, str]:
         "estimator": " → ".join(step_names(stored.estimator)),
         "parameters": ", ".join(f"{k}={v!r}" for k, v in last.get_params(deep=False).items()),
     }
-    if notes.get("n_dropped"):
-        details["rows left out"] = f"{notes['n_dropped']:,}, for missing values"
-    if notes.get("n_without_target"):
-        details["rows without a target"] = f"{notes['n_without_target']:,}, left out"
-    if notes.get("split"):
-        details["rows held out"] = str(notes["split"])
-    if notes.get("interrupted"):
-        details["interrupted"] = "Ctrl-C ended training; this is the best model until then"
-    if "seconds" in notes:
-        details["training time"] = f"{notes['seconds']:.2f} s"
+    for title, name, words in (
+        ("rows left out", "n_dropped", "{:,}, for missing values"),
+        ("rows without a target", "n_without_target", "{:,}, left out"),
+        ("rows held out", "split", "{}"),
+        ("interrupted", "interrupted", "Ctrl-C ended training; this is the best model until then"),
+        ("training time", "seconds", "{:.2f} s"),
+    ):
+        if notes.get(name):
+            details[title] = words.format(notes[name])
     if stored.versions:
         details["written by"] = ", ".join(f"{k} {v}" for k, v in stored.versions.items())
     return details

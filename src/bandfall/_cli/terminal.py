@@ -28,7 +28,6 @@ from bandfall._search.clock import Clock
 # Exit codes, documented in `docs/cli.md`.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
 _REMEMBERED = 40  # estimates of the end (eight seconds), whose median is shown
-_GRACE = 0.6  # seconds from Ctrl-C to the end of the process
 
 
 class InputError(ValueError):
@@ -280,16 +279,6 @@ class Watchdog:
 
     spares_next = False  # whether the next press is left to a fit
 
-    @classmethod
-    @contextmanager
-    def leaving_one_press(cls) -> Iterator[None]:
-        """Leave the first press in this context to a fit."""
-        cls.spares_next = True
-        try:
-            yield
-        finally:
-            cls.spares_next = False
-
     def __enter__(self) -> Watchdog:
         self._reader, self._writer = socket.socketpair()
         self._writer.setblocking(False)
@@ -314,7 +303,7 @@ class Watchdog:
                 Watchdog.spares_next = False
                 continue
             self._ending = True
-            time.sleep(_GRACE)
+            time.sleep(0.6)  # for a regular end
             show_cursor = b"\x1b[?25h" if sys.stderr.isatty() else b""
             os.write(2, show_cursor + b"\nbandfall: stopped; nothing was written\n")
             os._exit(INTERRUPTED)

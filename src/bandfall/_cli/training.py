@@ -79,23 +79,21 @@ def make_estimator(
 
 
 def _on_device(estimator: Estimator, device: str) -> Estimator:
-    last, here = last_step(estimator), device in (Device.AUTO, Device.CPU)
+    last = last_step(estimator)
     if "://" not in device and device not in list(Device):
         raise InputError(
             f"--device {device} must be auto, cpu, cuda, or the address of a Dask scheduler such "
             "as tcp://host:8786"
         )
-    if "device" not in last.get_params():
-        if not here:
-            raise InputError(f"--device {device}: {type(last).__name__} computes on the CPU only")
-        return estimator
-    if not here:
+    elsewhere = device not in (Device.AUTO, Device.CPU)
+    if "device" in last.get_params():
         try:
-            check_device(str(device))
+            last.set_params(device=str(device))
+            check_device(str(device) if elsewhere else None)
         except (ValueError, ImportError) as error:
             raise InputError(f"--device {device}: {error}") from None
-    # "cpu" means NumPy here, not torch on the CPU.
-    last.set_params(device=None if device == Device.CPU else str(device))
+    elif elsewhere:
+        raise InputError(f"--device {device}: {type(last).__name__} computes on the CPU only")
     return estimator
 
 
@@ -165,8 +163,8 @@ def _train(
             model.set_callbacks(_PathWatch(bar))
         try:
             extra = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
-            with Watchdog.leaving_one_press():
-                estimator.fit(table.X, table.y, **extra)
+            Watchdog.spares_next = True
+            estimator.fit(table.X, table.y, **extra)
         except KeyboardInterrupt:
             if not _is_fitted(model):
                 raise
@@ -174,6 +172,7 @@ def _train(
         except ValueError as error:  # names the column that is wrong
             raise InputError(f"{table.source}: {error}") from error
         finally:
+            Watchdog.spares_next = False
             if watched:
                 model.set_callbacks()
     encoders = story_of(model).encoders

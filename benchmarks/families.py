@@ -18,7 +18,7 @@ import joblib
 import numpy as np
 
 from bandfall import BandfallRegressor
-from bandfall._estimators.tables import training_table
+from bandfall._estimators.input import training_table
 from bandfall._fitting.members import fit_members
 from bandfall._models.member import MetricKey
 from bandfall._models.metric import scaled

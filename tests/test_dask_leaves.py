@@ -10,7 +10,7 @@ import pytest
 from sklearn.datasets import make_friedman1
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators.dask_rows import row_blocks
+from bandfall._estimators.arrays import row_blocks
 from bandfall._fitting import remote_leaves
 from bandfall._products.dask_cluster import connect
 

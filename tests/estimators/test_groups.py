@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.model_selection import GroupKFold, cross_validate
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators.tables import group_numbers
+from bandfall._estimators.input import group_numbers
 
 FASTEST = {"kernels": ("gaussian",), "max_rounds": 0, "n_members": 1}
 

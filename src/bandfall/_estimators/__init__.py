@@ -1,7 +1,6 @@
 """The scikit-learn estimators: each validates its input and calls one function."""
 
 from bandfall._estimators import storage as _storage  # noqa: F401  registers the classes for model files
-from bandfall._estimators.bandfall import BandfallRegressor
 from bandfall._estimators.classifier import BandfallClassifier
 from bandfall._estimators.constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall._estimators.cross_validation import KernelFlowCV, KernelRidgeCV
@@ -9,6 +8,7 @@ from bandfall._estimators.descent import KernelDescentRegressor
 from bandfall._estimators.marginal_likelihood import KernelRidgeMML
 from bandfall._estimators.mlp import PaperMLPRegressor
 from bandfall._estimators.neural import NeuralDescentRegressor
+from bandfall._estimators.regressor import BandfallRegressor
 
 __all__ = [
     "BandfallClassifier",

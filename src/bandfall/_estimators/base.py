@@ -1,27 +1,94 @@
-"""Base classes of the estimators: validation, shapes and dtypes of results, files and reports."""
+"""Base classes of the estimators: constraints on parameters, validation, shapes, files, reports.
+
+An estimator lists constraints in ``_parameter_constraints`` and decorates `fit` with `validated`.
+Checks that involve two parameters, or the contents of one, go into ``_validate_params``.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
+from numbers import Integral, Real
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, Options
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from bandfall._estimators.arrays import answer_in_kind
+from bandfall._estimators.input import (
+    FLOATS,
+    check_distances,
+    check_magnitudes,
+    columns_without_numbers,
+    refuse_series,
+)
 from bandfall._estimators.view import Story
 from bandfall._files import save_model
 from bandfall._products import Backend, resolve_backend
 from bandfall._targets import Numbers
-from bandfall._targets.numbers import check_variation, prediction_dtype
-from bandfall._typing import Array, ArrayLike, TableLike, Weights
+from bandfall._targets.numbers import prediction_dtype
+from bandfall._typing import Array, ArrayLike, TableLike, Unchecked, Weights
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels._kernel import KernelLike, get_kernel
+from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
 
-FLOATS = (np.float64, np.float32)
+
+class _Number(Interval):
+    """An interval of numbers, without True and False."""
+
+    def is_satisfied_by(self, val: Unchecked) -> bool:
+        return not isinstance(val, bool) and bool(super().is_satisfied_by(val))
+
+
+class _DeviceName(Options):
+    """The name of a device; `resolve_backend` checks later whether it exists."""
+
+    def __init__(self) -> None:
+        super().__init__(str, {"auto", "cpu", "cuda"})
+
+    def is_satisfied_by(self, val: Unchecked) -> bool:
+        return isinstance(val, str)
+
+    def __str__(self) -> str:
+        return "'auto', 'cpu', 'cuda', 'cuda:N', 'dask' or the address of a Dask scheduler"
+
+
+def number(low: float, high: float | None = None, closed: str = "left") -> Interval:
+    """Real numbers from `low` to `high`; inf is allowed if `high` is None and closed."""
+    return _Number(Real, low, high, closed=closed)
+
+
+def count(low: int) -> Interval:
+    """Integers from `low` on."""
+    return _Number(Integral, low, None, closed="left")
+
+
+COUNT = [count(1)]
+JOBS = [_Number(Integral, None, None, closed="neither"), None]
+FLAG = ["boolean"]
+RANDOM = ["random_state"]
+KERNEL = [str, callable, Kernel]
+DEVICE = [None, _DeviceName()]
+
+# Errors must not name parameters of internal estimators, which users never set.
+validated = _fit_context(prefer_skip_nested_validation=True)
+
+
+def chosen_kernels(
+    kernels: str | Kernel | Sequence[KernelLike] | None,
+) -> tuple[Kernel, ...] | None:
+    """The distinct kernels to choose from; None for the default."""
+    if kernels is None:
+        return None
+    if isinstance(kernels, str | Kernel):
+        kernels = (kernels,)
+    chosen = tuple(dict.fromkeys(get_kernel(kernel) for kernel in kernels))
+    if not chosen:
+        raise ValueError("kernels=() leaves nothing to choose from; None takes the default")
+    return chosen
 
 
 class TrainingData(NamedTuple):
@@ -213,54 +280,3 @@ class KernelRegressor(ValidatedRegressor):
         total: KernelSum = self.kernel_sum_
         target = Numbers.plain(total.n_outputs, self._y_ndim, self._dtype)
         return Story(kernel_sum=total, target=target, dtype=self._dtype)
-
-
-def refuse_series(X: TableLike) -> None:
-    """Raise ValueError for a Series in place of a table."""
-    if type(X).__name__ == "Series":
-        raise ValueError(
-            "X is a Series, not a table: write df.iloc[[i]] instead of df.iloc[i] for one row, "
-            "df[['name']] instead of df['name'] for one column"
-        )
-
-
-def columns_without_numbers(X: TableLike) -> str:
-    """Names and dtypes of a table's columns that hold no numbers, for an error message."""
-    if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
-        return ""
-    kinds = zip(X.columns, X.dtypes, strict=True)
-    return ", ".join(
-        f"{name!r} ({dtype})" for name, dtype in kinds if getattr(dtype, "kind", "O") not in "biuf"
-    )
-
-
-def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
-    """Raise ValueError if distances or sums would leave the range of the dtype."""
-    check_distances(X)
-    limits = np.finfo(X.dtype)
-    spread = float(np.ptp(X, axis=0).max())
-    if 0.0 < spread < (float(limits.tiny) / float(limits.eps)) ** 0.5:
-        raise ValueError(
-            f"X spans no more than {spread:.3g} in any feature, too little for distances in "
-            f"{X.dtype}; rescale the features"
-        )
-    if y.dtype.kind not in "biuf":
-        raise ValueError(f"y must hold numbers only; got dtype {y.dtype}")
-    largest = float(np.abs(y, dtype=np.float64).max())
-    if largest > float(limits.max) / (4.0 * len(y)):
-        raise ValueError(
-            f"y has values as large as {largest:.3g}, too large for sums in {X.dtype}; rescale "
-            "the target"
-        )
-    check_variation(y, float(limits.tiny) / float(limits.eps), X.dtype)
-
-
-def check_distances(X: np.ndarray) -> None:
-    """Raise ValueError for features so large that squared distances would overflow."""
-    largest = float(max(X.max(), -X.min()))
-    allowed = (float(np.finfo(X.dtype).max) / (16.0 * X.shape[1])) ** 0.5
-    if largest > allowed:
-        raise ValueError(
-            f"X has values as large as {largest:.3g}, too large for distances in {X.dtype}, where "
-            f"at most {allowed:.3g} is allowed; rescale the features"
-        )

@@ -14,8 +14,7 @@ from bandfall._closed_form import (
     ridge_coefficients,
     ridge_filter,
 )
-from bandfall._estimators.base import KernelRegressor
-from bandfall._estimators.constraints import COUNT, FLAG, KERNEL, number, validated
+from bandfall._estimators.base import COUNT, FLAG, KERNEL, KernelRegressor, number, validated
 from bandfall._products import DenseOperator, check_dense_budget
 from bandfall._typing import ArrayLike, Estimator
 from bandfall.descent._centring import column_means

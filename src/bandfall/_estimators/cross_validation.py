@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 from sklearn.model_selection import LeaveOneOut, check_cv
 from sklearn.utils._param_validation import StrOptions
 
+from bandfall._estimators.base import JOBS, validated
 from bandfall._estimators.constant import (
     BANDWIDTH_RANGE,
     PENALTY_RANGE,
@@ -17,7 +18,6 @@ from bandfall._estimators.constant import (
     KernelRidgeRegressor,
     SelectedRegressor,
 )
-from bandfall._estimators.constraints import JOBS, validated
 from bandfall._products import check_dense_budget
 from bandfall._typing import Array, ArrayLike
 from bandfall.descent._centring import column_means

@@ -15,10 +15,19 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from bandfall._estimators.base import KernelRegressor, TrainingData
-from bandfall._estimators.callbacks import CallbackSupportMixin, Reports, with_callbacks
+from bandfall._estimators.base import (
+    COUNT,
+    DEVICE,
+    FLAG,
+    KERNEL,
+    RANDOM,
+    KernelRegressor,
+    TrainingData,
+    number,
+    validated,
+)
 from bandfall._estimators.checkpoint import Checkpoint, Problem
-from bandfall._estimators.constraints import COUNT, DEVICE, FLAG, KERNEL, RANDOM, number, validated
+from bandfall._estimators.progress import CallbackSupportMixin, Reports, with_callbacks
 from bandfall._estimators.view import Story
 from bandfall._products import Backend, check_device, resolve_backend
 from bandfall._typing import ArrayLike, RandomLike, State

@@ -8,13 +8,13 @@ from typing import ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
+from bandfall._estimators.base import COUNT, FLAG, RANDOM, validated
 from bandfall._estimators.constant import (
     BANDWIDTH_RANGE,
     PENALTY_RANGE,
     KernelRidgeRegressor,
     SelectedRegressor,
 )
-from bandfall._estimators.constraints import COUNT, FLAG, RANDOM, validated
 from bandfall._products import check_dense_budget
 from bandfall._typing import ArrayLike, RandomLike
 from bandfall.descent._centring import column_means

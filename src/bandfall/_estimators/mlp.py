@@ -8,8 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall._estimators.base import ValidatedRegressor
-from bandfall._estimators.constraints import COUNT, RANDOM, number, validated
+from bandfall._estimators.base import COUNT, RANDOM, ValidatedRegressor, number, validated
 from bandfall._typing import ArrayLike, RandomLike
 
 _CHECK_EVERY = 10  # epochs

@@ -13,8 +13,16 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bandfall._checks import check_number
-from bandfall._estimators.base import NumbersRegressor, check_distances, check_magnitudes
-from bandfall._estimators.constraints import COUNT, FLAG, RANDOM, count, number, validated
+from bandfall._estimators.base import (
+    COUNT,
+    FLAG,
+    RANDOM,
+    NumbersRegressor,
+    count,
+    number,
+    validated,
+)
+from bandfall._estimators.input import check_distances, check_magnitudes
 from bandfall._typing import ArrayLike, RandomLike
 from bandfall._warnings import warn_caller
 

@@ -1,4 +1,4 @@
-"""Progress of a fit: messages with ``verbose=``, and reports to callbacks."""
+"""Progress of a fit: messages with ``verbose=``, reports to callbacks (scikit-learn 1.9)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,65 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
-from bandfall._estimators.callbacks import Reports
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, Clock, observed
 from bandfall._search.tuning import Tuned
 from bandfall._targets import Numbers, Target
+from bandfall._typing import ArrayLike, Estimator, State
 from bandfall._warnings import warn_caller
+
+Method = TypeVar("Method")
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # older versions of scikit-learn have no callbacks
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """An estimator without callbacks."""
+
+    def with_callbacks(method: Method) -> Method:
+        """The method itself."""
+        return method
+
+
+class Reports:
+    """Reports the tasks of a fit to the estimator's callbacks, together with X and y."""
+
+    def __init__(self, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> None:
+        self._estimator = estimator
+        self._data = {"X": X, "y": y}
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=None)
+            self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is any callback."""
+        return bool(getattr(self._estimator, "_skl_callbacks", None))
+
+    def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
+        """Report the end of a task; True if a callback ends the fit.
+
+        `state` returns the fitted attributes so far.
+        """
+        if self._context is None or not self.watched:
+            return False
+        task = self._context.subcontext(task_name=name)
+        task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return task.call_on_fit_task_end(
+            estimator=self._estimator, reconstruction_attributes=state, **self._data
+        )
+
+    def finish(self, state: Callable[[], State]) -> None:
+        """Report the end of the fit; `state` returns the fitted attributes."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=state, **self._data
+            )
+
 
 _LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
 _SILENCE = 1.75  # seconds without a message before the progress is printed

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall._estimators.arrays import as_numpy
-from bandfall._estimators.dask_rows import is_dask, row_blocks
+from bandfall._estimators.arrays import as_numpy, is_dask, row_blocks
 from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
 from bandfall._models.member import Member
 from bandfall._products.dask_cluster import is_cluster, log

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from bandfall._estimators.base import Storable
-from bandfall._estimators.callbacks import CallbackSupportMixin, with_callbacks
-from bandfall._estimators.constraints import COUNT, JOBS, RANDOM, count, number
-from bandfall._estimators.tables import new_table
+from bandfall._estimators.base import COUNT, JOBS, RANDOM, Storable, count, number
+from bandfall._estimators.input import new_table
+from bandfall._estimators.progress import CallbackSupportMixin, with_callbacks
 from bandfall._estimators.view import Story, members_table
 from bandfall._models.average import Average
 from bandfall._models.member import Member

@@ -8,13 +8,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from bandfall._checks import ShapeChecker, check_instance, check_positions, check_real, check_sizes
-from bandfall._estimators.bandfall import BandfallRegressor
 from bandfall._estimators.classifier import BandfallClassifier
 from bandfall._estimators.constant import KernelFlowRegressor, KernelRidgeRegressor
 from bandfall._estimators.cross_validation import KernelFlowCV, KernelRidgeCV
 from bandfall._estimators.descent import KernelDescentRegressor
 from bandfall._estimators.marginal_likelihood import KernelRidgeMML
 from bandfall._estimators.mlp import PaperMLPRegressor
+from bandfall._estimators.regressor import BandfallRegressor
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._files import estimator_component, register
 from bandfall._files.paths import dataclass_component

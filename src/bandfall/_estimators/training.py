@@ -12,12 +12,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from bandfall._estimators.arrays import as_numpy
-from bandfall._estimators.callbacks import Reports
-from bandfall._estimators.constraints import chosen_kernels
-from bandfall._estimators.progress import FitProgress
+from bandfall._estimators.base import chosen_kernels
+from bandfall._estimators.input import TrainingTable, training_table, warn_of_copies
+from bandfall._estimators.progress import FitProgress, Reports
 from bandfall._estimators.remote_rows import RemoteRows
 from bandfall._estimators.self_tuning import SelfTuning
-from bandfall._estimators.tables import TrainingTable, training_table, warn_of_copies
 from bandfall._estimators.views import ENCODINGS, affordable_rows, encoded_views
 from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes

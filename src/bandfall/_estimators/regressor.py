@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall._estimators.base import NumbersRegressor
+from bandfall._estimators.input import new_table
 from bandfall._estimators.self_tuning import SelfTuning
-from bandfall._estimators.tables import new_table
 from bandfall._estimators.view import Story
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals

@@ -10,15 +10,16 @@ from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from bandfall._estimators.base import FLOATS, refuse_series
 from bandfall._products.base import distinct_rows
 from bandfall._targets import Target
+from bandfall._targets.numbers import check_variation
 from bandfall._targets.weights import training_weights
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall._warnings import warn_caller
 from bandfall.tables import Table, is_frame, read_table
 from bandfall.tables._columns import is_missing
 
+FLOATS = (np.float64, np.float32)
 _MANY_COPIES = 0.5  # share of all rows
 
 
@@ -198,4 +199,55 @@ def warn_of_copies(columns: np.ndarray, targets: np.ndarray) -> None:
             f"{n_copies:,} of {len(columns):,} rows repeat an earlier row, target included. If "
             "they are copies (an up-sampled table), the held-out score is too good: put all "
             "copies of a row into one group (groups= in Python, --group in a shell)",
+        )
+
+
+def refuse_series(X: TableLike) -> None:
+    """Raise ValueError for a Series in place of a table."""
+    if type(X).__name__ == "Series":
+        raise ValueError(
+            "X is a Series, not a table: write df.iloc[[i]] instead of df.iloc[i] for one row, "
+            "df[['name']] instead of df['name'] for one column"
+        )
+
+
+def columns_without_numbers(X: TableLike) -> str:
+    """Names and dtypes of a table's columns that hold no numbers, for an error message."""
+    if not (hasattr(X, "dtypes") and hasattr(X, "columns")):
+        return ""
+    kinds = zip(X.columns, X.dtypes, strict=True)
+    return ", ".join(
+        f"{name!r} ({dtype})" for name, dtype in kinds if getattr(dtype, "kind", "O") not in "biuf"
+    )
+
+
+def check_magnitudes(X: np.ndarray, y: np.ndarray) -> None:
+    """Raise ValueError if distances or sums would leave the range of the dtype."""
+    check_distances(X)
+    limits = np.finfo(X.dtype)
+    spread = float(np.ptp(X, axis=0).max())
+    if 0.0 < spread < (float(limits.tiny) / float(limits.eps)) ** 0.5:
+        raise ValueError(
+            f"X spans no more than {spread:.3g} in any feature, too little for distances in "
+            f"{X.dtype}; rescale the features"
+        )
+    if y.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers only; got dtype {y.dtype}")
+    largest = float(np.abs(y, dtype=np.float64).max())
+    if largest > float(limits.max) / (4.0 * len(y)):
+        raise ValueError(
+            f"y has values as large as {largest:.3g}, too large for sums in {X.dtype}; rescale "
+            "the target"
+        )
+    check_variation(y, float(limits.tiny) / float(limits.eps), X.dtype)
+
+
+def check_distances(X: np.ndarray) -> None:
+    """Raise ValueError for features so large that squared distances would overflow."""
+    largest = float(max(X.max(), -X.min()))
+    allowed = (float(np.finfo(X.dtype).max) / (16.0 * X.shape[1])) ** 0.5
+    if largest > allowed:
+        raise ValueError(
+            f"X has values as large as {largest:.3g}, too large for distances in {X.dtype}, where "
+            f"at most {allowed:.3g} is allowed; rescale the features"
         )

@@ -1,4 +1,4 @@
-"""p-norms of rows to the power p, and their derivatives by the scale of each feature."""
+"""p-norms of float64 rows to the power p, and their derivatives by the scale of each feature."""
 
 from __future__ import annotations
 
@@ -6,38 +6,62 @@ from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
+from scipy import linalg
 
 from bandfall.kernels._geometry import geometry_of
 
-WORTH_COMPILING = 1 << 20  # entries × features of one pass
+WORTH_COMPILING = 1 << 19  # entries × features of one pass
 
 
 def distances_to_p(X: np.ndarray, p: float) -> np.ndarray:
-    """‖x_i − x_j‖_p^p of float64 rows X (n, d), shape (n, n)."""
-    code = _code(X, p)
+    """‖x_i − x_j‖_p^p of centred rows X (n, d), shape (n, n).
+
+    Between rows that are nearly equal, Euclidean ones are exact only relative to the norms of rows.
+    """
+    if p == 2.0:
+        squares = np.einsum("ij,ij->i", X, X)
+        D = X @ (-2.0 * X.T)
+        D += squares[:, None]
+        D += squares
+        np.maximum(D, 0.0, out=D)
+        D.flat[:: len(D) + 1] = 0.0
+        return D
+    code = _code(X)
     if code is None:
-        geometry = geometry_of(p)
-        rows = geometry.prepare(X).rows
-        return geometry.block(rows, rows, p)
+        columns = np.asfortranarray(X)
+        return geometry_of(p).block(columns, columns, p)
     total = np.empty((len(X), len(X)))
     code.distances(np.ascontiguousarray(X.T), p, total)
     return total
 
 
 def weighted_powers(X: np.ndarray, p: float, weights: np.ndarray) -> np.ndarray:
-    """Σ_ij weights_ij |x_ik − x_jk|^p for symmetric weights (n, n), shape (d,)."""
-    code = _code(X, p)
-    if code is None:
-        # |z|^p = z sgn(z) |z|^(p−1), and the sum over rows i equals that over rows j.
-        return 2.0 * np.einsum("ik,ik->k", X, geometry_of(p).pull(weights, X, X))
+    """Σ_ij weights_ij |x_ik − x_jk|^p, shape (d,), of symmetric weights by their lower half."""
+    if p == 2.0:
+        ones = np.ones((len(X), 1))
+        products = symmetric_product(weights, np.hstack([X, ones]))
+        return 2.0 * ((X * X).T @ products[:, -1] - np.einsum("ik,ik->k", X, products[:, :-1]))
     total = np.empty(X.shape[1])
-    code.weighted_powers(np.ascontiguousarray(X.T), p, weights, total)
+    code = _code(X)
+    if code is None:
+        # |z|^p = z sgn(z) |z|^(p−1); Σ_ij over all pairs is twice that over the lower half.
+        half = np.tril(weights, -1)
+        columns = np.asfortranarray(X)
+        geometry = geometry_of(p)
+        total[:] = 2.0 * np.einsum("ik,ik->k", X, geometry.pull(half + half.T, columns, columns))
+    else:
+        code.weighted_powers(np.ascontiguousarray(X.T), p, weights, total)
     return total
 
 
-def _code(X: np.ndarray, p: float) -> ModuleType | None:
-    """The compiled loops, where they are worth it; matrix products are for the Euclidean norm."""
-    return None if p == 2.0 or len(X) * X.size < WORTH_COMPILING else _compiled()
+def symmetric_product(A: np.ndarray, block: np.ndarray) -> np.ndarray:
+    """A @ block for a symmetric A, of which only the lower half is read."""
+    return linalg.blas.dsymm(1.0, A.T, block, lower=0)
+
+
+def _code(X: np.ndarray) -> ModuleType | None:
+    """The compiled loops, where they are worth it."""
+    return None if len(X) * X.size < WORTH_COMPILING else _compiled()
 
 
 @lru_cache(maxsize=1)

@@ -163,22 +163,25 @@ def _inverse_and_log_det(K: np.ndarray, penalty: float) -> tuple[np.ndarray, flo
     """(K + penalty·I)⁻¹ and log det(K + penalty·I), by Cholesky, or by spectrum if that fails."""
     shifted = K.copy()
     shifted.flat[:: len(K) + 1] += penalty
-    result = cholesky_inverse(shifted)
+    result = half_inverse(shifted)
     if result is not None:
-        return result
+        inverse = np.tril(result[0])
+        inverse += np.tril(inverse, -1).T
+        return inverse, result[1]
     spectrum = Spectrum(K)
     filters = ridge_filter(spectrum.eigenvalues, penalty)
     inverse = (spectrum.eigenvectors * filters) @ spectrum.eigenvectors.T
     return inverse, float(np.log(spectrum.eigenvalues + penalty).sum())
 
 
-def cholesky_inverse(A: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """A⁻¹ and log det A of a symmetric A, which is overwritten; None if it is not positive."""
-    factor, info = linalg.lapack.dpotrf(A.T, lower=1, overwrite_a=1)
+def half_inverse(A: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """A⁻¹, of which only the lower half is right, and log det A; None if A is not positive.
+
+    A is symmetric and may be overwritten.
+    """
+    factor, info = linalg.lapack.dpotrf(A.T, lower=0, overwrite_a=1)  # Fortran's upper half
     if info != 0:
         return None
     log_det = 2.0 * float(np.log(np.diagonal(factor)).sum())
-    inverse, _ = linalg.lapack.dpotri(factor, lower=1, overwrite_c=1)
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
-    return inverse, log_det
+    inverse, _ = linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
+    return inverse.T, log_det

@@ -26,10 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize
 
-from bandfall._products.scales import distances_to_p, weighted_powers
+from bandfall._products.scales import distances_to_p, symmetric_product, weighted_powers
 from bandfall._typing import Weights
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
-from bandfall.rivals._evidence import cholesky_inverse
+from bandfall.rivals._evidence import half_inverse
 
 _PENALTY = math.exp(-3.0)  # at the start, where the mean of u^p over pairs is 1
 _RANGE = (-8.0, 5.0)  # of log scales, relative to their start
@@ -92,14 +92,14 @@ class ScaledEvidence:
         noise = math.exp(log_penalty) * self._noise
         A = kernel.profile(q.copy(), np)
         A.flat[:: n_rows + 1] += noise
-        solution = cholesky_inverse(A)
+        solution = half_inverse(A)
         if solution is None:
             raise ValueError(
                 f"kernel {kernel.name!r} is not positive definite for these rows: its matrix has "
                 "an eigenvalue below minus the penalty"
             )
         inverse, log_det = solution
-        alpha = inverse @ self._y
+        alpha = symmetric_product(inverse, self._y)
         amplitudes = np.maximum((self._y * alpha).sum(0) / n_rows, np.finfo(float).tiny)
         inverse -= (alpha / (amplitudes * n_targets)) @ alpha.T
         noise_slope = 0.5 * (noise @ inverse.diagonal())

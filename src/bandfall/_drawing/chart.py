@@ -21,7 +21,6 @@ MARGIN_RIGHT, MARGIN_TOP, MARGIN_BOTTOM = 16, 12, 46
 # Widths of letters in ticks on a phone, where they are drawn larger.
 LETTER = 8.4
 DIGIT = 8.9  # in wide fonts
-LABEL_ROOM = 24
 LONGEST_TICK, LONGEST_NAME = 14, 26  # letters of a tick, of a name beside a bar
 
 
@@ -39,7 +38,7 @@ class Chart:
         self.films: dict[str, list[str]] = {}
         self._y_ticks = [(tick, y.tick_name(tick)) for tick in y.ticks()]
         longest = max((min(len(name), LONGEST_TICK) for _, name in self._y_ticks), default=0)
-        self.left = max(46.0, LABEL_ROOM + 8 + DIGIT * longest)
+        self.left = max(46.0, 32 + DIGIT * longest)
         self.right, self.top, self.bottom = width - MARGIN_RIGHT, MARGIN_TOP, height - MARGIN_BOTTOM
         self._marks: list[str] = []
 

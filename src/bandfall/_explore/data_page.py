@@ -19,8 +19,6 @@ from bandfall.report._score import score_section, trial_section
 
 _PACKAGE = "bandfall._explore"
 LIVE_POLICY = f"{POLICY}; connect-src 'self'"
-MAX_GAIN_ROWS = 200
-MAX_GAINS = 5
 
 
 def render_explorer(
@@ -69,12 +67,12 @@ def _what_if_section(target: str, live: bool) -> str:
     return section("what-if", "What if", text, body)
 
 
-def _gain_section(findings: Findings) -> str:
+def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) -> str:
     """How much each feature matters at every moment of training."""
     model, film, target = findings.model, findings.film, findings.target
     if film is None:
         return ""
-    rows = findings.probed.sample(MAX_GAIN_ROWS, 0)
+    rows = findings.probed.sample(n_rows, 0)
 
     def losses(X: pd.DataFrame) -> np.ndarray:
         return np.array([target.loss(rows.y, one) for one in model.film(X, film.moments)])
@@ -82,7 +80,7 @@ def _gain_section(findings: Findings) -> str:
     whole = losses(rows.X)
     shuffled = np.random.default_rng(0).permutation(len(rows.y))
     rises = {}
-    for j in findings.order[:MAX_GAINS]:
+    for j in findings.order[:n_features]:
         changed = rows.X.copy()
         changed.isetitem(j, rows.X.iloc[shuffled, j].reset_index(drop=True))
         rises[findings.features[j]] = losses(changed) - whole

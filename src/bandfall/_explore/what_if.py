@@ -22,10 +22,7 @@ from bandfall.report._columns import (
 from bandfall.report._errors import worst_rows
 from bandfall.report._findings import Findings
 
-MAX_FEATURES = 10
 MAX_CHOICES = 60  # levels in a list, or dates in a saved page
-N_WORST = 5
-N_POINTS = 41
 _DAY = 86400.0
 
 
@@ -45,12 +42,12 @@ class Feature:
 
 
 class WhatIf:
-    """Some rows whose features can be changed."""
+    """Some rows whose features can be changed: the typical one and some with large errors."""
 
-    def __init__(self, findings: Findings):
+    def __init__(self, findings: Findings, n_rows: int = 5, n_features: int = 10):
         self._model = findings.model
         self._classes = findings.target.classes
-        worst = worst_rows(findings, N_WORST)
+        worst = worst_rows(findings, n_rows)
         kind = "held-out" if findings.tested else "training"
         numbers = findings.row_numbers[worst]
         self.names = ["the most typical training row"]
@@ -62,7 +59,7 @@ class WhatIf:
         self.actual = [self._classes[int(y)] if self._classes else shown(float(y)) for y in actual]
         self.features = [
             _feature(findings.features[j], j, findings.train.X, self.rows)
-            for j in findings.order[:MAX_FEATURES]
+            for j in findings.order[:n_features]
         ]
 
     def predict(self, row: int, changes: Mapping[int, int | float]) -> list[float]:
@@ -119,7 +116,7 @@ def _short(outputs: np.ndarray) -> list:
 
 def _feature(name: str, column: int, train: pd.DataFrame, rows: pd.DataFrame) -> Feature:
     known, values = train.iloc[:, column], rows.iloc[:, column]
-    points, whole_days = points_along(known, N_POINTS, MAX_CHOICES), False
+    points, whole_days = points_along(known, 41, MAX_CHOICES), False
     if points.kind == "time":
         points, whole_days = _dates(known)
     given, seconds = [shown(value, NO_VALUE) for value in values], places(values)

@@ -27,7 +27,6 @@ _LABELS = {
     "bound": ("training: $e^{-t\\bar s}$", "shift: $\\overline{Δk_2}\\int e^{-τ\\bar s}dτ$"),
     "measured": ("training: $\\|r\\|$", "shift: $\\overline{Δk_2}\\int \\|r\\|dτ$"),
 }
-_N_ERRORS = 60
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -123,7 +122,7 @@ class BoundDisplay:
                 f"y_new must be one target of shape {bound.constant.shape}; got {y_new.shape}"
             )
         # A stage of the flow may be long, so errors are also computed inside it.
-        shown = np.linspace(0, len(bound.time) - 1, _N_ERRORS).astype(int)
+        shown = np.linspace(0, len(bound.time) - 1, 60).astype(int)
         times = np.unique(bound.time[shown])
         X_new = np.asarray(X_new, dtype=path.X.dtype)
         error = [np.abs(path.truncate(time=t).evaluate(X_new)[:, 0] - y_new) for t in times]

@@ -20,7 +20,6 @@ from bandfall.plotting._style import (
 )
 
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
-_N_GROUPS = 10
 _MAX_POINTS = 2000
 
 
@@ -122,7 +121,7 @@ class IntervalDisplay:
         half, errors = self.half_widths[known], self.errors[known]
         step = max(1, -(-len(half) // _MAX_POINTS))
         ax.scatter(half[::step], errors[::step], s=6, color=BLUE, alpha=0.35, linewidths=0)
-        groups = np.array_split(np.argsort(half, kind="stable"), _N_GROUPS)
+        groups = np.array_split(np.argsort(half, kind="stable"), 10)
         groups = [group for group in groups if len(group)]
         ax.plot(
             [half[group].mean() for group in groups],

@@ -13,8 +13,6 @@ from bandfall._drawing import Axis, number
 from bandfall._typing import Unchecked
 from bandfall.tables import Column, Schema, read_table
 
-SLICE_POINTS = 81
-MAX_LEVELS = 12  # of a category, in a slice
 MISSING = "–"  # in tables
 NO_VALUE = "missing"  # as a value that a feature can take
 _UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
@@ -182,9 +180,7 @@ class Points:
         return self.grid / self.unit[1]
 
 
-def points_along(
-    column: pd.Series, n_points: int = SLICE_POINTS, n_levels: int = MAX_LEVELS
-) -> Points:
+def points_along(column: pd.Series, n_points: int = 81, n_levels: int = 12) -> Points:
     """Points from the 1 % to the 99 % quantile of a column, or its most frequent levels."""
     known, kind = places(column), kind_of(column)
     if known is None:

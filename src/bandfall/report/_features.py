@@ -23,9 +23,6 @@ from bandfall.report._layout import (
     sortable_table,
 )
 
-MAX_IMPORTANCES = 15
-HISTOGRAM_BINS = 12
-
 
 def data_section(findings: Findings, target: str) -> str:
     """One row per column: range, spread, distribution, and correlation with a numeric target."""
@@ -83,13 +80,13 @@ def _correlation(values: np.ndarray, y: np.ndarray) -> float:
     return float(np.corrcoef(values, y)[0, 1]) if varied else np.nan
 
 
-def _counts(values: np.ndarray) -> np.ndarray:
+def _counts(values: np.ndarray, n_bins: int = 12) -> np.ndarray:
     """A histogram from the 1 % to the 99 % quantile."""
     low, high = np.quantile(values, [0.01, 0.99])
-    return np.histogram(values, bins=HISTOGRAM_BINS, range=(low, high))[0]
+    return np.histogram(values, n_bins, (low, high))[0]
 
 
-def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarray]:
+def _words(column: pd.Series, values: np.ndarray | None, most: int = 12) -> tuple[str, np.ndarray]:
     """Description of a column without statistics, and its distribution."""
     if not column.notna().any():
         return "no values", np.zeros(0)
@@ -100,16 +97,16 @@ def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarra
     words = f"{len(levels):,} different values"
     if levels.iloc[0] > 1:
         words += f", most often {shown(levels.index[0])} ({levels.iloc[0]:,} rows)"
-    return words, levels.to_numpy()[:HISTOGRAM_BINS]
+    return words, levels.to_numpy()[:most]
 
 
-def importance_section(findings: Findings) -> str:
+def importance_section(findings: Findings, most: int = 15) -> str:
     """The change of the score when each feature is shuffled."""
     if np.isnan(findings.loss) or not findings.order:
         return ""
     bars = [
         Bar(findings.features[j], mean, decimals(float(mean), 4), deviation)
-        for j in findings.order[:MAX_IMPORTANCES]
+        for j in findings.order[:most]
         for mean, deviation in [findings.importances[j]]
     ]
     more = len(findings.order) - len(bars)

@@ -26,15 +26,11 @@ from bandfall.report._columns import (
 from bandfall.report._model import Model, Moment
 
 MAX_ROWS = 1000  # for computations that predict rows many times
-N_SLICES = 6
 N_REPEATS = 5
-WORK = 1e10  # kernel entries for importances: about ten seconds
-N_OTHERS = 12  # additional rows through which slices are drawn
 LEVEL = 0.9  # coverage of the drawn intervals
 COVERAGES = np.linspace(0.05, 0.95, 19)  # coverages that are checked
 # Progress before features are shuffled, after that, and before slices are computed.
 _BEGIN, _SHUFFLED, _SLICES = 0.04, 0.66, 0.8
-_ROUNDING = 1e-5  # relative difference up to which targets count as equal
 
 
 class Stages(NamedTuple):
@@ -232,7 +228,7 @@ def study(
     progress : callable (float) -> None
         Called with the share of work done, 0 to 1.
     """
-    model, unseen, few = Model(estimator, train.y), "", None
+    model, unseen = Model(estimator, train.y), ""
     train = _read(model, train)
     if test is None:
         scored, outputs, rows = _evidence(model, train)
@@ -241,11 +237,14 @@ def study(
             unseen = unseen_words(test.y, model.target.labels, "held-out rows")
         scored = _read(model, test)
         outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
-        few = scored.sample(MAX_ROWS, seed)
     progress(_BEGIN)
     importances = _importances(model, train if test is None else scored, seed, progress)
-    known = train.sample(MAX_ROWS, seed)
-    stages = None if model.staged_path is None else _stages(model, model.staged_path, known, few)
+    stages = film = None
+    if model.staged_path is not None:
+        parts = [
+            rows.sample(MAX_ROWS, seed) for rows in (train, *([] if test is None else [scored]))
+        ]
+        stages, film = _training(model, model.staged_path, parts)
     progress(_SHUFFLED + 0.05)
     readings = () if model.schema is None else model.schema.readings
     findings = Findings(
@@ -261,10 +260,10 @@ def study(
         unseen=unseen,
         importances=importances,
         stages=stages,
-        film=None if stages is None else _film(model, stages, known, few),
+        film=film,
         intervals=None if test is None else _intervals(model, scored),
     )
-    shown = findings.order[:N_SLICES]
+    shown = findings.order[:6]
     for i, j in enumerate(shown):
         progress(_SLICES + (1.0 - _SLICES) * i / len(shown))
         findings.slices.append(_slice(model, train, j, features[j], findings.film, seed))
@@ -293,11 +292,12 @@ def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarr
 
 def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
     """Whether these can be the targets of the search, judged by its residuals."""
+    rounding = 1e-5  # relative difference up to which targets count as equal
     intervals = model.story.intervals
     if intervals is None:
         return bool(np.all(y >= 0))
     known = outputs[:, 0] + np.ravel(intervals.residuals)
-    return bool(np.allclose(y, known, rtol=_ROUNDING, atol=_ROUNDING * np.abs(y).mean()))
+    return bool(np.allclose(y, known, rtol=rounding, atol=rounding * np.abs(y).mean()))
 
 
 def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
@@ -314,9 +314,12 @@ def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
 def _importances(
     model: Model, rows: LabelledRows, seed: int, progress: Callable[[float], None]
 ) -> np.ndarray:
-    """Rise of the loss when one feature is shuffled: mean and standard deviation over repeats."""
+    """Rise of the loss when one feature is shuffled: mean and standard deviation over repeats.
+
+    The number of rows is such that this takes about ten seconds at most: 1e10 kernel entries.
+    """
     light, n_entries = model.light()
-    n_rows = int(WORK / (rows.X.shape[1] * N_REPEATS * n_entries))
+    n_rows = int(1e10 / (rows.X.shape[1] * N_REPEATS * n_entries))
     rows = rows.sample(min(max(n_rows, 50), MAX_ROWS), seed)
     random = np.random.default_rng(seed)
     base = model.target.loss(rows.y, light.predict(rows.X))
@@ -331,59 +334,51 @@ def _importances(
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
-def _stages(
-    model: Model, path: Path, train: LabelledRows, test: LabelledRows | None
-) -> Stages | None:
-    """The log of the path, and losses after each stage; None if a loss is not defined.
+def _training(
+    model: Model, path: Path, parts: list[LabelledRows]
+) -> tuple[Stages | None, Film | None]:
+    """The log of the path, and losses after each stage and at the moments of a film.
+
+    `parts` are training rows and, if there are any, test rows. None if a loss is not defined.
 
     A model of several paths may have more stages than the path that is shown, whose stages are
     then repeated.
     """
-    losses, moved = [], np.zeros(0)
-    for rows in (train, test):
-        if rows is not None:
-            staged = model.staged(rows.X)
-            start = np.broadcast_to(model.start, (1, *staged.shape[1:]))
-            outputs = np.concatenate([start, staged])
-            losses.append(np.array([model.target.loss(rows.y, stage) for stage in outputs]))
-            moved = np.sqrt((np.diff(outputs, axis=0) ** 2).mean(axis=(1, 2)))
-    if not np.all(np.isfinite(losses)):
-        return None
-    shown = in_step(len(path), len(moved))
-    return Stages(
-        bandwidth=path.bandwidths[shown],
-        time=path.ends[shown],
-        train_loss=losses[0],
-        scored_loss=losses[1] if test is not None else None,
-        moved=moved / (moved.sum() or 1.0),
+    loss = model.target.loss
+    courses = [model.course(rows.X) for rows in parts]
+    train, *test = (
+        np.array([loss(rows.y, outputs) for outputs in course])
+        for rows, course in zip(parts, courses, strict=True)
     )
-
-
-def _film(model: Model, stages: Stages, train: LabelledRows, test: LabelledRows | None) -> Film:
-    moments = model.moments(1.0 - stages.train_loss[1:] / (stages.train_loss[0] or 1.0))
-
-    def losses(rows: LabelledRows) -> np.ndarray:
-        films = model.film(rows.X, moments)
-        return np.array([model.target.loss(rows.y, outputs) for outputs in films])
-
+    if not np.all(np.isfinite([train, *test])):
+        return None, None
+    moved = np.sqrt((np.diff(courses[-1], axis=0) ** 2).mean(axis=(1, 2)))
+    shown = in_step(len(path), len(moved))
+    bandwidth = path.bandwidths[shown]
+    share = moved / (moved.sum() or 1.0)
+    stages = Stages(bandwidth, path.ends[shown], train, test[0] if test else None, share)
+    moments = model.moments(1.0 - train[1:] / (train[0] or 1.0))
     bandwidths = [
-        stages.bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
+        bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
         for moment in moments
     ]
-    scored_loss = None if test is None else losses(test)
-    return Film(losses(train), scored_loss, np.array(bandwidths), moments)
+    train, *test = (
+        np.array([loss(rows.y, outputs) for outputs in model.film(rows.X, moments, course)])
+        for rows, course in zip(parts, courses, strict=True)
+    )
+    return stages, Film(train, test[0] if test else None, np.array(bandwidths), moments)
 
 
 def _slice(
     model: Model, train: LabelledRows, j: int, feature: str, film: Film | None, seed: int
 ) -> Slice:
-    """Outputs along feature j through the most typical training row, and through some others."""
+    """Outputs along feature j through the most typical training row, and through 12 others."""
     column = train.X.iloc[:, j]
     points, known = points_along(column), places(column)
     X = moved_along(train.X, [typical_row(train.X)], j, points.values)
     values = model.predict(X)[None] if film is None else model.film(X, film.moments)
     random = np.random.default_rng(seed)
-    some = [int(i) for i in random.permutation(len(train.y))[:N_OTHERS]]
+    some = [int(i) for i in random.permutation(len(train.y))[:12]]
     others = model.predict(moved_along(train.X, some, j, points.values))
     others = others.reshape(len(some), len(points.values), -1)
     rug = np.zeros(0) if known is None else random.permutation(known[~np.isnan(known)])[:MAX_ROWS]

@@ -10,8 +10,6 @@ from bandfall._drawing import Axis, Chart, number
 from bandfall.report._findings import LEVEL, Coverage, Findings
 from bandfall.report._layout import diagonal, figure, grid, section
 
-MAX_BARS = 150  # rows whose intervals are drawn
-
 _WIDTHS = {
     "constant": "All intervals are equally wide, except those of rows far from the training rows, "
     "which are wider.",
@@ -52,12 +50,12 @@ def _coverage(findings: Findings, coverage: Coverage) -> str:
     )
 
 
-def _rows(findings: Findings, coverage: Coverage, target: str) -> str:
+def _rows(findings: Findings, coverage: Coverage, target: str, most: int = 150) -> str:
     """Intervals of some held-out rows, in the order of their predictions."""
     finite = np.flatnonzero(np.isfinite(coverage.lower) & np.isfinite(coverage.upper))
     if not len(finite):
         return ""
-    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), MAX_BARS)).astype(int)]
+    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), most)).astype(int)]
     few = few[np.argsort(findings.predictions[few], kind="stable")]
     y, lower, upper = findings.scored.y[few], coverage.lower[few], coverage.upper[few]
     places = np.arange(len(few), dtype=float)

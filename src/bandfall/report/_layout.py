@@ -15,8 +15,6 @@ from bandfall._version import __version__
 from bandfall.report._columns import MISSING, shown
 
 _PACKAGE = "bandfall.report"
-LONGEST = 40  # characters of a cell; longer text is cut and shown as a tip
-N_COLOURS = 10  # of the style sheet
 _DASHES = ("", " dashed", " dotted")
 
 
@@ -75,8 +73,8 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
 
 def class_style(position: int) -> str:
     """Colour and dash of a class; the first thirty classes have distinct styles."""
-    dash = _DASHES[position // N_COLOURS % len(_DASHES)]
-    return f"class c{position % N_COLOURS}{dash}"
+    colour, dash = position % 10, _DASHES[position // 10 % len(_DASHES)]
+    return f"class c{colour}{dash}"
 
 
 def figure(
@@ -124,8 +122,8 @@ def sortable_table(
     )
 
 
-def cell(value: Unchecked, style: str = "", text: str = "") -> str:
-    """A table cell: numbers are sortable and shown as `text` if given; long text is cut."""
+def cell(value: Unchecked, style: str = "", text: str = "", longest: int = 40) -> str:
+    """A table cell: numbers are sortable and shown as `text` if given; long text is a tip."""
     mark = f' class="{style}"' if style else ""
     if isinstance(value, int | float | np.number) and not isinstance(value, bool):
         real = float(value)
@@ -134,9 +132,9 @@ def cell(value: Unchecked, style: str = "", text: str = "") -> str:
     text = shown(value)
     if text == MISSING:
         return f"<td{mark}>{MISSING}</td>"
-    cut = len(text) > LONGEST
+    cut = len(text) > longest
     tip = f' data-tip="{escape(text)}"' if cut else ""
-    return f"<td{mark}{tip}>{escape(text[: LONGEST - 1] + '…' if cut else text)}</td>"
+    return f"<td{mark}{tip}>{escape(text[: longest - 1] + '…' if cut else text)}</td>"
 
 
 def json_script(name: str, value: Unchecked) -> str:

@@ -11,9 +11,6 @@ from bandfall.descent import Status
 from bandfall.report._findings import Findings, Stages
 from bandfall.report._layout import figure, grid, section
 
-MAX_SCALES = 24
-_LEAST_FALL = 1.2  # ratio of the first to the last bandwidth that makes scales distinct
-
 
 def path_section(findings: Findings) -> str:
     """Bandwidth and loss against training time."""
@@ -84,7 +81,7 @@ def scale_section(findings: Findings) -> str:
     stages, measure = findings.stages, findings.target.measure
     if stages is None or len(stages.bandwidth) < 4 or stages.bandwidth[-2] == 0:
         return ""
-    if stages.bandwidth[0] < _LEAST_FALL * stages.bandwidth[-1]:
+    if stages.bandwidth[0] < 1.2 * stages.bandwidth[-1]:  # hardly distinct scales
         return ""
     text = "Bandwidths are distances between rows in the space of the (scaled) features."
     first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would dwarf all others
@@ -127,7 +124,7 @@ def scale_section(findings: Findings) -> str:
     return section("scales", "What was learned at which scale", text, grid(*figures))
 
 
-def _scales(bandwidths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _scales(bandwidths: np.ndarray, most: int = 24) -> tuple[np.ndarray, np.ndarray]:
     """Ends of ranges of bandwidths, falling, and the range of each stage.
 
     The ranges are equal on a logarithmic axis, because lengths of stages depend on the solver. Half
@@ -135,5 +132,5 @@ def _scales(bandwidths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     bandwidths = np.maximum(bandwidths, bandwidths[bandwidths > 0].min() / 2)
     low, high = float(bandwidths.min()) / 1.01, float(bandwidths.max()) * 1.01
-    edges = np.geomspace(high, low, max(3, min(MAX_SCALES, len(bandwidths) // 2)) + 1)
+    edges = np.geomspace(high, low, max(3, min(most, len(bandwidths) // 2)) + 1)
     return edges, np.searchsorted(-edges, -bandwidths) - 1

@@ -17,11 +17,6 @@ from bandfall.descent import Path
 from bandfall.report._columns import is_number
 from bandfall.tables import Schema
 
-MAX_MOMENTS = 30
-MAX_CUT_ROWS = 1000  # paths over more training rows are not cut between stages
-LIGHT_TOLERANCE = 1e-2
-USUAL_ENTRIES = 100_000  # kernel entries of one prediction if they cannot be counted
-
 
 @dataclass(frozen=True)
 class Moment:
@@ -68,11 +63,12 @@ class Model:
             outputs = getattr(self._estimator, self._method)(self._named(X))
         return np.asarray(outputs, dtype=np.float64).reshape(len(X), -1)
 
-    def staged(self, X: pd.DataFrame) -> np.ndarray:
-        """Outputs after every stage, (n_stages, m, k)."""
+    def course(self, X: pd.DataFrame) -> np.ndarray:
+        """Outputs before training and after every stage, (n_stages + 1, m, k)."""
+        start = np.tile(self.start, (len(X), 1))
         with _no_warnings():
             stages = getattr(self.last, f"staged_{self._method}")(self._inner(X))
-            return np.array([np.reshape(one, (len(X), -1)) for one in stages], dtype=np.float64)
+            return np.stack([start, *(np.reshape(one, start.shape) for one in stages)])
 
     def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
         """Both ends for every coverage, (m, 2, c); infinite if there were too few rows."""
@@ -80,14 +76,14 @@ class Model:
             ends = self.last.predict_interval(self._inner(X), coverages)
         return np.asarray(ends).reshape(len(X), 2, -1)
 
-    def moments(self, learned: np.ndarray) -> list[Moment]:
+    def moments(self, learned: np.ndarray, most: int = 30) -> list[Moment]:
         """Moments that are about evenly spaced in the share of the training loss removed.
 
         `learned` is that share after every stage. If no stage ends near a level, the path is cut
         there if possible.
         """
         ends = np.append(0.0, learned)
-        levels = np.linspace(0.0, float(learned[-1]), MAX_MOMENTS)
+        levels = np.linspace(0.0, float(learned[-1]), most)
         nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
         ended, whole = {-1, len(learned) - 1}, self._cuttable_path
         cuts = []
@@ -99,13 +95,14 @@ class Model:
         moments = [*cuts, *(Moment(stage) for stage in ended)]
         return sorted(moments, key=lambda one: (one.stage, one.part.r2 if one.part else 0.0))
 
-    def film(self, X: pd.DataFrame, moments: list[Moment]) -> np.ndarray:
-        """Outputs at every moment, (n_moments, m, k)."""
+    def film(
+        self, X: pd.DataFrame, moments: list[Moment], course: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Outputs at every moment, (n_moments, m, k); `course` is that of these rows, if known."""
         with _no_warnings():
             rows = self._inner(X)
-        staged = self.staged(X)
-        start = np.broadcast_to(self.start, (1, *staged.shape[1:]))
-        outputs = np.concatenate([start, staged])[[moment.stage + 1 for moment in moments]]
+        course = self.course(X) if course is None else course
+        outputs = course[[moment.stage + 1 for moment in moments]]
         for values, moment in zip(outputs, moments, strict=True):
             if moment.part is not None:
                 values += moment.part.evaluate(np.asarray(rows, dtype=moment.part.X.dtype))
@@ -114,8 +111,8 @@ class Model:
     def light(self) -> tuple[Model, int]:
         """A compressed copy of the model, and the kernel entries of one prediction."""
         if self.path is None:
-            return self, USUAL_ENTRIES
-        last = self.last._compressed(LIGHT_TOLERANCE)
+            return self, 100_000  # a usual number, as they cannot be counted
+        last = self.last._compressed(1e-2)
         pipeline = self._before is not None
         estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
         return Model(estimator, self._y), sum(
@@ -124,9 +121,9 @@ class Model:
 
     @property
     def _cuttable_path(self) -> Path | None:
-        """The path, if it may be cut between its stages."""
+        """The path, if it may be cut between its stages and has few rows."""
         path = self.path if self.story.cuttable else None
-        small = path is not None and path.solver is not None and len(path.X) <= MAX_CUT_ROWS
+        small = path is not None and path.solver is not None and len(path.X) <= 1000
         return path if small else None
 
     def _inner(self, X: pd.DataFrame) -> TableLike:

@@ -23,8 +23,6 @@ from bandfall.report._layout import page_shell, section
 from bandfall.report._learning import path_section, scale_section
 from bandfall.report._score import RivalScore, result_cards, score_section, trial_section
 
-MAX_NAMED = 8  # features that a message lists
-
 
 def render_page(
     findings: Findings,
@@ -166,12 +164,12 @@ def report_on(
     return report
 
 
-def _columns_of(estimator: Estimator, names: list[str] | None) -> str:
+def _columns_of(estimator: Estimator, names: list[str] | None, most: int = 8) -> str:
     """The columns that a model was trained on, for a message."""
     n_features = getattr(estimator, "n_features_in_", None)
     if names is None:
         return "the same columns" if n_features is None else f"{n_features} columns"
-    listed = ", ".join(map(repr, names[:MAX_NAMED])) + (", …" if len(names) > MAX_NAMED else "")
+    listed = ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
     return f"{len(names)} columns ({listed})"
 
 

@@ -15,8 +15,6 @@ from bandfall._typing import JsonDict, Weights
 from bandfall.report._findings import LEVEL, Findings
 from bandfall.report._layout import cards, cell, figure, section, sortable_table
 
-MAX_TRIALS = 12
-LOWEST_R2 = -0.2  # bars end here, so that one bad model does not squeeze the others
 # Fields of trials and their headings; fields that a search does not have are left out.
 TRIAL_COLUMNS = {
     "kernel": "kernel",
@@ -205,10 +203,10 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     ordered = sorted(rivals, key=lambda rival: rival.rank)
     ours = next((rival for rival in rivals if rival.name == name), None)
     bars, rows = [], []
-    for rival in ordered:
+    for rival in ordered:  # bars end at −.2: one bad model would squeeze the others
         score = decimals(rival.score, 4)
         error, style = _standard_error(rival.losses, unit), "a" if rival is ours else "soft"
-        bars.append(Bar(rival.name, max(rival.score, LOWEST_R2), score, error, style))
+        bars.append(Bar(rival.name, max(rival.score, -0.2), score, error, style))
         others = (
             cell(rival.scores[key], text=rival.cells()[head]) for head, key in columns.items()
         )
@@ -245,7 +243,7 @@ def _verdict(paired: np.ndarray, sign: float, unit: float) -> str:
     return f"{difference:+.4f} ± {margin:.4f}".replace("-", "−")
 
 
-def trial_section(findings: Findings) -> str:
+def trial_section(findings: Findings, most: int = 12) -> str:
     """The trials of a self-tuning model, best first."""
     trials = findings.model.story.selection
     if not trials or not len(trials.get("loss", ())):
@@ -256,7 +254,7 @@ def trial_section(findings: Findings) -> str:
     score = findings.target.trial_column
     columns = TRIAL_COLUMNS | {score: f"{findings.target.measure} on held-out rows"}
     heads = {name: head for name, head in columns.items() if name in trials}
-    listed = [int(i) for i in order if i in weights or i in order[:MAX_TRIALS]]
+    listed = [int(i) for i in order if i in weights or i in order[:most]]
     rows = []
     for i in listed:
         cells = [

@@ -25,7 +25,7 @@ def test_display_draws_the_log():
     assert drawn[0].tolist() == log.r2.tolist()
     assert drawn[1].tolist() == log.blend.tolist()
     assert display.figure_ is display.axes_[0].figure
-    again = TangentLogDisplay(log=log).plot(ax=display.axes_)
+    again = TangentLogDisplay(log=log).plot(axes=display.axes_)
     assert len(again.axes_[0].lines) == 2
 
 

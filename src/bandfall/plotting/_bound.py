@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 
 from bandfall._typing import ArrayLike, Estimator, TableLike
-from bandfall.descent import Path
 from bandfall.plotting._style import (
     BLUE,
     GREEN,
@@ -33,7 +32,7 @@ _LABELS = {
 class BoundDisplay:
     """Both kernel-dependent terms of Equation 5 over training time.
 
-    Build it with `from_estimator` or `from_path`.
+    Build it with `from_estimator`.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ class BoundDisplay:
 
         Parameters
         ----------
-        estimator : fitted estimator
+        estimator : fitted estimator, or Path
         X_new : array-like of shape (m, d)
         y_new : array-like of shape (m,), optional
             The true values; if given, the errors over time are drawn too.
@@ -97,21 +96,7 @@ class BoundDisplay:
         BoundDisplay
         """
         model, X_new = drawn_model(estimator, X_new)
-        path, rows = as_path(model), path_rows(model, X_new)
-        return cls.from_path(path, rows, y_new, ax=ax, time_scale=time_scale, **settings)
-
-    @classmethod
-    def from_path(
-        cls,
-        path: Path,
-        X_new: ArrayLike,
-        y_new: ArrayLike | None = None,
-        *,
-        ax: Axes | None = None,
-        time_scale: str = "linear",
-        **settings: Any,
-    ) -> Self:
-        """Draw the bound of a `Path`; parameters as for `from_estimator`."""
+        path, X_new = as_path(model), path_rows(model, X_new)
         bound = generalization_bound(path, X_new, **settings)
         residual = settings.get("residual", "bound")
         if y_new is None:

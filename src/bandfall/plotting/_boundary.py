@@ -18,8 +18,8 @@ from bandfall.plotting._style import (
     VERMILION,
     Axes,
     AxesLike,
-    axes_in_a_row,
     drawn_model,
+    panels,
 )
 
 _COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
@@ -143,7 +143,7 @@ class BoundaryDisplay:
         """Draw on the given axes, one per panel, or on new ones."""
         n_panels = len(self.stages)
         size = (2.7 * n_panels + 0.4, 3.0)
-        self.figure_, self.axes_ = axes_in_a_row(axes, n_panels, size, sharey=True)
+        self.figure_, self.axes_ = panels(axes, 1, n_panels, size, sharey=True)
         for number, ax in enumerate(self.axes_):
             self._draw_panel(ax, number)
         self.axes_[0].set_ylabel(self.names[1])

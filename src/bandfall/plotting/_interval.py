@@ -14,9 +14,9 @@ from bandfall.plotting._style import (
     VERMILION,
     Axes,
     AxesLike,
-    axes_in_a_row,
     drawn_model,
     finish,
+    panels,
 )
 
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
@@ -100,7 +100,7 @@ class IntervalDisplay:
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw on the two given axes, or on new ones."""
-        self.figure_, self.axes_ = axes_in_a_row(axes, 2, (8.0, 3.6))
+        self.figure_, self.axes_ = panels(axes, 1, 2, (8.0, 3.6))
         self._draw_coverage(self.axes_[0])
         self._draw_widths(self.axes_[1])
         for ax in self.axes_:

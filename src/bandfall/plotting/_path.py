@@ -18,7 +18,7 @@ from bandfall.plotting._style import (
     check_time_scale,
     drawn_model,
     finish,
-    stacked_axes,
+    panels,
 )
 from bandfall.theory import fine_log
 from bandfall.theory._inputs import as_path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class PathDisplay:
     """Bandwidth, training R² and R² speed over training time.
 
-    Build it with `from_estimator` or `from_path`.
+    Build it with `from_estimator`.
 
     Parameters
     ----------
@@ -67,15 +67,18 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: Estimator, *, ax: AxesLike | None = None, time_scale: str = "linear"
+        cls,
+        estimator: Estimator | Path,
+        *,
+        axes: AxesLike | None = None,
+        time_scale: str = "linear",
     ) -> Self:
         """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one.
 
         Parameters
         ----------
-        estimator : fitted estimator
-        ax : matplotlib Axes, or three of them, optional
-            One axes is divided into three.
+        estimator : fitted estimator, or Path
+        axes : three matplotlib Axes, optional
         time_scale : {"linear", "log"}
 
         Returns
@@ -83,19 +86,7 @@ class PathDisplay:
         PathDisplay
         """
         model, _ = drawn_model(estimator)
-        min_speed = getattr(model, "min_speed", None)
-        return cls.from_path(as_path(model), min_speed=min_speed, ax=ax, time_scale=time_scale)
-
-    @classmethod
-    def from_path(
-        cls,
-        path: Path,
-        *,
-        min_speed: float | None = None,
-        ax: AxesLike | None = None,
-        time_scale: str = "linear",
-    ) -> Self:
-        """Draw a `Path`, with `min_speed` as the threshold; the rest is as for `from_estimator`."""
+        path = as_path(model)
         log = fine_log(path)
         if len(log) == 0:
             raise ValueError(f"the path took no step: {path.status.explanation}")
@@ -104,14 +95,14 @@ class PathDisplay:
             bandwidth=np.append(log.bandwidth, log.bandwidth[-1]),
             r2=np.append(log.r2, path.r2),
             speed=np.append(log.speed, np.nan),  # no step, no speed
-            min_speed=min_speed,
+            min_speed=getattr(model, "min_speed", None),
         )
-        return display.plot(ax=ax, time_scale=time_scale)
+        return display.plot(axes=axes, time_scale=time_scale)
 
-    def plot(self, *, ax: AxesLike | None = None, time_scale: str = "linear") -> Self:
+    def plot(self, *, axes: AxesLike | None = None, time_scale: str = "linear") -> Self:
         """Draw; parameters as for `from_estimator`."""
         check_time_scale(time_scale)
-        self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))
+        self.figure_, self.axes_ = panels(axes, 3, 1, (6.0, 5.4), sharex=True)
         top, middle, bottom = self.axes_
         positive = self.bandwidth > 0
         shown = np.where(positive, self.bandwidth, np.nan)
@@ -130,8 +121,8 @@ class PathDisplay:
             text, place = f"threshold v = {self.min_speed:g} ", bottom.get_yaxis_transform()
             small: State = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": "small"}
             bottom.text(1.0, self.min_speed, text, transform=place, **small)
-        for axes in self.axes_:
-            finish(axes)
+        for one in self.axes_:
+            finish(one)
         top.tick_params(labelbottom=False)
         middle.tick_params(labelbottom=False)
         if time_scale == "log":
@@ -176,27 +167,27 @@ class TangentLogDisplay:
     log: TangentLog
 
     @classmethod
-    def from_estimator(cls, estimator: Estimator, *, ax: AxesLike | None = None) -> Self:
+    def from_estimator(cls, estimator: Estimator, *, axes: AxesLike | None = None) -> Self:
         """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one."""
-        return cls.from_log(drawn_model(estimator)[0].log_, ax=ax)
+        return cls.from_log(drawn_model(estimator)[0].log_, axes=axes)
 
     @classmethod
-    def from_log(cls, log: TangentLog, *, ax: AxesLike | None = None) -> Self:
+    def from_log(cls, log: TangentLog, *, axes: AxesLike | None = None) -> Self:
         """Draw the log of a `TangentDescent`."""
-        return cls(log=log).plot(ax=ax)
+        return cls(log=log).plot(axes=axes)
 
-    def plot(self, *, ax: AxesLike | None = None) -> Self:
-        """Draw on three given axes, on one that is divided into three, or on new ones."""
+    def plot(self, *, axes: AxesLike | None = None) -> Self:
+        """Draw on three given axes, or on new ones."""
         if len(self.log) == 0:
             raise ValueError("log is empty: train before drawing it")
-        self.figure_, self.axes_ = stacked_axes(ax, 3, figsize=(6.0, 5.4))
+        self.figure_, self.axes_ = panels(axes, 3, 1, (6.0, 5.4), sharex=True)
         self.lines_ = []
-        for axes, (column, label, color, limits) in zip(self.axes_, _PANELS, strict=True):
+        for ax, (column, label, color, limits) in zip(self.axes_, _PANELS, strict=True):
             values = getattr(self.log, column)
-            self.lines_ += axes.plot(self.log.epoch, values, color=color, linewidth=1.8)
-            axes.set(ylabel=label, ylim=limits)
-            finish(axes)
-        for axes in self.axes_[:-1]:
-            axes.tick_params(labelbottom=False)
+            self.lines_ += ax.plot(self.log.epoch, values, color=color, linewidth=1.8)
+            ax.set(ylabel=label, ylim=limits)
+            finish(ax)
+        for ax in self.axes_[:-1]:
+            ax.tick_params(labelbottom=False)
         self.axes_[-1].set_xlabel("epoch")
         return self

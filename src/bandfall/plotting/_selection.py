@@ -17,8 +17,8 @@ from bandfall.plotting._style import (
     ORANGE,
     Axes,
     AxesLike,
-    axes_in_a_row,
     drawn_model,
+    panels,
 )
 
 Trials: TypeAlias = dict[str, np.ndarray]  # a column each of what was tried
@@ -74,7 +74,7 @@ class SelectionDisplay:
 
     def plot(self, *, axes: AxesLike | None = None) -> Self:
         """Draw on the two given axes, or on new ones."""
-        self.figure_, self.axes_ = axes_in_a_row(axes, 2, (8.0, 3.4), sharey=True)
+        self.figure_, self.axes_ = panels(axes, 1, 2, (8.0, 3.4), sharey=True)
         table = _latest(self.selection)
         if len(table["score"]):
             _draw_rounds(self.axes_[0], table)

@@ -34,50 +34,23 @@ def pyplot() -> ModuleType:
     return plt
 
 
-def single_axes(ax: Axes | None) -> tuple[FigureBase, Axes]:
-    """(figure, axes) to draw on: the given ones, or new ones."""
-    if ax is not None:
-        return ax.figure, ax
-    figure, ax = pyplot().subplots(figsize=(6.0, 3.8), layout="constrained")
-    return figure, ax
-
-
-def axes_in_a_row(
-    axes: AxesLike | None, n_axes: int, figsize: tuple[float, float], *, sharey: bool = False
+def panels(
+    axes: AxesLike | None, n_rows: int, n_columns: int, figsize: tuple[float, float], **share: bool
 ) -> tuple[FigureBase, np.ndarray]:
-    """(figure, array of axes in a row): the given ones, or new ones."""
+    """(figure, array of axes): the given ones, one for each panel, or new ones."""
     if axes is None:
-        _, axes = pyplot().subplots(
-            1, n_axes, figsize=figsize, layout="constrained", sharey=sharey, squeeze=False
-        )
+        how = {"figsize": figsize, "layout": "constrained", "squeeze": False}
+        _, axes = pyplot().subplots(n_rows, n_columns, **how, **share)
     given = np.asarray(axes, dtype=object).ravel()
-    if len(given) != n_axes:
-        raise ValueError(f"give {n_axes} axes, one for each panel; got {len(given)}")
+    if len(given) != n_rows * n_columns:
+        raise ValueError(f"give {n_rows * n_columns} axes, one for each panel; got {len(given)}")
     return given[0].figure, given
 
 
-def stacked_axes(
-    ax: AxesLike | None, n_axes: int, figsize: tuple[float, float]
-) -> tuple[FigureBase, np.ndarray]:
-    """(figure, array of stacked axes): the given ones, one divided into several, or new ones."""
-    if ax is None:
-        return pyplot().subplots(
-            n_axes, 1, sharex=True, figsize=figsize, layout="constrained", squeeze=True
-        )
-    given = np.atleast_1d(np.asarray(ax, dtype=object)).ravel()
-    if len(given) == n_axes:
-        return given[0].figure, given
-    if len(given) != 1:
-        raise ValueError(f"ax must be one axes or {n_axes} of them; got {len(given)}")
-    figure, place = given[0].figure, given[0].get_subplotspec()
-    if place is None:
-        raise ValueError("ax must come from a subplot grid to be divided; pass three axes instead")
-    given[0].remove()
-    grid = place.subgridspec(n_axes, 1)
-    first = figure.add_subplot(grid[0])
-    return figure, np.array(
-        [first, *(figure.add_subplot(grid[i], sharex=first) for i in range(1, n_axes))]
-    )
+def single_axes(ax: Axes | None) -> tuple[FigureBase, Axes]:
+    """(figure, axes) to draw on: the given ones, or new ones."""
+    figure, (ax,) = panels(ax, 1, 1, (6.0, 3.8))
+    return figure, ax
 
 
 def drawn_model(estimator: Estimator, X: TableLike = None) -> tuple[Estimator, TableLike]:

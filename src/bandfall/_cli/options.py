@@ -10,9 +10,9 @@ from bandfall._cli import classes
 from bandfall._cli.training import ModelChoice
 
 
-def option(name: str, metavar: str, text: str, **settings: Any) -> Any:
-    """An option with its placeholder ("" for a flag) and its help text."""
-    return typer.Option(name, metavar=metavar, help=text, **settings)
+def option(name: str, metavar: str, text: str, *others: str, **settings: Any) -> Any:
+    """An option with its placeholder ("" for a flag), its help text and other names."""
+    return typer.Option(name, *others, metavar=metavar, help=text, **settings)
 
 
 def _checked_seed(seed: int) -> int:
@@ -44,7 +44,7 @@ Target = Annotated[list[str], option("--target", "COL", "Column to predict; repe
 Drop = Annotated[Columns, option("--drop", "COL", "Column to leave out; repeatable.")]
 Keep = Annotated[Columns, option("--keep", "COL", _KEEP)]
 Weights = Annotated[Column, option("--weights", "COL", "Column with the weights of the rows.")]
-Time = Annotated[Column, option("--time-split", "COL", _TIME)]
+Time = Annotated[Column, option("--time-split", "COL", _TIME, "--time")]
 Group = Annotated[Column, option("--group", "COL", _GROUP)]
 Missing = Annotated[Columns, option("--na", "WORD", "Word that means a missing value; repeatable.")]
 Text = Annotated[Columns, option("--text", "COL", _TEXT)]

@@ -162,7 +162,8 @@ def _train(
         if watched:
             model.set_callbacks(_PathWatch(bar))
         try:
-            extra = fit_arguments(estimator, table.weights, table.group, checkpoint=checkpoint)
+            roles = (table.weights, table.group, table.time)
+            extra = fit_arguments(estimator, *roles, checkpoint=checkpoint)
             Watchdog.spares_next = True
             estimator.fit(table.X, table.y, **extra)
         except KeyboardInterrupt:
@@ -196,16 +197,18 @@ def fit_arguments(
     estimator: Estimator,
     weights: Weights,
     groups: np.ndarray | None,
+    time: np.ndarray | None = None,
     *,
     checkpoint: Path | None = None,
 ) -> JsonDict:
     """Additional arguments of `fit` that the model accepts."""
     model = last_step(estimator)
-    arguments: JsonDict = {}
-    if checkpoint is not None:
-        arguments["checkpoint"] = checkpoint
-    if weights is not None and has_fit_parameter(model, "sample_weight"):
-        arguments["sample_weight"] = weights
+    given = {"checkpoint": checkpoint, "sample_weight": weights, "time": time}
+    arguments: JsonDict = {
+        name: value
+        for name, value in given.items()
+        if value is not None and has_fit_parameter(model, name)
+    }
     if groups is not None and isinstance(model, BandfallRegressor | BandfallClassifier):
         if np.ptp(groups) > 0:
             arguments["groups"] = groups

@@ -46,13 +46,12 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
             )
         return True
     if kind_of(target) == "text":
-        levels = pd.Series(known.unique()).map(str)
-        numbers = pd.to_numeric(levels, errors="coerce").notna().any()
-        styles = text.number_style(list(levels)), text.date_style(list(levels))
-        if numbers or any(style is not None for style in styles):
+        levels = [str(level) for level in known.unique()]
+        numbers = any(text.is_number(level, "point") for level in levels)
+        if numbers or text.number_style(levels) or text.date_style(levels):
             return False
-        few = 2 <= n_levels <= max(_MOST_CLASSES, len(known) // _ROWS_PER_CLASS)
-        few = few and n_levels < len(known)  # distinct values are names, not classes
+        most = max(_MOST_CLASSES, len(known) // _ROWS_PER_CLASS)
+        few = 2 <= n_levels <= most and n_levels < len(known)  # distinct values are names
         if few:
             note(f"{target.name!r} has {n_levels} text values: training a classifier")
         return few
@@ -75,9 +74,7 @@ def target_labels(column: pd.Series) -> np.ndarray:
     else:
         missing = column.isna().to_numpy()
         labels = [None if gone else str(value) for value, gone in zip(column, missing, strict=True)]
-    found = np.empty(len(labels), dtype=object)
-    found[:] = labels
-    return found
+    return np.array(labels, dtype=object)
 
 
 def accuracy_words(test: Scores, n_rows: int) -> str:

@@ -14,7 +14,6 @@ from bandfall._files import ModelFileError, read_model_document
 from bandfall._files.atomic import check_writable, write_atomically
 
 PREDICTION = "prediction"
-_LONGEST_HEADER = 100_000  # bytes
 PAGE_MARK = '<meta name="generator" content="bandfall'
 
 
@@ -64,14 +63,13 @@ def write_or_keep(file: Path, write: Callable[[Path], None]) -> None:
 
 def _other_directories(file: Path) -> list[Path]:
     """Other directories for a result."""
-    found = []
+    folders = []
     with suppress(OSError):  # no usable temporary directory
-        found.append(Path(tempfile.gettempdir()))
+        folders.append(Path(tempfile.gettempdir()))
     with suppress(RuntimeError):
-        found.append(Path.home())
-    found.append(Path.cwd())
-    taken = file.resolve().parent
-    return [one for one in dict.fromkeys(one.resolve() for one in found) if one != taken]
+        folders.append(Path.home())
+    others = dict.fromkeys(folder.resolve() for folder in (*folders, Path.cwd()))
+    return [folder for folder in others if folder != file.resolve().parent]
 
 
 def _check_replaceable(
@@ -100,7 +98,7 @@ def is_model(file: Path) -> bool:
 def is_predictions(file: Path) -> bool:
     """Whether a file looks like the predictions of an earlier run."""
     with file.open("rb") as stream:
-        header = stream.readline(_LONGEST_HEADER).decode("utf-8", "replace")
+        header = stream.readline(100_000).decode("utf-8", "replace")
     fields = next(csv.reader([header]), [])
     return any(field == PREDICTION or field.startswith(f"{PREDICTION}_") for field in fields)
 

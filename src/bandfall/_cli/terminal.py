@@ -11,10 +11,8 @@ import sys
 import threading
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from statistics import median
 from typing import NoReturn
 
 import typer
@@ -27,7 +25,6 @@ from bandfall._search.clock import Clock
 
 # Exit codes, documented in `docs/cli.md`.
 FAILURE, USAGE_ERROR, INTERRUPTED = 1, 2, 130
-_REMEMBERED = 40  # estimates of the end (eight seconds), whose median is shown
 
 
 class InputError(ValueError):
@@ -215,21 +212,15 @@ class Bar:
 
     def _draw(self) -> None:
         begin, terminal = time.monotonic(), sys.stderr.isatty()
-        ends: deque[float] = deque(maxlen=_REMEMBERED)
         while not self._ended.wait(self._refresh):
-            now = time.monotonic()
-            clock, elapsed, left = self._clock, now - self._start, None
-            if clock is not None:
-                self._share, left = max(self._share, clock.share()), clock.expected()
-            if left is not None:
-                ends.append(now + left)
-                left = max(0.0, median(ends) - now)
+            if self._clock is not None:
+                self.update(self._clock.share())
             if self._also is not None:
                 self._also(self._share)
             if terminal and time.monotonic() - begin > self._after:
-                self._show(elapsed, left)
+                self._show(time.monotonic() - self._start)
 
-    def _show(self, elapsed: float, left: float | None) -> None:
+    def _show(self, elapsed: float) -> None:
         if self._progress is None:
             self._progress = Progress(
                 TextColumn("{task.description}"),
@@ -242,30 +233,27 @@ class Bar:
             )
             self._task = self._progress.add_task("", total=None, done="", left="")
             self._progress.start()
-        words = time_left(elapsed, self._share, left)
         self._progress.update(
             self._task,
             description=self._description,
             completed=self._share,
             total=1.0 if self._share else None,
             done=f"{min(self._share, 0.99):4.0%}" if self._share else "",
-            left=words or f"{elapsed:.0f} s so far",
+            left=time_left(elapsed, self._share) or f"{elapsed:.0f} s so far",
         )
 
 
-def time_left(elapsed: float, share: float, left: float | None = None) -> str:
-    """Time left in words, estimated from the share done if unknown; empty if it is too early.
+def time_left(elapsed: float, share: float) -> str:
+    """Time left in words, estimated from the share done; empty if it is too early.
 
     Examples
     --------
     >>> time_left(30.0, 0.5), time_left(600.0, 0.1), time_left(3.0, 0.01)
     ('about 30 s left', 'about 90 min left', '')
     """
-    if left is None:
-        if share < 0.05:
-            return ""
-        left = elapsed * (1.0 - share) / share
-    left = max(left, 1.0)
+    if share < 0.05:
+        return ""
+    left = max(elapsed * (1.0 - share) / share, 1.0)
     return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
 

@@ -21,7 +21,7 @@ from bandfall._files.paths import dataclass_component
 from bandfall._models.average import Average
 from bandfall._models.intervals import Intervals
 from bandfall._models.member import Candidate, Member
-from bandfall._targets import Classes, Numbers
+from bandfall._targets import Classes, Numbers, Target
 from bandfall._targets.links import Link
 from bandfall._typing import Estimator
 from bandfall.descent import Path
@@ -125,17 +125,7 @@ def _check_searched(model: SelfTuning) -> None:
     names, known = getattr(model, "feature_names_in_", None), average.schema.names
     if names is not None and known is not None and known != names.tolist():
         raise ValueError("an encoder does not fit feature_names_in_")
-    for member in average.members:
-        check_sizes("root", member.root, 0.4)
-        path = member.path
-        leaves = path.model.leaves if isinstance(path.model, PartitionedSum) else ()
-        for total in [leaf.model for leaf in leaves] or [path.undivided]:
-            check_sizes("coefficients", total.coefficients)
-    for encoder in average.encoders.values():
-        fitted = check_instance("fitted", encoder.fitted, FittedEncoding)
-        for name, values in vars(fitted.scaling).items():
-            if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-                check_sizes(name, values)
+    _check_average(average)
     _check_rows(model)
     shapes = ShapeChecker(d=model.n_features_in_)
     shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
@@ -150,6 +140,21 @@ def _check_searched(model: SelfTuning) -> None:
             raise ValueError(f"selection_[{name!r}] must be a column")
     if len({len(column) for column in model.selection_.values()}) > 1:
         raise ValueError("the columns of selection_ differ in length")
+
+
+def _check_average(average: Average[Target]) -> None:
+    """Raise for numbers that are so large that predictions would be NaN."""
+    for member in average.members:
+        check_sizes("root", member.root, 0.4)
+        path = member.path
+        leaves = path.model.leaves if isinstance(path.model, PartitionedSum) else ()
+        for total in [leaf.model for leaf in leaves] or [path.undivided]:
+            check_sizes("coefficients", total.coefficients)
+    for encoder in average.encoders.values():
+        fitted = check_instance("fitted", encoder.fitted, FittedEncoding)
+        for name, values in vars(fitted.scaling).items():
+            if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+                check_sizes(name, values)
 
 
 def _check_rows(model: SelfTuning) -> None:

@@ -119,7 +119,7 @@ def _search_and_fit(
     else:
         rows, members, tuned = remote.fit_members(rows, given.dtype, encoders, tuned, clock)
     model.skipped_ = clock.skipped
-    if clock.bounded and not tuned.members[0][0].log_odds:
+    if clock.bounded and not clock.interrupted and not tuned.members[0][0].log_odds:
         _warn_if_useless(tuned, rows.y)
     with clock.task(SUMMARY, AFTERWARDS * len(rows) ** 2):
         try:

@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from bandfall._files.container import ModelFileError
+from bandfall._files.container import Arrays, ModelFileError
 from bandfall._typing import State, Unchecked
 from bandfall.kernels._kernel import Kernel, get_kernel
 
@@ -50,42 +51,65 @@ def register(component: Component[T]) -> None:
     _REGISTRY[component.cls.__name__] = component
 
 
-def encode(value: Unchecked, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
+@singledispatch
+def encode(value: Any, arrays: Arrays, where: str) -> Unchecked:
     """JSON for `value`; adds its arrays to `arrays` under names that start with `where`."""
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, np.generic) and np.ndim(value) == 0:
-        return encode(value.item(), arrays, where)
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {_TAG: "float", "value": repr(value)}
-    if isinstance(value, np.ndarray):
-        return _encode_array(value, arrays, where)
-    if isinstance(value, list | tuple):
-        items = [encode(item, arrays, f"{where}.{i}") for i, item in enumerate(value)]
-        return items if isinstance(value, list) else {_TAG: "tuple", "items": items}
-    if isinstance(value, dict):
-        if not all(isinstance(key, str) and key != _TAG for key in value):
-            pairs = [list(pair) for pair in value.items()]
-            return {_TAG: "dict", "items": encode(pairs, arrays, where)}
-        return {key: encode(item, arrays, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, np.dtype) and value.name in _DTYPES:
-        return {_TAG: "dtype", "name": value.name}
-    if isinstance(value, Kernel):
-        if not value.built_in:
-            raise _unstorable(where, value)
-        return {_TAG: "kernel", **value.parameters()}
     component = _REGISTRY.get(type(value).__name__)
     if component is None or type(value) is not component.cls:
         raise _unstorable(where, value)
-    state = component.to_state(value)
-    return {
-        _TAG: "object",
-        "class": component.cls.__name__,
-        "state": {key: encode(item, arrays, f"{where}.{key}") for key, item in state.items()},
-    }
+    state = encode(component.to_state(value), arrays, where)
+    return {_TAG: "object", "class": component.cls.__name__, "state": state}
 
 
-def _encode_array(value: np.ndarray, arrays: dict[str, np.ndarray], where: str) -> Unchecked:
+@encode.register(type(None) | bool | str | int)
+def _(value: Unchecked, arrays: Arrays, where: str) -> Unchecked:
+    return value
+
+
+@encode.register
+def _(value: np.generic, arrays: Arrays, where: str) -> Unchecked:
+    return encode(value.item(), arrays, where)
+
+
+@encode.register
+def _(value: float, arrays: Arrays, where: str) -> Unchecked:
+    return value if math.isfinite(value) else {_TAG: "float", "value": repr(value)}
+
+
+@encode.register
+def _(value: list, arrays: Arrays, where: str) -> Unchecked:
+    return [encode(item, arrays, f"{where}.{i}") for i, item in enumerate(value)]
+
+
+@encode.register
+def _(value: tuple, arrays: Arrays, where: str) -> Unchecked:
+    return {_TAG: "tuple", "items": encode(list(value), arrays, where)}
+
+
+@encode.register
+def _(value: dict, arrays: Arrays, where: str) -> Unchecked:
+    if all(isinstance(key, str) and key != _TAG for key in value):
+        return {key: encode(item, arrays, f"{where}.{key}") for key, item in value.items()}
+    pairs = [list(pair) for pair in value.items()]
+    return {_TAG: "dict", "items": encode(pairs, arrays, where)}
+
+
+@encode.register
+def _(value: np.dtype, arrays: Arrays, where: str) -> Unchecked:
+    if value.name not in _DTYPES:
+        raise _unstorable(where, value)
+    return {_TAG: "dtype", "name": value.name}
+
+
+@encode.register
+def _(value: Kernel, arrays: Arrays, where: str) -> Unchecked:
+    if not value.built_in:
+        raise _unstorable(where, value)
+    return {_TAG: "kernel", **value.parameters()}
+
+
+@encode.register
+def _(value: np.ndarray, arrays: Arrays, where: str) -> Unchecked:
     if value.dtype == object or value.dtype.kind == "U":
         if value.ndim != 1 or not all(isinstance(item, str) for item in value):
             raise _unstorable(where, value)
@@ -106,7 +130,7 @@ def _shortened(value: Unchecked) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def decode(value: Unchecked, arrays: dict[str, np.ndarray], depth: int = 0) -> Unchecked:
+def decode(value: Unchecked, arrays: Arrays, depth: int = 0) -> Unchecked:
     """The inverse of `encode`; raises ModelFileError if that is not possible."""
     if depth > MAX_DEPTH:
         raise ModelFileError("its values are nested too deeply")
@@ -125,24 +149,24 @@ def decode(value: Unchecked, arrays: dict[str, np.ndarray], depth: int = 0) -> U
         raise ModelFileError(f"it refers to {error}, which is missing") from None
 
 
-def _decode_array(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
+def _decode_array(value: dict, arrays: Arrays, depth: int) -> np.ndarray:
     if not isinstance(value["name"], str):
         raise ModelFileError("it has an array without a name")
     return arrays[value["name"]]
 
 
-def _decode_tuple(value: dict, arrays: dict[str, np.ndarray], depth: int) -> tuple:
+def _decode_tuple(value: dict, arrays: Arrays, depth: int) -> tuple:
     return tuple(decode(item, arrays, depth + 2) for item in _list(value["items"]))
 
 
-def _decode_dict(value: dict, arrays: dict[str, np.ndarray], depth: int) -> dict:
+def _decode_dict(value: dict, arrays: Arrays, depth: int) -> dict:
     pairs = [_list(pair) for pair in _list(value["items"])]
     if any(len(pair) != 2 or not isinstance(pair[0], str | int | float) for pair in pairs):
         raise ModelFileError("it has a dict with unusable keys")
     return {key: decode(item, arrays, depth + 2) for key, item in pairs}
 
 
-def _decode_strings(value: dict, arrays: dict[str, np.ndarray], depth: int) -> np.ndarray:
+def _decode_strings(value: dict, arrays: Arrays, depth: int) -> np.ndarray:
     items = _list(value["items"])
     if not all(isinstance(item, str) for item in items):
         raise ModelFileError("it has a list of names with something else in it")
@@ -151,7 +175,7 @@ def _decode_strings(value: dict, arrays: dict[str, np.ndarray], depth: int) -> n
     return strings
 
 
-def _decode_object(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Unchecked:
+def _decode_object(value: dict, arrays: Arrays, depth: int) -> Unchecked:
     name, state = value["class"], value["state"]
     if not isinstance(name, str) or name not in _REGISTRY:
         raise ModelFileError(
@@ -175,14 +199,14 @@ def _list(value: Unchecked) -> list:
     return value
 
 
-def _decode_kernel(value: dict, arrays: dict[str, np.ndarray], depth: int) -> Kernel:
+def _decode_kernel(value: dict, arrays: Arrays, depth: int) -> Kernel:
     try:
         return get_kernel(_key(value["name"]), p=value.get("p"), exponent=value.get("exponent"))
     except ValueError as error:
         raise ModelFileError(f"its kernel is not usable: {error}") from None
 
 
-_DECODERS: dict[str, Callable[[dict, dict[str, np.ndarray], int], object]] = {
+_DECODERS: dict[str, Callable[[dict, Arrays, int], object]] = {
     "array": _decode_array,
     "float": lambda value, arrays, depth: _SPECIAL[_key(value["value"])],
     "tuple": _decode_tuple,

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from bandfall._cli import main as cli
 from bandfall._cli.main import build_app
+from shared_files import data_directory
 from shell import one_line
 
 
@@ -31,6 +32,36 @@ def test_list(command):
         assert name in done.stdout
 
 
+def test_list_says_where_the_data_are(command, tmp_path):
+    (tmp_path / "power.csv").write_text("")
+    done = command("paper", "list", "--data", tmp_path)
+    words = " ".join(done.stdout.split())
+    assert "power.csv" in words
+    assert "the real data sets" in words
+    assert "missing: put compactiv.csv.gz or compactiv.csv into --data" in words
+    assert "downloaded when needed from https://archive.ics.uci.edu" in words
+
+
+def test_a_run_uses_the_data_there_are_and_names_the_others(command, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/power.csv.gz").symlink_to(data_directory() / "power.csv.gz")
+    arguments = ["table1", "--sets", "cpu,power", "--data", tmp_path / "data"]
+    done = command("paper", "run", *arguments, "--jobs", 1, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert "52416 × 7" in done.stdout
+    assert "Without data, and so not run on them: CPU Run Time" in done.stdout
+    assert "compactiv.csv.gz" in done.stdout
+    summary = json.loads((tmp_path / "out/summaries/table1.json").read_text())
+    assert [c["cell"] for c in summary["comparisons"]] == [{"dataset": "power"}]
+    assert "Superconductors" in summary["notes"][-1]
+
+
+def test_a_quick_run_is_not_judged(command, tmp_path):
+    done = command("paper", "run", "figure1", "--quick", "--jobs", 1, "--out", tmp_path)
+    assert "not judged (10 % of the seeds)" in done.stdout
+    assert "holds" not in done.stdout
+
+
 def test_run_and_report(command, tmp_path):
     done = command("paper", "run", "table3", "figure5", "--out", tmp_path, "--jobs", 1, "--quick")
     assert done.exit_code == 0, done.output
@@ -50,6 +81,7 @@ def test_run_and_report(command, tmp_path):
         (["run", "table9"], "no experiment is called 'table9'; allowed: figure1"),
         (["run", "table2", "--data", "/no/such/place"], "--data names '/no/such/place'"),
         (["run", "table3", "--jobs", "-1"], "--jobs must be 0 or more; got -1"),
+        (["run", "table2", "--sets", "power,cars"], "no data set is called 'cars'; allowed: cpu"),
         (["report"], "holds no results"),
     ],
 )

@@ -133,6 +133,7 @@ def test_the_page_holds_everything_and_needs_nothing(out, tmp_path):
     assert text.count('src="data:image/png;base64,') == len(RUNNABLE) - 6
     assert not re.search(r'(src|href)="(?!data:|#)', text)
     assert "30 hours" in text
+    assert "<code>bandfall paper run</code>" in text
     assert "Where the paper's text and the author's scripts differ" in text.replace("&#39;", "'")
     for cell in ("KGD-D, 0.02", "KRR-MML", "KGF-CV", "MLP", "0.80 (0.65, 0.89)"):
         assert cell in text

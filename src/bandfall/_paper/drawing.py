@@ -97,4 +97,5 @@ def draw_fit(
         ax.plot(x_grid, values, color=colour, linewidth=1.1, label=label)
     ax.plot(result["x"], result["y"], ".", color=DATA_COLOUR, markersize=3.5, label="training data")
     ax.set_ylim(*limits)
+    ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=7)

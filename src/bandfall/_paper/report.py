@@ -183,7 +183,7 @@ def _code(text: str) -> str:
     """Text with code in backquotes, as HTML."""
     from markupsafe import Markup, escape
 
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)))
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _choices() -> TextTable:

@@ -54,6 +54,7 @@ def _summarise(results: Entry, size: Size) -> Outcome:
         ax.set_xscale("log")
         ax.set_title(DATASETS[dataset], fontsize=8)
         ax.set_xlabel("$\\sigma$", fontsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=7)
     axes[0].set_ylabel("$\\Delta k_2$", fontsize=8)
     note = (

@@ -261,5 +261,4 @@ def svg_text(
 
 
 def _tip(text: str) -> str:
-    """The attribute for a tooltip."""
     return f' data-tip="{escape(text)}"' if text else ""

@@ -68,7 +68,6 @@ def _what_if_section(target: str, live: bool) -> str:
 
 
 def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) -> str:
-    """How much each feature matters at every moment of training."""
     model, film, target = findings.model, findings.film, findings.target
     if film is None:
         return ""

@@ -110,7 +110,6 @@ class WhatIf:
 
 
 def _short(outputs: np.ndarray) -> list:
-    """Numbers with seven digits, which is more than a page shows."""
     return np.vectorize(lambda value: float(f"{value:.7g}"))(outputs).tolist()
 
 

@@ -23,8 +23,6 @@ from bandfall.plotting._style import (
 )
 
 _COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
-_MARGIN = 0.15  # of the picture around the data, relative to their range
-_MAX_POINTS = 1000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -168,7 +166,7 @@ class BoundaryDisplay:
         ax.set(xlabel=self.names[0], xlim=extent[:2], ylim=extent[2:])
 
     def _draw_points(self, ax: Axes, points: np.ndarray, labels: np.ndarray) -> None:
-        step = max(1, -(-len(points) // _MAX_POINTS))
+        step = max(1, -(-len(points) // 1000))
         points, labels = points[::step], labels[::step]
         for j, label in enumerate(self.classes):
             chosen = labels == label
@@ -191,7 +189,7 @@ def _checked_features(features: Sequence[int], n_features: int) -> tuple[int, in
 
 def _values_along(column: np.ndarray, resolution: int) -> np.ndarray:
     low, high = np.nanmin(column), np.nanmax(column)
-    room = _MARGIN * (high - low) or 0.5
+    room = 0.15 * (high - low) or 0.5
     return np.linspace(low - room, high + room, resolution)
 
 

@@ -20,7 +20,6 @@ from bandfall.plotting._style import (
 )
 
 _COVERAGES = np.arange(0.1, 0.96, 0.05)
-_MAX_POINTS = 2000
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -119,7 +118,7 @@ class IntervalDisplay:
     def _draw_widths(self, ax: Axes) -> None:
         known = np.isfinite(self.half_widths)
         half, errors = self.half_widths[known], self.errors[known]
-        step = max(1, -(-len(half) // _MAX_POINTS))
+        step = max(1, -(-len(half) // 2000))
         ax.scatter(half[::step], errors[::step], s=6, color=BLUE, alpha=0.35, linewidths=0)
         groups = np.array_split(np.argsort(half, kind="stable"), 10)
         groups = [group for group in groups if len(group)]

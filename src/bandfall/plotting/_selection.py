@@ -27,7 +27,6 @@ _COLOURS = {"standard": BLUE, "steps": ORANGE, "quantile": GREEN}
 _LINES = {"gaussian": "-", "matern12": "--", "matern32": "-.", "matern52": ":"}
 _CANDIDATE = ("encoding", "n_rounds", "kernel", "min_speed")
 _MEMBERS = "members, by weight"
-_LARGEST_MARK = 250.0  # points²: of a member that is alone
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -119,7 +118,7 @@ class SelectionDisplay:
                 marks.append((member.candidate, scores[key], member.weight))
         for ax, name in zip(self.axes_, ("n_rounds", "min_speed"), strict=True):
             at = [getattr(candidate, name) for candidate, _, _ in marks]
-            sizes = [_LARGEST_MARK * weight for _, _, weight in marks]
+            sizes = [250.0 * weight for _, _, weight in marks]
             how: State = {"facecolors": "none", "edgecolors": "black", "linewidths": 1.4}
             heights = [score for _, score, _ in marks]
             ax.scatter(at, heights, s=sizes, label=_MEMBERS, zorder=5, **how)

@@ -15,7 +15,6 @@ from bandfall.report._layout import cell, diagonal, figure, grid, section, sorta
 
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
-MAX_CONFUSION = 12  # classes in a square table
 
 
 def error_sections(findings: Findings, target: str) -> list[str]:
@@ -33,7 +32,6 @@ def error_sections(findings: Findings, target: str) -> list[str]:
 
 
 def _residuals(findings: Findings, target: str) -> str:
-    """Predictions against targets, the shape of errors, and whether they are calibrated."""
     y, predictions, residuals = findings.scored.y, findings.predictions, findings.residuals
     quantiles = [number(float(q)) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
     text = (
@@ -164,13 +162,13 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
     return section("calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", body)
 
 
-def _confusion(findings: Findings, names: list[str]) -> str:
+def _confusion(findings: Findings, names: list[str], most: int = 12) -> str:
     """Counts of true and predicted classes, or the most frequent mistakes of many classes."""
     counts = confusion(findings.outputs, findings.scored.y)
     rows = []
-    if len(names) > MAX_CONFUSION:
+    if len(names) > most:
         wrong = counts - np.diag(np.diag(counts))
-        order = np.argsort(-wrong, axis=None)[: 2 * MAX_CONFUSION]
+        order = np.argsort(-wrong, axis=None)[: 2 * most]
         for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
             if wrong[i, j]:
                 rows.append(cell(names[i]) + cell(names[j]) + cell(wrong[i, j]))
@@ -203,7 +201,6 @@ def worst_rows(findings: Findings, n: int) -> list[int]:
 
 
 def _worst_table(findings: Findings, target: str) -> str:
-    """The rows with the largest errors, with their most important features."""
     names, outputs = findings.target.classes, findings.outputs
     features = findings.order[:N_WORST_FEATURES]
     columns = [in_one_format(findings.scored.X.iloc[:, j]) for j in features]

@@ -66,7 +66,6 @@ def _row(name: str, n_missing: int, cells: list[str], counts: np.ndarray) -> str
 
 
 def _span(words: str, n_heads: int) -> list[str]:
-    """Words in place of statistics."""
     return [f'<td colspan="{n_heads - 2}" class="dim words">{escape(words)}</td>']
 
 
@@ -205,7 +204,6 @@ def _without_value(one: Slice, classes: list[str]) -> str:
 
 
 def _film_texts(findings: Findings, film: Film) -> list[str]:
-    """What the slider says at every moment."""
     words, texts = findings.target.words, []
     for i, bandwidth in enumerate(film.bandwidth):
         text = f"bandwidth {number(float(bandwidth))}"

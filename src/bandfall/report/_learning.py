@@ -55,7 +55,6 @@ def path_section(findings: Findings) -> str:
 
 
 def _losses(findings: Findings, stages: Stages, x: Axis, start: float) -> str:
-    """The loss over time, on training rows and on test rows."""
     target, words = findings.target, findings.target.words
     times = np.append(start, np.maximum(stages.time, start))
     lines = [("truth dashed", "training rows", np.maximum(stages.train_loss, 1e-9))]

@@ -165,7 +165,6 @@ def report_on(
 
 
 def _columns_of(estimator: Estimator, names: list[str] | None, most: int = 8) -> str:
-    """The columns that a model was trained on, for a message."""
     n_features = getattr(estimator, "n_features_in_", None)
     if names is None:
         return "the same columns" if n_features is None else f"{n_features} columns"

@@ -170,7 +170,6 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
 
 
 def _leaks(findings: Findings) -> str:
-    """A warning about features that predict held-out rows almost alone."""
     leaks: Mapping[str, str] = getattr(findings.model.story, "leaks", {})
     lines = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in leaks.items())
     if not lines:
@@ -182,7 +181,6 @@ def _leaks(findings: Findings) -> str:
 
 
 def _meaning(findings: Findings) -> str:
-    """An explanation of the scores."""
     if not findings.target.classes:
         return "An R² of 1 is perfect, 0 is no better than predicting the mean."
     plain = findings.baseline["log_loss"]
@@ -196,7 +194,6 @@ def _meaning(findings: Findings) -> str:
 
 
 def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
-    """Bars and a table of all models."""
     target, measure = findings.target, findings.target.measure
     columns = {head: key for head, key in target.heads.items() if head != measure}
     sign, unit = (1.0, 1.0) if target.classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
@@ -228,7 +225,6 @@ def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
 
 
 def _standard_error(losses: np.ndarray, unit: float) -> float:
-    """Standard error of a score, from losses of held-out rows."""
     if len(losses) < 2:
         return 0.0
     return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)

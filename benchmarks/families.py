@@ -12,6 +12,7 @@ the three best and worst sets, and sets ahead and behind.
 import argparse
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -20,14 +21,13 @@ import numpy as np
 from bandfall import BandfallRegressor
 from bandfall._estimators.input import training_table
 from bandfall._fitting.members import fit_members
-from bandfall._models.member import MetricKey
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._search.averaging import greedy_weights
-from bandfall._search.candidates import FAMILIES, Budget
-from bandfall._search.parts import Rows, search_stages
-from bandfall._search.tuning import Found, Search, race
-from bandfall._search.views import Encoded, TargetEncoded, order_by_content
+from bandfall._search.rows import Encoded, Rows, TargetEncoded
+from bandfall._search.search import tune
+from bandfall._search.settings import Settings
+from bandfall._search.splits import rung_splits
 from bandfall._targets import Numbers
 from bandfall._targets.losses import PowerLoss
 from bandfall.kernels import get_kernel
@@ -45,7 +45,9 @@ KERNELS = (
     *("gaussian", "matern12", "laplace^1.4", "laplace^0.7"),
     *("laplace-1.5", "laplace-1.5^1.4", "laplace-1.25", "laplace-1", "laplace-1^0.7"),
 )
-DEFAULT = {(encoding, kernel) for encoding, names in FAMILIES.items() for kernel in names}
+DEFAULT = {
+    (encoding, kernel) for encoding, names in Settings().families.items() for kernel in names
+}
 
 
 def families_of(path, n_rows):
@@ -63,34 +65,25 @@ def families_of(path, n_rows):
     found = {}
     for name, settings in ENCODINGS.items():
         encoder = TableEncoder(**settings, n_steps=steps_for(len(codes), len(columns)))
-        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
-        order = order_by_content(Z)
-        view = Encoded(Z, order)
+        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False, by_content=True)
+        view = Encoded(Z)
         if encoder.uses_target:
-            view = TargetEncoded(encoder, table, codes, weights, Z, order)
+            view = TargetEncoded(encoder, table, codes, weights, Z)
         elif name == "target":
             continue
         rows = Rows({name: view}, codes, np.arange(len(codes)), weights, HOST)
         for kernel in KERNELS:
             one = _family(rows, name, get_kernel(kernel), encoder.transform(new, warn=False))
             found[name, kernel] = one
-    stages = search_stages(rows, Budget(), np.random.RandomState(0))
-    held_out = np.concatenate([part.y for part in stages[-1]])
+    splits = rung_splits(rows, np.random.RandomState(0))[-1]
+    held_out = np.concatenate([codes[new] for _, new in splits])
     return held_out, target.outputs(y[test]), found
 
 
 def _family(rows, encoding, kernel, Z_new):
     """Predictions of one family for held-out rows and for new ones."""
-    budget, found = Budget(), Found()
-    for parts in search_stages(rows, budget, np.random.RandomState(0)):
-        search = Search(parts, PowerLoss())
-        if not found.trials:
-            climb = search.explore(MetricKey.of(encoding, kernel), [kernel], budget)
-            (found,) = race([climb], n_rows=len(search.parts[0]), n_jobs=1)
-        else:
-            grown = len(parts) == 1
-            found = search.decide(found.finalists[:1], found.scouts, budget, grown)
-    tuned = search.tuned(found, 1)
+    rows = replace(rows, settings=Settings(n_members=1))
+    tuned = tune(rows, kernels=[kernel], random=np.random.RandomState(0), n_jobs=1)
     (member,), _ = fit_members(rows, tuned)
     return tuned.predictions, member.path.evaluate(scaled(Z_new, member.root), backend=HOST)
 

@@ -19,7 +19,8 @@ from bandfall._fitting.logistic import (
     with_log_loss,
 )
 from bandfall._models.member import Candidate
-from bandfall._search.candidates import Budget, Trial
+from bandfall._search.candidates import Trial
+from bandfall._search.settings import Settings
 from bandfall._targets.links import class_codes, class_shares
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
@@ -256,27 +257,27 @@ def test_trials_with_the_log_loss_are_judged_like_others():
     assert np.all(selection["score"][log_loss_trials] <= 1.0)
 
 
-def with_budget(**changes):
-    """A classifier whose search has another budget."""
+def with_settings(**changes):
+    """A classifier whose search has other settings."""
 
     class Classifier(BandfallClassifier):
         @property
-        def _budget(self):
-            return replace(super()._budget, **changes)
+        def _settings(self):
+            return replace(super()._settings, **changes)
 
     return Classifier
 
 
 def test_many_rows_keep_squared_error():
     X, y = make_moons(80, noise=0.2, random_state=0)
-    model = with_budget(log_loss_rows=50)(**FAST).fit(X, y)
+    model = with_settings(log_loss_rows=50)(**FAST).fit(X, y)
     assert model.best_params_["penalty"] == 0
 
 
 def test_many_rows_choose_penalties_on_some_of_them():
     X, y = make_moons(600, noise=0.2, random_state=0)
     budget = {"fold_rows": 0, "class_rows": 0, "exact_rows": 300, "penalty_rows": 200}
-    model = with_budget(**budget)(**FAST).fit(X[:400], y[:400])
+    model = with_settings(**budget)(**FAST).fit(X[:400], y[:400])
     with_penalty = model.selection_["penalty"] > 0
     assert set(model.selection_["n_rows"][with_penalty]) == {200}
     assert all(len(member.path.X) == 400 for member in model.members_)
@@ -288,8 +289,8 @@ def test_many_rows_choose_penalties_on_some_of_them():
 def leaves():
     """A classifier whose members are trained leaf by leaf."""
     X, y = make_moons(1200, noise=0.2, random_state=0)
-    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200, "stage_rows": (300,)}
-    return with_budget(**budget)(**FAST, leaf_rows=300).fit(X[:900], y[:900]), X, y
+    budget = {"fold_rows": 0, "exact_rows": 300, "penalty_rows": 200, "rung_rows": (300,)}
+    return with_settings(**budget)(**FAST, leaf_rows=300).fit(X[:900], y[:900]), X, y
 
 
 def test_leaves_minimise_the_log_loss(leaves):
@@ -300,7 +301,7 @@ def test_leaves_minimise_the_log_loss(leaves):
     assert model.link_.kind == "softmax"
     assert model.link_.parameter == 1.0
     assert log_loss(y[900:], model.predict_proba(X[900:])) < 0.15
-    squared = with_budget(log_loss_rows=500)(**FAST, leaf_rows=300).fit(X[:900], y[:900])
+    squared = with_settings(log_loss_rows=500)(**FAST, leaf_rows=300).fit(X[:900], y[:900])
     assert all(member.candidate.penalty == 0 for member in squared.members_)
     expected = log_loss(y[900:], squared.predict_proba(X[900:]))
     assert log_loss(y[900:], model.predict_proba(X[900:])) < 1.1 * expected
@@ -352,15 +353,15 @@ def test_many_classes_in_leaves_keep_squared_error():
     random = np.random.default_rng(0)
     X = random.normal(size=(480, 2))
     y = np.digitize(X[:, 0], np.quantile(X[:, 0], np.linspace(0, 1, 13)[1:-1]))
-    budget = {"fold_rows": 0, "exact_rows": 100, "penalty_rows": 100, "stage_rows": (200,)}
-    model = with_budget(**budget)(**FAST, leaf_rows=200).fit(X, y)
+    budget = {"fold_rows": 0, "exact_rows": 100, "penalty_rows": 100, "rung_rows": (200,)}
+    model = with_settings(**budget)(**FAST, leaf_rows=200).fit(X, y)
     assert all(member.candidate.penalty == 0 for member in model.members_)
 
 
 def test_many_rows_with_a_time_limit_keep_squared_error():
     X, y = make_moons(400, noise=0.2, random_state=0)
     budget = {"fold_rows": 0, "class_rows": 0, "exact_rows": 300, "penalty_rows": 200}
-    model = with_budget(**budget)(**FAST, max_seconds=60).fit(X, y)
+    model = with_settings(**budget)(**FAST, max_seconds=60).fit(X, y)
     assert model.best_params_["penalty"] == 0
 
 
@@ -370,21 +371,21 @@ def test_few_rows_choose_among_few_kernels():
     assert set(BandfallClassifier(max_rounds=0).fit(X, y).selection_["kernel"]) == few
     chosen = BandfallClassifier(kernels=("cauchy",), max_rounds=0).fit(X, y)
     assert set(chosen.selection_["kernel"]) == {"cauchy"}
-    many = with_budget(few_kernel_rows=40)(max_rounds=0).fit(X, y)
+    many = with_settings(few_kernel_rows=40)(max_rounds=0).fit(X, y)
     assert set(many.selection_["kernel"]) - few
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
 def test_few_classes_are_searched_like_numbers(n_columns):
-    assert class_loss.for_columns(Budget(), n_columns) == Budget()
-    assert class_loss.for_columns(Budget().up_to(700), n_columns) == Budget().up_to(700)
+    assert class_loss.for_columns(Settings(), n_columns) == Settings()
+    assert class_loss.for_columns(Settings().up_to(700), n_columns) == Settings().up_to(700)
 
 
 def test_searches_with_many_classes_train_on_fewer_rows():
     """Time and memory do not grow with the number of classes beyond that."""
     for n_columns in (10, 30, 100):
-        most = class_loss.for_columns(Budget(), n_columns).stage_rows[-1]
-        assert most < Budget().stage_rows[-1]
+        most = class_loss.for_columns(Settings(), n_columns).rung_rows[-1]
+        assert most < Settings().rung_rows[-1]
         assert most**2 * n_columns == pytest.approx(10000**2 * 3, rel=0.05)
 
 

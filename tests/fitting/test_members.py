@@ -11,11 +11,10 @@ from bandfall._fitting.members import default_choice, fit_members
 from bandfall._fitting.paths import fit_member_path
 from bandfall._models.member import Candidate
 from bandfall._models.metric import scaled
-from bandfall._search import pace as pace_module
-from bandfall._search.candidates import MAX_R2, Trial
-from bandfall._search.parts import TOLERANCE, Rows
-from bandfall._search.tuning import Tuned
-from bandfall._search.views import Encoded
+from bandfall._search.averaging import Tuned
+from bandfall._search.candidates import Trial
+from bandfall._search.rows import Encoded, Rows
+from bandfall._search.settings import Settings
 from bandfall.descent import Status
 from problems import problem
 from reference_ladder import staged_sums
@@ -50,7 +49,7 @@ def test_members_are_trained_to_their_stop(weighted, max_r2):
         assert member.weight == 0.5
         assert member.max_r2 == max_r2
         assert_array_equal(member.root, np.ones(3))
-        tolerance = min(TOLERANCE**2, 0.01 * (1.0 - max_r2)) + 1e-9
+        tolerance = min(Settings.tolerance**2, 0.01 * (1.0 - max_r2)) + 1e-9
         assert_allclose(member.path.r2, max_r2, rtol=0, atol=tolerance)
         coefficients = np.stack([stage.coefficients for stage in member.path])[:, :, None]
         bandwidths = [stage.bandwidth for stage in member.path]
@@ -66,15 +65,15 @@ def test_stops_at_the_ends_are_kept_in_reach():
         rows, choice([(trial_of(max_r2=0.0), 0.5), (trial_of(max_r2=1.0), 0.5)])
     )
     assert low.max_r2 == 1e-3
-    assert high.max_r2 == MAX_R2
-    assert high.path.r2 >= MAX_R2 - 1e-7
+    assert high.max_r2 == Settings.max_r2
+    assert high.path.r2 >= Settings.max_r2 - 1e-7
 
 
 @pytest.mark.parametrize("score", [-0.5, 0.0, 0.9, np.nan])
 def test_targets_are_not_met_closer_than_the_held_out_error_is_worth(score):
     rows = rows_of(n=20)
     (member,), _ = fit_members(rows, choice([(trial_of(max_r2=1.0, score=score), 1.0)]))
-    enough = MAX_R2 if np.isnan(score) else 1.0 - 0.03**2 * (1.0 - score)
+    enough = Settings.max_r2 if np.isnan(score) else 1.0 - 0.03**2 * (1.0 - score)
     assert_allclose(member.max_r2, enough, rtol=1e-12)
     assert member.path.r2 >= enough - 1e-4 * (1.0 - enough) - 1e-7
 
@@ -85,16 +84,15 @@ def test_without_held_out_rows_there_is_no_error_that_float32_could_exceed():
     assert member.path.X.dtype == np.float32
 
 
-def test_what_final_fits_will_take_is_measured_where_it_may_be_long(monkeypatch):
+def test_what_final_fits_will_take_is_measured_where_it_may_be_long():
     rows = rows_of(n=60)
     assert members_module.expected_seconds(rows, 4) == 0.0
-    monkeypatch.setattr(members_module, "_PROBED_ROWS", 30)
+    rows = replace(rows, settings=Settings(probed_rows=30))
     ticks = iter(range(100))
-    n_bandwidths, n_products = pace_module._USUAL_PATH
+    n_bandwidths, n_products = Settings().usual_path
     expected = 4 * 2**2 * (1 + n_bandwidths + n_products)  # distances, then products
-    assert (
-        members_module.expected_seconds(rows, 4, lambda: next(ticks)) == expected
-    )  # a second a product
+    seconds = members_module.expected_seconds(rows, 4, lambda: next(ticks))  # one a product
+    assert seconds == expected
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace-1"])
@@ -140,7 +138,7 @@ def test_without_evidence_the_rule_of_the_paper_is_chosen():
     assert tuned.held_out.shape == (0,)
     assert tuned.predictions.shape == (0, 1)
     (member,), _ = fit_members(rows, tuned)
-    assert_allclose(member.path.r2, MAX_R2, atol=1e-7)
+    assert_allclose(member.path.r2, Settings.max_r2, atol=1e-7)
     assert_allclose(member.path.evaluate(rows.views["standard"].Z), rows.y, atol=1e-2)
 
 

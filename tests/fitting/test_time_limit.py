@@ -1,7 +1,9 @@
 """Fits that must be done in time: the search, and the final fits after it."""
 
 import warnings
+from dataclasses import replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -13,11 +15,9 @@ from bandfall._files import dump_bytes, load_bytes
 from bandfall._fitting import members as members_module
 from bandfall._models.member import Candidate
 from bandfall._products import NumpyBackend
-from bandfall._search import pace as pace_module
 from bandfall._search.clock import Clock
 from bandfall._search.pace import PathSeconds
-from bandfall._search.parts import Rows
-from bandfall._search.views import Encoded
+from bandfall._search.rows import Encoded, Rows
 from bandfall.descent import Status
 
 pytestmark = pytest.mark.filterwarnings("ignore:max_seconds", "ignore:held-out rows are predicted")
@@ -38,16 +38,21 @@ class Timed(BandfallRegressor):
     """A regressor with another clock."""
 
     clock = Clock
+    settings: ClassVar = {}
+
+    @property
+    def _settings(self):
+        return replace(super()._settings, **self.settings)
 
     @property
     def _clock(self):
         return self.clock(self.max_seconds)
 
 
-def timed(rows, clock=Clock, **options):
+def timed(rows, clock=Clock, settings=None, **options):
     """Fit a regressor with a clock, which is made from its limit."""
     model = Timed(max_rounds=1, n_jobs=1, **options)
-    model.clock = clock
+    model.clock, model.settings = clock, settings or {}
     return model.fit(*rows)
 
 
@@ -105,9 +110,9 @@ def test_members_without_time_are_left_out_and_weights_renewed(rows, unlimited):
     assert set(model.encoders_) == {member.candidate.encoding}
 
 
-def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows, monkeypatch):
-    monkeypatch.setattr(pace_module, "_USUAL_PATH", (10**9, 10**9))
-    model = timed(rows, partial(Clock, fewest_rows=50), max_seconds=1e3)
+def test_a_final_fit_that_takes_too_long_is_made_on_fewer_rows(rows):
+    slow = {"usual_path": (10**9, 10**9)}
+    model = timed(rows, partial(Clock, fewest_rows=50), slow, max_seconds=1e3)
     assert len(model.path_.X) == 50
     assert "trained on 50 of 120 rows" in model.skipped_
     assert np.all(np.isfinite(model.predict(rows[0])))
@@ -127,8 +132,6 @@ def test_matrices_that_are_kept_are_quicker_than_those_evaluated_anew(rows):
 
 def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, monkeypatch):
     """Whatever was expected of it: a path that is cut off is a model all the same."""
-    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
-    monkeypatch.setattr(pace_module, "_USUAL_PATH", (0, 0))
     fit_member, time = members_module._fit_member, Time(step=1e-6)
 
     def late(*arguments):
@@ -136,7 +139,8 @@ def test_a_final_fit_of_many_rows_ends_in_time(rows, unlimited, monkeypatch):
         return fit_member(*arguments)
 
     monkeypatch.setattr(members_module, "_fit_member", late)
-    model = timed(rows, at(time), max_seconds=1e3)
+    settings = {"probed_rows": 100, "usual_path": (0, 0)}
+    model = timed(rows, at(time), settings, max_seconds=1e3)
     assert model.path_.status is Status.INTERRUPTED
     assert len(model.path_.bandwidths) == 1
     goal = unlimited.members_[0].max_r2
@@ -162,18 +166,18 @@ class Enough:
         return self.n_left == 0
 
 
-def interrupted_after(rows, n_tasks, monkeypatch):
-    monkeypatch.setattr(members_module, "_PROBED_ROWS", 100)
+def interrupted_after(rows, n_tasks):
     model = Timed(max_rounds=1, n_jobs=1)
+    model.settings = {"probed_rows": 100}
     model.clock = partial(Clock, fewest_rows=0)
     pytest.importorskip("sklearn.callback")
     model.set_callbacks(Enough(n_tasks))
     return model.fit(*rows)
 
 
-def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypatch):
+def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows):
     """Whether in the search or in the first of the final fits, which may take an hour."""
-    whole = interrupted_after(rows, 10**9, monkeypatch)
+    whole = interrupted_after(rows, 10**9)
     assert len(whole.path_.X) == 120
     n_trials = (
         10**9
@@ -181,20 +185,20 @@ def test_a_long_fit_that_is_interrupted_keeps_what_takes_seconds(rows, monkeypat
         - sum(len(member.path.bandwidths) for member in whole.members_)
     )
     for n_tasks in (2, n_trials // 2):
-        model = interrupted_after(rows, n_tasks, monkeypatch)
+        model = interrupted_after(rows, n_tasks)
         assert len(model.members_) == 1
         assert len(model.path_.X) == 100
         assert model.path_.status is not Status.INTERRUPTED
         assert any("trained on 100 of 120 rows" in what for what in model.skipped_)
 
 
-def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept(monkeypatch):
+def test_members_that_are_there_when_a_long_fit_is_interrupted_are_kept():
     rows = make_friedman1(120, n_features=5, noise=1.0, random_state=1)
-    whole = interrupted_after(rows, 10**9, monkeypatch)
+    whole = interrupted_after(rows, 10**9)
     n_tasks = 10**9 - whole._skl_callbacks[0].n_left
     n_stages = len(whole.members_[-1].path.bandwidths)
     assert n_stages > 2  # or there is nothing to interrupt
-    model = interrupted_after(rows, n_tasks - n_stages // 2, monkeypatch)
+    model = interrupted_after(rows, n_tasks - n_stages // 2)
     assert 0 < len(model.members_) < len(whole.members_)
     assert len(model.path_.X) == 120
     assert model.path_.status is not Status.INTERRUPTED

@@ -12,7 +12,6 @@ from bandfall._search.clock import (
     SEARCH,
     STAGES,
     Clock,
-    observed,
     observed_by,
 )
 
@@ -208,7 +207,7 @@ def test_later_stages_are_counted_from_the_start(clock, time):
 def test_what_was_measured_counts_until_the_stage_shows_better(clock, time):
     clock.expect(SEARCH, 1.0)
     clock.expect(FINAL_FITS, 2.0)
-    clock.expect_seconds(FINAL_FITS, 60.0)
+    clock.expect_final_fits(60.0)
     with clock.task(SEARCH, 1.0):
         time.seconds = 1.0
     assert clock.expected() == pytest.approx(60.0)
@@ -305,8 +304,8 @@ def test_failed_tasks_are_over(clock, time):
 def test_an_observer_sees_the_clocks_of_fits():
     seen = []
     with observed_by(seen.append):
-        assert observed()
         clock = Clock()
     assert seen == [clock]
-    assert not observed()
+    assert clock.observed
+    assert not Clock().observed
     assert set(STAGES) == {"search", "finalists", "final fits", "summary"}

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall._search import held_out
 from bandfall._search.candidates import Request
-from bandfall._search.held_out import HeldOut, run_parts
-from bandfall._search.parts import Part, Rows, split_rows
-from bandfall._search.views import Encoded
+from bandfall._search.parts import Part, run_parts
+from bandfall._search.rows import Encoded, Rows
+from bandfall._search.splits import folds
 from bandfall._targets.losses import PowerLoss
 
 SPEEDS = [0.1, 0.001]
@@ -23,11 +22,19 @@ def noisy_rows(noise, n=60, n_outputs=1, weights=None):
 
 
 def parts_of(rows, n_folds=3):
-    return [Part(rows, *split) for split in split_rows(rows, np.random.RandomState(0), n_folds)]
+    return [Part(rows, *split) for split in folds(rows, np.random.RandomState(0), n_folds)]
 
 
-def run(parts, judge=None, **options):
-    return run_parts(parts, Request("standard", 0, "gaussian", SPEEDS), judge, **options)
+class Even:
+    """A judge to whom all predictions are alike."""
+
+    def losses(self, predictions, y):
+        return np.zeros(predictions.shape[:-1])
+
+
+def run(parts, judge):
+    request = Request("standard", 0, "gaussian", SPEEDS)
+    return run_parts(parts, request, [np.ones(2)] * len(parts), judge)
 
 
 def curves(parts, outcomes):
@@ -40,7 +47,7 @@ def curves(parts, outcomes):
 
 def test_a_path_that_learns_noise_ends_early_at_the_same_best_stop():
     parts = parts_of(noisy_rows(noise=1.0))
-    whole, watched = run(parts), run(parts, PowerLoss())
+    whole, watched = run(parts, Even()), run(parts, PowerLoss())
     assert len(watched[0].ladder.bandwidths) < len(whole[0].ladder.bandwidths)
     assert np.all(watched[0].ladder.r2[-1] < 0.9 * whole[0].ladder.r2[-1])
     losses = [
@@ -53,7 +60,7 @@ def test_a_path_that_learns_noise_ends_early_at_the_same_best_stop():
 
 def test_a_path_that_gets_better_throughout_is_left_alone():
     parts = parts_of(noisy_rows(noise=0.0))
-    whole, watched = run(parts), run(parts, PowerLoss())
+    whole, watched = run(parts, Even()), run(parts, PowerLoss())
     assert_array_equal(watched[0].ladder.bandwidths, whole[0].ladder.bandwidths)
     assert_array_equal(watched[0].predictions, whole[0].predictions)
 
@@ -65,17 +72,9 @@ def test_a_speed_ends_where_its_loss_over_all_parts_has_risen(weighted):
     outcomes = run(parts, PowerLoss())
     totals = curves(parts, outcomes)
     for speed, total in enumerate(totals.T):
-        worse = total[1:] > (1 + held_out._WORSE) * np.minimum.accumulate(total[1:])
+        worse = total[1:] > (1 + parts[0].rows.settings.worse) * np.minimum.accumulate(total[1:])
         moves = np.any(np.diff([one.ladder.r2[:, speed] for one in outcomes], axis=1) > 0, axis=0)
         assert worse.any()
         first = int(np.argmax(worse)) + 1
         bandwidths = outcomes[0].ladder.bandwidths
         assert len(set(bandwidths[first:][moves[first:]])) <= 1  # the pass that showed it, at most
-
-
-def test_without_a_judge_nothing_turns():
-    parts = parts_of(noisy_rows(noise=1.0))
-    watch = HeldOut(parts, Request("standard", 0, "gaussian", SPEEDS))
-    blocks = [np.ones((3, len(part), 2, 1)) for part in parts]
-    assert_array_equal(watch(1.0, blocks), [False, False])
-    assert [len(one) for one in watch.predictions] == [4, 4, 4]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from bandfall._files.encodings import from_state, to_state
-from bandfall._search.views import TargetEncoded
+from bandfall._search.rows import TargetEncoded
 from bandfall.tables import TableEncoder, prepare_table, read_table
 from onnx_graphs import run_form
 

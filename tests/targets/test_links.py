@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from bandfall._search.parts import Rows, shuffled_rows, split_rows
-from bandfall._search.views import Encoded
+from bandfall._search.rows import Encoded, Rows
+from bandfall._search.splits import folds, one_split
 from bandfall._targets.links import LINKS, Link, all_columns, class_codes
 from bandfall._targets.losses import LogLoss
 
@@ -103,7 +103,7 @@ def rows_of(strata, groups=None):
 
 def test_every_fold_has_its_share_of_each_class():
     strata = np.array([0] * 80 + [1] * 15 + [2] * 5)
-    for train, held_out in split_rows(rows_of(strata), np.random.RandomState(0), 5):
+    for train, held_out in folds(rows_of(strata), np.random.RandomState(0), 5):
         assert_array_equal(np.sort(np.concatenate([train, held_out])), np.arange(100))
         counts = np.bincount(strata[held_out], minlength=3)
         assert_allclose(counts, [16, 3, 1], atol=2)
@@ -112,14 +112,16 @@ def test_every_fold_has_its_share_of_each_class():
 
 def test_any_stretch_of_the_order_has_its_share_of_each_class():
     strata = np.random.default_rng(0).permutation(np.arange(1000) % 4)
-    order = shuffled_rows(rows_of(strata), np.random.RandomState(0))
+    order = np.concatenate(one_split(rows_of(strata), np.random.RandomState(0))[::-1])
     assert_array_equal(np.sort(order), np.arange(1000))
     assert_allclose(np.bincount(strata[order[:100]]), 25, atol=2)
-    assert not np.array_equal(order, shuffled_rows(rows_of(strata), np.random.RandomState(1)))
+    assert not np.array_equal(
+        order, np.concatenate(one_split(rows_of(strata), np.random.RandomState(1))[::-1])
+    )
 
 
 def test_groups_stay_together_whatever_their_classes():
     groups = np.arange(60) // 3
     strata = np.arange(60) % 2
-    for train, held_out in split_rows(rows_of(strata, groups), np.random.RandomState(0), 4):
+    for train, held_out in folds(rows_of(strata, groups), np.random.RandomState(0), 4):
         assert not set(groups[train]) & set(groups[held_out])

@@ -19,8 +19,8 @@ from bandfall._typing import ArrayLike, RandomLike
 from bandfall.kernels._kernel import Kernel, KernelLike
 
 if TYPE_CHECKING:
-    from bandfall._search.parts import Rows
-    from bandfall._search.tuning import Tuned
+    from bandfall._search.averaging import Tuned
+    from bandfall._search.rows import Rows
 
 
 class BandfallClassifier(ClassifierMixin, SelfTuning):

@@ -7,14 +7,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from bandfall._search.candidates import Trial
-from bandfall._search.clock import FINAL_FITS, Clock, observed
-from bandfall._search.tuning import Tuned
-from bandfall._targets import Numbers, Target
+from bandfall._targets import Target
 from bandfall._typing import ArrayLike, Estimator, State
 from bandfall._warnings import warn_caller
+
+if TYPE_CHECKING:  # predictions need no search
+    from bandfall._search.averaging import Tuned
+    from bandfall._search.candidates import Trial
+    from bandfall._search.clock import Clock
 
 Method = TypeVar("Method")
 
@@ -82,13 +84,13 @@ class FitProgress:
         self,
         reports: Reports,
         verbose: int,
-        target: type[Target] = Numbers,
-        clock: Clock | None = None,
+        target: type[Target],
+        clock: Clock,
     ):
         self._reports = reports
         self._verbose = int(verbose)
         self._target = target
-        self.clock = clock or Clock()
+        self.clock = clock
         self._start = self._last = time.monotonic()
         self._least = math.inf
         self._n_trials = 0
@@ -109,11 +111,11 @@ class FitProgress:
 
         `expected` measures these seconds; it is called only if they will be shown.
         """
-        if bounded and not self._verbose and not observed():
+        if bounded and not self._verbose and not self.clock.observed:
             return
         seconds = expected()
         if seconds > 0.0:
-            self.clock.expect_seconds(FINAL_FITS, seconds)
+            self.clock.expect_final_fits(seconds)
         if seconds < _LONG:
             return
         about = f"fitting all {n_rows:,} rows takes about {_minutes(seconds)} here"

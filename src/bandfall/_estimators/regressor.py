@@ -21,8 +21,8 @@ from bandfall._typing import ArrayLike, JsonDict
 from bandfall._warnings import warn_caller
 
 if TYPE_CHECKING:
-    from bandfall._search.parts import Rows
-    from bandfall._search.tuning import Tuned
+    from bandfall._search.averaging import Tuned
+    from bandfall._search.rows import Rows
 
 
 class BandfallRegressor(NumbersRegressor, SelfTuning):

@@ -12,9 +12,9 @@ from bandfall._estimators.arrays import as_numpy, is_dask, row_blocks
 from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
 from bandfall._models.member import Member
 from bandfall._products.dask_cluster import is_cluster, log
+from bandfall._search.averaging import Tuned
 from bandfall._search.clock import Clock
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned
+from bandfall._search.rows import Rows
 from bandfall._targets import Target
 from bandfall._typing import ArrayLike, TableLike
 from bandfall.tables import TableEncoder

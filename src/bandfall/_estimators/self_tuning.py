@@ -26,10 +26,10 @@ from bandfall.kernels._kernel import Kernel, KernelLike
 from bandfall.tables import TableEncoder
 
 if TYPE_CHECKING:
-    from bandfall._search.candidates import Budget
+    from bandfall._search.averaging import Tuned
     from bandfall._search.clock import Clock
-    from bandfall._search.parts import Rows
-    from bandfall._search.tuning import Tuned
+    from bandfall._search.rows import Rows
+    from bandfall._search.settings import Settings
 
 
 class SelfTuning(CallbackSupportMixin, Storable):
@@ -236,12 +236,12 @@ class SelfTuning(CallbackSupportMixin, Storable):
         return rows if self._used_rows is None else self._used_rows[rows]
 
     @property
-    def _budget(self) -> Budget:
-        """The effort of the search."""
-        from bandfall._search.candidates import Budget
+    def _settings(self) -> Settings:
+        """The settings of the search and of the final fits."""
+        from bandfall._search.settings import Settings
 
-        budget = Budget(max_rounds=self.max_rounds, n_members=self.n_members)
-        return budget.up_to(self.search_rows)
+        settings = Settings(max_rounds=self.max_rounds, n_members=self.n_members)
+        return settings.up_to(self.search_rows)
 
     @property
     def _clock(self) -> Clock:

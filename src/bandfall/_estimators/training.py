@@ -24,10 +24,11 @@ from bandfall._fitting.members import default_choice, expected_seconds, fit_memb
 from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
+from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
 from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock
-from bandfall._search.parts import Rows
-from bandfall._search.tuning import Tuned, tune
+from bandfall._search.rows import Rows
+from bandfall._search.search import tune
 from bandfall._targets import Target
 from bandfall._targets.weights import evidence_weights
 from bandfall._threads import blas_threads_for
@@ -98,14 +99,13 @@ def _search_and_fit(
     """Search if there are enough groups of rows, and fit the chosen models to all rows."""
     clock = progress.clock
     target, rows, encoders = _encoded_rows(model, given, remote, clock)
-    tuned, budget = default_choice(len(rows)), model._budget
+    tuned = default_choice(len(rows))
     fewest = _FEWEST if given.groups is None else 2
     if rows.groups.max() + 1 >= fewest and np.any(rows.y):
-        seconds = partial(expected_seconds, rows, budget.n_members)
+        seconds = partial(expected_seconds, rows, rows.settings.n_members)
         progress.begins(len(rows), seconds, clock.bounded)
         tuned = (tune if rows.strata is None else tune_classes)(
             rows,
-            budget=budget,
             judge=target.judge,
             kernels=kernels,
             random=check_random_state(model.random_state),
@@ -196,7 +196,8 @@ def _encoded_rows(
         groups = np.arange(len(given))
         warn_of_copies(views["standard"].Z, codes)
     backend, strata = model._backend(len(given)), target.strata(given.values)
-    return target, Rows(views, codes, groups, weights, backend, strata, model.leaf_rows), encoders
+    rows = Rows(views, codes, groups, weights, backend, strata, model.leaf_rows, model._settings)
+    return target, rows, encoders
 
 
 def _left_on_workers(

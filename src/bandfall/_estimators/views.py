@@ -7,7 +7,7 @@ from typing import TypedDict
 import numpy as np
 
 from bandfall._search.clock import Clock
-from bandfall._search.views import Encoded, TargetEncoded, order_by_content
+from bandfall._search.rows import Encoded, TargetEncoded
 from bandfall._typing import Weights
 from bandfall.tables import Table, TableEncoder, prepare_table
 from bandfall.tables._numbers import steps_for
@@ -70,6 +70,7 @@ def encoded_views(
     n_steps = steps_for(len(table), table.width)
     encoders: dict[str, TableEncoder] = {}
     views: dict[str, Encoded] = {}
+    plains: list[np.ndarray] = []  # columns in the order of the table
     unit = 0.0
     for name, settings in ENCODINGS.items():
         if "categories" in settings and all(one.kind != "category" for one in table.readings):
@@ -79,23 +80,25 @@ def encoded_views(
             continue
         start = clock.now()
         encoder = TableEncoder(**settings, n_steps=n_steps)
-        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False)
-        order = order_by_content(Z)
+        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False, by_content=True)
+        assert encoder.fitted is not None
+        plain = np.take(Z, np.argsort(encoder.fitted.order), axis=1)
         if encoder.uses_target:
-            views[name] = TargetEncoded(encoder, table, codes, weights, Z, order)
-        elif not any(_same_distances(Z, other) for other in views.values()):
-            views[name] = Encoded(Z, order)
+            views[name] = TargetEncoded(encoder, table, codes, weights, Z)
+        elif not any(_same_distances(plain, other) for other in plains):
+            views[name] = Encoded(Z)
         if name in views:
             encoders[name] = encoder
+            plains.append(plain)
         unit = max(unit, (clock.now() - start) / _USUAL[name])
     return encoders, views
 
 
-def _same_distances(Z: np.ndarray, view: Encoded) -> bool:
+def _same_distances(Z: np.ndarray, other: np.ndarray) -> bool:
     """Whether columns differ by constants, up to rounding, as two scales of 0 and 1 do."""
-    if Z.shape != view.Z.shape:
+    if Z.shape != other.shape:
         return False
     return all(
-        np.ptp(Z[:n_rows] - view.Z[:n_rows, view.places], axis=0).max(initial=0.0) <= _ROUNDING
+        np.ptp(Z[:n_rows] - other[:n_rows], axis=0).max(initial=0.0) <= _ROUNDING
         for n_rows in (_PROBED_ROWS[0], len(Z))  # most encodings differ in the first rows already
     )

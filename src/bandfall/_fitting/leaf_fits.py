@@ -15,21 +15,17 @@ from bandfall._models.member import FittedLeaf
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
 from bandfall._products.dask_workers import own_backend
+from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.jobs import parallel_map
 from bandfall._search.parts import Part
-from bandfall._search.tuning import Tuned
 from bandfall.descent import Log, Path, Status
 from bandfall.descent._centring import column_means, column_norms
 from bandfall.descent._partition import Partition
 from bandfall.descent._partitioned import Leaf, PartitionedSum
 
-SMALLEST_LEAF = 2000  # rows; smaller leaves save little time
-_HARDLY_ANY = 200  # rows of a leaf after an interrupt, when its model is discarded
 CALLS_PER_THREAD = 4  # of workers, at a time: more workers may join
-_FEWEST = 50  # held-out rows that replace the evidence of the search
-_COMPLETE = 0.999  # total weight of leaves from which a prediction is complete
 
 
 class Fitted(NamedTuple):
@@ -65,7 +61,7 @@ def fit_leaves(
         share = entries * len(numbers) ** 2
         if clock.left <= 0.0:
             discarded = interrupted()
-            most = _HARDLY_ANY if discarded else SMALLEST_LEAF
+            most = 200 if discarded else rows.settings.smallest_leaf
             if len(numbers) > most and not discarded:
                 clock.skip(f"some leaves were trained on at most {most:,} of their rows")
             numbers = numbers[:: -(-len(numbers) // most)]
@@ -92,10 +88,7 @@ def fit_leaves(
         if helpers is not None:
             helpers.close()
     held_out = held_out_predictions(partition, divided.X, fitted)
-    places = rows.views[trial.candidate.encoding].places
-    root, X = as_encoded(root, Z, places)
-    path = path_of_leaves(X, divided, partition, fitted, trial, places)
-    return Fitted(root, path, held_out)
+    return Fitted(root, path_of_leaves(divided, partition, fitted, trial), held_out)
 
 
 def train_leaf(
@@ -106,7 +99,7 @@ def train_leaf(
     def fit(leaf: Divided, X: np.ndarray, trial: Trial) -> Path:
         rows, numbers = leaf.rows(X), np.arange(len(leaf))
         path = fit_member_path(rows, numbers, X, trial, lambda _: interrupted())
-        if needs_digits(path, trial):
+        if needs_digits(path, trial, leaf.settings):
             X = X.astype(np.float64)
             path = fit_member_path(rows, numbers, X, trial, lambda _: interrupted())
         return in_its_loss(path, trial, leaf.classes)
@@ -127,18 +120,6 @@ class LeafTrainer:
         return train_leaf(replace(leaf, backend=own_backend(self.budget, len(leaf))), trial)
 
 
-def as_encoded(
-    root: np.ndarray, Z: np.ndarray, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Metric and scaled rows for the columns `places` of Z.
-
-    Rows are scaled again, because stages of bandwidth zero compare rows bit by bit, and `predict`
-    scales columns in this order.
-    """
-    root = root_for_columns(root, places)
-    return root, scaled(np.take(Z, places, axis=1), root)
-
-
 def held_out_predictions(
     partition: Partition, X: np.ndarray, leaves: Sequence[FittedLeaf]
 ) -> np.ndarray:
@@ -150,7 +131,7 @@ def held_out_predictions(
         places = np.searchsorted(own.held_out, rows[inside])
         total[rows[inside]] += shares[inside, None] * own.predictions[places]
         known[rows[inside]] += shares[inside]
-    complete = known > _COMPLETE
+    complete = known > 0.999  # total weight of the leaves
     return np.where(complete[:, None], total / np.where(complete, known, 1.0)[:, None], np.nan)
 
 
@@ -164,25 +145,16 @@ def with_evidence(tuned: Tuned, part: Part, held_out: Sequence[np.ndarray | None
     for (_, weight), own in zip(tuned.members, held_out, strict=True):
         predictions += np.nan if own is None else weight * own
     known = np.flatnonzero(np.isfinite(predictions).all(axis=1))
-    if not len(known) or len(known) < min(len(tuned.held_out), _FEWEST):
+    if not len(known) or len(known) < min(len(tuned.held_out), part.rows.settings.fewest_evidence):
         return tuned
     return replace(tuned, held_out=part.train[known], predictions=predictions[known])
 
 
 def path_of_leaves(
-    X: np.ndarray,
-    divided: Divided,
-    partition: Partition,
-    leaves: Sequence[FittedLeaf],
-    trial: Trial,
-    places: np.ndarray,
+    divided: Divided, partition: Partition, leaves: Sequence[FittedLeaf], trial: Trial
 ) -> Path:
-    """Join leaves to one path, for the columns `places` of those that were trained on.
-
-    X (n, d) holds the scaled rows, with columns already in the new order: stages of bandwidth zero
-    compare rows bit by bit.
-    """
-    partition, y, weights = partition.for_columns(places), divided.y, divided.weights
+    """Join leaves to one path."""
+    X, y, weights = divided.X, divided.y, divided.weights
     residual = np.zeros(y.shape)
     for leaf, rows, shares in partition.shares(X):
         own = leaves[leaf]
@@ -193,7 +165,7 @@ def path_of_leaves(
         known = np.isin(rows, numbers, assume_unique=True)  # rounding may add rows at a border
         found = order[np.searchsorted(numbers, rows[known], sorter=order)]
         residual[rows[known]] += shares[known, None] * missed[found]
-    models = [_in_places(X, leaf, places) for leaf in leaves]
+    models = [Leaf(leaf.path.undivided, leaf.root) for leaf in leaves]
     model = PartitionedSum(X, partition, tuple(models))
     paths = [leaf.path for leaf in leaves]
     spans = np.full(len(model), np.nan)
@@ -215,20 +187,6 @@ def path_of_leaves(
         n_evaluations=sum(one.n_evaluations for one in paths),
     )
     return replace(path, r2=path.r2_of(path.residual))
-
-
-def root_for_columns(root: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """A metric for the columns `places` of those it was learned for."""
-    return root[places] if root.ndim == 1 else root[np.ix_(places, places)]
-
-
-def _in_places(X: np.ndarray, leaf: FittedLeaf, places: np.ndarray) -> Leaf:
-    """A leaf over the rows X, in another order of columns."""
-    model, rows, root = leaf.path.undivided, X[leaf.numbers], leaf.root
-    if root is not None:
-        root = root_for_columns(root, places)
-        rows = scaled(rows, root)
-    return Leaf(replace(model, X=rows.astype(model.X.dtype)), root)
 
 
 def _worst(statuses: Sequence[Status]) -> Status:

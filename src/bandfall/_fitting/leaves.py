@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -14,23 +14,16 @@ from bandfall._fitting.logistic import ClassTarget, log_loss_target
 from bandfall._models.member import FittedLeaf
 from bandfall._models.metric import learned_root, scaled
 from bandfall._products import HOST, Backend
-from bandfall._search.candidates import MAX_R2, Request, Trial
-from bandfall._search.held_out import run_parts
-from bandfall._search.parts import AGAIN_ROWS, Part, Rows
-from bandfall._search.views import Encoded
+from bandfall._search.candidates import Request, Trial, beyond
+from bandfall._search.parts import Part, run_parts
+from bandfall._search.rows import Encoded, Rows
+from bandfall._search.settings import Settings
+from bandfall._search.splits import shuffled_groups
 from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._typing import Weights
 from bandfall.descent import Path
 from bandfall.descent._partition import Partition, partition_rows
 from bandfall.descent._sum import KernelSum
-
-_FEWEST = 50  # rows for a choice
-# Candidates for the stop go up to this R² at least, or to a tenth of the search's residual.
-_FARTHEST, _BEYOND = 0.9, 0.1
-# Held-out rows of all leaves together: one in fifty, but between 500 (or a sixth of all rows, if
-# that is less) and 10,000.
-_EVIDENCE, _FEW_EVIDENCE, _MOST_EVIDENCE = 50, 500, 10_000
-_JUDGING = 3  # one in three of the others chooses; with half of them, training stops too early
 
 
 @dataclass(frozen=True)
@@ -50,6 +43,7 @@ class Divided:
     judge: Judge
     classes: ClassTarget | None = None
     backend: Backend = HOST
+    settings: Settings = field(default_factory=Settings)
 
     @classmethod
     def of(cls, part: Part, trial: Trial, X: np.ndarray) -> Divided:
@@ -63,12 +57,13 @@ class Divided:
             np.arange(len(part)),
             evidence[part.train],
             judging[part.train],
-            len(rows) < AGAIN_ROWS,
+            len(rows) < rows.settings.again_rows,
             float(y.var(axis=0).sum()),
             trial.candidate.kernel.geometry.rotates,
             PowerLoss() if rows.strata is None else PowerLoss(2.0),  # proper for shares of classes
             None if rows.strata is None else log_loss_target(rows, part.train),
             rows.backend,
+            rows.settings,
         )
 
     def __len__(self) -> int:
@@ -112,8 +107,14 @@ class Divided:
 
     def rows(self, X: np.ndarray) -> Rows:
         """`Rows` with these targets and the columns X, for training a path."""
-        groups = np.arange(len(X))
-        return Rows({"leaf": Encoded(X)}, self.y, groups, self.weights, self.backend)
+        return Rows(
+            {"leaf": Encoded(X)},
+            self.y,
+            np.arange(len(X)),
+            self.weights,
+            self.backend,
+            settings=self.settings,
+        )
 
 
 # Trains a path on the rows of a leaf, in any coordinates X, up to the stop of a trial.
@@ -122,12 +123,14 @@ Fit: TypeAlias = Callable[[Divided, np.ndarray, Trial], Path]
 
 def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     """`Divided.evidence` and `Divided.judging`; deterministic, and groups stay together."""
-    n_evidence = max(len(rows) // _EVIDENCE, min(len(rows) // 6, _FEW_EVIDENCE))
-    n_evidence = max(1, min(n_evidence, _MOST_EVIDENCE))
-    order = rows.shuffled_groups(np.random.RandomState(0))
+    settings = rows.settings
+    fewest = min(len(rows) // 6, settings.few_evidence)
+    n_evidence = max(len(rows) // settings.evidence, fewest)
+    n_evidence = max(1, min(n_evidence, settings.most_evidence))
+    order = shuffled_groups(rows, np.random.RandomState(0))
     evidence, judging = np.zeros((2, len(order)), dtype=bool)
     evidence[order[:: -(-len(rows) // n_evidence)]] = True
-    judging[order[~evidence[order]][::_JUDGING]] = True
+    judging[order[~evidence[order]][:: settings.judging]] = True
     return evidence[rows.groups], judging[rows.groups]
 
 
@@ -177,7 +180,8 @@ def _chosen(leaf: Divided, trial: Trial) -> tuple[Trial, np.ndarray | None]:
     if trial.candidate.width:  # one stage, whose metric comes from log-odds
         return trial, None
     judging, y = leaf.judging, leaf.y
-    few = min(np.count_nonzero(judging), np.count_nonzero(~judging)) < _FEWEST
+    n_fewer = min(np.count_nonzero(judging), np.count_nonzero(~judging))
+    few = n_fewer < leaf.settings.fewest_judging
     if few or not np.ptp(y, axis=0).any():
         return trial, None
     best, root = _judged(leaf, leaf.X, trial), None
@@ -202,7 +206,7 @@ def _in_leaf(leaf: Divided, trial: Trial) -> Trial:
     own = leaf.y.var(axis=0).sum()
     growth = float(leaf.variance / own) if own > 0 else 1.0
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
-    stop = min(max(1.0 - (1.0 - r2) * growth, 1e-3), MAX_R2)
+    stop = min(max(1.0 - (1.0 - r2) * growth, 1e-3), leaf.settings.max_r2)
     return replace(
         trial, max_r2=stop, train_r2=stop, score=max(1.0 - (1.0 - trial.score) * growth, 0.0)
     )
@@ -213,9 +217,10 @@ def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
     judging = leaf.judging
     part = Part(leaf.rows(X), np.flatnonzero(~judging), np.flatnonzero(judging))
     candidate = trial.candidate
-    limit = max(_FARTHEST, 1.0 - _BEYOND * (1.0 - trial.max_r2))
-    request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], min(limit, MAX_R2))
-    (outcome,) = run_parts([part], request, leaf.judge)
+    settings = leaf.settings
+    limit = min(settings.max_r2, max(settings.farthest, beyond(trial, settings)))
+    request = Request("leaf", 0, candidate.kernel, [candidate.min_speed], limit)
+    (outcome,) = run_parts([part], request, [np.ones(X.shape[1])], leaf.judge)
     weights = np.ones(len(part.y)) if part.weights is None else part.weights
     losses = np.average(outcome.losses[:, :, 0], axis=1, weights=weights)
     best = int(np.argmin(losses))
@@ -223,7 +228,7 @@ def _judged(leaf: Divided, X: np.ndarray, trial: Trial) -> _Judged:
     return _Judged(
         KernelSum(X[part.train], candidate.kernel, bandwidths, coefficients, part.offset),
         part.scale,
-        float(np.clip(outcome.ladder.r2[best, 0], 1e-3, MAX_R2)),
+        float(np.clip(outcome.ladder.r2[best, 0], 1e-3, settings.max_r2)),
         float(losses[best]),
         outcome.predictions[best][:, 0],
     )

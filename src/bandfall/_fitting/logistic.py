@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import linalg
 
-from bandfall._search.candidates import Budget, Trial
-from bandfall._search.parts import Rows
+from bandfall._search.candidates import Trial
+from bandfall._search.rows import Rows
+from bandfall._search.settings import Settings
 from bandfall._targets.links import LEAST, PLAIN, all_columns, class_codes, class_shares
 from bandfall._targets.losses import LogLoss
 from bandfall.descent import Path
@@ -256,7 +257,7 @@ def with_log_loss(path: Path, target: ClassTarget, penalty: float) -> Path:
     Its stages keep the spans of training that K is made of, but it cannot be trained further. Its
     residual is that of the probabilities.
     """
-    K = path_kernel(path, dtype=np.float64 if len(path.X) <= Budget.exact_rows else np.float32)
+    K = path_kernel(path, dtype=np.float64 if len(path.X) <= Settings.exact_rows else np.float32)
     alpha = fit_logistic(K, target, penalty)
     truth = class_codes(target.labels, target.prior)
     residual = (truth - target.codes(_image(K, alpha))).astype(path.residual.dtype)

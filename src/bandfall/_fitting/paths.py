@@ -8,30 +8,24 @@ import numpy as np
 
 from bandfall._models.member import Candidate
 from bandfall._products import operator_over
-from bandfall._search.candidates import MAX_R2, Trial
-from bandfall._search.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Rows
+from bandfall._search.candidates import Trial
+from bandfall._search.rows import Rows
+from bandfall._search.settings import Settings
 from bandfall.descent import Flow, Path, Status, Stopping, fit_path
 from bandfall.descent._recorder import Watcher
 from bandfall.descent._schedules import Constant, MinimumSpeed
 
-_PRODUCT_ERROR = 1e-6  # relative, of float32 products on any device
-_ROUNDED = 0.5  # share of a trial's error; if rounding may be larger, float64 is used
-_LEFT = 0.03  # share of a trial's error that may remain on training rows
-_TOLERATED = 0.03  # share of a trial's error, as tolerance of the flow
 
-
-def stop_of(trial: Trial) -> float:
+def stop_of(trial: Trial, settings: Settings) -> float:
     """The training R² at which the final path stops.
 
     This is the stop of the search, or an earlier one at which the training error is small compared
-    with the held-out error. Fitting the last per mille of the targets takes a slow path half of its
-    products and most of its bandwidths, which slow down every later prediction, and changes
-    predictions by less than a percent of their error.
+    with the held-out error.
     """
     r2 = trial.max_r2 if math.isnan(trial.train_r2) else trial.train_r2
     error = _error(trial)
-    enough = MAX_R2 if math.isnan(error) else 1.0 - (_LEFT * error) ** 2
-    return max(1e-3, min(r2, enough, MAX_R2))
+    enough = math.inf if math.isnan(error) else 1.0 - (settings.left * error) ** 2
+    return max(1e-3, min(r2, enough, settings.max_r2))
 
 
 def fit_member_path(
@@ -40,14 +34,15 @@ def fit_member_path(
     """Train the path of a trial on rows X up to its stop."""
     if trial.candidate.width:
         return _one_stage(rows, train, X, trial.candidate)
-    max_r2 = stop_of(trial)
-    tolerance = float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), _TOLERATED * _error(trial)))
+    settings, max_r2 = rows.settings, stop_of(trial, rows.settings)
+    error = settings.final_tolerance * _error(trial)
+    tolerance = min(settings.tolerance, float(np.fmax(0.1 * math.sqrt(1.0 - max_r2), error)))
     return fit_path(
         X,
         rows.y[train].astype(X.dtype),
         trial.candidate.kernel,
-        solver=Flow(tolerance=min(TOLERANCE, tolerance), max_dimension=MAX_DIMENSION),
-        schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
+        solver=Flow(tolerance=tolerance, max_dimension=settings.max_dimension),
+        schedule=MinimumSpeed(trial.candidate.min_speed, settings.shrink),
         stopping=Stopping(max_r2=max_r2, max_iter=2000),
         weights=None if rows.weights is None else rows.weights[train].astype(X.dtype),
         backend=rows.backend,
@@ -57,13 +52,13 @@ def fit_member_path(
 
 def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidate) -> Path:
     """A path of one stage, as the start of kernel logistic regression."""
-    kernel, y = candidate.kernel, rows.y[train].astype(X.dtype)
+    kernel, y, settings = candidate.kernel, rows.y[train].astype(X.dtype), rows.settings
     with operator_over(rows.backend, X, kernel, n_columns=y.shape[1]) as operator:
         return fit_path(
             X,
             y,
             kernel,
-            solver=Flow(tolerance=TOLERANCE, max_dimension=MAX_DIMENSION),
+            solver=Flow(tolerance=settings.tolerance, max_dimension=settings.max_dimension),
             schedule=Constant(),
             stopping=Stopping(max_r2=2.0, max_time=1.0),
             bandwidth=candidate.width * operator.max_distance(),
@@ -73,7 +68,7 @@ def _one_stage(rows: Rows, train: np.ndarray, X: np.ndarray, candidate: Candidat
         )
 
 
-def needs_digits(path: Path, trial: Trial) -> bool:
+def needs_digits(path: Path, trial: Trial, settings: Settings) -> bool:
     """Whether a path should be trained again in float64.
 
     Rounding has ended its training, or would add to its error. Logistic regression with a wide
@@ -83,12 +78,13 @@ def needs_digits(path: Path, trial: Trial) -> bool:
         return False
     if trial.candidate.width > 0.0 or path.status is Status.ROUNDING:
         return True
-    return _rounding(path) > _ROUNDED * _error(trial)
+    return _rounding(path) > settings.rounded * _error(trial)
 
 
 def _rounding(path: Path) -> float:
     """Bound on the rounding error of predictions; slow paths have large coefficients."""
-    return _PRODUCT_ERROR * float(np.linalg.norm(path.coefficients.astype(np.float64)))
+    product_error = 1e-6  # relative, of float32 products on any device
+    return product_error * float(np.linalg.norm(path.coefficients.astype(np.float64)))
 
 
 def _error(trial: Trial) -> float:

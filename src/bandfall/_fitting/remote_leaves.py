@@ -16,23 +16,22 @@ import numpy as np
 
 from bandfall._fitting.leaf_fits import (
     CALLS_PER_THREAD,
-    SMALLEST_LEAF,
     Fitted,
     LeafTrainer,
-    as_encoded,
     held_out_predictions,
     path_of_leaves,
 )
 from bandfall._fitting.leaves import Divided
-from bandfall._fitting.members import members_of
+from bandfall._fitting.members import members_of, root_of
 from bandfall._models.member import FittedLeaf, Member
 from bandfall._models.metric import scaled
 from bandfall._products import HOST
+from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import Trial
 from bandfall._search.clock import FINAL_FITS, PATH, Clock
 from bandfall._search.jobs import parallel_map
-from bandfall._search.parts import Part, Rows
-from bandfall._search.tuning import Tuned
+from bandfall._search.parts import Part
+from bandfall._search.rows import Rows
 from bandfall._typing import State, TableLike
 from bandfall.descent._partition import Partition, partition_rows
 from bandfall.tables import TableEncoder, read_table
@@ -55,37 +54,31 @@ class Division:
     """Divides a block of rows into pieces of leaves."""
 
     encoder: TableEncoder
-    order: np.ndarray  # (width,): the encoded column of each column of the metric
-    root: np.ndarray  # (width, width) or (width,): the metric, for columns in that order
+    root: np.ndarray  # (width, width) or (width,): the metric
     partition: Partition  # in the coordinates of the metric
 
 
-def divide_block(
-    block: TableLike, division: Division, rows: Divided
-) -> list[tuple[Divided, np.ndarray]]:
-    """For each leaf, its rows of a block, and their columns in the order of the model.
+def divide_block(block: TableLike, division: Division, rows: Divided) -> list[Divided]:
+    """For each leaf, its rows of a block.
 
     A task for a worker. `rows` is the block without its columns X.
     """
     Z = division.encoder.transform(read_table(_readable(block)), warn=False)
     dtype = rows.X.dtype
-    Z = np.take(Z, division.order, axis=1).astype(dtype)
-    rows = replace(rows, X=scaled(Z, division.root).astype(dtype))
-    _, X = as_encoded(division.root, Z, np.argsort(division.order))
-    numbers = division.partition.rows_of_leaves(rows.X)
-    return [(rows.take(own), X[own].astype(dtype)) for own in numbers]
+    rows = replace(rows, X=scaled(Z.astype(dtype), division.root).astype(dtype))
+    return [rows.take(own) for own in division.partition.rows_of_leaves(rows.X)]
 
 
 def train_pieces(
-    pieces: Sequence[tuple[Divided, np.ndarray]], trial: Trial, trainer: LeafTrainer, most: int
+    pieces: Sequence[Divided], trial: Trial, trainer: LeafTrainer, most: int
 ) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
     """Join the pieces of a leaf and train it on at most `most` rows: a task for a worker.
 
     Returns the leaf, and the numbers and columns of all its rows.
     """
-    leaf, X = _joined([one for one, _ in pieces]), np.concatenate([rows for _, rows in pieces])
+    leaf = _joined(pieces)
     some = np.arange(0, len(leaf), -(-len(leaf) // most))
-    return trainer.leaf(leaf.take(some), trial), leaf.numbers, X
+    return trainer.leaf(leaf.take(some), trial), leaf.numbers, leaf.X
 
 
 def fit_remote_members(
@@ -103,13 +96,14 @@ def fit_remote_members(
     """
     part = Part(everything, np.arange(len(everything)), np.arange(0))
     seen = Part(sample, np.arange(len(sample)), np.arange(0))
-    seen.roots.update(tuned.roots)
     n_ladders = PATH * everything.final_share(len(part))
     clock.expect(FINAL_FITS, n_ladders * len(tuned.members) * len(part) ** 2)
     fitted: dict[Trial, Fitted] = {}
     for trial, _ in tuned.members:
         start = clock.now()
-        fitted[trial] = _fit_remote_member(blocks, part, seen, encoders, trial, clock)
+        fitted[trial] = _fit_remote_member(
+            blocks, part, seen, encoders, trial, root_of(tuned, seen, trial), clock
+        )
         if clock.now() - start > clock.left:
             break
     return members_of(fitted, tuned, part, clock)
@@ -121,16 +115,16 @@ def _fit_remote_member(
     seen: Part,
     encoders: Mapping[str, TableEncoder],
     trial: Trial,
+    root: np.ndarray,
     clock: Clock,
 ) -> Fitted:
     """Fit one member: metric, path of all leaves, and their predictions of the evidence."""
     candidate, rows = trial.candidate, part.rows
-    view, root = seen.rows.views[candidate.encoding], seen.root(candidate.metric)
-    Z, _ = view.columns(seen.train, seen.held_out)
+    Z, _ = seen.columns(candidate.encoding)
     leaf_rows = max(10, int(_MARGIN * rows.leaf_rows * len(seen) / len(part)))
     mixes = candidate.kernel.geometry.rotates
     partition = partition_rows(scaled(Z, root), leaf_rows, axes=not mixes)
-    division = Division(encoders[candidate.encoding], np.argsort(view.places), root, partition)
+    division = Division(encoders[candidate.encoding], root, partition)
     without = Divided.of(part, trial, np.zeros((len(part), 0), Z.dtype))
     borders = zip(blocks.starts[:-1], blocks.starts[1:], strict=True)
     without = replace(without, backend=HOST)  # a Dask client cannot be pickled
@@ -142,7 +136,7 @@ def _fit_remote_member(
     def one(leaf: int) -> tuple[FittedLeaf, np.ndarray, np.ndarray]:
         most = len(part)
         if clock.left <= 0.0:
-            most = SMALLEST_LEAF
+            most = rows.settings.smallest_leaf
             if rows.leaf_rows > most:
                 clock.skip(f"some leaves were trained on at most {most:,} of their rows")
         with clock.task(FINAL_FITS, share):
@@ -152,14 +146,12 @@ def _fit_remote_member(
     leaves = list(range(partition.n_leaves))
     n_jobs = CALLS_PER_THREAD * blocks.n_threads
     results = parallel_map(one, leaves, n_rows=rows.leaf_rows, n_jobs=n_jobs)
-    places = view.places
-    X = np.zeros((len(part), len(places)), Z.dtype)
+    X = np.zeros((len(part), Z.shape[1]), Z.dtype)
     for _, numbers, columns in results:
         X[numbers] = columns
     fitted = [leaf for leaf, _, _ in results]
-    held_out = held_out_predictions(partition.for_columns(places), X, fitted)
-    path = path_of_leaves(X, without, partition, fitted, trial, places)
-    return Fitted(as_encoded(root, Z[:1], places)[0], path, held_out)
+    held_out = held_out_predictions(partition, X, fitted)
+    return Fitted(root, path_of_leaves(replace(without, X=X), partition, fitted, trial), held_out)
 
 
 def _readable(block: TableLike) -> TableLike:

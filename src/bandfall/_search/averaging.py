@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from bandfall._models.member import MetricKey
 from bandfall._search.candidates import Trial
-from bandfall._targets.losses import Judge
+from bandfall._search.losses import joined_targets, joined_weights
+from bandfall._search.metrics import Metrics, common_root
+from bandfall._search.parts import Part
+from bandfall._targets.losses import Judge, PowerLoss
 from bandfall._typing import Weights
-
-_LIGHT = 0.1  # models with less weight hardly change predictions, and cost as much as the others
 
 
 def greedy_weights(
@@ -48,22 +51,83 @@ def greedy_weights(
     return best_counts / best_counts.sum()
 
 
-def averaged(
-    trials: Sequence[Trial],
-    predictions: Sequence[np.ndarray],
-    y: np.ndarray,
-    judge: Judge,
-    *,
-    n_members: int,
-    weights: Weights = None,
-) -> tuple[list[tuple[Trial, float]], np.ndarray]:
-    """Trials with their `greedy_weights`, heaviest first, and the average of predictions (m, k).
+def without_light(weights: np.ndarray, n_members: int, light: float) -> np.ndarray:
+    """Weights without those below `light`, or below half an equal share if that is less."""
+    heavy = np.where(weights < min(light, 0.5 / n_members), 0.0, weights)
+    return heavy / heavy.sum()
 
-    Trials with a weight below a tenth, or below half an equal share if that is less, are left out.
+
+@dataclass(frozen=True)
+class Tuned:
+    """The result of a search: an average, and the evidence for it.
+
+    Attributes
+    ----------
+    members : list of (Trial, float)
+        The trials to average and their weights, which sum to one; heaviest first.
+    held_out : ndarray of shape (m,)
+        Row numbers of the evidence; a row may occur more than once.
+    predictions : ndarray of shape (m, k)
+        Predictions of the average for these rows, by models that have not seen them.
+    trials : sequence of Trial
+        All trials, in order.
+    roots : dict of MetricKey to ndarray
+        The metrics of the members, for all rows.
+    outputs : dict of Trial to ndarray of shape (m, k)
+        Predictions of all candidates of the average.
+    parts : sequence of Part
+        The parts with these held-out rows.
+    judge : Judge, optional
+    metrics : dict of MetricKey to tuple of ndarray
+        The metrics of all candidates, for every part.
     """
-    shares = greedy_weights(predictions, y, judge, n_members=n_members, weights=weights)
-    shares[shares < min(_LIGHT, 0.5 / n_members)] = 0.0
-    shares /= shares.sum()
+
+    members: list[tuple[Trial, float]]
+    held_out: np.ndarray
+    predictions: np.ndarray
+    trials: Sequence[Trial]
+    roots: Mapping[MetricKey, np.ndarray]
+    outputs: Mapping[Trial, np.ndarray] = field(default_factory=dict)
+    parts: Sequence[Part] = ()
+    judge: Judge = field(default_factory=PowerLoss)
+    metrics: Metrics = field(default_factory=dict)
+
+    def among(self, trials: Sequence[Trial]) -> Tuned:
+        """The average of these candidates only, with new weights."""
+        outputs = {trial: self.outputs[trial] for trial in trials}
+        some = average_of(outputs, self.parts, self.judge, self.trials, self.metrics)
+        return replace(some, outputs=self.outputs)
+
+
+def average_of(
+    outputs: Mapping[Trial, np.ndarray],
+    parts: Sequence[Part],
+    judge: Judge,
+    trials: Sequence[Trial],
+    metrics: Metrics,
+) -> Tuned:
+    """The average of candidates with these outputs (m, k) for the held-out rows of parts."""
+    settings = parts[0].rows.settings
+    candidates, predictions = list(outputs), list(outputs.values())
+    shares = greedy_weights(
+        predictions,
+        joined_targets(parts),
+        judge,
+        n_members=settings.n_members,
+        weights=joined_weights(parts),
+    )
+    shares = without_light(shares, settings.n_members, settings.light)
     order = np.argsort(-shares, kind="stable")
-    members = [(trials[i], float(shares[i])) for i in order if shares[i] > 0]
-    return members, np.tensordot(shares, np.stack(predictions), 1)
+    members = [(candidates[i], float(shares[i])) for i in order if shares[i] > 0]
+    keys = dict.fromkeys(trial.candidate.metric for trial, _ in members)
+    return Tuned(
+        members,
+        np.concatenate([part.held_out for part in parts]),
+        np.tensordot(shares, np.stack(predictions), 1),
+        trials,
+        {key: common_root(metrics[key]) for key in keys if key.learned},
+        outputs,
+        parts,
+        judge,
+        metrics,
+    )

@@ -97,7 +97,9 @@ class Clock:
         self._done, self._ended = 0.0, 0.0
         self._warm: float | None = None
         self._share = 0.0
-        if observer := _observer.get():
+        observer = _observer.get()
+        self.observed = observer is not None
+        if observer is not None:
             observer(self)
 
     @property
@@ -206,10 +208,10 @@ class Clock:
         with self._lock:
             self._stages[stage].to_come[part] = entries
 
-    def expect_seconds(self, stage: str, seconds: float) -> None:
-        """Set the seconds that a stage will take in all, measured beforehand."""
+    def expect_final_fits(self, seconds: float) -> None:
+        """Set the seconds that the final fits will take in all, measured beforehand."""
         with self._lock:
-            self._stages[stage].seconds = seconds
+            self._stages[FINAL_FITS].seconds = seconds
 
     @contextmanager
     def task(self, stage: str, entries: float, *, part: str = "") -> Iterator[None]:
@@ -276,8 +278,3 @@ def observed_by(observer: Callable[[Clock], None]) -> Iterator[None]:
         yield
     finally:
         _observer.reset(token)
-
-
-def observed() -> bool:
-    """Whether there is an observer in this context."""
-    return _observer.get() is not None

@@ -13,20 +13,12 @@ import numpy as np
 from bandfall._models.member import Candidate
 from bandfall._products import operator_over
 from bandfall._products.kept import symmetric_bytes
-from bandfall._search.candidates import Budget
 from bandfall._search.clock import Clock
-from bandfall._search.parts import Rows
+from bandfall._search.rows import Rows
+from bandfall._search.settings import Settings
 from bandfall.kernels._kernel import Kernel
 
 Now: TypeAlias = Callable[[], float]  # seconds
-
-_PROBED_ROWS = 1000
-_USUAL_PATH = (15, 550)  # bandwidths and products of a typical path
-_USUAL_LADDER = (15, 150)  # of a typical ladder, which trains all speeds together
-_ENOUGH = 2.0  # seconds left that allow a more careful measurement
-_N_SPEEDS = 7
-_FIRST_SHARE = 0.1  # of all time, for the first ladder of speeds
-_FEWEST_ROWS = 100  # for a search, however short the time
 
 
 @dataclass(frozen=True)
@@ -48,7 +40,7 @@ class PathSeconds:
         once, evaluated, repeated = _seconds(
             rows, candidate.encoding, candidate.kernel, n_rows, 1, now
         )
-        n_bandwidths, n_products = _USUAL_PATH
+        n_bandwidths, n_products = rows.settings.usual_path
         first = np.arange(1)
         dtype = rows.views[candidate.encoding].columns(first, first[:0])[0].dtype
         most = math.isqrt(rows.backend.budget // dtype.itemsize)
@@ -65,29 +57,30 @@ class PathSeconds:
         return self.kept if n_rows <= self.most_kept else self.recomputed
 
 
-def affordable_budget(rows: Rows, kernel: Kernel, budget: Budget, clock: Clock) -> Budget:
-    """The budget, with fewer rows if the first ladder would take more than a tenth of the time."""
+def affordable_settings(rows: Rows, kernel: Kernel, clock: Clock) -> Settings:
+    """The settings, with fewer rows if the first ladder would take too much of the time."""
+    settings = rows.settings
     if not clock.bounded:
-        return budget
-    wanted = min(len(rows), budget.stage_rows[0])
-    n_rows = min(wanted, _PROBED_ROWS if clock.left > _ENOUGH else _PROBED_ROWS // 2)
-    once, evaluated, repeated = _seconds(
-        rows, next(iter(rows.views)), kernel, n_rows, _N_SPEEDS, clock.now
-    )
-    n_bandwidths, n_products = _USUAL_LADDER
+        return settings
+    wanted = min(len(rows), settings.rung_rows[0])
+    n_rows = min(wanted, settings.quick_rows if clock.left > 2.0 else settings.quick_rows // 2)
+    n_speeds = 2 * len(settings.first_speeds) - 1
+    encoding = next(iter(rows.views))
+    once, evaluated, repeated = _seconds(rows, encoding, kernel, n_rows, n_speeds, clock.now)
+    n_bandwidths, n_products = settings.usual_ladder
     needed = once + n_bandwidths * evaluated + n_products * repeated
     needed *= (wanted / n_rows) ** 2
-    allowed = _FIRST_SHARE * max(clock.left, 0.0)
+    allowed = settings.first_share * max(clock.left, 0.0)
     if needed <= allowed:
-        return budget
-    n_first = max(_FEWEST_ROWS, int(wanted * math.sqrt(allowed / needed)))
+        return settings
+    n_first = max(settings.fewest_rows, int(wanted * math.sqrt(allowed / needed)))
     if n_first >= wanted:
-        return budget
+        return settings
     clock.skip(f"searched on {n_first:,} rows instead of {wanted:,}")
     return replace(
-        budget,
-        stage_rows=(n_first, min(budget.stage_rows[-1], 2 * n_first)),
-        held_out_rows=min(budget.held_out_rows, n_first),
+        settings,
+        rung_rows=(n_first, min(settings.rung_rows[-1], 2 * n_first)),
+        held_out_rows=min(settings.held_out_rows, n_first),
         fold_rows=0,
         class_rows=0,
     )

@@ -1,152 +1,195 @@
-"""Training for a search, in this process or on workers of a cluster, with the same result."""
+"""Training for one rung of a search, in this process or on workers, with the same result."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TypeAlias
 
 import numpy as np
 
-from bandfall._models.member import MetricKey
 from bandfall._products import HOST
 from bandfall._products.backend import Helpers
 from bandfall._products.dask_workers import own_backend
-from bandfall._search.candidates import Request
-from bandfall._search.held_out import Outcome, run_parts
+from bandfall._search.candidates import Request, Trial
+from bandfall._search.clock import PATH, SEARCH, Clock
 from bandfall._search.jobs import threads_for
 from bandfall._search.ladder import Ladder
-from bandfall._search.parts import Part, Rows, train_parts
+from bandfall._search.metrics import Roots
+from bandfall._search.parts import Outcome, Part, run_parts, train_ladder
+from bandfall._search.rows import Rows
+from bandfall._search.settings import Settings
+from bandfall._search.splits import Split
 from bandfall._targets.losses import Judge
 
-Roots = dict[MetricKey, np.ndarray]
 
+class Trainer(ABC):
+    """Trains on the parts of one rung, and keeps the time.
 
-# A context around the training of one request; it excludes the time spent waiting for a thread.
-Within: TypeAlias = Callable[[], AbstractContextManager[object]]
-
-
-class LocalTrainer:
-    """Trains on the parts of a search, in this process.
-
-    `ended` returns True to stop training in progress. The threads of a `pool` train the requests
-    of all callers in parallel. Without a pool, the caller trains each request only when its
-    outcome is needed.
+    Parameters
+    ----------
+    parts : sequence of Part
+    judge : Judge
+    clock : Clock, optional
+    stage : str
+        The stage of the fit, for the progress.
+    interrupted : callable (Trial) -> bool
+        Called with the best trial of every ladder of speeds; True ends the search.
     """
+
+    waits: bool  # whether callers only wait for results, so that many may call at a time
 
     def __init__(
         self,
         parts: Sequence[Part],
         judge: Judge,
-        ended: Callable[[], bool] = lambda: False,
-        pool: ThreadPoolExecutor | None = None,
+        clock: Clock | None = None,
+        stage: str = SEARCH,
+        interrupted: Callable[[Trial], bool] = lambda trial: False,
     ):
-        self._parts, self._judge, self._ended = parts, judge, ended
-        self._pool = pool
+        self.parts, self.judge = parts, judge
+        self.clock, self.stage = clock or Clock(), stage
+        self.over = False  # the search ends with what there is
+        self._interrupted = interrupted
+
+    @abstractmethod
+    def outcomes(self, requests: Sequence[Request], roots: Roots) -> Iterator[list[Outcome]]:
+        """The outcomes of `run_parts` for each request, in order; all have one metric."""
+
+    @abstractmethod
+    def ladders(
+        self, numbers: Sequence[int], request: Request, roots: Sequence[np.ndarray]
+    ) -> list[Ladder]:
+        """The result of `train_ladder` on the parts with these numbers, with their roots."""
+
+    def tried(self, trial: Trial) -> None:
+        """Report the best trial of a request."""
+        self.clock.begun = True
+        interrupted = self._interrupted(trial)
+        self.over = self.over or interrupted or self.clock.search_over
+
+    def press(self) -> None:
+        """Handle a KeyboardInterrupt; see `Clock.press`."""
+        self.clock.press()
+        self.over = True
+
+    def has_room(self, n_ladders: float) -> bool:
+        """Whether there is time for ladders of speeds on every part."""
+        room = self.clock.has_room(len(self.parts[0]), n_ladders * len(self.parts))
+        return room and not self.over
 
     @property
-    def waits(self) -> bool:
-        """Whether callers only wait for results, so that many may call at a time."""
-        return self._pool is not None
+    def settings(self) -> Settings:
+        """Those of the rows."""
+        return self.parts[0].rows.settings
 
-    def outcomes(
-        self, requests: Sequence[Request], within: Within = nullcontext
-    ) -> Iterator[list[Outcome]]:
-        """The outcomes of `run_parts` for each request, in order."""
+    @contextmanager
+    def _training(self, request: Request, n_parts: int) -> Iterator[None]:
+        """Count the training inside as work, and learn the pace from it."""
+        n_rows, n_ladders = len(self.parts[0]), 1.0 if len(request.speeds) > 1 else PATH
+        task = self.clock.task(self.stage, n_ladders * n_parts * n_rows**2)
+        with task, self.clock.timed(n_rows, n_ladders * n_parts):
+            yield
 
+
+class LocalTrainer(Trainer):
+    """Trains in this process.
+
+    The threads of a `pool` train the requests of all callers in parallel. Without a pool, the
+    caller trains each request only when its outcome is needed.
+    """
+
+    pool: ThreadPoolExecutor | None = None
+
+    @property
+    def waits(self) -> bool:  # type: ignore[override]
+        """With a pool."""
+        return self.pool is not None
+
+    def outcomes(self, requests: Sequence[Request], roots: Roots) -> Iterator[list[Outcome]]:
         def train(request: Request) -> list[Outcome]:
-            with within():
-                return run_parts(self._parts, request, self._judge, self._ended)
+            with self._training(request, len(self.parts)):
+                return run_parts(self.parts, request, roots, self.judge, self.clock.search_ended)
 
-        return map(train, requests) if self._pool is None else self._pool.map(train, requests)
+        return map(train, requests) if self.pool is None else self.pool.map(train, requests)
 
     def ladders(
-        self, parts: Sequence[Part], request: Request, within: Within = nullcontext
+        self, numbers: Sequence[int], request: Request, roots: Sequence[np.ndarray]
     ) -> list[Ladder]:
-        """See `train_parts`."""
+        parts = [self.parts[number] for number in numbers]
 
         def train() -> list[Ladder]:
-            with within():
-                return train_parts(parts, request, ended=self._ended)
+            with self._training(request, len(parts)):
+                return train_ladder(parts, request, roots, self.clock.search_ended)
 
-        return train() if self._pool is None else self._pool.submit(train).result()
+        return train() if self.pool is None else self.pool.submit(train).result()
 
 
-class RemoteTrainer:
+class RemoteTrainer(Trainer):
     """Sends all requests at once to workers, which hold a `WorkerParts` of the same parts."""
 
+    helpers: Helpers
     waits = True
 
-    def __init__(self, helpers: Helpers, parts: Sequence[Part]):
-        self._helpers, self._parts = helpers, parts
-
-    def outcomes(
-        self, requests: Sequence[Request], within: Within = nullcontext
-    ) -> Iterator[list[Outcome]]:
-        """See `LocalTrainer.outcomes`."""
-        everywhere = range(len(self._parts))
-        calls = [("outcomes", (one, self._roots(everywhere, one))) for one in requests]
-        results = (one for batch in [calls] for one in self._helpers.call(batch))  # all at once
-        for _ in requests:
-            with within():
+    def outcomes(self, requests: Sequence[Request], roots: Roots) -> Iterator[list[Outcome]]:
+        calls = [("outcomes", (request, roots)) for request in requests]
+        results = (one for batch in [calls] for one in self.helpers.call(batch))  # all at once
+        for request in requests:
+            with self._training(request, len(self.parts)):
                 outcomes = next(results)
             yield outcomes
 
     def ladders(
-        self, parts: Sequence[Part], request: Request, within: Within = nullcontext
+        self, numbers: Sequence[int], request: Request, roots: Sequence[np.ndarray]
     ) -> list[Ladder]:
-        """See `train_parts`."""
-        numbers = [i for i, part in enumerate(self._parts) if any(part is one for one in parts)]
-        calls = [("ladders", (numbers, request, self._roots(numbers, request)))]
-        with within():
-            return self._helpers.call(calls)[0]
-
-    def _roots(self, numbers: Sequence[int], request: Request) -> list[Roots]:
-        """The metrics that a request needs; they are learned locally and sent with it."""
-        key = request.metric
-        return [{key: self._parts[number].root(key)} for number in numbers]
+        with self._training(request, len(numbers)):
+            return self.helpers.call([("ladders", (numbers, request, roots))])[0]
 
 
 @contextmanager
 def trainer_for(
-    rows: Rows,
     parts: Sequence[Part],
     judge: Judge,
-    ended: Callable[[], bool] = lambda: False,
+    clock: Clock | None = None,
+    stage: str = SEARCH,
+    interrupted: Callable[[Trial], bool] = lambda trial: False,
     n_jobs: int | None = 1,
 ) -> Iterator[Trainer]:
     """A trainer with the workers of the backend, or else with `n_jobs` threads of this process."""
-    helpers = rows.backend.helpers(WorkerParts(rows, parts, judge, rows.backend.budget))
+    rows = parts[0].rows
+    splits = [(part.train, part.held_out) for part in parts]
+    helpers = rows.backend.helpers(WorkerParts(rows, splits, judge))
     if helpers is not None:
+        remote = RemoteTrainer(parts, judge, clock, stage, interrupted)
+        remote.helpers = helpers
         try:
-            yield RemoteTrainer(helpers, parts)
+            yield remote
         finally:
             helpers.close()
         return
+    local = LocalTrainer(parts, judge, clock, stage, interrupted)
     n_threads = threads_for(len(parts[0]), n_jobs)
     if n_threads == 1:
-        yield LocalTrainer(parts, judge, ended)
+        yield local
         return
     with ThreadPoolExecutor(n_threads, thread_name_prefix="bandfall-search") as pool:
+        local.pool = pool
         try:
-            yield LocalTrainer(parts, judge, ended, pool)
+            yield local
         finally:
             pool.shutdown(cancel_futures=True)
 
 
-Trainer: TypeAlias = LocalTrainer | RemoteTrainer
-
-
 class WorkerParts:
-    """The state of a worker that trains for a search; `budget` bytes are for kernel matrices."""
+    """The state of a worker that trains for a search."""
 
-    def __init__(self, rows: Rows, parts: Sequence[Part], judge: Judge, budget: int):
+    def __init__(self, rows: Rows, splits: Sequence[Split], judge: Judge):
         self.rows = replace(rows, backend=HOST)  # a Dask client cannot be pickled
-        self.splits = [(part.train, part.held_out) for part in parts]
+        self.splits = splits
         self.judge = judge
-        self.budget = budget
+        self.budget = rows.backend.budget  # bytes for kernel matrices
 
     @property
     def nbytes(self) -> int:
@@ -155,21 +198,17 @@ class WorkerParts:
         width = sum(one.columns(n_rows, n_rows[:0])[0].nbytes for one in self.rows.views.values())
         return len(self.rows) * width + self.rows.y.nbytes
 
-    def outcomes(self, request: Request, roots: Sequence[Roots], _: None) -> list[Outcome]:
+    def outcomes(self, request: Request, roots: Roots, _: None) -> list[Outcome]:
         """See `run_parts`."""
-        parts = self.parts(range(len(self.splits)), roots)
-        return next(LocalTrainer(parts, self.judge).outcomes([request]))
+        return run_parts(self.parts(range(len(self.splits))), request, roots, self.judge)
 
     def ladders(
-        self, numbers: Sequence[int], request: Request, roots: Sequence[Roots], _: None
+        self, numbers: Sequence[int], request: Request, roots: Sequence[np.ndarray], _: None
     ) -> list[Ladder]:
-        """See `train_parts`."""
-        return train_parts(self.parts(numbers, roots), request)
+        """See `train_ladder`."""
+        return train_ladder(self.parts(numbers), request, roots)
 
-    def parts(self, numbers: Sequence[int], roots: Sequence[Roots]) -> list[Part]:
-        """New parts with these metrics: calls may run at the same time."""
+    def parts(self, numbers: Sequence[int]) -> list[Part]:
+        """New parts with a backend of this worker: calls may run at the same time."""
         rows = replace(self.rows, backend=own_backend(self.budget, len(self.splits[0][0])))
-        parts = [Part(rows, *self.splits[number]) for number in numbers]
-        for part, known in zip(parts, roots, strict=True):
-            part.roots.update(known)
-        return parts
+        return [Part(rows, *self.splits[number]) for number in numbers]

@@ -1,7 +1,7 @@
 """Model selection: the search of the self-tuning estimators, cross-validation and evidence.
 
 The names below choose bandwidth and penalty for constant-bandwidth regression, as the rivals of
-KGD-D in the paper do. The search begins in `bandfall._search.tuning`.
+KGD-D in the paper do. The search begins in `bandfall._search.search`.
 """
 
 from bandfall.rivals._cross_validation import (

@@ -10,33 +10,33 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._models.member import Candidate
 from bandfall._products.base import group_rows
-from bandfall._search import tuning
 from bandfall._search.candidates import (
-    FAMILIES,
-    SPEEDS,
-    Budget,
     Request,
     Trial,
-    default_families,
+    families_for,
     neighbours,
     next_speeds,
 )
-from bandfall._search.held_out import Outcome, run_parts
 from bandfall._search.ladder import Ladder
-from bandfall._search.parts import MAX_DIMENSION, SHRINK, TOLERANCE, Part, Rows, search_stages
-from bandfall._search.tuning import Search, tune
-from bandfall._search.views import Encoded
+from bandfall._search.losses import trials_of
+from bandfall._search.parts import Outcome, Part, run_parts
+from bandfall._search.rounds import Found, climbs_from, judge_again, next_round, promising, run
+from bandfall._search.rows import Encoded, Rows
+from bandfall._search.search import shortlist, tune
+from bandfall._search.settings import SPEEDS, Settings
+from bandfall._search.splits import rung_splits
+from bandfall._search.trainers import LocalTrainer
 from bandfall._targets.losses import PowerLoss, mean_r2
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel
 from reference import distances
 
-FEW = Budget(max_rounds=1)
-FOLDS = Budget(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
-ONE_RUNG = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(1000,), max_rounds=1)
-TWO_RUNGS = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(40, 60), max_rounds=1)
-THREE_RUNGS = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(20, 40, 60), max_rounds=1)
+FEW = Settings(max_rounds=1)
+FOLDS = Settings(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
+ONE_RUNG = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(1000,), max_rounds=1)
+TWO_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(40, 60), max_rounds=1)
+THREE_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(20, 40, 60), max_rounds=1)
 
 
 def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights=None, seed=0):
@@ -58,7 +58,14 @@ def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights
 
 def tuned_on(rows, budget=FEW, seed=0, **options):
     options = {"kernels": ("gaussian",), "n_jobs": 1, **options}
-    return tune(rows, budget=budget, random=np.random.RandomState(seed), **options)
+    rows = replace(rows, settings=budget)
+    return tune(rows, random=np.random.RandomState(seed), **options)
+
+
+def rungs_of(rows, settings, seed=0):
+    rows = replace(rows, settings=settings)
+    splits = rung_splits(rows, np.random.RandomState(seed))
+    return [[Part(rows, *split) for split in rung] for rung in splits]
 
 
 def same(first, second):
@@ -90,6 +97,10 @@ def score_of(tuned, rows):
     return mean_r2(tuned.predictions, rows.y[tuned.held_out], None)
 
 
+def trainer_of(parts, judge=None, **options):
+    return LocalTrainer(parts, judge or PowerLoss(), **options)
+
+
 def check_evidence(rows, tuned):
     """What holds for every search."""
     weights = [weight for _, weight in tuned.members]
@@ -108,76 +119,6 @@ def check_evidence(rows, tuned):
     assert loss <= best + 1e-12
     assert all(0.0 < trial.max_r2 <= 1.0 for trial in tuned.trials)
     assert all(trial.standard_error >= 0 for trial in tuned.trials)
-
-
-class TestParts:
-    def split(self, rows, budget, seed=0):
-        return search_stages(rows, budget, np.random.RandomState(seed))
-
-    @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
-    def test_equal_rows_are_never_held_out_and_trained_on(self, budget):
-        rows = rows_of(repeated=25)
-        for seed in range(10):
-            for part in itertools.chain(*self.split(rows, budget, seed)):
-                assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
-                assert min(len(part), len(part.held_out)) > 0
-
-    def test_few_rows_see_two_partitions(self):
-        rows = rows_of()
-        first, second = self.split(rows, FEW)
-        assert len(first) == 5
-        assert second[:5] == first
-        held_out = np.concatenate([part.held_out for part in second])
-        assert_array_equal(np.sort(held_out), np.repeat(np.arange(60), 2))
-        again = {tuple(part.held_out) for part in second[5:]}
-        assert not again & {tuple(part.held_out) for part in first}
-
-    def test_more_rows_race_on_some_folds(self):
-        first, second = self.split(rows_of(), FOLDS)
-        assert len(first) == 2
-        assert second[:2] == first
-        held_out = np.concatenate([part.held_out for part in second])
-        assert_array_equal(np.sort(held_out), np.arange(60))
-
-    def test_many_rows_are_held_out_once(self):
-        rows = rows_of()
-        ((only,),) = self.split(rows, ONE_RUNG)
-        assert len(only.held_out) == 10
-        assert_array_equal(np.sort(np.append(only.train, only.held_out)), np.arange(60))
-
-    @pytest.mark.parametrize(("n_rarer", "expected"), [(20, (2, 5)), (30, (1, 3))])
-    def test_rows_of_classes_are_held_out_in_turn(self, n_rarer, expected):
-        budget = replace(ONE_RUNG, few_rows=0)
-        rows = replace(rows_of(), strata=(np.arange(60) < n_rarer).astype(int))
-        first, second = self.split(rows, budget)
-        assert (len(first), len(second)) == expected
-        held_out = np.concatenate([part.held_out for part in second])
-        assert_array_equal(np.sort(held_out), np.arange(60))
-        for part in second:
-            assert np.count_nonzero(rows.strata[part.held_out]) == n_rarer // len(second)
-        for one in (replace(budget, class_rows=59), budget.up_to(50)):
-            assert [len(parts) for parts in self.split(rows, one)] == [1]
-
-    def test_enough_rows_are_held_out_for_intervals(self):
-        for n, fewest, expected in ((90, 20, 20), (90, 40, 30), (150, 20, 25), (150, 0, 25)):
-            budget = replace(ONE_RUNG, fewest_held_out=fewest)
-            ((part,),) = self.split(rows_of(n=n), budget)
-            assert len(part.held_out) == expected
-
-    def test_stages_grow_by_half_at_least(self):
-        budget = replace(THREE_RUNGS, stage_rows=(20, 40, 1000))
-        sizes = {n: [len(part) for (part,) in self.split(rows_of(n=n), budget)] for n in (50, 66)}
-        assert sizes == {50: [20, 42], 66: [20, 55]}
-        for n_rows, stages in ((1000, (20, 40, 1000)), (30, (20, 30)), (10, (10,))):
-            assert budget.up_to(n_rows).stage_rows == stages
-
-    def test_finalists_see_more_rows_and_the_same_held_out(self):
-        (small,), (large,) = self.split(rows_of(n=90), TWO_RUNGS)
-        assert (len(small), len(large)) == (40, 60)
-        assert_array_equal(small.held_out, large.held_out)
-        assert_array_equal(small.train, large.train[:40])
-        (small,), _ = self.split(rows_of(n=90), replace(TWO_RUNGS, held_out_rows=7))
-        assert len(small.held_out) == 7
 
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS, THREE_RUNGS])
@@ -203,7 +144,7 @@ def test_held_out_predictions_are_those_of_models_that_have_not_seen_the_rows(bu
     ((trial, weight),) = tuned.members
     assert weight == 1.0
     assert trial.candidate.n_rounds == 0
-    parts = search_stages(rows, budget, np.random.RandomState(0))[-1]
+    parts = rungs_of(rows, budget)[-1]
     X, y = rows.views["standard"].Z, rows.y
     start = max(distances(X[part.train], X[part.train]).max() for part in parts)
     predictions = []
@@ -212,8 +153,8 @@ def test_held_out_predictions_are_those_of_models_that_have_not_seen_the_rows(bu
             X[part.train],
             y[part.train],
             get_kernel("gaussian"),
-            solver=Flow(TOLERANCE, MAX_DIMENSION),
-            schedule=MinimumSpeed(trial.candidate.min_speed, SHRINK),
+            solver=Flow(budget.tolerance, budget.max_dimension),
+            schedule=MinimumSpeed(trial.candidate.min_speed, budget.shrink),
             stopping=Stopping(max_r2=trial.max_r2),
             bandwidth=start,
         )
@@ -229,12 +170,15 @@ def test_targets_of_held_out_rows_do_not_touch_their_predictions():
     tuned = tuned_on(rows, ONE_RUNG)
     changed = Rows(rows.views, rows.y.copy(), rows.groups)
     changed.y[tuned.held_out] += 100.0
-    ((part,),) = search_stages(changed, ONE_RUNG, np.random.RandomState(0))
+    ((part,),) = rungs_of(changed, ONE_RUNG)
     assert_array_equal(part.held_out, tuned.held_out)
     before = Part(rows, part.train, part.held_out)
     request = Request("standard", 0, "gaussian", [0.1])
-    outcomes = [run_parts([one], request)[0] for one in (before, part)]
-    assert_array_equal(outcomes[0].predictions, outcomes[1].predictions)
+    outcomes = [run_parts([one], request, [np.ones(3)], PowerLoss())[0] for one in (before, part)]
+    n_stops = min(len(one.predictions) for one in outcomes)  # losses end paths
+    assert n_stops > 1
+    first, second = (one.predictions[:n_stops] for one in outcomes)
+    assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, TWO_RUNGS])
@@ -246,19 +190,22 @@ def test_the_number_of_jobs_does_not_change_the_result(budget):
     same(one, two)
 
 
-def test_finalists_do_not_learn_a_metric_twice(monkeypatch):
+def test_finalists_do_not_learn_a_metric_twice():
     """Two at a time would, and see each other's parts half done."""
     learned = []
-    learn = Part.learn
 
-    def counted(part, scout, *arguments):
-        learned.append((id(part), scout.candidate.encoding, scout.candidate.n_rounds))
-        learn(part, scout, *arguments)
+    class Counted(LocalTrainer):
+        def ladders(self, numbers, request, roots):
+            learned.extend((number, request.encoding, request.n_rounds) for number in numbers)
+            return super().ladders(numbers, request, roots)
 
-    monkeypatch.setattr(Part, "learn", counted)
     rows = rows_of(d=4, encodings=("standard", "curved"))
-    tuned_on(rows, replace(FOLDS, worth=-1.0), kernels=("gaussian", "matern12"), n_jobs=2)
-    assert len(learned) > 8
+    first, second = rungs_of(rows, replace(FOLDS, worth=-1.0))
+    families = families_for(first[0].rows, ("gaussian", "matern12"))
+    found = Found().joined(run(climbs_from(families, first[0].rows), trainer_of(first)))
+    judge_again(found.finalists, found, Counted(second, PowerLoss()))
+    assert {number for number, *_ in learned} == {2, 3}
+    assert len(learned) > 4
     assert len(set(learned)) == len(learned)
 
 
@@ -289,7 +236,7 @@ def test_a_metric_is_learned_where_it_helps():
 
 
 def test_one_column_has_no_metric_to_learn():
-    tuned = tuned_on(rows_of(d=1), Budget(max_rounds=5))
+    tuned = tuned_on(rows_of(d=1), Settings(max_rounds=5))
     assert {trial.candidate.n_rounds for trial in tuned.trials} == {0}
 
 
@@ -330,14 +277,14 @@ def test_neighbours_of_a_speed():
 
 
 def test_few_speeds_settle_on_one_that_beats_those_beside_it():
-    best, few = SPEEDS[2], Budget(few_speeds=True)
-    for tried, budget, expected in [
-        (SPEEDS[:7:2], few, SPEEDS[1:4]),
-        (SPEEDS[1:4], few, (best,)),
-        ((best,), few, (best,)),
-        (SPEEDS[1:4], Budget(), SPEEDS[1:4]),
+    best = SPEEDS[2]
+    for tried, few, expected in [
+        (SPEEDS[:7:2], True, SPEEDS[1:4]),
+        (SPEEDS[1:4], True, (best,)),
+        ((best,), True, (best,)),
+        (SPEEDS[1:4], False, SPEEDS[1:4]),
     ]:
-        assert next_speeds(Request("standard", 0, "gaussian", tried), best, budget) == expected
+        assert next_speeds(Request("standard", 0, "gaussian", tried), best, few) == expected
 
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
@@ -358,29 +305,29 @@ def test_a_search_may_end_after_any_ladder(budget):
     assert sizes[-1] <= len(longest.trials)
 
 
+REQUEST = Request("standard", 0, "gaussian", (0.1,))
 FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
 
 
 def test_finalists_that_come_too_late_are_not_looked_at():
-    rows = rows_of()
-    first, _ = search_stages(rows, FEW, np.random.RandomState(0))
-    search = Search(first, PowerLoss(), lambda trial: True)
-    (decided,) = search.decide([FINALIST], {}, FEW, anew=False)
+    first, _ = rungs_of(rows_of(), FEW)
+    trainer = trainer_of(first, interrupted=lambda trial: True)
+    (decided,) = judge_again([FINALIST], Found(), trainer)
     assert len(decided.trials) == 2
-    assert search.over
-    assert list(search.decide([FINALIST], {}, FEW, anew=False)) == []
+    assert trainer.over
+    (decided,) = judge_again([FINALIST], Found(), trainer)
+    assert not decided.trials
 
 
 def test_finalists_are_the_best_of_every_kind():
-    found = tuning.Found()
     losses = {
         ("standard", 0, "gaussian"): 0.5,
         ("standard", 1, "gaussian"): 0.3,
         ("standard", 1, "matern12"): 0.4,
         ("curved", 0, "matern12"): 0.2,
     }
-    for key, loss in losses.items():
-        found.predictions[Trial(Candidate(*key), loss, 0.0, 0.0, 0.9, 10)] = np.zeros((3, 1))
+    trials = [Trial(Candidate(*key), loss, 0.0, 0.0, 0.9, 10) for key, loss in losses.items()]
+    found = Found(predictions=dict.fromkeys(trials, np.zeros((3, 1))))
     assert [
         (t.candidate.encoding, t.candidate.n_rounds, str(t.candidate.kernel))
         for t in found.finalists
@@ -424,14 +371,14 @@ def test_the_stop_is_the_best_for_all_parts_together():
         Part(rows, np.arange(40), np.arange(40, 42)),
         Part(rows, np.arange(40), np.arange(42, 45)),
     ]
-    search = Search(parts, PowerLoss(2.0))
+    judge = PowerLoss(2.0)
     y = [part.y[:, 0] for part in parts]
     outcomes = [
-        outcome_of([0.0, 0.5, 0.9], [y[0] + 9, y[0] + 0.5, y[0] + 1.0], parts[0], search.judge),
-        outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1], parts[1], search.judge),
+        outcome_of([0.0, 0.5, 0.9], [y[0] + 9, y[0] + 0.5, y[0] + 1.0], parts[0], judge),
+        outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1], parts[1], judge),
     ]
     # At 0.4 the second part has not got far, from 0.8 on the first one has gone too far.
-    trial = search._judged(Candidate(), outcomes, 0)
+    (trial,) = trials_of(REQUEST, outcomes, parts)
     expected = np.array([0.25, 0.25, 0.01, 0.01, 0.01])
     assert trial.max_r2 == 0.5
     assert_allclose(trial.loss, expected.mean())
@@ -442,11 +389,11 @@ def test_the_stop_is_the_best_for_all_parts_together():
 def test_stops_are_thinned_to_sixty():
     rows = rows_of()
     part = Part(rows, np.arange(40), np.arange(40, 60))
-    search = Search([part], PowerLoss())
+    judge = PowerLoss()
     y = part.y[:, 0]
     r2 = np.linspace(0.0, 0.99, 201)
-    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2], part, search.judge)
-    trial = search._judged(Candidate(), [outcome], 0)
+    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2], part, judge)
+    (trial,) = trials_of(REQUEST, [outcome], [part])
     assert_allclose(trial.max_r2, 0.99)
 
 
@@ -470,7 +417,7 @@ def test_parts_that_teach_nothing_do_not_end_the_search(seed):
 
 def test_a_target_that_varies_in_held_out_rows_alone_does_not_end_the_search():
     rows = rows_of()
-    ((part,),) = search_stages(rows, ONE_RUNG, np.random.RandomState(0))
+    ((part,),) = rungs_of(rows, ONE_RUNG)
     y = np.zeros((60, 1))
     y[part.held_out[0]] = 7.0
     tuned = tuned_on(Rows(rows.views, y, rows.groups), ONE_RUNG)
@@ -483,7 +430,7 @@ def test_a_row_that_most_rows_repeat_leaves_rows_to_train_on():
     X[5:] = X[5]
     rows = Rows(rows.views, rows.y, group_rows(X)[0])
     for seed in range(60):  # in some of them that row comes last
-        ((part,),) = search_stages(rows, ONE_RUNG, np.random.RandomState(seed))
+        ((part,),) = rungs_of(rows, ONE_RUNG, seed)
         assert min(len(part), len(part.held_out)) > 0
         assert not set(rows.groups[part.train]) & set(rows.groups[part.held_out])
 
@@ -493,13 +440,17 @@ def test_the_standard_search_needs_no_settings():
     tuned = tune(rows, random=np.random.RandomState(0))
     check_evidence(rows, tuned)
     assert score_of(tuned, rows) > 0.3
-    assert {str(trial.candidate.kernel) for trial in tuned.trials} == set(FAMILIES["standard"])
+    assert {str(trial.candidate.kernel) for trial in tuned.trials} == set(
+        Settings().families["standard"]
+    )
 
 
 def test_a_metric_is_learned_and_judged_anew_on_more_rows():
     """Rounds go on where they still help, with stops of their own."""
     rows = rows_of(n=300, d=6)
-    budget = Budget(fold_rows=50, fewest_held_out=0, stage_rows=(30, 250), max_rounds=6, patience=1)
+    budget = Settings(
+        fold_rows=50, fewest_held_out=0, rung_rows=(30, 250), max_rounds=6, patience=1
+    )
     tuned = tuned_on(rows, budget)
     sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}
     rounds = {n: {t.candidate.n_rounds for t in trials} for n, trials in sizes.items()}
@@ -512,14 +463,15 @@ def test_a_metric_is_learned_and_judged_anew_on_more_rows():
 
 def test_hopeless_families_and_light_members_go_no_further():
     rows = rows_of(n=90)
-    (part,) = search_stages(rows, ONE_RUNG, np.random.RandomState(0))[0]
-    search, found = Search([part], PowerLoss()), tuning.Found()
+    (part,) = rungs_of(rows, ONE_RUNG)[0]
+    predictions = {}
     for kernel, loss in (("gaussian", 0.1), ("matern12", 0.13), ("cauchy", 0.3)):
         trial = Trial(Candidate(kernel=kernel), loss, 0.0, 0.0, 0.9, 10)
-        found.predictions[trial] = part.y + loss
-    names = [str(t.candidate.kernel) for t in search.shortlist(found, ONE_RUNG, last=False)]
+        predictions[trial] = part.y + loss
+    found = Found(predictions=predictions)
+    names = [str(t.candidate.kernel) for t in shortlist(found, [part], PowerLoss())]
     assert names == ["gaussian", "matern12"]
-    names = [str(t.candidate.kernel) for t in search.shortlist(found, ONE_RUNG, last=True)]
+    names = [str(t.candidate.kernel) for t in shortlist(found, [part], PowerLoss(), last=True)]
     assert names == ["gaussian"]
 
 
@@ -531,7 +483,7 @@ def test_strong_and_weak_features_are_both_found():
     y = (y + 0.05 * random.normal(size=2500))[:, None]
     y = (y - y.mean()) / y.std()
     rows = Rows({"standard": Encoded(X.astype(np.float32))}, y, np.arange(2500))
-    budget = Budget(stage_rows=(300, 2000), max_rounds=6)
+    budget = Settings(rung_rows=(300, 2000), max_rounds=6)
     tuned = tuned_on(rows, budget, kernels=("laplace-1",), n_jobs=2)
     trial, _ = tuned.members[0]
     scales = tuned.roots[trial.candidate.metric]
@@ -540,31 +492,22 @@ def test_strong_and_weak_features_are_both_found():
 
 
 def test_families_that_cannot_catch_up_leave_the_race():
-    budget = Budget(race=1.4)
-    assert tuning._promising([9.0], 0.1, budget)  # one round says nothing about the next
-    assert tuning._promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
-    assert not tuning._promising([1.0, 0.9], 0.1, budget)
-    assert tuning._promising([0.13, 0.2], 0.1, budget)  # its best round counts
-    assert tuning._promising([0.0, 0.0], 0.0, budget)
+    budget = Settings(race=1.4)
+    assert promising([9.0], 0.1, budget)  # one round says nothing about the next
+    assert promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
+    assert not promising([1.0, 0.9], 0.1, budget)
+    assert promising([0.13, 0.2], 0.1, budget)  # its best round counts
+    assert promising([0.0, 0.0], 0.0, budget)
 
 
 def test_a_family_out_of_the_race_is_trained_no_further():
-    rows = rows_of()
-    budget = replace(FOLDS, max_rounds=6, patience=7)
-    first, _ = search_stages(rows, budget, np.random.RandomState(0))
-    kernel = get_kernel("gaussian")
-    rounds = []
+    first, _ = rungs_of(rows_of(), replace(FOLDS, max_rounds=6, patience=7))
+    families, rounds = families_for(first[0].rows, ["gaussian"]), []
     for least in (0.0, math.inf):  # no error at all, which no family comes near; and no rival
-        climb = Search(first, PowerLoss()).explore(
-            tuning.MetricKey.of("standard", kernel), [kernel], budget
-        )
-        found = next(climb)
-        for _ in range(budget.max_rounds + 1):
-            try:
-                found = climb.send(least)
-            except StopIteration:
-                break
-        rounds.append({trial.candidate.n_rounds for trial in found.trials})
+        (climb,) = climbs_from(families, first[0].rows)
+        while not climb.over:
+            climb = next_round(climb, least, trainer_of(first))
+        rounds.append({trial.candidate.n_rounds for trial in climb.found.trials})
     assert rounds == [{0, 1}, set(range(7))]
 
 
@@ -589,6 +532,8 @@ def test_what_a_race_finds_does_not_depend_on_threads():
 )
 def test_more_rows_choose_among_more_families(n_rows, classes, more):
     encodings = ["standard", "steps", "quantile", "target"]
-    usual = {(one, kernel) for one in encodings for kernel in FAMILIES[one]}
-    families = default_families(encodings, n_rows, Budget(), classes=classes)
+    usual = {(one, kernel) for one in encodings for kernel in Settings().families[one]}
+    strata = np.zeros(n_rows, dtype=int) if classes else None
+    rows = Rows(dict.fromkeys(encodings), np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
+    families = families_for(rows)
     assert {(one, str(kernel)) for one, kernel in families} == usual | more

@@ -1,0 +1,137 @@
+"""The search behind Bandfall: held-out rows choose encoding, metric, kernel, speed and stop.
+
+A family is an encoding and a kernel. Families that measure distances in the same metric learn it
+together, and each is judged at several speeds: a ladder of speeds costs little more than one path
+and covers every stop. The best trial of every family is then compared with the others on more rows
+or folds. The model is a weighted average of a few families, because models of different kinds make
+a better average than the best few, which resemble each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from bandfall._search.averaging import Tuned, average_of, greedy_weights
+from bandfall._search.candidates import Trial, families_for
+from bandfall._search.clock import AFTERWARDS, FINAL_FITS, FINALISTS, PATH, SEARCH, SUMMARY, Clock
+from bandfall._search.losses import joined_targets, joined_weights
+from bandfall._search.pace import affordable_settings
+from bandfall._search.parts import Part
+from bandfall._search.rounds import Found, climbs_again, climbs_from, judge_again, run
+from bandfall._search.rows import Rows
+from bandfall._search.splits import rung_splits
+from bandfall._search.trainers import trainer_for
+from bandfall._targets.losses import Judge, PowerLoss
+from bandfall.kernels._kernel import Kernel
+
+
+def tune(
+    rows: Rows,
+    *,
+    kernels: Sequence[Kernel | str] | None = None,
+    judge: Judge | None = None,
+    random: np.random.RandomState,
+    interrupted: Callable[[Trial], bool] = lambda trial: False,
+    clock: Clock | None = None,
+    n_jobs: int | None = None,
+) -> Tuned:
+    """Search.
+
+    Parameters
+    ----------
+    rows : Rows
+        At least four.
+    kernels : sequence of Kernel or str, optional
+        Kernels to try under every encoding; by default those of the settings.
+    judge : Judge, optional
+        `PowerLoss` by default.
+    random : RandomState
+        Draws the held-out rows.
+    interrupted : callable (Trial) -> bool
+        Called with the best trial of every ladder of speeds; True ends the search with the best
+        model so far.
+    clock : Clock, optional
+        Time limit of the whole fit; the search leaves time for the final fits.
+    n_jobs : int, optional
+        Number of ladders of speeds to train at a time, one per thread; by default one per core if
+        that is faster. The result does not depend on it.
+    """
+    clock, judge = clock or Clock(), judge or PowerLoss()
+    families = families_for(rows, kernels)
+    rows = replace(rows, settings=affordable_settings(rows, families[0].kernel, clock))
+    rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
+    expect(clock, rows, len(families), rungs)
+    parts = rungs[0]
+    with trainer_for(parts, judge, clock, SEARCH, interrupted, n_jobs) as trainer:
+        found = Found().joined(run(climbs_from(families, rows), trainer))
+    if not found.predictions:
+        raise KeyboardInterrupt
+    if trainer.over:
+        clock.skip(f"the search ended early, after {len(found.trials)} trials")
+    finalists: list[Trial] = []
+    try:
+        for number, more in enumerate(rungs[1:], start=1):
+            if trainer.over:
+                break
+            grows = len(more[0]) > len(parts[0])
+            finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
+            with trainer_for(more, judge, clock, FINALISTS, interrupted, n_jobs) as trainer:
+                # On more rows, stops and numbers of rounds may differ: metrics are learned again.
+                # But not for leaves, which refine the metric themselves.
+                if grows and (number == 1 or len(rows) <= rows.leaf_rows):
+                    results = run(climbs_again(finalists, found, rows), trainer)
+                else:
+                    results = judge_again(finalists, found, trainer)
+            decided = Found(found.trials, found.scouts).joined(results)
+            n_left = len(finalists) - len(decided.finalists)
+            if n_left > 0:
+                clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
+            if decided.predictions:
+                parts, found = more, decided
+    except KeyboardInterrupt:
+        clock.press()
+        clock.skip(f"{len(finalists)} of {len(finalists)} finalists were not tried further")
+    outputs = {trial: found.predictions[trial] for trial in found.best}
+    return average_of(outputs, parts, judge, found.trials, found.metrics)
+
+
+def shortlist(
+    found: Found, parts: Sequence[Part], judge: Judge, *, grows: bool = False, last: bool = False
+) -> list[Trial]:
+    """The trials for the next rung.
+
+    All families that may still win. If the next rung has more rows (`grows`), which take longer,
+    only those near the best and those in the average of this rung; in the `last` only the latter.
+    """
+    settings, finalists = parts[0].rows.settings, found.finalists
+    limit = (settings.close if grows else settings.hopeless) * finalists[0].loss
+    near = [not last and not trial.loss > limit for trial in finalists]
+    taken = [False] * len(finalists)
+    if grows or last:
+        weights = greedy_weights(
+            [found.predictions[trial] for trial in finalists],
+            joined_targets(parts),
+            judge,
+            n_members=settings.n_members,
+            weights=joined_weights(parts),
+        )
+        taken = (weights > 0).tolist()
+    return [one for one, a, b in zip(finalists, near, taken, strict=True) if a or b]
+
+
+def expect(clock: Clock, rows: Rows, n_families: int, rungs: Sequence[Sequence[Part]]) -> None:
+    """Announce the usual work of the whole fit."""
+    settings, n = rows.settings, len(rows)
+    n_ladders = PATH * rows.final_share(n) * settings.n_members
+    clock.reserve(n, n_ladders)
+    clock.expect(FINAL_FITS, n_ladders * n**2)
+    clock.expect(SUMMARY, AFTERWARDS * n**2)
+    stage = SEARCH
+    for parts in rungs:
+        n_rounds = min(settings.max_rounds, settings.usual_rounds)
+        n_ladders = n_families * (1.0 + n_rounds) * len(parts)
+        clock.expect(stage, n_ladders * len(parts[0]) ** 2)
+        stage, n_families = FINALISTS, min(n_families, settings.n_members)

@@ -1,0 +1,161 @@
+"""Every number that steers the search and the final fits, with the measurement behind it.
+
+Nothing here depends on the machine. docs/research.md has the tables of the measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+Families = Mapping[str, tuple[str, ...]]  # names of kernels, by name of the encoding
+
+SPEEDS = tuple(float(f"{0.1 * 10 ** (-i / 2):.1g}") for i in range(9))  # 0.1, 0.03, … 1e-05
+PENALTIES = tuple(float(f"{10.0 * 10 ** (-i / 2):.1g}") for i in range(13))  # 10, 3, … 1e-05
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a search and of the final fits."""
+
+    # Rows and folds ---------------------------------------------------------------------------
+    # Training rows of each rung; each rung has fewer candidates than the one before.
+    rung_rows: tuple[int, ...] = (2000, 5000, 10000)
+    growth: float = 1.5  # least growth of training rows from rung to rung
+    # With fewer rows, each row is held out in one of the folds; from here on, one part is held out.
+    fold_rows: int = 1500
+    n_folds: int = 5
+    few_rows: int = 300  # with fewer rows, finalists are judged on two partitions: one is luck
+    # Folds for all candidates, from `few_rows` on, at most half of all; finalists get all folds.
+    race_folds: int = 2
+    # For classes, each row is held out up to `class_rows` rows: losses of few rows vary too much.
+    # `class_folds` folds serve from `fold_rows` rows on, and `n_folds` if the rarer classes have
+    # fewer than half of `fold_rows` rows together: training needs these.
+    class_rows: int = 5000
+    class_folds: int = 3
+    held_out_rows: int = 2500  # maximum number of rows held out in one part
+    # Minimum number of rows held out in one part, but at most a third of all: with fewer, the
+    # coverage of intervals would vary too much.
+    fewest_held_out: int = 500
+
+    # Candidates -------------------------------------------------------------------------------
+    # Families of different kinds make a good average: smooth and rough profiles, norms that mix
+    # features and norms that add them up.
+    families: Families = field(
+        default_factory=lambda: {
+            "standard": ("gaussian", "laplace^1.4", "laplace-1"),
+            "steps": ("gaussian",),
+            "quantile": ("gaussian", "laplace^1.4", "laplace-1.25"),
+            "target": ("laplace^1.4",),
+            "pairs": ("gaussian",),
+        }
+    )
+    # Also tried from `fold_rows` rows on. Numbers: many rows show what many levels add. Classes
+    # often follow thresholds of single columns; above `class_rows` rows, the many columns of
+    # steps would make predictions slow.
+    more_for_numbers: Families = field(default_factory=lambda: {"target": ("laplace-1",)})
+    more_for_classes: Families = field(default_factory=lambda: {"steps": ("laplace-1.25",)})
+    # With fewer rows, classes choose among two kernels: with more kernels the held-out log-loss
+    # falls and that of new rows rises.
+    few_kernel_rows: int = 700
+    few_kernels: tuple[str, ...] = ("gaussian", "matern12")
+    # The first judgement tries every other speed. Later ones try the best and its neighbours.
+    first_speeds: tuple[float, ...] = SPEEDS[:7:2]
+    # Whether later judgements try the neighbours only until the best speed is better than both:
+    # saves time with many classes.
+    few_speeds: bool = False
+    # A family goes on to more folds if its loss is at most `hopeless` times the least. It goes on
+    # to more rows, which take longer, if its loss is at most `close` times the least, or if it is
+    # in the average of this rung.
+    hopeless: float = 1.4
+    close: float = 1.05
+
+    # Metric -----------------------------------------------------------------------------------
+    max_rounds: int = 10
+    worth: float = 0.01  # relative fall of the loss that counts as an improvement by a round
+    patience: int = 2  # consecutive rounds without improvement before the metric is final
+    # A family is trained for another round if its loss would come within `race` times the least
+    # loss after `rounds_ahead` more rounds like its last one.
+    race: float = 1.4
+    rounds_ahead: int = 2
+
+    # Paths ------------------------------------------------------------------------------------
+    shrink: float = 0.5  # of the bandwidth from stage to stage
+    tolerance: float = 1e-2  # of the flow, a stage: held-out rows do not see the difference
+    max_dimension: int = 32  # of Krylov spaces
+    max_r2: float = 1.0 - 1e-6  # on training rows: no path is trained beyond
+    first_max_r2: float = 0.9999  # before anything is known
+    beyond: float = 0.1  # a path goes on until this share of the residual at the best stop is left
+    worse: float = 0.05  # a path ends if its loss exceeds its minimum so far by this share
+    max_stops: int = 60  # that are compared, of one path
+    # Final paths. A training error below `left` times the held-out error is small enough. Fitting
+    # the last per mille of the targets takes a slow path half of its products and most of its
+    # bandwidths, which slow down predictions, and changes them by less than a percent.
+    left: float = 0.03
+    final_tolerance: float = 0.03  # of the flow, relative to the held-out error
+    rounded: float = 0.5  # share of the held-out error; if rounding may be larger, float64 is used
+
+    # Average ----------------------------------------------------------------------------------
+    n_members: int = 4  # maximum number of models to average
+    light: float = 0.1  # models with less weight hardly change predictions, and cost as much
+
+    # Time -------------------------------------------------------------------------------------
+    usual_rounds: int = 3  # of a metric, for estimates of progress
+    usual_path: tuple[int, int] = (15, 550)  # bandwidths and products of a typical final path
+    usual_ladder: tuple[int, int] = (15, 150)  # of a typical ladder, which trains all speeds
+    probed_rows: int = 9000  # for measuring the pace of final fits; about as many as a leaf has
+    quick_rows: int = 1000  # for the same if time is limited
+    first_share: float = 0.1  # of a time limit, for the first ladder of speeds
+    fewest_rows: int = 100  # for a search, however short the time
+    grace: float = 0.5  # seconds by which a final fit may exceed the limit
+
+    # Leaves -----------------------------------------------------------------------------------
+    overlapping: float = 1.3  # rows of all leaves together, relative to those that are divided
+    leaf_paths: float = 1.9  # over all rows of a leaf: its own, and two over two thirds of them
+    # Below this number of rows, leaves are trained again with the rows kept apart as evidence:
+    # tables whose rows repeat miss even few of them.
+    again_rows: int = 20_000
+    smallest_leaf: int = 2000  # rows, if time is short; smaller leaves save little time
+    fewest_evidence: int = 50  # held-out rows of leaves that replace those of the search
+    # Held-out rows of all leaves together: one in `evidence`, but between `few_evidence` (or a
+    # sixth of all rows, if that is less) and `most_evidence`.
+    evidence: int = 50
+    few_evidence: int = 500
+    most_evidence: int = 10_000
+    judging: int = 3  # one in three other rows chooses; with half, training stops too early
+    fewest_judging: int = 50  # rows for a choice in a leaf
+    # Candidates for the stop of a leaf go up to this R² at least, or to `beyond`.
+    farthest: float = 0.9
+    divided_rows: int = 20_000  # with more rows, workers share products rather than members
+
+    # Log-loss of classes ----------------------------------------------------------------------
+    # Maximum numbers of rows for the log-loss, in all and in one leaf: a larger Cholesky factor
+    # takes longer than a search.
+    log_loss_rows: int = 100_000
+    cholesky_rows: int = 10_000
+    # Above `exact_rows` rows, models with the log-loss are compared after training on
+    # `penalty_rows` of them, and the final fits are computed in float32.
+    exact_rows: int = 5000
+    penalty_rows: int = 3000
+    first_penalty: float = 0.3  # suits most members
+    # Rows² × columns of all rungs and of the first: as many as three classes of 10,000 rows have,
+    # and ten classes of 2,000 rows.
+    rung_entries: float = 3e8
+    first_entries: float = 4e7
+    many_columns: int = 3  # that seven speeds of cost little
+    leaf_columns: int = 10  # most classes for the log-loss in leaves
+    member_columns: int = 60  # of all members that are fitted to all rows: four of fifteen classes
+    # Where classes follow a rule, wide kernels with small penalties have the least log-loss,
+    # though the squared error of such paths is poor.
+    wide_kernel: str = "gaussian"
+    wide_width: float = 0.25
+    wide_penalty: float = 0.003
+    wide_parts: int = 2  # that all encodings are tried on
+    wide_close: float = 1.25  # times the least loss: encodings that learn a metric
+    wide_rounds: int = 3
+    wide_helped: float = 0.02  # share by which the loss must fall for a round to have helped
+
+    def up_to(self, n_rows: int) -> Settings:
+        """A copy with rungs of at most `n_rows` rows."""
+        rungs = [rows for rows in self.rung_rows if rows < n_rows]
+        return replace(self, rung_rows=(*rungs, min(n_rows, self.rung_rows[-1])))

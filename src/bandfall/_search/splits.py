@@ -1,0 +1,91 @@
+"""Which rows train and which are held out: folds or one part, by groups and classes."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from bandfall._search.rows import Rows
+
+Split: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Numbers of training rows and of held-out rows."""
+
+
+def rung_splits(rows: Rows, random: np.random.RandomState) -> list[list[Split]]:
+    """Splits for all candidates, and for their finalists, rung by rung.
+
+    If rows are few, later rungs judge by more folds; otherwise they train on more rows, at least
+    half as many again each.
+    """
+    settings, n, n_folds = rows.settings, len(rows), folds_for(rows)
+    if n_folds:
+        splits = folds(rows, random, n_folds)
+        n_first = min(settings.race_folds, n_folds // 2)
+        if n < settings.few_rows:  # one partition is a coin toss
+            n_first = len(splits)
+            splits += folds(rows, random, n_folds)
+        return [splits[:n_first], splits] if n_first < len(splits) else [splits]
+    others, held_out = one_split(rows, random)
+    sizes = [min(len(others), settings.rung_rows[-1])]
+    for size in reversed(settings.rung_rows[:-1]):
+        if settings.growth * size <= sizes[0]:
+            sizes.insert(0, size)
+    return [[(others[:size], held_out)] for size in sizes]
+
+
+def folds_for(rows: Rows) -> int:
+    """Number of folds in which each row is held out once; 0 if one part is held out."""
+    settings, n = rows.settings, len(rows)
+    if n < settings.fold_rows:
+        return settings.n_folds
+    if rows.strata is None or n > min(settings.class_rows, settings.rung_rows[-1]):
+        return 0
+    n_rarer = n - int(np.bincount(rows.strata).max())
+    return settings.n_folds if 2 * n_rarer < settings.fold_rows else settings.class_folds
+
+
+def folds(rows: Rows, random: np.random.RandomState, n_folds: int) -> list[Split]:
+    """One partition into folds; rows of a group stay together."""
+    order, groups = shuffled_groups(rows, random), rows.groups
+    numbers = np.empty(len(order), dtype=int)
+    parts = np.array_split(order, max(2, min(n_folds, len(order) // 2)))
+    for number, part in enumerate(parts):
+        numbers[part] = number
+    return [
+        (np.flatnonzero(numbers[groups] != number), np.flatnonzero(numbers[groups] == number))
+        for number in range(len(parts))
+    ]
+
+
+def one_split(rows: Rows, random: np.random.RandomState) -> Split:
+    """One part held out, and all other rows in random order; rows of a group are on one side."""
+    settings, n, groups = rows.settings, len(rows), rows.groups
+    order = shuffled_groups(rows, random)
+    ranks = np.empty(len(order), dtype=int)
+    ranks[order] = np.arange(len(order))
+    order = np.argsort(ranks[groups], kind="stable")  # rows of a group one after the other
+    border = max(n // 6, min(n // 3, settings.fewest_held_out))
+    border = min(border, settings.held_out_rows)
+    while border < n and groups[order[border]] == groups[order[border - 1]]:
+        border += 1
+    if border == n:  # nearly all are of one group
+        border = int(np.argmax(groups[order] == groups[order[-1]]))
+    return order[border:], order[:border]
+
+
+def shuffled_groups(rows: Rows, random: np.random.RandomState) -> np.ndarray:
+    """Numbers of all groups in random order, every stretch with its share of each class.
+
+    Groups of a class are spread evenly: the j-th of n at a random place in [j/n, (j + 1)/n).
+    """
+    order = random.permutation(int(rows.groups.max()) + 1)
+    if rows.strata is None:
+        return order
+    classes = np.empty(len(order), dtype=int)
+    classes[rows.groups] = rows.strata
+    places = np.empty(len(order))
+    for label in np.unique(classes):
+        members = order[classes[order] == label]
+        places[members] = (np.arange(len(members)) + random.uniform()) / len(members)
+    return np.argsort(places, kind="stable")

@@ -244,6 +244,8 @@ class _Run:
             self._results[attempt.number] = answer.result()
         except (KilledWorker, CancelledError, asyncio.CancelledError, OSError) as error:
             check_alive(self._crew.client)
+            if any(other.number == attempt.number for other in self._attempts.values()):
+                return
             raise ClusterError(
                 f"a call was lost ({type(error).__name__}: {error}); did the workers run out of "
                 "memory?"
@@ -264,7 +266,9 @@ class _Run:
         late = [
             attempt
             for number, attempt in newest.items()
-            if attempt.start < limit and self._n_attempts[number] < 4
+            if number not in self._results
+            and attempt.start < limit
+            and self._n_attempts[number] < 4
         ]
         processing = ask(crew.client, "processing") if late else {}
         where = {key: worker for worker, keys in processing.items() for key in keys}

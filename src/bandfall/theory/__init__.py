@@ -31,8 +31,7 @@ from bandfall.theory._spectrum import (
     path_smallest_eigenvalue,
     smallest_eigenvalue,
 )
-from bandfall.theory._speed import r2_acceleration, r2_speed
-from bandfall.theory._trajectory import fine_log
+from bandfall.theory._trajectory import fine_log, r2_acceleration, r2_speed
 
 __all__ = [
     "GeneralizationBound",

@@ -269,7 +269,7 @@ class KernelRegressor(ValidatedRegressor):
 
     def _backend(self, n_rows: int) -> Backend:
         """Backend for a model of `n_rows` rows."""
-        return resolve_backend(memory_budget=self.memory_budget)
+        return resolve_backend(getattr(self, "device", None), self.memory_budget, n_rows)
 
     def _validate_params(self) -> None:
         super()._validate_params()

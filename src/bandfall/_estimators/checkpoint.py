@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,38 +16,32 @@ from bandfall.descent._schedules import Schedule
 from bandfall.kernels._kernel import Kernel
 
 
-@dataclass(frozen=True)
-class Problem:
-    """Data and settings that determine a path."""
+def differences(
+    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, bandwidth: float | None
+) -> list[str]:
+    """Names of the data and settings in which a path differs from those of a fit."""
+    same = {
+        "X": np.array_equal(path.X, data.X),
+        "dtype of X": path.X.dtype == data.X.dtype,
+        "kernel": path.kernel == kernel,
+        "solver": type(path.solver) is type(solver),
+        "bandwidth": path.start_bandwidth == bandwidth,
+        "sample_weight": _same_weights(path.weights, data.weights),
+        "y": path.y is not None and np.array_equal(path.y, data.y),
+    }
+    return [name for name in same if not same[name]]
 
-    data: TrainingData
-    kernel: Kernel
-    solver: Solver
-    bandwidth: float | None
 
-    def differences(self, path: Path) -> list[str]:
-        """Names of the data and settings in which a path differs."""
-        data = self.data
-        same = {
-            "X": np.array_equal(path.X, data.X),
-            "dtype of X": path.X.dtype == data.X.dtype,
-            "kernel": path.kernel == self.kernel,
-            "solver": type(path.solver) is type(self.solver),
-            "bandwidth": path.start_bandwidth == self.bandwidth,
-            "sample_weight": _same_weights(path.weights, data.weights),
-            "y": np.array_equal(path.y, data.y),
-        }
-        return [name for name in same if not same[name]]
-
-    def check_same(self, path: Path) -> None:
-        """Raise ValueError if a path was trained on other data or with other settings."""
-        changed = self.differences(path)
-        if changed:
-            raise ValueError(
-                "warm_start=True continues the fitted path, which needs the same X, y, "
-                "sample_weight, kernel, solver and start bandwidth as before (changed: "
-                f"{', '.join(changed)}); use warm_start=False to start again"
-            )
+def check_same(
+    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, bandwidth: float | None
+) -> None:
+    """Raise ValueError if a path was trained on other data or with other settings."""
+    if changed := differences(path, data, kernel, solver, bandwidth):
+        raise ValueError(
+            "warm_start=True continues the fitted path, which needs the same X, y, "
+            "sample_weight, kernel, solver and start bandwidth as before (changed: "
+            f"{', '.join(changed)}); use warm_start=False to start again"
+        )
 
 
 class Checkpoint:
@@ -59,13 +52,20 @@ class Checkpoint:
         check_writable(file)  # now, not after the first stage
         self.file = file
 
-    def load(self, problem: Problem, schedule: Schedule) -> Path | None:
+    def load(
+        self,
+        data: TrainingData,
+        kernel: Kernel,
+        solver: Solver,
+        bandwidth: float | None,
+        schedule: Schedule,
+    ) -> Path | None:
         """The path so far, None if there is no file; raises if it belongs to another fit."""
         if not os.path.exists(self.file):
             return None
         path = load_path(self.file)
-        changed = problem.differences(path)
-        if not changed and path.solver != problem.solver:
+        changed = differences(path, data, kernel, solver, bandwidth)
+        if not changed and path.solver != solver:
             changed = ["settings of the solver"]
         if not changed and path.schedule != schedule:
             changed = ["min_speed or min_bandwidth"]

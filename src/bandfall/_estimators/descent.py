@@ -26,10 +26,10 @@ from bandfall._estimators.base import (
     number,
     validated,
 )
-from bandfall._estimators.checkpoint import Checkpoint, Problem
+from bandfall._estimators.checkpoint import Checkpoint, check_same
 from bandfall._estimators.progress import CallbackSupportMixin, Reports, with_callbacks
 from bandfall._estimators.view import Story
-from bandfall._products import Backend, check_device, resolve_backend
+from bandfall._products import check_device
 from bandfall._typing import ArrayLike, RandomLike, State
 from bandfall._warnings import warn_caller
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
@@ -256,14 +256,14 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         stopping = Stopping(float(self.max_r2), max_time)
         bandwidth = None if self.bandwidth is None else float(self.bandwidth)
         backend = self._backend(len(data.X))
-        problem = Problem(data, kernel, solver, bandwidth)
+        problem = data, kernel, solver, bandwidth
         previous = None
         if self.warm_start and hasattr(self, "path_"):
             previous = self.path_
-            problem.check_same(previous)
+            check_same(previous, *problem)
         if checkpoint is not None:
             watcher = checkpoint.before(watcher)
-            begun = checkpoint.load(problem, schedule)
+            begun = checkpoint.load(*problem, schedule)
             previous = previous if begun is None else begun
         if previous is None:
             path = fit_path(
@@ -354,10 +354,6 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     def _model_rows(self, X: ArrayLike) -> np.ndarray:
         """New rows in the coordinates of the path, for theory and displays."""
         return self._new_rows(X)
-
-    def _backend(self, n_rows: int) -> Backend:
-        """Backend for a model of `n_rows` rows."""
-        return resolve_backend(self.device, self.memory_budget, n_rows)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "path_")

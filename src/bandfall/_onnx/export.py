@@ -10,23 +10,23 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from onnx import ModelProto, ValueInfoProto, checker, helper
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall._estimators.view import Story, feature_names_of, last_step, steps_before, story_of
 from bandfall._models.average import Average, predicts_numbers
+from bandfall._onnx.averages import add_average, add_interval
+from bandfall._onnx.builder import FLOAT_TYPES, Graph
+from bandfall._onnx.encodings import add_inputs, is_matrix
+from bandfall._onnx.preprocessing import add_transformer
+from bandfall._onnx.sums import add_sum
 from bandfall._targets import Output, Target
 from bandfall._typing import DTypeLike, Estimator
 from bandfall._version import __version__
 from bandfall.descent._partitioned import AnySum
 from bandfall.descent._sum import KernelSum
-
-if TYPE_CHECKING:
-    from onnx import ModelProto, ValueInfoProto
-
-    from bandfall._onnx.builder import Graph
 
 OPSET = 17
 ML_OPSET = 3  # of LabelEncoder, for categories
@@ -34,55 +34,8 @@ IR_VERSION = 8
 MAX_BYTES = (1 << 31) - (1 << 20)  # of one protobuf message
 
 
-def to_onnx(
-    estimator: Estimator, *, dtype: DTypeLike = None, coverage: float | None = None
-) -> ModelProto:
-    """Export a fitted kernel estimator, or a pipeline that ends in one, as an ONNX model.
-
-    The model has one input ``X`` of shape (rows, features). For tables with categories, dates or
-    text, it has one input of shape (rows, 1) for each used column, with the name of the column.
-    Regressors have an output ``prediction`` of shape (rows,) or (rows, targets), and with
-    `coverage` also ``lower`` and ``upper`` of the same shape. Classifiers have ``prediction``, the
-    class, and ``probability`` of shape (rows, classes). Numeric inputs and outputs have the type
-    `dtype`. The graph uses standard operators (opset 17), and LabelEncoder of ai.onnx.ml for
-    categories. Needs the package onnx: ``pip install onnx``.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        Any kernel estimator of this package, alone or after StandardScaler, MinMaxScaler,
-        MaxAbsScaler or RobustScaler in a pipeline. A kernel that is a function is exported if it
-        consists of NumPy's elementwise functions. `BandfallRegressor` and `BandfallClassifier` are
-        exported with all encodings. Categories are strings, empty if missing; booleans are 0 and
-        1, dates are seconds since 1970 in local time, durations are seconds. Columns of text that
-        the model reads as numbers or dates are inputs of that kind. NaN is missing.
-    dtype : {float32, float64}, optional
-        Type of input and output; by default that of the training data.
-    coverage : float in (0, 1), optional
-        Coverage of intervals, as in `BandfallRegressor.predict_interval`.
-
-    Returns
-    -------
-    onnx.ModelProto
-        Save it with ``onnx.save(model, file)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bandfall import KernelDescentRegressor, to_onnx
-    >>> X = np.linspace(-1, 1, 20)[:, None]
-    >>> model = to_onnx(KernelDescentRegressor().fit(X, np.sin(3 * X[:, 0])))
-    >>> [output.name for output in model.graph.output]
-    ['prediction']
-    """
-    try:
-        from onnx import checker, helper
-
-        from bandfall._onnx.builder import FLOAT_TYPES, Graph
-        from bandfall._onnx.preprocessing import add_transformer
-    except ImportError as error:
-        raise ImportError("to_onnx needs onnx: pip install onnx") from error
-
+def exported(estimator: Estimator, dtype: DTypeLike, coverage: float | None) -> ModelProto:
+    """See `bandfall.to_onnx`."""
     last, before = last_step(estimator), steps_before(estimator)
     if coverage is not None and not 0 < coverage < 1:
         raise ValueError(f"coverage={coverage} must be between 0 and 1")
@@ -153,8 +106,6 @@ class _Writer:
 
     def _kernel_sum(self, model: KernelSum, dtype: np.dtype) -> str:
         """Outputs of an estimator with a single kernel sum."""
-        from bandfall._onnx.sums import add_sum
-
         _check_size([model])
         # As `predict` does: round to the estimator's own type, compute in float64.
         rows = self.graph.cast(self.graph.cast(self.rows, dtype), np.float64)
@@ -164,8 +115,6 @@ class _Writer:
         self, story: Story, average: Average[Target], coverage: float | None
     ) -> tuple[str, list[Output]]:
         """Outputs of an average, and the ends of intervals if requested."""
-        from bandfall._onnx.averages import add_average, add_interval
-
         _check_size([member.path.model for member in average.members])
         rows = self._table_rows(average)
         outputs = add_average(self.graph, rows, average)
@@ -178,8 +127,6 @@ class _Writer:
 
     def _table_rows(self, average: Average[Target]) -> str:
         """Float64 rows of all features, from one array or from an input for each column."""
-        from bandfall._onnx.encodings import add_inputs, is_matrix
-
         if is_matrix(average.schema):
             return self.graph.cast(self.rows, np.float64)
         rows, inputs = add_inputs(self.graph, average.schema, self.dtype)
@@ -188,8 +135,6 @@ class _Writer:
 
     def _output(self, one: Output) -> ValueInfoProto:
         """Make a value an output of the graph."""
-        from onnx import helper
-
         value = self.graph.cast(one.value, self.dtype) if one.dtype is None else one.value
         self.graph.op("Identity", value)
         self.graph.nodes[-1].output[0] = one.name

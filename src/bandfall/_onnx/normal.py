@@ -6,6 +6,8 @@ Statistics 37(3), function PPND16: rational functions on three ranges, about 1e-
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from bandfall._onnx.builder import Graph, Symbol
@@ -44,24 +46,13 @@ def add_normal_quantile(graph: Graph, share: str) -> str:
     q = p - 0.5
     central = q * _ratio(0.180625 - q * q, _CENTRE)
     outer = np.sqrt(-np.log(np.maximum(np.minimum(p, 1.0 - p), 1e-300)))
-    middle = _ratio(outer - 1.6, _MIDDLE)
-    tail = _ratio(outer - 5.0, _TAIL)
-    far = graph.op("Greater", outer.name, 5.0)
-    size = graph.op("Where", far, tail.name, middle.name)
-    sign = graph.op("Sign", q.name)
-    signed = graph.op("Mul", sign, size)
+    middle, tail = _ratio(outer - 1.6, _MIDDLE), _ratio(outer - 5.0, _TAIL)
+    size = graph.op("Where", graph.op("Greater", outer.name, 5.0), tail.name, middle.name)
+    signed = graph.op("Mul", graph.op("Sign", q.name), size)
     near = graph.op("LessOrEqual", np.absolute(q).name, 0.425)
     return graph.op("Where", near, central.name, signed)
 
 
-def _ratio(x: Symbol, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Symbol:
-    numerator, denominator = (_polynomial(x, c) for c in coefficients)
-    return numerator / denominator
-
-
-def _polynomial(x: Symbol, coefficients: tuple[float, ...]) -> Symbol:
-    """By Horner's rule."""
-    value = coefficients[-1] * x + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        value = value * x + coefficient
-    return value
+def _ratio(x: Array, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
+    above, below = (reduce(lambda value, c: value * x + c, ends[::-1]) for ends in coefficients)
+    return above / below

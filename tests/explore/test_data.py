@@ -23,9 +23,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
-from bandfall._explore.data_page import render_explorer
+from bandfall._explore.page import WhatIf, render_explorer
 from bandfall._explore.server import Explorer
-from bandfall._explore.what_if import WhatIf
 from bandfall.report import LabelledRows, study
 from shell import Y, call, frame, one_line
 

@@ -24,8 +24,7 @@ from bandfall._cli.training import _PathWatch
 from bandfall._drawing import number
 from bandfall._estimators import training
 from bandfall._estimators.progress import FitProgress
-from bandfall._explore.data_page import render_explorer
-from bandfall._explore.what_if import WhatIf
+from bandfall._explore.page import WhatIf, render_explorer
 from bandfall.descent import Flow
 from bandfall.report import LabelledRows, RivalScore, render_page, report_on, study
 from bandfall.report._columns import typical_row

@@ -21,9 +21,8 @@ from bandfall._cli.stored import check_page_source, model_for_page, page_rows
 from bandfall._cli.terminal import Bar, InputError, note, one_line_errors, print_json
 from bandfall._cli.training import Choices, Device, ModelChoice
 from bandfall._explore import render_playground
-from bandfall._explore.data_page import render_explorer
+from bandfall._explore.page import WhatIf, render_explorer
 from bandfall._explore.server import Explorer
-from bandfall._explore.what_if import WhatIf
 from bandfall._files import ModelFile
 from bandfall.report import study
 

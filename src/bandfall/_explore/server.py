@@ -19,8 +19,7 @@ from typing import TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from bandfall._drawing import filled_page, style_sheet
-from bandfall._explore.data_page import LIVE_POLICY
-from bandfall._explore.what_if import WhatIf
+from bandfall._explore.page import LIVE_POLICY, WhatIf
 from bandfall._version import __version__
 
 Connection: TypeAlias = socket.socket | tuple[bytes, socket.socket]

@@ -1,4 +1,4 @@
-"""Errors of a model: residuals for numbers, calibration and confusion for classes."""
+"""Errors of a model: residuals and intervals for numbers, calibration and confusion for classes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,17 @@ from bandfall._drawing import Axis, Chart, number
 from bandfall._targets import Classes
 from bandfall._targets.scores import confusion, decimals, reliability, row_losses
 from bandfall.report._columns import in_one_format, is_number
-from bandfall.report._findings import COVERAGES, LEVEL, Findings
+from bandfall.report._findings import COVERAGES, LEVEL, Coverage, Findings
 from bandfall.report._layout import cell, diagonal, figure, grid, section, sortable_table
 
 MAX_DOTS = 600
 N_WORST, N_WORST_FEATURES = 8, 5
+_WIDTHS = {
+    "constant": "All intervals are equally wide, except those of rows far from the training rows, "
+    "which are wider.",
+    "prediction": "Widths depend on the prediction: they follow the errors at similar predictions.",
+    "metric": "Widths depend on the row: they follow the errors at similar rows.",
+}
 
 
 def error_sections(findings: Findings, target: str) -> list[str]:
@@ -218,3 +224,65 @@ def _worst_table(findings: Findings, target: str) -> str:
     heads = ["row", target, *heads, *(findings.features[j] for j in features)]
     title = f"The {len(rows)} largest errors on {findings.rows_name}"
     return f'<figure class="below"><h3>{title}</h3>{sortable_table(heads, rows)}</figure>'
+
+
+def interval_section(findings: Findings, target: str) -> str:
+    """Observed against promised coverage, and the intervals of held-out rows."""
+    coverage = findings.intervals
+    if coverage is None:
+        return ""
+    y = findings.scored.y
+    inside = float(np.mean((coverage.lower <= y) & (y <= coverage.upper)))
+    width = float(np.median(coverage.upper - coverage.lower))
+    text = (
+        f"{LEVEL:.0%} intervals contain {inside:.1%} of {len(y):,} held-out rows. Half of the "
+        f"intervals are narrower than {number(width)}, in the units of {escape(target)}. "
+        f"{_WIDTHS[coverage.method]} They were learned from the errors at {coverage.n_rows:,} "
+        "other rows that the search had held out from the training rows."
+    )
+    body = grid(_promises(findings, coverage), _interval_rows(findings, coverage, target))
+    return section("intervals", "How sure it is", text, body)
+
+
+def _promises(findings: Findings, coverage: Coverage) -> str:
+    chart = diagonal("promised coverage", "share of rows inside")
+    promised = coverage.coverages
+    # Two standard errors, given the rows held out by the search and the scored rows.
+    chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, coverage.n_rows)
+    slack = 2.0 * np.sqrt(promised * (1.0 - promised) * chance)
+    chart.band(promised, (np.maximum(promised - slack, 0.0), np.minimum(promised + slack, 1.0)))
+    return figure(
+        chart.line(promised, coverage.shares, "a", tip=""),
+        "Do intervals contain as many rows as promised?",
+        "On the dashed line they do; the band is what chance allows with this number of rows.",
+    )
+
+
+def _interval_rows(findings: Findings, coverage: Coverage, target: str, most: int = 150) -> str:
+    """Intervals of some held-out rows, in the order of their predictions."""
+    finite = np.flatnonzero(np.isfinite(coverage.lower) & np.isfinite(coverage.upper))
+    if not len(finite):
+        return ""
+    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), most)).astype(int)]
+    few = few[np.argsort(findings.predictions[few], kind="stable")]
+    y, lower, upper = findings.scored.y[few], coverage.lower[few], coverage.upper[few]
+    places = np.arange(len(few), dtype=float)
+    x = Axis("rows in order of their prediction", -1.0, float(len(few)))
+    chart = Chart(x, Axis.around(target, lower, upper, y), "intervals of held-out rows")
+    chart.band(places, (lower, upper)).line(places, findings.predictions[few], "soft")
+    outside = (y < lower) | (y > upper)
+    names = np.array(
+        [
+            f"row {row}\n{number(float(low))} to {number(float(high))}"
+            for row, low, high in zip(findings.row_numbers[few], lower, upper, strict=True)
+        ]
+    )
+    for style, chosen in (("a", ~outside), ("b solid", outside)):
+        chart.dots(places[chosen], y[chosen], style, names=names[chosen])
+    drawn = "" if len(few) == len(findings.scored.y) else f" {len(few)} rows are drawn."
+    return figure(
+        chart,
+        f"{LEVEL:.0%} intervals and what was true",
+        f"The band is the interval, the line the prediction.{drawn}",
+        [("a", "inside"), ("b", "outside")],
+    )

@@ -15,10 +15,9 @@ from bandfall._estimators.view import feature_names_of, last_step, story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike
 from bandfall.report._columns import LabelledRows
-from bandfall.report._errors import error_sections
+from bandfall.report._errors import error_sections, interval_section
 from bandfall.report._features import data_section, importance_section, slice_section
 from bandfall.report._findings import Findings, study
-from bandfall.report._intervals import interval_section
 from bandfall.report._layout import page_shell, section
 from bandfall.report._learning import path_section, scale_section
 from bandfall.report._score import RivalScore, result_cards, score_section, trial_section

@@ -312,7 +312,7 @@ def test_kept_rows_that_are_damaged(tmp_path):
     X, y = unpack_rows(packed, features.columns)
     pd.testing.assert_frame_equal(X, features, check_dtype=False)
     np.testing.assert_array_equal(y, table["y"])
-    text = next(column for column in packed["X"] if column["kind"] == "text")
+    text = next(column for column in packed["X"] if column["kind"] == "category")
     for field, value in [
         ("values", np.full(120, 99)),
         ("values", np.full(120, -2)),

@@ -27,8 +27,9 @@ from bandfall._estimators.view import feature_names_of, last_step, step_names, s
 from bandfall._files import ModelFile, read_model_file
 from bandfall._typing import Estimator, JsonDict, Unchecked
 from bandfall.report import LabelledRows
-from bandfall.report._columns import kind_of, places, series_of
-from bandfall.tables import Column
+from bandfall.report._columns import kind_of, series_of
+from bandfall.tables import Column, read_table
+from bandfall.tables._columns import categories
 
 
 def model_notes(trained: Trained) -> JsonDict:
@@ -232,12 +233,10 @@ def _unseen(
 
 def pack_rows(X: pd.DataFrame, y: np.ndarray) -> JsonDict:
     """Features and targets as arrays: a matrix if all features are numbers; classes as text."""
-    target = _pack(pd.Series(y), "text") if y.dtype == object else y
-    kinds = [kind_of(X[column]) for column in X.columns]
-    if set(kinds) == {"number"}:
-        return {"X": X.to_numpy(dtype=np.float64, na_value=np.nan), "y": target}
-    columns = [_pack(X[name], kind) for name, kind in zip(X.columns, kinds, strict=True)]
-    return {"X": columns, "y": target}
+    table = read_table(X)
+    columns = [_pack(column) for column in table.parts]
+    target = _pack(categories(y)) if y.dtype == object else y
+    return {"X": columns if table.matrix is None else table.matrix, "y": target}
 
 
 def unpack_rows(kept: Unchecked, names: Sequence[str] | None) -> tuple[pd.DataFrame, np.ndarray]:
@@ -271,18 +270,14 @@ def trained_on(notes: JsonDict, X: Features, y: np.ndarray) -> np.ndarray:
 
 
 def _row_keys(X: pd.DataFrame, y: np.ndarray) -> np.ndarray:
-    """A hash of each row; numbers are compared by value, everything else as text."""
-    targets = pd.DataFrame(y.reshape(len(y), -1)).add_prefix("target ")
-    table = pd.concat([X.reset_index(drop=True), targets], axis=1)
-    columns = {}
-    for place in range(table.shape[1]):
-        column = table.iloc[:, place]
-        if kind_of(column) in ("number", "boolean"):
-            columns[place] = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan))
-        else:
-            columns[place] = column.astype(object).where(column.notna(), None).map(str)
-    keys: np.ndarray = pd.util.hash_pandas_object(pd.DataFrame(columns), index=False).to_numpy()
-    return keys
+    """A hash of each row; numbers are compared by value, categories as text."""
+    columns = [
+        series_of(column).map(str) if column.kind == "category" else pd.Series(column.values)
+        for column in read_table(X).columns
+    ]
+    targets = pd.DataFrame(y.reshape(len(y), -1))
+    keys = pd.util.hash_pandas_object(pd.concat([*columns, targets], axis=1), index=False)
+    return np.asarray(keys)
 
 
 def _targets(kept: Unchecked) -> np.ndarray:
@@ -295,15 +290,10 @@ def _targets(kept: Unchecked) -> np.ndarray:
     return labels.to_numpy().astype(str)
 
 
-def _pack(column: pd.Series, kind: str) -> JsonDict:
-    if kind == "boolean":
-        return {"kind": kind, "values": column.to_numpy(dtype=np.float64, na_value=np.nan)}
-    if kind != "text":
-        return {"kind": kind, "values": places(column)}
-    codes, levels = pd.factorize(column.astype(object))
-    text = json.dumps([str(level) for level in levels]).encode()
-    levels = np.frombuffer(text, dtype=np.uint8)
-    return {"kind": kind, "values": codes.astype(np.int64), "levels": levels}
+def _pack(column: Column) -> JsonDict:
+    levels = np.frombuffer(json.dumps(column.levels).encode(), dtype=np.uint8)
+    packed: JsonDict = {"kind": column.kind, "values": column.values}
+    return {**packed, "levels": levels} if column.kind == "category" else packed
 
 
 def _unpack(column: Unchecked) -> pd.Series:
@@ -313,11 +303,11 @@ def _unpack(column: Unchecked) -> pd.Series:
         raise ValueError("a column has several dimensions")
     if kind in ("number", "boolean", "datetime", "duration"):
         return series_of(Column(kind, values.astype(np.float64)))
-    if kind != "text":
+    if kind != "category":
         raise ValueError(f"a column of unknown kind {kind!r}")
     levels = json.loads(np.asarray(column["levels"], dtype=np.uint8).tobytes())
     if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
         raise ValueError("the levels of a column are not text")
     if len(values) and not -1 <= values.min() <= values.max() < len(levels):
         raise ValueError("a column refers to missing levels")
-    return series_of(Column("category", values.astype(np.int64), tuple(levels)))
+    return series_of(Column(kind, values.astype(np.int64), tuple(levels)))

@@ -13,11 +13,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("distributed")
 pytest.importorskip("sklearn.callback")
 
+from distributed import Client
 from distributed.utils import key_split
 
 from bandfall import BandfallClassifier, BandfallRegressor, KernelDescentRegressor
 from bandfall._files.checkpoint import load_path
-from bandfall._products import dask_cluster as clusters_module
 from bandfall._products.dask_backend import DaskBackend, DaskOperator
 from bandfall._products.dask_cluster import ClusterError, connect, is_cluster, within
 from bandfall._products.dask_crew import Call, Crew
@@ -378,12 +378,11 @@ def test_a_search_over_folds_survives_the_loss_of_a_worker_and_tells_callbacks(t
     assert_allclose(model.predict_proba(X_NEW), local.predict_proba(X_NEW), atol=1e-6)
 
 
-def test_no_client_and_no_scheduler_are_told(monkeypatch):
-    monkeypatch.setattr(clusters_module, "ANSWER_SECONDS", 0.5)
+def test_no_client_and_no_scheduler_are_told():
     with pytest.raises(ClusterError, match="from distributed import Client"):
         KernelDescentRegressor(device="dask").fit(X, y)
     with pytest.raises(ClusterError, match=r"no scheduler answers at tcp://127\.0\.0\.1:1"):
-        connect("tcp://127.0.0.1:1")
+        connect("tcp://127.0.0.1:1", seconds=0.5)
     assert not is_cluster("cuda:1")
 
 
@@ -406,15 +405,15 @@ def test_what_takes_too_long_is_not_waited_for():
         within(10.0, lambda: 1 / 0)
 
 
-def test_other_versions_are_told(three, monkeypatch):
-    monkeypatch.setattr(clusters_module, "_checked", {})
-    get_versions = type(three.client).get_versions
+def test_other_versions_are_told(three):
+    with Client(three.address, set_as_default=False) as client:
+        get_versions = client.get_versions
 
-    def of_long_ago(client, **options):
-        found = get_versions(client, **options)
-        found["client"]["packages"]["bandfall"] = "0.0.0"
-        return found
+        def of_long_ago(**options):
+            versions = get_versions(**options)
+            versions["client"]["packages"]["bandfall"] = "0.0.0"
+            return versions
 
-    monkeypatch.setattr(type(three.client), "get_versions", of_long_ago)
-    with pytest.raises(ClusterError, match=r"is 0\.0\.0 here, but not on scheduler"):
-        regressor(three).fit(X, y)
+        client.get_versions = of_long_ago
+        with pytest.raises(ClusterError, match=r"is 0\.0\.0 here, but not on scheduler"):
+            Crew(client, Faulty())

@@ -16,7 +16,6 @@ from bandfall._products import (
     DenseOperator,
     SymmetricOperator,
     WeightedOperator,
-    base,
     cross_gradient,
     cross_product,
     kept,
@@ -232,10 +231,9 @@ def test_distinct_rows_that_all_differ(dtype):
     assert len(distinct_rows(huge)[0]) == 1
 
 
-def test_distinct_rows_of_one_fingerprint(monkeypatch):
-    monkeypatch.setattr(base, "_fingerprints", lambda rows: np.zeros(len(rows), np.uint64))
+def test_distinct_rows_of_one_fingerprint():
     X = np.array([[1.0], [2.0], [1.0]])
-    first, labels = distinct_rows(X)
+    first, labels = distinct_rows(X, fingerprints=lambda rows: np.zeros(len(rows), np.uint64))
     assert_array_equal(X[first][labels], X)
     assert len(first) == 2
 
@@ -313,7 +311,7 @@ def test_cross_product_sums_stages(name, budget, dtype):
     )
     tolerance = rounding(dtype, 200 if dtype == np.float32 else 1e7)
     total = cross_product(X_new, X, get_kernel(name), bandwidths, C, budget=budget)
-    assert total.dtype == dtype
+    assert total.dtype == np.float64  # whatever the dtype of the coefficients
     assert_allclose(total, parts.sum(axis=0), atol=tolerance * 30)
     staged = cross_product(
         X_new, X, get_kernel(name), bandwidths, C, budget=budget, cumulative=True

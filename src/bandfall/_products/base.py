@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -232,16 +233,19 @@ def group_rows(X: np.ndarray) -> tuple[np.ndarray, int]:
     return labels, int(labels.max()) + 1
 
 
-def distinct_rows(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def distinct_rows(
+    X: np.ndarray, fingerprints: Callable[[np.ndarray], np.ndarray] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Indices of distinct rows, and for each row the position of its own among them, (n,).
 
     Like `group_rows`, but unsorted and several times faster for many columns: rows are
-    compared by hashes of all their bits.
+    compared by `fingerprints`, by default hashes of all their bits.
     """
     rows = np.ascontiguousarray(X) + 0.0
     if _all_differ(rows):
         return np.arange(len(rows)), np.arange(len(rows))
-    _, first, labels = np.unique(_fingerprints(rows), return_index=True, return_inverse=True)
+    numbers = (fingerprints or _fingerprints)(rows)
+    _, first, labels = np.unique(numbers, return_index=True, return_inverse=True)
     labels = labels.reshape(-1)
     if len(first) == len(rows) or np.array_equal(rows[first][labels], rows):
         return first, labels

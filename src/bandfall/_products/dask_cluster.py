@@ -50,10 +50,11 @@ def check_installed(device: str) -> None:
         )
 
 
-def connect(device: str) -> Client:
+def connect(device: str, seconds: float = ANSWER_SECONDS) -> Client:
     """The client for a device: the current client, or one for an address.
 
-    A connection to an address is kept until the process ends, and renewed if it was lost.
+    A connection to an address is kept until the process ends, and renewed if it was lost. A new
+    one takes at most the given `seconds`.
     """
     check_installed(device)
     from distributed import Client as DaskClient
@@ -71,7 +72,7 @@ def connect(device: str) -> Client:
         client = _connected.get(device)
         if client is None or client.status != "running":
             try:
-                client = DaskClient(device, set_as_default=False, timeout=ANSWER_SECONDS)
+                client = DaskClient(device, set_as_default=False, timeout=seconds)
             except (OSError, ValueError) as error:
                 raise ClusterError(f"no scheduler answers at {device}: {error}") from error
             _connected[device] = client

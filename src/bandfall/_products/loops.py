@@ -59,13 +59,6 @@ class Loops:
         work = scratch("work", distances.shape, self.dtype)
         return kernel_matrix(self._kernel, distances, bandwidth, out=out, work=work)
 
-    def evaluate_all(
-        self, distances: np.ndarray, bandwidths: Values, out: np.ndarray
-    ) -> np.ndarray:
-        """K at several bandwidths from few distances (m, n), into out (S, m, n)."""
-        work = scratch("work", out.shape, self.dtype)
-        return kernel_matrices(self._kernel, distances, np.asarray(bandwidths), out, work)
-
     def weights(self, coefficients: np.ndarray) -> np.ndarray:
         """Coefficients (S, n, k) in the form of `add_sums`."""
         return coefficients.astype(self.dtype, copy=False)
@@ -86,8 +79,10 @@ class Loops:
         shape = (len(rows), columns.stop - columns.start)
         distances = self.distances(rows, columns, scratch("distances", shape, self.dtype))
         if len(weights) * distances.size <= n_entries:
-            K = scratch("kernel", (len(weights), *shape), self.dtype)
-            terms = self.evaluate_all(distances, bandwidths, K) @ weights[:, columns]
+            several = len(weights), *shape
+            K, work = scratch("kernel", several, self.dtype), scratch("work", several, self.dtype)
+            kernel_matrices(self._kernel, distances, np.asarray(bandwidths), K, work)
+            terms = K @ weights[:, columns]
             out += terms if len(out) > 1 else terms.sum(axis=0)
             return
         K, last = scratch("kernel", shape, self.dtype), math.nan

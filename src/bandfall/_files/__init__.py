@@ -3,10 +3,9 @@
 `register` makes a class storable; `bandfall._estimators.storage` registers the estimators.
 """
 
-from bandfall._checks import ShapeChecker
 from bandfall._files import encodings as _encodings  # noqa: F401  (register their classes)
 from bandfall._files import paths as _paths  # noqa: F401
-from bandfall._files.codec import Component, register
+from bandfall._files.codec import register
 from bandfall._files.container import ModelFileError
 from bandfall._files.model_file import (
     ModelFile,
@@ -17,14 +16,11 @@ from bandfall._files.model_file import (
     read_model_file,
     save_model,
 )
-from bandfall._files.scikit import TRANSFORMERS, estimator_component
+from bandfall._files.scikit import estimator_component
 
 __all__ = [
-    "TRANSFORMERS",
-    "Component",
     "ModelFile",
     "ModelFileError",
-    "ShapeChecker",
     "dump_bytes",
     "estimator_component",
     "load_bytes",

@@ -537,3 +537,26 @@ def test_more_rows_choose_among_more_families(n_rows, classes, more):
     rows = Rows(dict.fromkeys(encodings), np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
     families = families_for(rows)
     assert {(one, str(kernel)) for one, kernel in families} == usual | more
+
+
+def test_the_search_is_better_than_a_naive_loop_over_the_same_candidates():
+    """The loop trains every encoding, kernel, speed and stop without a metric; the best counts."""
+    rows = rows_of(n=100, d=5, encodings=("standard", "curved"))
+    kernels, errors = ("gaussian", "matern12"), []
+    tuned = tuned_on(rows, Settings(few_rows=0, max_rounds=3), kernels=kernels)
+    candidates = itertools.product(rows.views.values(), kernels, (0.1, 0.01), (0.7, 0.9))
+    for view, kernel, speed, stop in candidates:
+        predictions = np.empty_like(rows.y)
+        for fold in range(5):
+            new = np.arange(100) % 5 == fold
+            path = fit_path(
+                view.Z[~new],
+                rows.y[~new],
+                get_kernel(kernel),
+                solver=Flow(),
+                schedule=MinimumSpeed(speed),
+                stopping=Stopping(max_r2=stop),
+            )
+            predictions[new] = path.evaluate(view.Z[new])
+        errors.append(np.mean((predictions - rows.y) ** 2))
+    assert np.mean((tuned.predictions - rows.y[tuned.held_out]) ** 2) < min(errors)

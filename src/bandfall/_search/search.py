@@ -10,7 +10,9 @@ a better average than the best few, which resemble each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from bandfall._search.parts import Part
 from bandfall._search.rounds import Found, climbs_again, climbs_from, judge_again, run
 from bandfall._search.rows import Rows
 from bandfall._search.splits import rung_splits
-from bandfall._search.trainers import trainer_for
+from bandfall._search.trainers import Trainer, trainer_for
 from bandfall._targets.losses import Judge, PowerLoss
 from bandfall.kernels._kernel import Kernel
 
@@ -64,21 +66,36 @@ def tune(
     rows = replace(rows, settings=affordable_settings(rows, families[0].kernel, clock))
     rungs = [[Part(rows, *split) for split in splits] for splits in rung_splits(rows, random)]
     expect(clock, rows, len(families), rungs)
-    parts = rungs[0]
-    with trainer_for(parts, judge, clock, SEARCH, interrupted, n_jobs) as trainer:
+    trainer_on = partial(
+        trainer_for, judge=judge, clock=clock, interrupted=interrupted, n_jobs=n_jobs
+    )
+    with trainer_on(rungs[0], stage=SEARCH) as trainer:
         found = Found().joined(run(climbs_from(families, rows), trainer))
     if not found.predictions:
         raise KeyboardInterrupt
+    parts = rungs[0]
     if trainer.over:
         clock.skip(f"the search ended early, after {len(found.trials)} trials")
-    finalists: list[Trial] = []
+    else:
+        parts, found = finals(rungs, found, judge, clock, trainer_on)
+    outputs = {trial: found.predictions[trial] for trial in found.best}
+    return average_of(outputs, parts, judge, found.trials, found.metrics)
+
+
+def finals(
+    rungs: Sequence[list[Part]],
+    found: Found,
+    judge: Judge,
+    clock: Clock,
+    trainer_on: Callable[..., AbstractContextManager[Trainer]],
+) -> tuple[list[Part], Found]:
+    """Judge the best of every family on more folds or rows; return the last rung and its trials."""
+    parts, rows, finalists = rungs[0], rungs[0][0].rows, found.finalists
     try:
         for number, more in enumerate(rungs[1:], start=1):
-            if trainer.over:
-                break
             grows = len(more[0]) > len(parts[0])
             finalists = shortlist(found, parts, judge, grows=grows, last=number > 1)
-            with trainer_for(more, judge, clock, FINALISTS, interrupted, n_jobs) as trainer:
+            with trainer_on(more, stage=FINALISTS) as trainer:
                 # On more rows, stops and numbers of rounds may differ: metrics are learned again.
                 # But not for leaves, which refine the metric themselves.
                 if grows and (number == 1 or len(rows) <= rows.leaf_rows):
@@ -91,11 +108,12 @@ def tune(
                 clock.skip(f"{n_left} of {len(finalists)} finalists were not tried further")
             if decided.predictions:
                 parts, found = more, decided
+            if trainer.over:
+                break
     except KeyboardInterrupt:
         clock.press()
         clock.skip(f"{len(finalists)} of {len(finalists)} finalists were not tried further")
-    outputs = {trial: found.predictions[trial] for trial in found.best}
-    return average_of(outputs, parts, judge, found.trials, found.metrics)
+    return parts, found
 
 
 def shortlist(

@@ -2,7 +2,9 @@
 
 import re
 import warnings
+from html import escape
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -31,6 +33,7 @@ from bandfall.report._columns import typical_row
 from bandfall.report._model import Model
 from shell import INTERRUPTED, Y, call, frame, press_ctrl_c
 
+EVIL = '"><script>alert(1)</script>'
 SECTIONS = ("score", "path", "scales", "slices", "features", "errors", "data", "model")
 
 
@@ -384,6 +387,16 @@ class TestCards:
         _, label, style = cards_of(page_of(found))[0]
         assert label.endswith("no better than predicting the mean (0)")
         assert style == "poor"
+
+
+def test_features_that_tell_the_target_are_named():
+    found = study(fitted(), rows(), rows(1), ["width", EVIL])
+    story = found.model.story
+    known = {name: getattr(story, name) for name in dir(story) if not name.startswith("_")}
+    found.model.story = SimpleNamespace(**known | {"leaks": {EVIL: "alone it explains 99.9 %"}})
+    score = page_of(found).partition('<section id="score"')[2].partition("</section>")[0]
+    assert "Is this known before the target?" in score
+    assert f"<li><b>{escape(EVIL)}</b>: alone it explains 99.9 %</li>" in score
 
 
 class TestPage:

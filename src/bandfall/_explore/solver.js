@@ -41,20 +41,12 @@ const Solver = (() => {
       this.time = time;
       this.squaredNorm = dot(residual, residual);
       this.speeds = new Map();
-      this.velocities = new Map();
-    }
-
-    velocity(bandwidth) {
-      if (!this.velocities.has(bandwidth)) {
-        this.velocities.set(bandwidth, product(this.matrix(bandwidth), this.residual));
-      }
-      return this.velocities.get(bandwidth);
     }
 
     /** 2 rᵀK(bandwidth)r / yᵀy. */
     speed(bandwidth) {
       if (!this.speeds.has(bandwidth)) {
-        this.speeds.set(bandwidth, 2 * dot(this.residual, this.velocity(bandwidth)));
+        this.speeds.set(bandwidth, 2 * dot(this.residual, product(this.matrix(bandwidth), this.residual)));
       }
       return this.speeds.get(bandwidth);
     }

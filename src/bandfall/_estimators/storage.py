@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -28,6 +29,7 @@ from bandfall.descent import Path
 from bandfall.descent._partitioned import PartitionedSum
 from bandfall.descent._sum import KernelSum
 from bandfall.tables import FittedEncoding
+from bandfall.tables._table import LARGEST
 
 # Fitted attributes; "?" marks those that may be missing.
 _COMMON = "_dtype _y_ndim _prediction_dtype"
@@ -152,9 +154,14 @@ def _check_average(average: Average[Target]) -> None:
             check_sizes("coefficients", total.coefficients)
     for encoder in average.encoders.values():
         fitted = check_instance("fitted", encoder.fitted, FittedEncoding)
-        for name, values in vars(fitted.scaling).items():
-            if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-                check_sizes(name, values)
+        # Encoded values are clipped, so that values in units of the features may be as large as
+        # `read_table` accepts.
+        for field in fields(fitted.scaling):
+            values = getattr(fitted.scaling, field.name)
+            if field.name == "weight":
+                check_sizes(field.name, values)
+            elif values.dtype.kind == "f" and np.abs(values).max(initial=0.0) > 2 * LARGEST:
+                raise ValueError(f"{field.name} has values beyond ±{2 * LARGEST:g}")
 
 
 def _check_rows(model: SelfTuning) -> None:

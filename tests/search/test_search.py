@@ -1,7 +1,6 @@
 """The search: what it looks at, when it ends, and that its evidence is honest."""
 
 import itertools
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,74 +12,29 @@ from bandfall._products.base import group_rows
 from bandfall._search.candidates import (
     Request,
     Trial,
-    families_for,
-    neighbours,
-    next_speeds,
 )
-from bandfall._search.ladder import Ladder
-from bandfall._search.losses import trials_of
-from bandfall._search.parts import Outcome, Part, run_parts
-from bandfall._search.rounds import Found, climbs_from, judge_again, next_round, promising, run
+from bandfall._search.parts import Part, run_parts
+from bandfall._search.rounds import Found
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.search import shortlist, tune
-from bandfall._search.settings import SPEEDS, Settings
-from bandfall._search.splits import rung_splits
-from bandfall._search.trainers import LocalTrainer
+from bandfall._search.settings import Settings
 from bandfall._targets.losses import PowerLoss, mean_r2
 from bandfall.descent import Flow, Stopping, fit_path
 from bandfall.descent._schedules import MinimumSpeed
 from bandfall.kernels import get_kernel
 from reference import distances
-
-FEW = Settings(max_rounds=1)
-FOLDS = Settings(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
-ONE_RUNG = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(1000,), max_rounds=1)
-TWO_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(40, 60), max_rounds=1)
-THREE_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(20, 40, 60), max_rounds=1)
-
-
-def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights=None, seed=0):
-    """One feature matters, the others do not: a metric is worth learning."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    if repeated:
-        X[:repeated] = X[repeated : 2 * repeated]
-    y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 0] ** 2])[:, :n_outputs]
-    y = y + 0.1 * rng.normal(size=y.shape)
-    made = {"standard": X, "curved": np.tanh(X)}
-    return Rows(
-        {name: Encoded(made[name]) for name in encodings},
-        (y - y.mean(axis=0)) / y.std(axis=0),
-        group_rows(X)[0],
-        weights,
-    )
-
-
-def tuned_on(rows, budget=FEW, seed=0, **options):
-    options = {"kernels": ("gaussian",), "n_jobs": 1, **options}
-    rows = replace(rows, settings=budget)
-    return tune(rows, random=np.random.RandomState(seed), **options)
-
-
-def rungs_of(rows, settings, seed=0):
-    rows = replace(rows, settings=settings)
-    splits = rung_splits(rows, np.random.RandomState(seed))
-    return [[Part(rows, *split) for split in rung] for rung in splits]
-
-
-def same(first, second):
-    """Whether two searches found the same, to the last digit."""
-    assert first.members == second.members
-    assert first.trials == second.trials
-    assert first.roots.keys() == second.roots.keys()
-    assert_array_equal(first.held_out, second.held_out)
-    assert_array_equal(first.predictions, second.predictions)
-
-
-def clock(n_ladders):
-    """Time is over after so many ladders."""
-    counter = itertools.count(1)
-    return lambda trial: next(counter) >= n_ladders
+from search_rows import (
+    FEW,
+    FOLDS,
+    ONE_RUNG,
+    THREE_RUNGS,
+    TWO_RUNGS,
+    clock,
+    rows_of,
+    rungs_of,
+    same,
+    tuned_on,
+)
 
 
 def naive_r2(predictions, y, weights=None):
@@ -95,10 +49,6 @@ def naive_r2(predictions, y, weights=None):
 
 def score_of(tuned, rows):
     return mean_r2(tuned.predictions, rows.y[tuned.held_out], None)
-
-
-def trainer_of(parts, judge=None, **options):
-    return LocalTrainer(parts, judge or PowerLoss(), **options)
 
 
 def check_evidence(rows, tuned):
@@ -190,25 +140,6 @@ def test_the_number_of_jobs_does_not_change_the_result(budget):
     same(one, two)
 
 
-def test_finalists_do_not_learn_a_metric_twice():
-    """Two at a time would, and see each other's parts half done."""
-    learned = []
-
-    class Counted(LocalTrainer):
-        def ladders(self, numbers, request, roots):
-            learned.extend((number, request.encoding, request.n_rounds) for number in numbers)
-            return super().ladders(numbers, request, roots)
-
-    rows = rows_of(d=4, encodings=("standard", "curved"))
-    first, second = rungs_of(rows, replace(FOLDS, worth=-1.0))
-    families = families_for(first[0].rows, ("gaussian", "matern12"))
-    found = Found().joined(run(climbs_from(families, first[0].rows), trainer_of(first)))
-    judge_again(found.finalists, found, Counted(second, PowerLoss()))
-    assert {number for number, *_ in learned} == {2, 3}
-    assert len(learned) > 4
-    assert len(set(learned)) == len(learned)
-
-
 def test_the_random_state_alone_decides():
     rows = rows_of(d=2)
     first = tuned_on(rows, ONE_RUNG)
@@ -227,64 +158,9 @@ def test_weights_of_one_are_no_weights(budget):
     )
 
 
-def test_a_metric_is_learned_where_it_helps():
-    tuned = tuned_on(rows_of(n=100, d=6), FOLDS)
-    best, _ = tuned.members[0]
-    assert best.candidate.n_rounds > 0
-    plain = min(t.loss for t in tuned.trials if t.candidate.n_rounds == 0)
-    assert best.loss < 0.8 * plain
-
-
-def test_one_column_has_no_metric_to_learn():
-    tuned = tuned_on(rows_of(d=1), Settings(max_rounds=5))
-    assert {trial.candidate.n_rounds for trial in tuned.trials} == {0}
-
-
-@pytest.mark.parametrize("patience", [1, 2, 3])
-def test_rounds_end_when_they_have_not_helped_for_long_enough(patience):
-    # Hardly anything is worth it: each round after the first is a miss.
-    budget = replace(ONE_RUNG, worth=0.99, patience=patience, max_rounds=9)
-    tuned = tuned_on(rows_of(), budget)
-    assert max(trial.candidate.n_rounds for trial in tuned.trials) == patience
-
-
-def test_rounds_end_at_their_limit():
-    budget = replace(ONE_RUNG, worth=-1.0, max_rounds=3)  # all rounds pass for a success
-    tuned = tuned_on(rows_of(), budget)
-    assert {trial.candidate.n_rounds for trial in tuned.trials} == {0, 1, 2, 3}
-
-
 def test_one_kernel_alone_is_tried():
     tuned = tuned_on(rows_of(), ONE_RUNG, kernels=("matern12",))
     assert {str(trial.candidate.kernel) for trial in tuned.trials} == {"matern12"}
-
-
-def test_the_first_round_tries_most_speeds_and_later_ones_those_beside_the_best():
-    tuned = tuned_on(rows_of(), replace(ONE_RUNG, worth=-1.0, max_rounds=2))
-    rounds = [[t for t in tuned.trials if t.candidate.n_rounds == number] for number in range(3)]
-    assert [t.candidate.min_speed for t in rounds[0]] == list(SPEEDS[:7:2])
-    for before, after in itertools.pairwise(rounds):
-        best = min(before, key=lambda trial: trial.loss).candidate.min_speed
-        place = SPEEDS.index(best)
-        assert best in [t.candidate.min_speed for t in after]
-        assert {SPEEDS.index(t.candidate.min_speed) - place for t in after} <= {-1, 0, 1}
-
-
-def test_neighbours_of_a_speed():
-    assert neighbours(SPEEDS[0]) == SPEEDS[:2]
-    assert neighbours(SPEEDS[3]) == SPEEDS[2:5]
-    assert neighbours(SPEEDS[-1]) == SPEEDS[-2:]
-
-
-def test_few_speeds_settle_on_one_that_beats_those_beside_it():
-    best = SPEEDS[2]
-    for tried, few, expected in [
-        (SPEEDS[:7:2], True, SPEEDS[1:4]),
-        (SPEEDS[1:4], True, (best,)),
-        ((best,), True, (best,)),
-        (SPEEDS[1:4], False, SPEEDS[1:4]),
-    ]:
-        assert next_speeds(Request("standard", 0, "gaussian", tried), best, few) == expected
 
 
 @pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG, TWO_RUNGS])
@@ -305,39 +181,6 @@ def test_a_search_may_end_after_any_ladder(budget):
     assert sizes[-1] <= len(longest.trials)
 
 
-REQUEST = Request("standard", 0, "gaussian", (0.1,))
-FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
-
-
-def test_finalists_that_come_too_late_are_not_looked_at():
-    first, _ = rungs_of(rows_of(), FEW)
-    trainer = trainer_of(first, interrupted=lambda trial: True)
-    (decided,) = judge_again([FINALIST], Found(), trainer)
-    assert len(decided.trials) == 2
-    assert trainer.over
-    (decided,) = judge_again([FINALIST], Found(), trainer)
-    assert not decided.trials
-
-
-def test_finalists_are_the_best_of_every_kind():
-    losses = {
-        ("standard", 0, "gaussian"): 0.5,
-        ("standard", 1, "gaussian"): 0.3,
-        ("standard", 1, "matern12"): 0.4,
-        ("curved", 0, "matern12"): 0.2,
-    }
-    trials = [Trial(Candidate(*key), loss, 0.0, 0.0, 0.9, 10) for key, loss in losses.items()]
-    found = Found(predictions=dict.fromkeys(trials, np.zeros((3, 1))))
-    assert [
-        (t.candidate.encoding, t.candidate.n_rounds, str(t.candidate.kernel))
-        for t in found.finalists
-    ] == [
-        ("curved", 0, "matern12"),
-        ("standard", 1, "gaussian"),
-        ("standard", 1, "matern12"),
-    ]
-
-
 class Upwards:
     """A judge to whom too little is ten times as bad as too much."""
 
@@ -354,54 +197,6 @@ def test_a_judge_of_ones_own_decides():
     assert np.average(Upwards().losses(tuned.predictions, y)) <= trial.loss + 1e-12
     plain = tuned_on(rows, ONE_RUNG)
     assert plain.trials[0].loss != tuned.trials[0].loss
-
-
-def outcome_of(r2, predictions, part, judge):
-    r2 = np.asarray(r2, dtype=float)[:, None]
-    stops = len(r2) - 1
-    ladder = Ladder(np.ones(stops), np.zeros((stops, 1, 1, 1)), r2)
-    predictions = np.asarray(predictions, dtype=float)[:, :, None, None]
-    losses = np.stack([judge.losses(stop, part.y[:, None]) for stop in predictions])
-    return Outcome(ladder, predictions, losses)
-
-
-def test_the_stop_is_the_best_for_all_parts_together():
-    rows = rows_of()
-    parts = [
-        Part(rows, np.arange(40), np.arange(40, 42)),
-        Part(rows, np.arange(40), np.arange(42, 45)),
-    ]
-    judge = PowerLoss(2.0)
-    y = [part.y[:, 0] for part in parts]
-    outcomes = [
-        outcome_of([0.0, 0.5, 0.9], [y[0] + 9, y[0] + 0.5, y[0] + 1.0], parts[0], judge),
-        outcome_of([0.0, 0.4, 0.8], [y[1] + 9, y[1] + 2.0, y[1] + 0.1], parts[1], judge),
-    ]
-    # At 0.4 the second part has not got far, from 0.8 on the first one has gone too far.
-    (trial,) = trials_of(REQUEST, outcomes, parts)
-    expected = np.array([0.25, 0.25, 0.01, 0.01, 0.01])
-    assert trial.max_r2 == 0.5
-    assert_allclose(trial.loss, expected.mean())
-    assert_allclose(trial.standard_error, expected.std() / math.sqrt(5))
-    assert trial.n_rows == 40
-
-
-def test_stops_are_thinned_to_sixty():
-    rows = rows_of()
-    part = Part(rows, np.arange(40), np.arange(40, 60))
-    judge = PowerLoss()
-    y = part.y[:, 0]
-    r2 = np.linspace(0.0, 0.99, 201)
-    outcome = outcome_of(r2, [y + 1.0 - 0.9 * level for level in r2], part, judge)
-    (trial,) = trials_of(REQUEST, [outcome], [part])
-    assert_allclose(trial.max_r2, 0.99)
-
-
-def test_targets_that_do_not_vary_have_no_score():
-    y = np.full((7, 1), 0.1)  # whose mean is not quite 0.1
-    assert math.isnan(mean_r2(np.zeros((7, 1)), y, None))
-    both = np.column_stack([y[:, 0], np.arange(7.0)])
-    assert_allclose(mean_r2(both + np.array([1.0, 0.0]), both, None), 1.0)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -445,22 +240,6 @@ def test_the_standard_search_needs_no_settings():
     )
 
 
-def test_a_metric_is_learned_and_judged_anew_on_more_rows():
-    """Rounds go on where they still help, with stops of their own."""
-    rows = rows_of(n=300, d=6)
-    budget = Settings(
-        fold_rows=50, fewest_held_out=0, rung_rows=(30, 250), max_rounds=6, patience=1
-    )
-    tuned = tuned_on(rows, budget)
-    sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}
-    rounds = {n: {t.candidate.n_rounds for t in trials} for n, trials in sizes.items()}
-    assert rounds[250] == set(range(max(rounds[250]) + 1))
-    best = {n: min(trials, key=lambda t: t.loss) for n, trials in sizes.items()}
-    assert max(rounds[250]) > best[30].candidate.n_rounds or best[30].candidate.n_rounds == 6
-    assert tuned.members[0][0].n_rows == 250
-    assert best[250].max_r2 != best[30].max_r2
-
-
 def test_hopeless_families_and_light_members_go_no_further():
     rows = rows_of(n=90)
     (part,) = rungs_of(rows, ONE_RUNG)[0]
@@ -489,54 +268,6 @@ def test_strong_and_weak_features_are_both_found():
     scales = tuned.roots[trial.candidate.metric]
     assert scales[:4].min() > 2 * scales[4:].max()
     assert score_of(tuned, rows) > 0.9
-
-
-def test_families_that_cannot_catch_up_leave_the_race():
-    budget = Settings(race=1.4)
-    assert promising([9.0], 0.1, budget)  # one round says nothing about the next
-    assert promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
-    assert not promising([1.0, 0.9], 0.1, budget)
-    assert promising([0.13, 0.2], 0.1, budget)  # its best round counts
-    assert promising([0.0, 0.0], 0.0, budget)
-
-
-def test_a_family_out_of_the_race_is_trained_no_further():
-    first, _ = rungs_of(rows_of(), replace(FOLDS, max_rounds=6, patience=7))
-    families, rounds = families_for(first[0].rows, ["gaussian"]), []
-    for least in (0.0, math.inf):  # no error at all, which no family comes near; and no rival
-        (climb,) = climbs_from(families, first[0].rows)
-        while not climb.over:
-            climb = next_round(climb, least, trainer_of(first))
-        rounds.append({trial.candidate.n_rounds for trial in climb.found.trials})
-    assert rounds == [{0, 1}, set(range(7))]
-
-
-def test_what_a_race_finds_does_not_depend_on_threads():
-    rows = rows_of(encodings=("standard", "curved"))
-    kernels = ("gaussian", "laplace-1", "laplace^1.4")
-    one, two = (tuned_on(rows, FOLDS, kernels=kernels, n_jobs=n) for n in (1, 3))
-    assert one.trials == two.trials
-    assert one.members == two.members
-
-
-@pytest.mark.parametrize(
-    ("n_rows", "classes", "more"),
-    [
-        (1499, False, set()),
-        (1500, False, {("target", "laplace-1")}),
-        (20_000, False, {("target", "laplace-1")}),
-        (1499, True, set()),
-        (1500, True, {("steps", "laplace-1.25")}),
-        (5001, True, set()),
-    ],
-)
-def test_more_rows_choose_among_more_families(n_rows, classes, more):
-    encodings = ["standard", "steps", "quantile", "target"]
-    usual = {(one, kernel) for one in encodings for kernel in Settings().families[one]}
-    strata = np.zeros(n_rows, dtype=int) if classes else None
-    rows = Rows(dict.fromkeys(encodings), np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
-    families = families_for(rows)
-    assert {(one, str(kernel)) for one, kernel in families} == usual | more
 
 
 def test_the_search_is_better_than_a_naive_loop_over_the_same_candidates():

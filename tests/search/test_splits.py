@@ -9,41 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from bandfall._products.base import group_rows
-from bandfall._search.parts import Part
-from bandfall._search.rows import Encoded, Rows
-from bandfall._search.settings import Settings
-from bandfall._search.splits import folds, one_split, rung_splits
+from bandfall._search.rows import Rows
+from bandfall._search.splits import folds, one_split
 from problems import seeds
-
-FEW = Settings(max_rounds=1)
-FOLDS = Settings(few_rows=40, n_folds=4, race_folds=2, max_rounds=2)
-ONE_RUNG = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(1000,), max_rounds=1)
-TWO_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(40, 60), max_rounds=1)
-THREE_RUNGS = Settings(fold_rows=50, fewest_held_out=0, rung_rows=(20, 40, 60), max_rounds=1)
-
-
-def rows_of(n=60, d=3, repeated=0, n_outputs=1, encodings=("standard",), weights=None, seed=0):
-    """One feature matters, the others do not: a metric is worth learning."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d))
-    if repeated:
-        X[:repeated] = X[repeated : 2 * repeated]
-    y = np.column_stack([np.sin(2 * X[:, 0]), X[:, 0] ** 2])[:, :n_outputs]
-    y = y + 0.1 * rng.normal(size=y.shape)
-    made = {"standard": X, "curved": np.tanh(X)}
-    return Rows(
-        {name: Encoded(made[name]) for name in encodings},
-        (y - y.mean(axis=0)) / y.std(axis=0),
-        group_rows(X)[0],
-        weights,
-    )
-
-
-def rungs_of(rows, settings, seed=0):
-    rows = replace(rows, settings=settings)
-    splits = rung_splits(rows, np.random.RandomState(seed))
-    return [[Part(rows, *split) for split in rung] for rung in splits]
+from search_rows import FEW, FOLDS, ONE_RUNG, THREE_RUNGS, TWO_RUNGS, rows_of, rungs_of
 
 
 class TestRungs:

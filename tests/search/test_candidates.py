@@ -1,0 +1,50 @@
+"""Candidates: which families and speeds are tried."""
+
+import numpy as np
+import pytest
+
+from bandfall._search.candidates import (
+    Request,
+    families_for,
+    neighbours,
+    next_speeds,
+)
+from bandfall._search.rows import Rows
+from bandfall._search.settings import SPEEDS, Settings
+
+
+def test_neighbours_of_a_speed():
+    assert neighbours(SPEEDS[0]) == SPEEDS[:2]
+    assert neighbours(SPEEDS[3]) == SPEEDS[2:5]
+    assert neighbours(SPEEDS[-1]) == SPEEDS[-2:]
+
+
+def test_few_speeds_settle_on_one_that_beats_those_beside_it():
+    best = SPEEDS[2]
+    for tried, few, expected in [
+        (SPEEDS[:7:2], True, SPEEDS[1:4]),
+        (SPEEDS[1:4], True, (best,)),
+        ((best,), True, (best,)),
+        (SPEEDS[1:4], False, SPEEDS[1:4]),
+    ]:
+        assert next_speeds(Request("standard", 0, "gaussian", tried), best, few) == expected
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "classes", "more"),
+    [
+        (1499, False, set()),
+        (1500, False, {("target", "laplace-1")}),
+        (20_000, False, {("target", "laplace-1")}),
+        (1499, True, set()),
+        (1500, True, {("steps", "laplace-1.25")}),
+        (5001, True, set()),
+    ],
+)
+def test_more_rows_choose_among_more_families(n_rows, classes, more):
+    encodings = ["standard", "steps", "quantile", "target"]
+    usual = {(one, kernel) for one in encodings for kernel in Settings().families[one]}
+    strata = np.zeros(n_rows, dtype=int) if classes else None
+    rows = Rows(dict.fromkeys(encodings), np.zeros((n_rows, 1)), np.arange(n_rows), strata=strata)
+    families = families_for(rows)
+    assert {(one, str(kernel)) for one, kernel in families} == usual | more

@@ -1,0 +1,160 @@
+"""Rounds of a metric: who is judged, when they end, and what finalists need."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bandfall._models.member import Candidate
+from bandfall._search.candidates import (
+    Trial,
+    families_for,
+)
+from bandfall._search.rounds import Found, climbs_from, judge_again, next_round, promising, run
+from bandfall._search.settings import SPEEDS, Settings
+from bandfall._search.trainers import LocalTrainer
+from bandfall._targets.losses import PowerLoss
+from search_rows import (
+    FEW,
+    FOLDS,
+    ONE_RUNG,
+    rows_of,
+    rungs_of,
+    trainer_of,
+    tuned_on,
+)
+
+
+def test_finalists_do_not_learn_a_metric_twice():
+    """Two at a time would, and see each other's parts half done."""
+    learned = []
+
+    class Counted(LocalTrainer):
+        def ladders(self, numbers, request, roots):
+            learned.extend((number, request.encoding, request.n_rounds) for number in numbers)
+            return super().ladders(numbers, request, roots)
+
+    rows = rows_of(d=4, encodings=("standard", "curved"))
+    first, second = rungs_of(rows, replace(FOLDS, worth=-1.0))
+    families = families_for(first[0].rows, ("gaussian", "matern12"))
+    found = Found().joined(run(climbs_from(families, first[0].rows), trainer_of(first)))
+    judge_again(found.finalists, found, Counted(second, PowerLoss()))
+    assert {number for number, *_ in learned} == {2, 3}
+    assert len(learned) > 4
+    assert len(set(learned)) == len(learned)
+
+
+def test_a_metric_is_learned_where_it_helps():
+    tuned = tuned_on(rows_of(n=100, d=6), FOLDS)
+    best, _ = tuned.members[0]
+    assert best.candidate.n_rounds > 0
+    plain = min(t.loss for t in tuned.trials if t.candidate.n_rounds == 0)
+    assert best.loss < 0.8 * plain
+
+
+def test_one_column_has_no_metric_to_learn():
+    tuned = tuned_on(rows_of(d=1), Settings(max_rounds=5))
+    assert {trial.candidate.n_rounds for trial in tuned.trials} == {0}
+
+
+@pytest.mark.parametrize("patience", [1, 2, 3])
+def test_rounds_end_when_they_have_not_helped_for_long_enough(patience):
+    # Hardly anything is worth it: each round after the first is a miss.
+    budget = replace(ONE_RUNG, worth=0.99, patience=patience, max_rounds=9)
+    tuned = tuned_on(rows_of(), budget)
+    assert max(trial.candidate.n_rounds for trial in tuned.trials) == patience
+
+
+def test_rounds_end_at_their_limit():
+    budget = replace(ONE_RUNG, worth=-1.0, max_rounds=3)  # all rounds pass for a success
+    tuned = tuned_on(rows_of(), budget)
+    assert {trial.candidate.n_rounds for trial in tuned.trials} == {0, 1, 2, 3}
+
+
+def test_the_first_round_tries_most_speeds_and_later_ones_those_beside_the_best():
+    tuned = tuned_on(rows_of(), replace(ONE_RUNG, worth=-1.0, max_rounds=2))
+    rounds = [[t for t in tuned.trials if t.candidate.n_rounds == number] for number in range(3)]
+    assert [t.candidate.min_speed for t in rounds[0]] == list(SPEEDS[:7:2])
+    for before, after in itertools.pairwise(rounds):
+        best = min(before, key=lambda trial: trial.loss).candidate.min_speed
+        place = SPEEDS.index(best)
+        assert best in [t.candidate.min_speed for t in after]
+        assert {SPEEDS.index(t.candidate.min_speed) - place for t in after} <= {-1, 0, 1}
+
+
+FINALIST = Trial(Candidate(), 0.5, 0.1, 0.5, 0.9, 10)
+
+
+def test_finalists_that_come_too_late_are_not_looked_at():
+    first, _ = rungs_of(rows_of(), FEW)
+    trainer = trainer_of(first, interrupted=lambda trial: True)
+    (decided,) = judge_again([FINALIST], Found(), trainer)
+    assert len(decided.trials) == 2
+    assert trainer.over
+    (decided,) = judge_again([FINALIST], Found(), trainer)
+    assert not decided.trials
+
+
+def test_finalists_are_the_best_of_every_kind():
+    losses = {
+        ("standard", 0, "gaussian"): 0.5,
+        ("standard", 1, "gaussian"): 0.3,
+        ("standard", 1, "matern12"): 0.4,
+        ("curved", 0, "matern12"): 0.2,
+    }
+    trials = [Trial(Candidate(*key), loss, 0.0, 0.0, 0.9, 10) for key, loss in losses.items()]
+    found = Found(predictions=dict.fromkeys(trials, np.zeros((3, 1))))
+    assert [
+        (t.candidate.encoding, t.candidate.n_rounds, str(t.candidate.kernel))
+        for t in found.finalists
+    ] == [
+        ("curved", 0, "matern12"),
+        ("standard", 1, "gaussian"),
+        ("standard", 1, "matern12"),
+    ]
+
+
+def test_a_metric_is_learned_and_judged_anew_on_more_rows():
+    """Rounds go on where they still help, with stops of their own."""
+    rows = rows_of(n=300, d=6)
+    budget = Settings(
+        fold_rows=50, fewest_held_out=0, rung_rows=(30, 250), max_rounds=6, patience=1
+    )
+    tuned = tuned_on(rows, budget)
+    sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}
+    rounds = {n: {t.candidate.n_rounds for t in trials} for n, trials in sizes.items()}
+    assert rounds[250] == set(range(max(rounds[250]) + 1))
+    best = {n: min(trials, key=lambda t: t.loss) for n, trials in sizes.items()}
+    assert max(rounds[250]) > best[30].candidate.n_rounds or best[30].candidate.n_rounds == 6
+    assert tuned.members[0][0].n_rows == 250
+    assert best[250].max_r2 != best[30].max_r2
+
+
+def test_families_that_cannot_catch_up_leave_the_race():
+    budget = Settings(race=1.4)
+    assert promising([9.0], 0.1, budget)  # one round says nothing about the next
+    assert promising([1.0, 0.5], 0.1, budget)  # two more halvings, and it is near
+    assert not promising([1.0, 0.9], 0.1, budget)
+    assert promising([0.13, 0.2], 0.1, budget)  # its best round counts
+    assert promising([0.0, 0.0], 0.0, budget)
+
+
+def test_a_family_out_of_the_race_is_trained_no_further():
+    first, _ = rungs_of(rows_of(), replace(FOLDS, max_rounds=6, patience=7))
+    families, rounds = families_for(first[0].rows, ["gaussian"]), []
+    for least in (0.0, math.inf):  # no error at all, which no family comes near; and no rival
+        (climb,) = climbs_from(families, first[0].rows)
+        while not climb.over:
+            climb = next_round(climb, least, trainer_of(first))
+        rounds.append({trial.candidate.n_rounds for trial in climb.found.trials})
+    assert rounds == [{0, 1}, set(range(7))]
+
+
+def test_what_a_race_finds_does_not_depend_on_threads():
+    rows = rows_of(encodings=("standard", "curved"))
+    kernels = ("gaussian", "laplace-1", "laplace^1.4")
+    one, two = (tuned_on(rows, FOLDS, kernels=kernels, n_jobs=n) for n in (1, 3))
+    assert one.trials == two.trials
+    assert one.members == two.members

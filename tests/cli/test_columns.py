@@ -86,6 +86,13 @@ class TestRoles:
         kept = read_model_file(tmp_path / "m").notes["test"]["y"]
         np.testing.assert_array_equal(np.sort(kept), np.sort(table["y"].iloc[-24:]))
 
+    def test_the_search_holds_out_later_rows_too(self, tmp_path):
+        table = with_column(np.arange(120), "day")
+        done = fit(csv_of(table), tmp_path, "--time", "day")
+        assert done.exit_code == 0, done.output
+        held_out = load_model(tmp_path / "m").held_out_rows_
+        assert np.array_equal(np.sort(held_out), np.arange(96)[-len(held_out) :])
+
     def test_dates_in_doubt(self, tmp_path):
         days = pd.date_range("2023-01-01", periods=12, freq="MS").strftime("%d/%m/%Y")
         data = csv_of(with_column(np.tile(days, 10), "day"))

@@ -619,6 +619,7 @@ def test_a_fitted_model_keeps_no_raw_copy_of_its_rows(frame):
         assert np.ascontiguousarray(y).tobytes() not in data
 
 
+@pytest.mark.filterwarnings("ignore:y holds one class")
 @pytest.mark.parametrize(
     "model",
     [KernelDescentRegressor(), BandfallRegressor(**FAST), BandfallClassifier(**FAST)],

@@ -171,6 +171,7 @@ def test_tables_with_categories_and_missing_values():
     assert_array_equal(model.feature_names_in_, ["x", "kind"])
 
 
+@pytest.mark.filterwarnings("ignore:y holds one class")
 def test_one_class_and_few_rows():
     X = np.arange(10.0)[:, None]
     model = BandfallClassifier(**FAST).fit(X, np.full(10, "only"))
@@ -180,6 +181,7 @@ def test_one_class_and_few_rows():
     assert_array_equal(model.predict(X[:3]), [0, 1, 1])
 
 
+@pytest.mark.filterwarnings("ignore:column .* alone it explains")
 @pytest.mark.parametrize("scale", [1.0, 1e3])
 def test_probabilities_are_never_0_or_1(scale):
     random = np.random.default_rng(0)

@@ -21,6 +21,7 @@ def patients(n_groups=12, size=10, seed=0):
     return X, random.normal(size=n_groups)[groups], groups
 
 
+@pytest.mark.filterwarnings("ignore:column .* alone it explains")
 def test_without_groups_the_search_believes_what_it_remembers():
     X, y, groups = patients()
     assert BandfallRegressor(**FASTEST).fit(X, y).best_score_ > 0.9
@@ -31,6 +32,7 @@ def test_without_groups_the_search_believes_what_it_remembers():
     assert np.median(high - low) > y.std()
 
 
+@pytest.mark.filterwarnings("ignore:column .* alone it explains")
 def test_classes_in_groups():
     X, y, groups = patients(20)
     sure = BandfallClassifier(**FASTEST).fit(X, y > 0)

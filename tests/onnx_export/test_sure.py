@@ -125,6 +125,7 @@ def test_classes_and_probabilities_are_those_of_the_classifier(labels, link):
     assert json.loads(properties["classes"]) == labels.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:y holds one class")
 def test_a_classifier_of_one_class_in_float32():
     X = np.arange(10.0)[:, None]
     model = BandfallClassifier(**FAST).fit(X, np.full(10, "only"))

@@ -174,6 +174,7 @@ def test_a_report_from_python(rows, tmp_path):
     assert report.findings.scores["accuracy"] == model.score(X[1::2], y[1::2])
 
 
+@pytest.mark.filterwarnings("ignore:y holds one class")
 def test_one_class_has_a_report():
     X = np.arange(12.0)[:, None]
     y = np.full(12, "only")

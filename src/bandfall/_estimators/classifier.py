@@ -50,7 +50,7 @@ memory_budget, device, n_jobs, verbose
     classes_ : ndarray of shape (n_classes,)
     prior_ : ndarray of shape (n_classes,)
         Weighted shares of the classes in the training rows, predicted far from them.
-    members_, encoders_, path_, metric_, best_params_, feature_importances_
+    members_, encoders_, path_, metric_, best_params_, feature_importances_, leaks_
         As in `BandfallRegressor`.
     link_ : Link
         How outputs become probabilities: its kind ("clip" or "softmax") and parameter.

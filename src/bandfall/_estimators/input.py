@@ -16,7 +16,7 @@ from bandfall._targets.numbers import check_variation
 from bandfall._targets.weights import training_weights
 from bandfall._typing import ArrayLike, Estimator, TableLike, Weights
 from bandfall._warnings import warn_caller
-from bandfall.tables import Table, is_frame, read_table
+from bandfall.tables import Table, is_frame, prepare_table, read_table
 from bandfall.tables._columns import is_missing
 
 FLOATS = (np.float64, np.float32)
@@ -34,6 +34,7 @@ class TrainingTable:
     groups: np.ndarray | None  # (n,)
     dtype: np.dtype  # of the features
     numbers: np.ndarray | None = None  # indices of these rows in X, in order; None for all
+    ordered: bool = False  # whether groups are times, of which the latest are held out
 
     def __len__(self) -> int:
         return len(self.values)
@@ -45,8 +46,14 @@ class TrainingTable:
             table=self.table.take(rows),
             values=self.values[rows],
             weights=None if self.weights is None else training_weights(self.weights[rows]),
-            groups=None if self.groups is None else group_numbers(self.groups[rows]),
+            groups=None if self.groups is None else self.numbered(self.groups[rows]),
             numbers=rows if self.numbers is None else self.numbers[rows],
+        )
+
+    def numbered(self, groups: np.ndarray | None) -> np.ndarray | None:
+        """Groups as 0, 1, …, in the order of time if they are times."""
+        return (
+            time_numbers(groups) if self.ordered and groups is not None else group_numbers(groups)
         )
 
 
@@ -57,6 +64,7 @@ def training_table(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
+    time: str | ArrayLike | None = None,
     class_weight: dict[object, float] | str | None = None,
 ) -> TrainingTable:
     """Validate the arguments of `fit`, without rows of weight zero.
@@ -83,12 +91,16 @@ def training_table(
         weights = _check_sample_weight(sample_weight, values, ensure_non_negative=True)
     if class_weight is not None:
         weights = weights * compute_sample_weight(class_weight, np.ravel(y))
+    if groups is not None and time is not None:
+        raise ValueError("give groups or time, not both: either decides which rows are held out")
     known = None if groups is None else column_or_1d(groups)
+    if time is not None:
+        known = _times(table, time)
     if known is not None:
         check_consistent_length(values, known)
-    rows = TrainingTable(table, target, values, weights, known, dtype)
+    rows = TrainingTable(table, target, values, weights, known, dtype, ordered=time is not None)
     if weights is None:
-        return replace(rows, groups=group_numbers(known))
+        return replace(rows, groups=rows.numbered(known))
     used = np.flatnonzero(weights > 0)
     if not len(used):
         raise ValueError("sample_weight must be positive for at least one row")
@@ -166,6 +178,34 @@ def _refuse_missing_targets(y: ArrayLike) -> None:
         f"Input y contains NaN: {len(rows):,} of {len(values):,} rows have no target, first "
         f"row {rows[0]}; remove these rows before fit"
     )
+
+
+def _times(table: Table, time: str | ArrayLike) -> np.ndarray:
+    """The times of rows as numbers (n,), from a column of the table or from an array."""
+    if not isinstance(time, str):
+        column = read_table({"time": np.ravel(time)}).columns[0]
+    elif table.names is not None and time in table.names:
+        column = table.columns[table.names.index(time)]
+    else:
+        raise ValueError(f"time={time!r} is not a column of X")
+    column = prepare_table(Table(["time"], parts=[column]), warn=False).columns[0]
+    if column.kind == "category" or np.isnan(column.values).any():
+        raise ValueError("time must hold a number or a date for each row")
+    return column.values
+
+
+def time_numbers(values: np.ndarray) -> np.ndarray:
+    """The times as 0, 1, … from the first to the last, shape (n,).
+
+    Examples
+    --------
+    >>> time_numbers(np.array([1990.0, 2000.0, 1980.0, 1990.0])).tolist()
+    [1, 2, 0, 1]
+    """
+    times, numbers = np.unique(values, return_inverse=True)
+    if len(times) < 2:
+        raise ValueError("time must hold at least two times, so that later rows can be held out")
+    return numbers
 
 
 def group_numbers(values: np.ndarray | None) -> np.ndarray | None:

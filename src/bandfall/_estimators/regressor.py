@@ -101,6 +101,8 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     skipped_ : list of str
         Trials, members or rows that were left out because of `max_seconds` or because a callback
         ended the search; empty otherwise.
+    leaks_ : dict of str to str
+        Features that predict held-out rows almost alone, each with a sentence that `fit` warns of.
     feature_importances_ : ndarray of shape (n_features,)
         Root mean square of the prediction's change along each feature, in standard deviations
         of its encoded columns; sums to 1.

@@ -39,6 +39,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
     held_out_rows_: np.ndarray
     selection_: dict[str, np.ndarray]
     skipped_: list[str]
+    leaks_: dict[str, str]
     _dtype: np.dtype  # of the features
     _used_rows: np.ndarray | None = None  # indices of the rows that were used; None for all
     target_kind: ClassVar[type[Target]]
@@ -97,6 +98,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         *,
+        time: str | ArrayLike | None = None,
         checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Search for the best models and fit them to all rows.
@@ -113,6 +115,10 @@ class SelfTuning(CallbackSupportMixin, Storable):
             The group (a patient, a site) of each row. Rows of a group are held out together, so
             that models are judged, and intervals are calibrated, on groups that they have not
             seen. Without groups, rows are held out one by one, even if they are equal.
+        time : str or array-like of shape (n_samples,), optional
+            When each row was observed: a column of X, or numbers or dates. The latest rows are
+            held out, so that scores and intervals are those of later rows. A column of X remains a
+            feature. Not with `groups`.
         checkpoint : path, optional
             A folder for trained leaves, for tables with more than `leaf_rows` rows. If a fit was
             interrupted, running it again repeats the search, but trains no leaf twice.
@@ -124,7 +130,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
         self._validate_params()
         from bandfall._estimators.training import train  # predictions need no search
 
-        train(self, X, y, sample_weight, groups, checkpoint)
+        train(self, X, y, sample_weight, groups, time, checkpoint)
         return self
 
     def _keep_evidence(self, rows: Rows, tuned: Tuned) -> None:
@@ -176,6 +182,7 @@ class SelfTuning(CallbackSupportMixin, Storable):
             path=self.path_,
             selection=self.selection_,
             skipped=self.skipped_,
+            leaks=self.leaks_,
             held_out_rows=self.held_out_rows_,
         )
 

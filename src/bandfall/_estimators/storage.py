@@ -36,7 +36,7 @@ _COMMON = "_dtype _y_ndim _prediction_dtype"
 _CHOSEN = "best_estimator_ bandwidth_"
 _CV = "cv_results_ best_index_ best_score_ best_params_"
 _FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
-_SEARCHED = f"{_FOUND} _dtype skipped_ _used_rows?"
+_SEARCHED = f"{_FOUND} _dtype skipped_ leaks_ _used_rows?"
 UNSTORED = frozenset({"_skl_callbacks"})
 
 
@@ -135,6 +135,9 @@ def _check_searched(model: SelfTuning) -> None:
     check_instance("skipped_", model.skipped_, list)
     for what in model.skipped_:
         check_instance("a part of skipped_", what, str)
+    for name, why in check_instance("leaks_", model.leaks_, dict).items():
+        check_instance("a name in leaks_", name, str)
+        check_instance("a sentence in leaks_", why, str)
     check_instance("selection_", model.selection_, dict)
     for name, column in model.selection_.items():
         check_instance(f"selection_[{name!r}]", column, np.ndarray)

@@ -22,6 +22,7 @@ from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
 from bandfall._models.average import Average
+from bandfall._models.leaks import leaks
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
 from bandfall._search.averaging import Tuned
@@ -48,21 +49,22 @@ def train(
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
+    time: str | ArrayLike | None,
     checkpoint: str | PathLike[str] | None,
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
     kernels = chosen_kernels(model.kernels)
     clock = model._clock
     store = None if checkpoint is None else LeafFolder(checkpoint)
-    remote = _left_on_workers(model, X, y, sample_weight, groups, store)
+    remote = _left_on_workers(model, X, y, sample_weight, groups, time, store)
     rows, target = (X, y) if remote is None else remote.sample()
     X, y = as_numpy(rows), as_numpy(target)
-    sample_weight, groups = as_numpy(sample_weight), as_numpy(groups)
+    sample_weight, groups, time = as_numpy(sample_weight), as_numpy(groups), as_numpy(time)
     reports = Reports(model, X, y)
     progress = FitProgress(reports, model.verbose, model.target_kind, clock)
     weight = getattr(model, "class_weight", None)
     fitted = copy.copy(model)
-    given = training_table(fitted, model.target_kind, X, y, sample_weight, groups, weight)
+    given = training_table(fitted, model.target_kind, X, y, sample_weight, groups, time, weight)
     if remote is not None:
         given = replace(given, values=remote.values[remote.numbers])  # positions among all classes
 
@@ -188,16 +190,33 @@ def _encoded_rows(
         target, codes = remote.coded(given.dtype)
         codes = codes[remote.numbers]
     table = prepare_table(given.table, missing=model.missing)
+    each = np.arange(len(given))
+    model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
+    _warn_of_target(model.leaks_, target)
     encoders, views = encoded_views(table, codes, evidence, dtype, clock)
     if remote is not None:  # mean targets of the sample would leak
         views = {name: one for name, one in views.items() if not encoders[name].uses_target}
     if groups is None:
         # New rows repeat old ones as often as old ones repeat each other.
-        groups = np.arange(len(given))
+        groups = each
         warn_of_copies(views["standard"].Z, codes)
     backend, strata = model._backend(len(given)), target.strata(given.values)
-    rows = Rows(views, codes, groups, weights, backend, strata, model.leaf_rows, model._settings)
+    fixed = backend, strata, model.leaf_rows, model._settings, given.ordered
+    rows = Rows(views, codes, groups, weights, *fixed)
     return target, rows, encoders
+
+
+def _warn_of_target(leaks: dict[str, str], target: Target) -> None:
+    """Warn if features predict the target alone, or if there is nothing to predict."""
+    if len(target.classes) == 1:
+        warn_caller(
+            f"y holds one class, {target.classes[0]!r}: every prediction will be this class"
+        )
+    for name, why in leaks.items():
+        warn_caller(
+            f"column {name!r}: {why}. If it is a copy of the target, an id, or known only after "
+            "it, leave it out: scores and intervals are too good"
+        )
 
 
 def _left_on_workers(

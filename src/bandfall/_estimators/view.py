@@ -36,6 +36,7 @@ class Story:
     cuttable: bool = False
     selection: dict[str, np.ndarray] | None = None  # trials of a search, one entry each
     skipped: Sequence[str] = ()  # for lack of time, or because the fit was interrupted
+    leaks: Mapping[str, str] = field(default_factory=dict)  # features that predict alone, and why
     # (m,): numbers of the training rows that the search held out; a row may occur twice.
     held_out_rows: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=int))
     # (m,) or (m, k): predictions, or probabilities, by models that had not seen these rows.

@@ -129,6 +129,11 @@ def held_out_rows(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
     n_evidence = max(1, min(n_evidence, settings.most_evidence))
     order = shuffled_groups(rows, np.random.RandomState(0))
     evidence, judging = np.zeros((2, len(order)), dtype=bool)
+    if rows.ordered:  # the last groups, and those before them
+        border = -(-len(order) * n_evidence // len(rows))
+        evidence[order[:border]] = True
+        judging[order[border : border + (len(order) - border) // settings.judging]] = True
+        return evidence[rows.groups], judging[rows.groups]
     evidence[order[:: -(-len(rows) // n_evidence)]] = True
     judging[order[~evidence[order]][:: settings.judging]] = True
     return evidence[rows.groups], judging[rows.groups]

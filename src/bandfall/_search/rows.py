@@ -93,6 +93,8 @@ class Rows:
     leaf_rows : int
         Most rows that a final fit trains on at a time: more are divided into leaves.
     settings : Settings
+    ordered : bool
+        Whether groups are times: the last are held out.
     """
 
     views: Mapping[str, Encoded]
@@ -103,6 +105,7 @@ class Rows:
     strata: np.ndarray | None = None
     leaf_rows: int = sys.maxsize
     settings: Settings = field(default_factory=Settings)
+    ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.y)

@@ -37,6 +37,8 @@ def rung_splits(rows: Rows, random: np.random.RandomState) -> list[list[Split]]:
 def folds_for(rows: Rows) -> int:
     """Number of folds in which each row is held out once; 0 if one part is held out."""
     settings, n = rows.settings, len(rows)
+    if rows.ordered:
+        return 0
     if n < settings.fold_rows:
         return settings.n_folds
     if rows.strata is None or n > min(settings.class_rows, settings.rung_rows[-1]):
@@ -71,15 +73,20 @@ def one_split(rows: Rows, random: np.random.RandomState) -> Split:
         border += 1
     if border == n:  # nearly all are of one group
         border = int(np.argmax(groups[order] == groups[order[-1]]))
-    return order[border:], order[:border]
+    others = random.permutation(order[border:]) if rows.ordered else order[border:]
+    return others, order[:border]
 
 
 def shuffled_groups(rows: Rows, random: np.random.RandomState) -> np.ndarray:
     """Numbers of all groups in random order, every stretch with its share of each class.
 
-    Groups of a class are spread evenly: the j-th of n at a random place in [j/n, (j + 1)/n).
+    Groups of a class are spread evenly: the j-th of n at a random place in [j/n, (j + 1)/n). Groups
+    that are times come in reverse order.
     """
-    order = random.permutation(int(rows.groups.max()) + 1)
+    n_groups = int(rows.groups.max()) + 1
+    if rows.ordered:
+        return np.arange(n_groups)[::-1]
+    order = random.permutation(n_groups)
     if rows.strata is None:
         return order
     classes = np.empty(len(order), dtype=int)

@@ -49,10 +49,10 @@ left out and counted. `--model kgdd` and `krr-cv` use numbers only and skip inco
 - Several `--target` options train one model for several columns.
 
 **Held-out rows** are chosen at random. If your new rows will be later ones, use
-`--time-split COLUMN`, which holds out the last rows by that column (numbers or dates). If they will
-come from new patients, shops or sites, use `--group COLUMN`, which holds out whole groups. Both
-give lower and more realistic scores. With `--model auto`, the search inside the training rows keeps
-groups together as well. It does not split by time: there it holds out random rows.
+`--time COLUMN` (or `--time-split`), which holds out the last rows by that column (numbers or
+dates). If they will come from new patients, shops or sites, use `--group COLUMN`, which holds out
+whole groups. Both give lower and more realistic scores. With `--model auto`, the search inside the
+training rows holds out whole groups or the last rows as well.
 
 **Output.** Results go to standard output, everything else to standard error. `--json` prints one
 JSON object instead. In a terminal, a progress bar with the remaining time appears when something

@@ -13,7 +13,7 @@ def leaks(
     groups: np.ndarray,
     *,
     ordered: bool = False,
-    least: float = 0.995,
+    least: float = 0.999,
     fewest: int = 100,
     most: int = 2000,
 ) -> dict[str, str]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import Tags
 
-from bandfall._estimators.base import COUNT, JOBS, RANDOM, Storable, count, number
+from bandfall._estimators.base import COUNT, JOBS, RANDOM, count, number
 from bandfall._estimators.input import new_table
 from bandfall._estimators.progress import CallbackSupportMixin, with_callbacks
-from bandfall._estimators.view import Story, members_table
+from bandfall._estimators.summary import Described
+from bandfall._estimators.view import Story
 from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._products import Backend, resolve_backend
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from bandfall._search.settings import Settings
 
 
-class SelfTuning(CallbackSupportMixin, Storable):
+class SelfTuning(CallbackSupportMixin, Described):
     """Fits an average of paths that held-out rows choose; subclasses define the target."""
 
     average_: Average[Target]
@@ -274,16 +275,3 @@ class SelfTuning(CallbackSupportMixin, Storable):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-    def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + self._members_html
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._members_html
-        return bundle
-
-    @property
-    def _members_html(self) -> str:
-        return members_table(self.members_) if hasattr(self, "average_") else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -17,8 +16,6 @@ from bandfall._typing import Estimator, TableLike
 from bandfall.descent import Path
 from bandfall.descent._sum import KernelSum
 from bandfall.tables import TableEncoder
-
-_HEADER = ("weight", "columns", "rounds of the metric", "kernel", "slowest speed", "training R²")
 
 
 @dataclass(frozen=True)
@@ -100,24 +97,3 @@ def steps_before(estimator: Estimator) -> Estimator:
 def last_step_prefix(estimator: Estimator) -> str:
     """Prefix of parameters of the last step: ``name__`` in a pipeline, else empty."""
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-
-
-def members_table(members: Sequence[Member]) -> str:
-    """The models that are averaged, heaviest first, as an HTML table."""
-    lines = [_line(_HEADER, "th")]
-    for member in members:
-        one = member.candidate
-        cells = (
-            f"{member.weight:.2f}",
-            one.encoding,
-            str(one.n_rounds + one.log_rounds),
-            str(one.kernel),
-            "–" if one.width else f"{one.min_speed:g}",
-            "–" if one.width else f"{member.max_r2:.4f}",
-        )
-        lines.append(_line(cells, "td"))
-    return f"<table><caption>Average of {len(members)}</caption>{''.join(lines)}</table>"
-
-
-def _line(cells: Sequence[str], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"

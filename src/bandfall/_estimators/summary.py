@@ -1,0 +1,164 @@
+"""A fitted self-tuning model in plain words, and its band at the held-out rows."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bandfall._estimators.base import Storable
+from bandfall._estimators.view import Story
+from bandfall._models.average import Average
+from bandfall._models.member import Member
+from bandfall._targets import Numbers
+from bandfall._targets.scores import decimals
+from bandfall.kernels._kernel import Kernel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Described(Storable):
+    """An estimator that says in plain words what it has learned."""
+
+    best_score_: float
+
+    def summary(self) -> str:
+        """The fitted model in plain words, as ``print(model)`` shows it.
+
+        Returns
+        -------
+        str
+            The score on held-out rows, half the typical width of the 90 % band (for numbers), and
+            the members of the average with their weights.
+        """
+        check_is_fitted(self)
+        return f"{self!r}\n{text_of(self._story(), self.best_score_)}"
+
+    def plot(self) -> Figure:
+        """Draw one figure: held-out predictions, importances, and the heaviest member's path.
+
+        Targets are drawn over their predictions, with the 90 % band; for classes, the figure
+        shows how probable the predicted classes are. Needs matplotlib.
+
+        Returns
+        -------
+        matplotlib Figure
+        """
+        check_is_fitted(self)
+        figure: Figure = import_module("bandfall.plotting._summary").draw_summary(self)
+        return figure
+
+    def __str__(self) -> str:
+        return self.summary() if self._described else repr(self)
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._summary_html
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html
+        return bundle
+
+    @property
+    def _described(self) -> bool:
+        """Whether `fit` has come to its end, which sets importances last."""
+        return "feature_importances_" in vars(self)
+
+    @property
+    def _summary_html(self) -> str:
+        text = text_of(self._story(), self.best_score_) if self._described else ""
+        return f"<pre>{escape(text)}</pre>" if text else ""
+
+
+def held_out_band(story: Story, most: int = 1000) -> np.ndarray:
+    """Predictions, targets, lower and upper ends of the 90 % band, (4, m, k), in units of y.
+
+    They are those of a regressor's held-out rows, or of `most` of them, evenly spaced.
+    """
+    intervals, average = story.intervals, cast("Average[Numbers]", story.average)
+    assert intervals is not None
+    predictions = intervals.predictions.reshape(len(intervals.rows), -1).astype(np.float64)
+    residuals = intervals.residuals.reshape(predictions.shape)
+    shown = np.arange(0, len(predictions), max(1, -(-len(predictions) // most)))
+    overall, smoother = intervals.size_rule(average)
+    if smoother is None:
+        sizes = np.broadcast_to(overall, (len(shown), len(overall)))
+    elif len(shown) == len(predictions):  # no row may judge itself; among many that is no matter
+        sizes = smoother.left_out(np.array([intervals.bandwidth]))[0]
+    else:
+        sizes = smoother.at(smoother.coordinates[shown], intervals.bandwidth)
+    sizes = np.where(overall > 0, sizes, 1.0) * average.target.scale
+    offsets = intervals.offsets(np.array([0.05, 0.95]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        lower, upper = (np.where(offset == 0, 0.0, sizes * offset) for offset in offsets)
+    known, zero = predictions[shown], np.zeros_like(lower)
+    return known + np.stack([zero, residuals[shown], lower, upper])
+
+
+def headlines(story: Story, score: float) -> list[str]:
+    """Size, held-out score and band of a fitted model, a line each."""
+    target, average = story.target, story.average
+    assert average is not None
+    size = f"trained on {len(average):,} rows, {average.schema.width} features"
+    n_held = len(np.unique(story.held_out_rows))
+    if not n_held:
+        return [size, "no rows were held out: neither score nor band is known"]
+    if np.isnan(score):
+        return [size, f"the score on {n_held:,} held-out rows is not defined"]
+    on = f"on {n_held:,} held-out rows"
+    if target.classes:
+        prior = target.start(np.zeros(0))
+        plain = -float(np.sum(prior * np.log(np.maximum(prior, 1e-300))))
+        given = f"predicting the shares of the {len(prior)} classes: {decimals(plain, 4)}"
+        return [size, f"log-loss {decimals(-score, 4)} {on} ({given})"]
+    *_, lower, upper = held_out_band(story)
+    widths = 0.5 * np.median(upper - lower, axis=0)
+    typical = ", ".join(_short(width) for width in widths[:5]) + ", …" * (len(widths) > 5)
+    line = f"90 % of new targets within ± {typical} of the prediction (typical half width)"
+    if not np.isfinite(widths).all():
+        line = "too few held-out rows for a 90 % band"
+    return [size, f"R² {decimals(score, 4)} {on} (predicting the mean: 0)", line]
+
+
+def member_words(member: Member) -> str:
+    """What a member is: kernel, columns, bandwidths, metric."""
+    one, path = member.candidate, member.path
+    columns = {
+        "steps": "columns as steps",
+        "quantile": "columns as quantiles",
+        "target": "mean targets of categories",
+        "pairs": "pairs of categories",
+    }.get(one.encoding, f"{one.encoding} columns")
+    ends = [f"{width:.3g}" for width in path.bandwidths[[0, -1]]] if len(path) else []
+    bandwidth = f", bandwidth {' → '.join(dict.fromkeys(ends))}" if ends else ""
+    n_rounds = one.n_rounds + one.log_rounds
+    metric = f", metric learned in {n_rounds} round{'s' * (n_rounds > 1)}" if n_rounds else ""
+    loss = ", trained with the log-loss" if one.penalty else ""
+    return f"{_kernel_words(one.kernel)} on {columns}{bandwidth}{metric}{loss}"
+
+
+def text_of(story: Story, score: float) -> str:
+    """The summary, without the name of the estimator."""
+    members = [f"  weight {one.weight:.2f}: {member_words(one)}" for one in story.members]
+    count = f"average of {len(members)} models, heaviest first" if len(members) > 1 else "one model"
+    return "\n".join([*headlines(story, score), f"{count}:", *members])
+
+
+def _kernel_words(kernel: Kernel) -> str:
+    if not kernel.built_in:
+        return f"kernel {kernel}"
+    stem = kernel.name.partition("^")[0].partition("-")[0]
+    names = {"matern12": "Laplace", "matern32": "Matérn 3/2", "matern52": "Matérn 5/2"}
+    exponent = f" with exponent {kernel.power:g}" if "^" in kernel.name else ""
+    norm = getattr(kernel.geometry, "p", 2.0)
+    how = f" in the {norm:g}-norm" if norm != 2 else ""
+    return f"{names.get(stem, stem.capitalize())} kernel{exponent}{how}"
+
+
+def _short(value: float) -> str:
+    return f"{float(f'{value:.3g}'):,g}"

@@ -20,6 +20,8 @@ from search_rows import (
     FEW,
     FOLDS,
     ONE_RUNG,
+    SLOPES,
+    TWO_RUNGS,
     rows_of,
     rungs_of,
     trainer_of,
@@ -37,7 +39,7 @@ def test_finalists_do_not_learn_a_metric_twice():
             return super().ladders(numbers, request, roots)
 
     rows = rows_of(d=4, encodings=("standard", "curved"))
-    first, second = rungs_of(rows, replace(FOLDS, worth=-1.0))
+    first, second = rungs_of(rows, replace(FOLDS, **SLOPES))
     families = families_for(first[0].rows, ("gaussian", "matern12"))
     found = Found().joined(run(climbs_from(families, first[0].rows), trainer_of(first)))
     judge_again(found.finalists, found, Counted(second, PowerLoss()))
@@ -49,9 +51,31 @@ def test_finalists_do_not_learn_a_metric_twice():
 def test_a_metric_is_learned_where_it_helps():
     tuned = tuned_on(rows_of(n=100, d=6), FOLDS)
     best, _ = tuned.members[0]
-    assert best.candidate.n_rounds > 0
-    plain = min(t.loss for t in tuned.trials if t.candidate.n_rounds == 0)
+    assert best.candidate.metric.learned
+    plain = min(t.loss for t in tuned.trials if not t.candidate.metric.learned)
     assert best.loss < 0.8 * plain
+
+
+@pytest.mark.parametrize("budget", [FEW, FOLDS, ONE_RUNG])
+def test_likelihood_scales_columns_and_the_directions_of_the_best_round(budget):
+    tuned = tuned_on(rows_of(n=100, d=6), replace(budget, max_rounds=2, worth=-1.0))
+    rounds = [t for t in tuned.trials if not t.candidate.likelihood]
+    best = min(rounds, key=lambda trial: trial.loss).candidate.n_rounds
+    scaled = {t.candidate.n_rounds for t in tuned.trials if t.candidate.likelihood}
+    assert {0} <= scaled <= {0, best}
+    assert {t.candidate.n_rounds for t in rounds} == {0, 1, 2}
+
+
+def test_likelihood_is_learned_again_on_more_rows():
+    tuned = tuned_on(rows_of(n=100, d=6), TWO_RUNGS)
+    chosen = {t.candidate.metric for t in tuned.trials if t.n_rows == 60 and t.candidate.likelihood}
+    assert chosen & tuned.roots.keys()
+
+
+@pytest.mark.parametrize("change", [{"max_rounds": 0}, {"likelihood_columns": 2}])
+def test_no_likelihood_without_a_metric_and_for_too_many_columns(change):
+    tuned = tuned_on(rows_of(), replace(ONE_RUNG, **change))
+    assert not any(trial.candidate.likelihood for trial in tuned.trials)
 
 
 def test_one_column_has_no_metric_to_learn():
@@ -74,7 +98,7 @@ def test_rounds_end_at_their_limit():
 
 
 def test_the_first_round_tries_most_speeds_and_later_ones_those_beside_the_best():
-    tuned = tuned_on(rows_of(), replace(ONE_RUNG, worth=-1.0, max_rounds=2))
+    tuned = tuned_on(rows_of(), replace(ONE_RUNG, **SLOPES, max_rounds=2))
     rounds = [[t for t in tuned.trials if t.candidate.n_rounds == number] for number in range(3)]
     assert [t.candidate.min_speed for t in rounds[0]] == list(SPEEDS[:7:2])
     for before, after in itertools.pairwise(rounds):
@@ -120,7 +144,12 @@ def test_a_metric_is_learned_and_judged_anew_on_more_rows():
     """Rounds go on where they still help, with stops of their own."""
     rows = rows_of(n=300, d=6)
     budget = Settings(
-        fold_rows=50, fewest_held_out=0, rung_rows=(30, 250), max_rounds=6, patience=1
+        fold_rows=50,
+        fewest_held_out=0,
+        rung_rows=(30, 250),
+        max_rounds=6,
+        patience=1,
+        likelihood_columns=0,
     )
     tuned = tuned_on(rows, budget)
     sizes = {n: [t for t in tuned.trials if t.n_rows == n] for n in (30, 250)}

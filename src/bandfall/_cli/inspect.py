@@ -174,7 +174,7 @@ def _member_words(member: Member) -> str:
     n_rounds = counted(one.n_rounds + one.log_rounds, "round")
     return (
         f"{member.weight:.0%}: kernel {one.kernel}, {how}, {one.encoding} columns, "
-        f"{n_rounds} of the metric{loss}"
+        f"{n_rounds} of the metric{' and likelihood' if one.likelihood else ''}{loss}"
     )
 
 

@@ -170,6 +170,7 @@ class FitProgress:
             f"{one.encoding} columns",
             f"speed {one.min_speed:g}",
             *[f"round {one.n_rounds} of the metric"][: one.n_rounds],
+            *["scales by likelihood"][: one.likelihood],
         ]
         score = f"{self._target.measure} {value:.4f} on held-out rows"
         return f"trial {self._n_trials}: {score} ({', '.join(details)})"

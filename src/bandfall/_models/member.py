@@ -23,28 +23,24 @@ class MetricKey(NamedTuple):
     """Identifies a metric: its encoding, its rounds, and whether it mixes columns.
 
     Kernels of the Euclidean norm share a metric that mixes columns. All other norms depend on the
-    axes; their kernels share a metric that scales each column. For classes, rounds with log-odds
-    follow rounds with squared error.
+    axes; their kernels share a metric that scales each column. After the rounds, `likelihood` may
+    scale the directions that they found. For classes, rounds with log-odds follow.
     """
 
     encoding: str
     mixes: bool
     n_rounds: int
+    likelihood: bool = False
     log_rounds: int = 0
 
-    @classmethod
-    def of(cls, encoding: str, kernel: Kernel, n_rounds: int = 0) -> MetricKey:
-        """The metric of candidates with this encoding and kernel, after some rounds."""
-        return cls(encoding, kernel.geometry.rotates, n_rounds)
-
     def after(self, n_rounds: int) -> MetricKey:
-        """The same metric after another number of rounds."""
-        return self._replace(n_rounds=n_rounds)
+        """The metric after another number of rounds, without likelihood."""
+        return self._replace(n_rounds=n_rounds, likelihood=False)
 
     @property
     def learned(self) -> bool:
-        """Whether there was any round; otherwise columns are not scaled."""
-        return self.n_rounds + self.log_rounds > 0
+        """Whether columns are scaled or mixed at all."""
+        return self.likelihood or self.n_rounds + self.log_rounds > 0
 
 
 @dataclass(frozen=True)
@@ -52,8 +48,9 @@ class Candidate:
     """A configuration: encoding, rounds of the learned metric, kernel and slowest speed.
 
     `kernel` may be a name. `penalty` is that of the log-loss for classes; 0 means squared error.
-    Rounds with log-odds (`log_rounds`) follow rounds with squared error. A `width` above 0 is the
-    bandwidth of a path of one stage, relative to the largest distance.
+    `likelihood` scales the directions that these rounds found, by marginal likelihood. Rounds with
+    log-odds (`log_rounds`) follow. A `width` above 0 is the bandwidth of a path of one stage,
+    relative to the largest distance.
     """
 
     encoding: str = "standard"
@@ -63,12 +60,14 @@ class Candidate:
     penalty: float = 0.0
     log_rounds: int = 0
     width: float = 0.0
+    likelihood: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
         check_instance("encoding", self.encoding, str)
         check_instance("n_rounds", self.n_rounds, int)
         check_instance("log_rounds", self.log_rounds, int)
+        check_instance("likelihood", self.likelihood, bool)
         for name in ("n_rounds", "min_speed", "penalty", "log_rounds", "width"):
             check_real(name, getattr(self, name), 0.0)
 
@@ -80,8 +79,8 @@ class Candidate:
     @property
     def metric(self) -> MetricKey:
         """The metric that distances are measured in."""
-        key = MetricKey.of(self.encoding, self.kernel, self.n_rounds)
-        return key._replace(log_rounds=self.log_rounds)
+        mixes = self.kernel.geometry.rotates
+        return MetricKey(self.encoding, mixes, self.n_rounds, self.likelihood, self.log_rounds)
 
     def summary(self) -> dict[str, str | float]:
         """The fields as numbers and text."""
@@ -111,12 +110,14 @@ class Member:
     def __repr__(self) -> str:
         one = self.candidate
         loss = f", log-loss with penalty {one.penalty:g}" if one.penalty else ""
+        likelihood = " and likelihood" if one.likelihood else ""
         how = f"speed {one.min_speed:g}, training R² {self.max_r2:.4f}"
         if one.width:
             how = f"bandwidth {one.width:g} of the largest distance"
         return (
             f"<{self.weight:.2f} of {one.encoding} columns, "
-            f"{one.n_rounds + one.log_rounds} rounds of the metric, {one.kernel}, {how}{loss}>"
+            f"{one.n_rounds + one.log_rounds} rounds of the metric{likelihood}, {one.kernel}, "
+            f"{how}{loss}>"
         )
 
 

@@ -18,7 +18,15 @@ from bandfall._threads import row_blocks, rows_within
 from bandfall.descent._partitioned import AnySum
 from bandfall.kernels._geometry import scaled
 
-__all__ = ["gradient_outer_product", "learned_root", "mean_root", "metric_root", "scaled", "slopes"]
+__all__ = [
+    "gradient_outer_product",
+    "learned_root",
+    "mean_root",
+    "metric_root",
+    "normalised",
+    "scaled",
+    "slopes",
+]
 
 _MAX_ROWS = 2000
 # Budget for slopes of single features (rows × centres × features), and minimum number of rows.
@@ -51,7 +59,7 @@ def learned_root(
     """
     X, n_rows = model.X, len(model.X)
     if diagonal or _one_by_one(X.shape[1], n_rows):  # d² products would be computed for d of them
-        return _normalised(slopes(model, scale, root, backend=backend, ended=ended), _FLOOR)
+        return normalised(slopes(model, scale, root, backend=backend, ended=ended), _FLOOR)
     product = gradient_outer_product(model, _some(X), scale, backend, ended)
     return metric_root(product, root, n_rows=n_rows)
 
@@ -157,13 +165,14 @@ def mean_root(roots: Sequence[np.ndarray]) -> np.ndarray:
 def _root_of(metric: np.ndarray, floor: float) -> np.ndarray:
     """Normalised root of a metric (d, d), or of its diagonal (d,)."""
     if metric.ndim == 1:
-        return _normalised(np.sqrt(np.maximum(metric, 0.0)), floor)
+        return normalised(np.sqrt(np.maximum(metric, 0.0)), floor)
     eigenvalues, vectors = np.linalg.eigh(metric)
-    sizes = _normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
+    sizes = normalised(np.sqrt(np.maximum(eigenvalues, 0.0)), floor)
     return (vectors * sizes) @ vectors.T
 
 
-def _normalised(sizes: np.ndarray, floor: float) -> np.ndarray:
+def normalised(sizes: np.ndarray, floor: float = _FLOOR) -> np.ndarray:
+    """Sizes relative to the largest, none below `floor`."""
     largest = sizes.max(initial=0.0)
     if not 0.0 < largest < np.inf:  # a constant function prefers no direction
         return np.ones_like(sizes)

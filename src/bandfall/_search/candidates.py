@@ -23,6 +23,7 @@ class Request:
     kernel: Kernel
     speeds: Sequence[float]
     max_r2: float = Settings.max_r2
+    likelihood: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "kernel", get_kernel(self.kernel))
@@ -30,11 +31,13 @@ class Request:
     @property
     def metric(self) -> MetricKey:
         """The metric that distances are measured in."""
-        return MetricKey.of(self.encoding, self.kernel, self.n_rounds)
+        return self.candidate(self.speeds[0]).metric
 
     def candidate(self, speed: float) -> Candidate:
         """The candidate of one speed."""
-        return Candidate(self.encoding, self.n_rounds, self.kernel, speed)
+        return Candidate(
+            self.encoding, self.n_rounds, self.kernel, speed, likelihood=self.likelihood
+        )
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Trial:
     def request(self, speeds: Sequence[float], max_r2: float) -> Request:
         """A ladder of other speeds of its candidate, up to a training R²."""
         one = self.candidate
-        return Request(one.encoding, one.n_rounds, one.kernel, speeds, max_r2)
+        return Request(one.encoding, one.n_rounds, one.kernel, speeds, max_r2, one.likelihood)
 
 
 def families_for(rows: Rows, kernels: Sequence[Kernel | str] | None = None) -> list[Family]:

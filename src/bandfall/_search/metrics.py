@@ -1,4 +1,4 @@
-"""How metrics are learned: a root for every part, from the slopes of a path."""
+"""How metrics are learned: a root for every part, from slopes of a path or by likelihood."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TypeAlias
 import numpy as np
 
 from bandfall._models.member import MetricKey
-from bandfall._models.metric import learned_root, mean_root, scaled
+from bandfall._models.metric import learned_root, mean_root, normalised, scaled
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Ladder
 from bandfall._search.parts import Part, never
 from bandfall.descent._sum import KernelSum
+from bandfall.rivals import relevance
 
 Roots: TypeAlias = tuple[np.ndarray, ...]
 """The root of a metric for each part."""
@@ -59,6 +60,37 @@ def next_root(
         )
 
 
+def likely_root(
+    part: Part, key: MetricKey, root: np.ndarray, ended: Callable[[], bool] = never
+) -> np.ndarray:
+    """The root whose directions are those of `root`, scaled anew by marginal likelihood.
+
+    Slopes say which directions matter; likelihood says how far apart rows have to be along each.
+    The prior is around the scales of `root`.
+    """
+    settings, X = part.rows.settings, part.columns(key.encoding)[0]
+    rows = np.arange(len(X))
+    if len(X) > settings.likelihood_rows:
+        rows = np.sort(np.random.RandomState(0).permutation(rows)[: settings.likelihood_rows])
+    Z = scaled(X[rows].astype(np.float64), root)
+    with part.rows.backend.threads(len(rows)):
+        sizes, directions = (root, None) if root.ndim == 1 else np.linalg.eigh(root)
+        if directions is not None:
+            Z = Z @ directions
+        scales = relevance(
+            Z,
+            part.rows.y[part.train[rows]],
+            "gaussian" if key.mixes else "laplace-1",
+            prior=settings.likelihood_prior,
+            units=np.ones(len(sizes)),
+            weights=None if part.train_weights is None else part.train_weights[rows],
+            max_evaluations=settings.likelihood_steps,
+            ended=ended,
+        ).scales
+    sizes = normalised(scales * sizes)
+    return sizes if directions is None else (directions * sizes) @ directions.T
+
+
 def complete(
     metrics: Metrics,
     key: MetricKey,
@@ -69,6 +101,15 @@ def complete(
 ) -> Metrics:
     """The metrics, with all rounds up to `key` learned on all parts, each with its scout."""
     result = dict(metrics)
+    if len(result.get(key, ())) == len(parts):
+        return result
+    if key.likelihood:
+        rounds = key.after(key.n_rounds)
+        result |= complete(result, rounds, scouts, parts, train, ended)
+        known = result.get(key, ())
+        pairs = list(zip(parts, roots_of(result, rounds, parts), strict=True))[len(known) :]
+        result[key] = known + tuple(likely_root(part, key, root, ended) for part, root in pairs)
+        return result
     for n_rounds in range(1, key.n_rounds + 1):
         own, last = key.after(n_rounds), result.get(key, ())
         known = result.get(own, ())

@@ -1,5 +1,8 @@
 """The rounds of a metric: every kernel is judged in it, then it is learned anew from the best.
 
+Round 0 leaves columns as they are, and each further round learns from slopes. After round 0, and
+after the best of all rounds, kernels are also judged with scales by likelihood.
+
 A metric and its rounds so far are a value, `Climb`; `next_round` returns the next one. All metrics
 advance together, so that a kernel that can no longer win in any of them is dropped.
 """
@@ -19,7 +22,7 @@ from bandfall._search.candidates import Request, Trial, beyond, neighbouring, ne
 from bandfall._search.clock import PATH
 from bandfall._search.jobs import parallel_map
 from bandfall._search.losses import at_stop, trials_of
-from bandfall._search.metrics import Metrics, complete, next_root, roots_of
+from bandfall._search.metrics import Metrics, complete, likely_root, next_root, roots_of
 from bandfall._search.parts import Outcome, Part
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
@@ -106,6 +109,8 @@ class Climb:
         The least of every round.
     number : int
         The next round.
+    likelihood : bool
+        Whether likelihood scales the metric of that round next.
     least, misses : float, int
         The least loss, and the number of rounds since it fell.
     last : (Trial, list of Outcome, Request), optional
@@ -120,6 +125,7 @@ class Climb:
     losses: Mapping[Kernel, tuple[float, ...]] = field(default_factory=dict)
     found: Found = field(default_factory=Found)
     number: int = 0
+    likelihood: bool = False
     least: float = math.inf
     misses: int = 0
     last: Judged | None = None
@@ -128,7 +134,21 @@ class Climb:
     @property
     def key(self) -> MetricKey:
         """The metric of the next round."""
-        return self.starts[0].metric.after(self.number)
+        key = self.starts[0].metric.after(self.number)
+        return key._replace(likelihood=self.likelihood)
+
+    def takes(self, start: Request) -> bool:
+        """Whether a start is trained in the next round if it is promising."""
+        if not self.scouts:
+            return True
+        if self.likelihood or start.likelihood:
+            return self.likelihood == start.likelihood and self.number == start.n_rounds
+        return self.number >= start.n_rounds
+
+    def asked(self, start: Request) -> Request:
+        """The speeds of a start in the next round."""
+        anew = self.likelihood and (self.scouts or self.number == 0)
+        return start if anew else self.requests.get(start.kernel, start)
 
     @property
     def settled(self) -> int:
@@ -162,7 +182,13 @@ def _climbs(
     for start in starts:
         metrics.setdefault(start.metric.after(0), []).append(start)
     return [
-        Climb(tuple(own), patience, rows.views[key.encoding].Z.shape[1], scouts or {})
+        Climb(
+            tuple(own),
+            patience,
+            rows.views[key.encoding].Z.shape[1],
+            scouts or {},
+            likelihood=all(start.likelihood and start.n_rounds == 0 for start in own),
+        )
         for key, own in metrics.items()
     ]
 
@@ -199,6 +225,8 @@ def next_round(climb: Climb, overall: float, trainer: Trainer) -> Climb:
     if begins_again and not trainer.has_room(len(climb.starts) + PATH * climb.settled):
         return replace(climb, over=True)
     requests, found = _requests(climb, overall, trainer.settings), climb.found
+    if climb.likelihood and not requests:
+        return _onwards(climb, trainer.settings)
     judged: list[Judged] = []
     try:
         if requests:
@@ -226,55 +254,91 @@ def _requests(climb: Climb, overall: float, settings: Settings) -> list[Request]
     """What the next round trains: kernels that are due and promising, or else the scout alone."""
     number, key = climb.number, climb.key
     due = [
-        replace(climb.requests.get(start.kernel, start), n_rounds=number)
+        replace(climb.asked(start), n_rounds=number, likelihood=climb.likelihood)
         for start in climb.starts
-        if start.n_rounds <= number
-        and promising(climb.losses.get(start.kernel, ()), overall, settings)
+        if climb.takes(start) and _worth_trying(climb, start, overall, settings)
     ]
-    if due or number > climb.settled:
+    if due or climb.likelihood or number > climb.settled:
         return due
     scout = climb.scouts[key]
     return [scout.request((scout.candidate.min_speed,), beyond(scout, settings))]
 
 
+def _worth_trying(climb: Climb, start: Request, overall: float, settings: Settings) -> bool:
+    """Whether a kernel may come near the least loss of all, at its trend or by likelihood."""
+    losses = climb.losses.get(start.kernel, ())
+    if climb.likelihood and losses:
+        limit = settings.close if climb.number else settings.race
+        return min(losses) <= limit * overall
+    return promising(losses, overall, settings)
+
+
 def _after(climb: Climb, judged: Sequence[Judged], settings: Settings) -> Climb:
     """The climb after a round: what to train next, and whether that is worth it."""
-    key, requests, losses = climb.key, dict(climb.requests), dict(climb.losses)
-    starts = {start.kernel: start.n_rounds for start in climb.starts}
+    if climb.likelihood:
+        return _onwards(climb, settings)
+    requests, losses = dict(climb.requests), dict(climb.losses)
+    taken = {start.kernel for start in climb.starts if climb.takes(start)}
     for trial, _, request in judged:
         kernel = request.kernel
-        if starts.get(kernel, math.inf) <= climb.number:
+        if kernel in taken:
             losses[kernel] = (*losses.get(kernel, ()), trial.loss)
             speeds = next_speeds(request, trial.candidate.min_speed, settings.few_speeds)
             requests[kernel] = replace(request, speeds=speeds, max_r2=beyond(trial, settings))
     best = min(judged, key=lambda one: one[0].loss)
     loss = best[0].loss
     misses = 0 if loss < (1.0 - settings.worth) * climb.least else climb.misses + 1
-    return replace(
+    after = replace(
         climb,
         requests=requests,
         losses=losses,
-        found=replace(climb.found, scouts={**climb.found.scouts, key: best[0]}),
-        number=climb.number + 1,
+        found=replace(climb.found, scouts={**climb.found.scouts, climb.key: best[0]}),
         least=min(climb.least, loss),
         misses=misses,
         last=best,
-        over=(climb.number >= climb.settled and misses >= climb.patience)
-        or climb.n_columns < 2
-        or climb.number >= settings.max_rounds,
     )
+    return _onwards(after, settings)
+
+
+def _onwards(climb: Climb, settings: Settings) -> Climb:
+    """The climb with its next round: likelihood after round 0 and after the best of all."""
+    number, likelihood = climb.number, climb.likelihood
+    likely = settings.max_rounds > 0 and 1 < climb.n_columns <= settings.likelihood_columns
+    wanted = {start.n_rounds for start in climb.starts if start.likelihood or not climb.scouts}
+    if likely and not likelihood and number == 0 and 0 in wanted:
+        return replace(climb, likelihood=True)
+    rounds_over = number >= climb.settled and (
+        climb.misses >= climb.patience or all(start.likelihood for start in climb.starts)
+    )
+    if not (rounds_over or climb.n_columns < 2 or number >= settings.max_rounds):
+        return replace(climb, number=number + 1, likelihood=False)
+    if climb.scouts:
+        best = max(wanted, default=0)
+    else:
+        scouts = climb.found.scouts
+        best = min(scouts, key=lambda key: scouts[key].loss).n_rounds
+    if likely and best > 0 and not (likelihood and number > 0):
+        return replace(climb, number=best, likelihood=True)
+    return replace(climb, over=True)
 
 
 def _learned(climb: Climb, trainer: Trainer) -> Metrics:
     """The metrics of a climb and that of its next round, learned from the last one."""
-    metrics = climb.found.metrics
-    if climb.last is None or climb.key in metrics:
+    metrics, ended = climb.found.metrics, trainer.clock.search_ended
+    if climb.key in metrics:
+        return metrics
+    if climb.likelihood:
+        before = roots_of(metrics, climb.key.after(climb.number), trainer.parts)
+        pairs = zip(trainer.parts, before, strict=True)
+        likely = tuple(likely_root(part, climb.key, root, ended) for part, root in pairs)
+        return {**metrics, climb.key: likely}
+    if climb.last is None:
         return metrics
     scout, outcomes, request = climb.last
     speed = tuple(request.speeds).index(scout.candidate.min_speed)
     before = roots_of(metrics, scout.candidate.metric, trainer.parts)
     roots = tuple(
-        next_root(part, scout, outcome.ladder, speed, root, trainer.clock.search_ended)
+        next_root(part, scout, outcome.ladder, speed, root, ended)
         for part, outcome, root in zip(trainer.parts, outcomes, before, strict=True)
     )
     return {**metrics, climb.key: roots}

@@ -71,13 +71,21 @@ class Settings:
     close: float = 1.05
 
     # Metric -----------------------------------------------------------------------------------
-    max_rounds: int = 10
+    max_rounds: int = 10  # of slopes
     worth: float = 0.01  # relative fall of the loss that counts as an improvement by a round
     patience: int = 2  # consecutive rounds without improvement before the metric is final
     # A family is trained for another round if its loss would come within `race` times the least
     # loss after `rounds_ahead` more rounds like its last one.
     race: float = 1.4
     rounds_ahead: int = 2
+    # Scales by marginal likelihood: from at most `likelihood_rows` rows, for encodings of at most
+    # `likelihood_columns` columns, with a prior of standard deviation `likelihood_prior` on the
+    # logarithms, in at most `likelihood_steps` evaluations. Twice the rows halve the error once
+    # in ten tables, for four times the time.
+    likelihood_rows: int = 300
+    likelihood_columns: int = 300
+    likelihood_prior: float = 1.0
+    likelihood_steps: int = 25
 
     # Paths ------------------------------------------------------------------------------------
     shrink: float = 0.5  # of the bandwidth from stage to stage

@@ -109,7 +109,8 @@ def test_models_that_know_little_say_so():
     assert "too few held-out rows for a 90 % band" in str(few)
     flat = BandfallRegressor(**FAST).fit(X[:30], np.ones(30))
     assert "held-out rows is not defined" in str(flat)
-    sole = BandfallClassifier(**FAST).fit(X[:30], np.ones(30))
+    with pytest.warns(UserWarning, match="y holds one class"):
+        sole = BandfallClassifier(**FAST).fit(X[:30], np.ones(30))
     assert "no rows were held out" in str(sole)
     assert "one model:" in str(sole)
     pytest.importorskip("matplotlib").use("agg")

@@ -118,20 +118,21 @@ def check_number(
     """
     if value is None and allow_none:
         return
-    bottom = -math.inf if low is None else low
-    top = math.inf if high is None else high
-    top_open = high is None and (finite or integer)
+    high_open = high is None and (finite or integer)
     kind, expected = ("an integer", numbers.Integral) if integer else ("a number", numbers.Real)
-    left = "(" if low_open or low is None else "["
-    allowed = f"{kind} in {left}{bottom}, {top}{')' if top_open else ']'}"
-    allowed += " or None" if allow_none else ""
+    allowed = f"{kind} in {_interval(low, high, low_open, high_open)}" + " or None" * allow_none
     if isinstance(value, bool | np.bool_) or not isinstance(value, expected):
         raise TypeError(f"{name}={value!r} must be {allowed}; got {type(value).__name__}")
-    number = float(value)
-    above = number > bottom if low_open else number >= bottom
-    below = number < top if top_open else number <= top
-    if not (above and below):  # NaN is never inside
+    bottom, top = (-math.inf if low is None else low), (math.inf if high is None else high)
+    at_end = (low_open and value == bottom) or (high_open and value == top)
+    if at_end or not bottom <= float(value) <= top:  # NaN is never inside
         raise ValueError(f"{name}={value!r} must be {allowed}")
+
+
+def _interval(low: float | None, high: float | None, low_open: bool, high_open: bool) -> str:
+    """How an interval is written."""
+    start = "(-inf" if low is None else f"{'(' if low_open else '['}{low}"
+    return f"{start}, {math.inf if high is None else high}{')' if high_open else ']'}"
 
 
 def check_flag(name: str, value: object) -> None:

@@ -34,6 +34,7 @@ def test_sklearn_checks(estimator, check):
 
 @pytest.mark.filterwarnings("ignore:values far outside")  # of checks that predict other rows
 @pytest.mark.filterwarnings("ignore:.*rows repeat an earlier row")  # of checks that repeat rows
+@pytest.mark.filterwarnings("ignore:y holds one class")  # of the check with one label
 @parametrize_with_checks(
     [
         BandfallRegressor(kernels=("gaussian",), max_rounds=1),

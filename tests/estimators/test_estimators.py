@@ -15,8 +15,14 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bandfall import KernelDescentRegressor, KernelFlowRegressor, KernelRidgeRegressor
+from bandfall import (
+    KernelDescentRegressor,
+    KernelFlowRegressor,
+    KernelRidgeRegressor,
+    load_model,
+)
 from bandfall.datasets import load_cpu
+from bandfall.descent import Flow, Geometric, Stopping, fit_path
 from bandfall.kernels import get_kernel
 from problems import problem, problems, seeds
 from shared_files import data_directory
@@ -99,6 +105,26 @@ def test_scaling_and_shifting_y_scales_and_shifts_predictions(data, factor, shif
     before = clone(ESTIMATORS[key]).fit(X, y).predict(X_new)
     after = clone(ESTIMATORS[key]).fit(X, factor * (y + shift)).predict(X_new)
     assert_predicts_alike(after / factor - shift, before, y)
+
+
+def test_a_schedule_of_the_users_own(tmp_path):
+    X, y = np.linspace(0, 3, 40)[:, None], np.sin(np.linspace(0, 9, 40))
+    schedule = Geometric(half_life=1.0, start=3.0, floor=0.2)
+    model = KernelDescentRegressor(schedule=schedule, bandwidth=3.0, max_time=20.0).fit(X, y)
+    path = fit_path(
+        X,
+        y[:, None],
+        get_kernel("gaussian"),
+        solver=Flow(),
+        schedule=schedule,
+        stopping=Stopping(0.999, 20.0),
+        bandwidth=3.0,
+    )
+    assert_array_equal(model.predict(X), path.evaluate(X)[:, 0])
+    model.save(tmp_path / "model")
+    assert load_model(tmp_path / "model").schedule == schedule
+    with pytest.raises(ValueError, match="schedule"):
+        KernelDescentRegressor(schedule=0.1).fit(X, y)
 
 
 def test_offset_of_a_million_does_not_matter(estimator):

@@ -45,6 +45,7 @@ def test_classes_and_graphs():
     np.testing.assert_allclose(shares, model.predict_proba(new), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:column .* alone it explains")
 def test_without_interaction_nothing_more_is_tried():
     frame, _ = table()
     model = BandfallRegressor(**QUICK).fit(frame, frame["number"].to_numpy() ** 2)

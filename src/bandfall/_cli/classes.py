@@ -46,12 +46,7 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
             )
         return True
     if kind_of(target) == "text":
-        levels = [str(level) for level in known.unique()]
-        numbers = any(text.is_number(level, "point") for level in levels)
-        if numbers or text.number_style(levels) or text.date_style(levels):
-            return False
-        most = max(_MOST_CLASSES, len(known) // _ROWS_PER_CLASS)
-        few = 2 <= n_levels <= most and n_levels < len(known)  # distinct values are names
+        few = not _reads_as_numbers(known) and _are_few(n_levels, len(known))
         if few:
             note(f"{target.name!r} has {n_levels} text values: training a classifier")
         return few
@@ -64,6 +59,18 @@ def are_classes(task: Task, targets: list[pd.Series]) -> bool:
             "classes, use --task classification"
         )
     return False
+
+
+def _reads_as_numbers(column: pd.Series) -> bool:
+    """Whether some text is a number, or all of it dates or numbers of one style."""
+    levels = [str(level) for level in column.unique()]
+    numbers = any(text.is_number(level, "point") for level in levels)
+    return bool(numbers or text.number_style(levels) or text.date_style(levels))
+
+
+def _are_few(n_levels: int, n_rows: int) -> bool:
+    """Whether levels can be classes; names differ from row to row."""
+    return 2 <= n_levels <= max(_MOST_CLASSES, n_rows // _ROWS_PER_CLASS) and n_levels < n_rows
 
 
 def target_labels(column: pd.Series) -> np.ndarray:

@@ -68,7 +68,7 @@ class Checkpoint:
         if not changed and path.solver != solver:
             changed = ["settings of the solver"]
         if not changed and path.schedule != schedule:
-            changed = ["min_speed or min_bandwidth"]
+            changed = ["min_speed, min_bandwidth or schedule"]
         if changed:
             raise ValueError(
                 f"checkpoint {os.fspath(self.file)!r} is of another fit (different: "

@@ -35,7 +35,7 @@ from bandfall._warnings import warn_caller
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
 from bandfall.descent._recorder import Snapshot, Watcher
-from bandfall.descent._schedules import MinimumSpeed
+from bandfall.descent._schedules import MinimumSpeed, Schedule
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import KernelLike, get_kernel
 
@@ -49,7 +49,10 @@ class WeightWarning(UserWarning):
 
 
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
-    """Kernel regression whose bandwidth falls to zero while it trains (KGD-D, Algorithm 1).
+    """Kernel regression whose bandwidth falls to zero while it trains (KGD-D).
+
+    By default the gradient flow, the limit of Algorithm 1 for small steps, is followed exactly;
+    ``solver="euler"`` takes the steps of Algorithm 1 one by one.
 
     Training starts with a bandwidth as wide as the data and follows the gradient of the squared
     error. Whenever R² on the training data rises more slowly than `min_speed`, the bandwidth
@@ -77,6 +80,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         Training ends when R² on training data reaches this.
     max_time : float > 0, optional
         Training ends after this much training time; no limit by default.
+    schedule : Schedule, optional
+        How the bandwidth falls, in place of the paper's rule: an object of
+        `bandfall.descent` or of your own. `min_speed` and `min_bandwidth` then do nothing.
     solver : {"flow", "euler"} or a solver, default="flow"
         "flow" integrates the gradient flow exactly between bandwidth changes and needs no
         step size at any number of rows; "euler" is Algorithm 1 to the letter. Their settings
@@ -93,9 +99,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     memory_budget : int, default=2**30
         Bytes for kernel matrices; beyond, products are computed block by block.
     device : {None, "auto", "cpu", "cuda", "cuda:N", "dask"} or address, default=None
-        Where to train and predict. None uses NumPy, "cpu" or "cuda" torch on that device. "auto"
-        uses a GPU, if there is one, for more than 2,000 rows and NumPy otherwise. "dask" uses the
-        workers of the current Dask client, "tcp://host:8786" those of the scheduler there.
+        Where to train and predict. None and "cpu" use NumPy, "cuda" torch on a GPU. "auto" uses a
+        GPU, if there is one, for more than 2,000 rows and NumPy otherwise. "dask" uses the workers
+        of the current Dask client, "tcp://host:8786" those of the scheduler there.
 
     Attributes
     ----------
@@ -132,6 +138,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         "min_bandwidth": [number(0)],
         "max_r2": [number(0, 1, closed="right")],
         "max_time": [number(0, closed="right"), None],
+        "schedule": [HasMethods(["next_bandwidth", "threshold", "span"]), None],
         "solver": [StrOptions({"flow", "euler"}), HasMethods("run")],
         "validation_fraction": [number(0, 1, closed="neither"), None],
         "random_state": RANDOM,
@@ -149,6 +156,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         min_bandwidth: float = 0.0,
         max_r2: float = 0.999,
         max_time: float | None = None,
+        schedule: Schedule | None = None,
         solver: str | Solver = "flow",
         validation_fraction: float | None = None,
         random_state: RandomLike = None,
@@ -162,6 +170,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         self.min_bandwidth = min_bandwidth
         self.max_r2 = max_r2
         self.max_time = max_time
+        self.schedule = schedule
         self.solver = solver
         self.validation_fraction = validation_fraction
         self.random_state = random_state
@@ -249,7 +258,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     def _train(self, data: TrainingData, watcher: Watcher, checkpoint: Checkpoint | None) -> Path:
         """Train a path on these rows, or continue an earlier one."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
-        schedule = MinimumSpeed(
+        schedule = self.schedule or MinimumSpeed(
             float(self.min_speed), float(solver.shrink), float(self.min_bandwidth)
         )
         max_time = math.inf if self.max_time is None else float(self.max_time)

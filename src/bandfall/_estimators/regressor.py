@@ -62,7 +62,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     memory_budget : int, default=2**30
         Bytes for kernel matrices.
     device : {"auto", None, "cpu", "cuda", "cuda:N", "dask"} or address, default="auto"
-        Where to compute: None for NumPy, otherwise torch on that device. "auto" uses a GPU, if
+        Where to compute. None and "cpu" use NumPy, "cuda" torch on a GPU. "auto" uses a GPU, if
         there is one, for more than 2,000 rows. "dask" uses the workers of the current Dask
         client, "tcp://host:8786" those of the scheduler there.
     n_jobs : int, optional

@@ -307,19 +307,24 @@ def _onwards(climb: Climb, settings: Settings) -> Climb:
     wanted = {start.n_rounds for start in climb.starts if start.likelihood or not climb.scouts}
     if likely and not likelihood and number == 0 and 0 in wanted:
         return replace(climb, likelihood=True)
-    rounds_over = number >= climb.settled and (
-        climb.misses >= climb.patience or all(start.likelihood for start in climb.starts)
-    )
-    if not (rounds_over or climb.n_columns < 2 or number >= settings.max_rounds):
+    if not _slopes_are_learned(climb, settings):
         return replace(climb, number=number + 1, likelihood=False)
+    scouts = climb.found.scouts
     if climb.scouts:
         best = max(wanted, default=0)
     else:
-        scouts = climb.found.scouts
         best = min(scouts, key=lambda key: scouts[key].loss).n_rounds
     if likely and best > 0 and not (likelihood and number > 0):
         return replace(climb, number=best, likelihood=True)
     return replace(climb, over=True)
+
+
+def _slopes_are_learned(climb: Climb, settings: Settings) -> bool:
+    """Whether no further round of slopes follows."""
+    if climb.n_columns < 2 or climb.number >= settings.max_rounds:
+        return True
+    of_likelihood = all(start.likelihood for start in climb.starts)
+    return climb.number >= climb.settled and (climb.misses >= climb.patience or of_likelihood)
 
 
 def _learned(climb: Climb, trainer: Trainer) -> Metrics:

@@ -29,6 +29,9 @@ Y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
 QUICK = {"kernels": ("gaussian",)}
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:column .* alone it explains")
+
+
 def interrupted(model, X, Y):
     """The model after a fit that Ctrl-C ended."""
     with pytest.raises(KeyboardInterrupt):

@@ -144,6 +144,9 @@ def test_evaluations_rows_and_time_are_bounded():
     ended = relevance(X, y, ended=lambda: next(calls) >= 2)
     assert ended.n_evaluations == 2
     assert np.all(ended.scales > 0.0)
+    at_once = relevance(X, y, ended=lambda: True)
+    assert at_once.n_evaluations == 0
+    assert_allclose(at_once.scales, at_once.scales[0] * X.std(axis=0)[0] / X.std(axis=0))
 
 
 def test_start_does_not_matter_much():

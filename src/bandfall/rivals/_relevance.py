@@ -204,9 +204,9 @@ class _Search:
         """Minimise within the bounds."""
         shift = self._start[:-1]
         bounds = [(one + _RANGE[0], one + _RANGE[1]) for one in shift]
-        options = {"maxfun": max_evaluations, "ftol": 0.0, "gtol": 0.0}
-        options["ftol"] = _ACCURACY / max(1.0, abs(self._objective(self._start)[0]))
         with suppress(_Ended):
+            size = max(1.0, abs(self._objective(self._start)[0]))
+            options = {"maxfun": max_evaluations, "ftol": _ACCURACY / size, "gtol": 0.0}
             optimize.minimize(
                 self._objective,
                 self._start,

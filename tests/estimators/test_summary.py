@@ -1,6 +1,7 @@
 """What a fitted self-tuning model says of itself, and its figure."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 from bandfall import BandfallClassifier, BandfallRegressor, load_model
-from bandfall._estimators.summary import held_out_band
+from bandfall._estimators.summary import held_out_band, member_words
 from bandfall._estimators.view import story_of
 from bandfall.kernels import get_kernel
 
@@ -51,7 +52,9 @@ def test_print_says_score_band_and_members(regressor):
     assert band.startswith("90 % of new targets within ± ")
     assert count == f"average of {len(regressor.members_)} models, heaviest first:"
     best = regressor.members_[0]
-    assert members[0].startswith(f"  weight {best.weight:.2f}: Gaussian kernel on standard columns")
+    words = {"gaussian": "Gaussian kernel", "laplace-1": "Laplace kernel in the 1-norm"}
+    said = words[str(best.candidate.kernel)]
+    assert members[0].startswith(f"  weight {best.weight:.2f}: {said} on ")
     assert len(members) == len(regressor.members_)
     assert regressor.summary() == str(regressor)
 
@@ -146,6 +149,24 @@ def test_leaves_have_no_single_path():
     pytest.importorskip("matplotlib").use("agg")
     (text,) = model.plot().axes[3].texts
     assert text.get_text().endswith("leaves, each with a path of its own")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"n_rounds": 1}, ", metric learned in 1 round"),
+        ({"n_rounds": 2, "likelihood": True}, "in 2 rounds and by marginal likelihood"),
+        ({"penalty": 0.1}, ", trained with the log-loss"),
+    ],
+)
+def test_metric_and_loss_are_named_in_words(regressor, changes, words):
+    best = regressor.members_[0]
+    plain = replace(best.candidate, n_rounds=0, likelihood=False)
+    start = member_words(replace(best, candidate=plain))
+    said = member_words(replace(best, candidate=replace(plain, **changes)))
+    assert said.startswith(start)
+    assert said.endswith(words)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,9 @@ def member_words(member: Member) -> str:
     ends = [f"{width:.3g}" for width in path.bandwidths[[0, -1]]] if len(path) else []
     bandwidth = f", bandwidth {' → '.join(dict.fromkeys(ends))}" if ends else ""
     n_rounds = one.n_rounds + one.log_rounds
-    metric = f", metric learned in {n_rounds} round{'s' * (n_rounds > 1)}" if n_rounds else ""
+    by = [f"in {n_rounds} round{'s' * (n_rounds > 1)}"] * (n_rounds > 0)
+    by += ["by marginal likelihood"] * one.likelihood
+    metric = f", metric learned {' and '.join(by)}" if by else ""
     loss = ", trained with the log-loss" if one.penalty else ""
     return f"{_kernel_words(one.kernel)} on {columns}{bandwidth}{metric}{loss}"
 

@@ -574,7 +574,8 @@ def test_members_show_themselves_in_consoles_and_notebooks():
     assert f"{first.weight:.2f} of {first.candidate.encoding} columns" in text
     assert len(text) < 120  # not the arrays
     for page in (model._repr_html_(), model._repr_mimebundle_()["text/html"]):
-        assert f"average of {len(model.members_)} models" in page
+        several = len(model.members_) > 1
+        assert (f"average of {len(model.members_)} models" if several else "one model") in page
         assert page.partition("<pre>trained")[2].count("  weight ") == len(model.members_)
         assert f"weight {first.weight:.2f}: Laplace kernel in the 1-norm on" in page
     with config_context(display="text"):

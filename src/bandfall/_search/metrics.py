@@ -13,6 +13,7 @@ from bandfall._models.metric import learned_root, mean_root, normalised, scaled
 from bandfall._search.candidates import Request, Trial
 from bandfall._search.ladder import Ladder
 from bandfall._search.parts import Part, never
+from bandfall._targets.weights import evidence_weights
 from bandfall.descent._sum import KernelSum
 from bandfall.rivals import relevance
 
@@ -72,6 +73,9 @@ def likely_root(
     rows = np.arange(len(X))
     if len(X) > settings.likelihood_rows:
         rows = np.sort(np.random.RandomState(0).permutation(rows)[: settings.likelihood_rows])
+    weights = part.train_weights
+    if weights is not None:
+        weights = evidence_weights(weights[rows])
     Z = scaled(X[rows].astype(np.float64), root)
     with part.rows.backend.threads(len(rows)):
         sizes, directions = (root, None) if root.ndim == 1 else np.linalg.eigh(root)
@@ -83,7 +87,7 @@ def likely_root(
             "gaussian" if key.mixes else "laplace-1",
             prior=settings.likelihood_prior,
             units=np.ones(len(sizes)),
-            weights=None if part.train_weights is None else part.train_weights[rows],
+            weights=weights,
             max_evaluations=settings.likelihood_steps,
             ended=ended,
         ).scales

@@ -20,13 +20,17 @@ CORE_TESTS := kernels/test_kernel.py descent/test_schedules.py test_closed_form.
 	descent/test_euler.py descent/test_flow.py descent/test_path.py descent/test_sweep.py \
 	rivals/test_rivals.py estimators/test_estimator_checks.py files/test_hostile.py
 
-.PHONY: demo test test-oldest test-latest coverage coverage-choices lint format docs docs-serve package sbom clean
+.PHONY: demo test quick test-oldest test-latest coverage coverage-choices lint format docs docs-serve package sbom clean
 
 demo: $(VENV)/.demo
 	$(BIN)/python -m bandfall.demo --out out
 
 test: $(VENV)/.test lint
 	$(PYTEST)
+
+# A minute and a half: no linters, browsers, clusters, networks, programs or reproductions.
+quick: $(VENV)/.test
+	$(PYTEST) -m "not slow"
 
 # The declared minima of all dependencies, on the oldest Python, in an environment of their own.
 test-oldest:

@@ -19,6 +19,43 @@ settings.register_profile("thorough", max_examples=200, **busy)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bandfall"))
 
 
+# What `make quick` leaves out: browsers, Node.js, Dask, torch, the paper, programs, many fits.
+SLOW = [
+    "cli/",
+    "explore/",
+    "neural/",
+    "onnx_export/",
+    "paper/",
+    "products/",
+    "report/",
+    "rivals/",
+    "test_benchmarks.py",
+    "test_cluster.py",
+    "test_dask_",
+    "test_demo.py",
+    "test_docs.py",
+    "test_oracle.py",
+    "test_site.py",
+    "estimators/test_estimator_checks.py",
+    "estimators/test_exchangeable_rows.py",
+    "estimators/test_mlp.py",
+    "estimators/test_neural_estimator.py",
+    "files/test_hostile.py",
+    "fitting/test_leaves.py",
+    "fitting/test_logistic.py",
+    "targets/test_weights.py",
+    "theory/test_bound.py",
+]
+
+
+def pytest_collection_modifyitems(items):
+    """Mark the tests of slow files."""
+    for item in items:
+        _, _, place = item.path.as_posix().rpartition("/tests/")
+        if place.startswith(tuple(SLOW)):
+            item.add_marker("slow")
+
+
 @pytest.fixture
 def no_least_time(monkeypatch):
     """Fits may take as little as `max_seconds` says."""

@@ -170,6 +170,16 @@ def test_types_say_what_code_relies_on():
     assert [path.name for path, text in texts.items() if renamed.search(text)] == ["_typing.py"]
 
 
+def test_the_walk_names_modules_that_exist():
+    page = Path(__file__).parents[1] / "docs" / "development.md"
+    walk = page.read_text(encoding="utf-8").partition("## The walk")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(?:src/)?(\w+/)?(_?\w+\.py)`", walk))
+    modules = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py")}
+    known = modules | {path.rpartition("/")[2] for path in modules}
+    assert len(named) > 50
+    assert {room + file for room, file in named} <= known
+
+
 def public_methods():
     """Methods and properties of all public classes, by their full name."""
     for found in pkgutil.walk_packages(bandfall.__path__, "bandfall."):

@@ -20,7 +20,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bandfall"))
 
 
 # What `make quick` leaves out: browsers, Node.js, Dask, torch, the paper, programs, many fits.
-SLOW = [
+SLOW = (
     "cli/",
     "explore/",
     "neural/",
@@ -45,14 +45,14 @@ SLOW = [
     "fitting/test_logistic.py",
     "targets/test_weights.py",
     "theory/test_bound.py",
-]
+)
 
 
 def pytest_collection_modifyitems(items):
     """Mark the tests of slow files."""
     for item in items:
         _, _, place = item.path.as_posix().rpartition("/tests/")
-        if place.startswith(tuple(SLOW)):
+        if place.startswith(SLOW):
             item.add_marker("slow")
 
 

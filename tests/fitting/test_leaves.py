@@ -32,7 +32,7 @@ N = 1900
 
 @pytest.fixture(scope="module")
 def data():
-    X, y = make_friedman1(N + 400, n_features=6, noise=1.0, random_state=0)
+    X, y = make_friedman1(N + 2000, n_features=6, noise=1.0, random_state=0)
     return X[:N], y[:N], X[N:], y[N:]
 
 

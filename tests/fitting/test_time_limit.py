@@ -42,7 +42,8 @@ class Timed(BandfallRegressor):
 
     @property
     def _settings(self):
-        return replace(super()._settings, **self.settings)
+        known = {"likelihood_columns": 0}  # whose members are trained in one stage
+        return replace(super()._settings, **{**known, **self.settings})
 
     @property
     def _clock(self):

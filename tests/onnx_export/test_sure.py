@@ -69,7 +69,7 @@ def test_ends_are_those_of_predict_interval(method, n_targets):
 def test_novelty_is_measured_in_the_norm_of_the_kernel(kernel):
     """Intervals far from the training rows widen with the distance to the nearest one."""
     X, y = noisy(300)
-    model = BandfallRegressor(kernels=(kernel,), max_rounds=1).fit(X, y)
+    model = BandfallRegressor(kernels=(kernel,), max_rounds=0).fit(X, y)
     rows = np.concatenate([noisy(50, seed=1)[0], [[3.0, 0.0], [3.0, -3.0], [0.0, -50.0]]])
     assert model.average_.plainest.path.kernel.geometry.p < 2
     assert (model.novelty(rows) > 1).any()

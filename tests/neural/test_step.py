@@ -216,3 +216,13 @@ def test_no_output_moves():
     for engine in ("gram", "products"):
         found = step(Dead(), X, residual, X, blend=0.0, engine=engine)
         assert bool((found.direction == 0).all())
+
+
+def test_batch_normalisation_in_training_mode_is_named():
+    model = torch.nn.Sequential(
+        torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 1)
+    )
+    with pytest.raises(ValueError, match=r"layer '1' of model .* call model.eval\(\) first"):
+        empirical_ntk(model, torch.zeros(4, 2))
+    model.eval()
+    assert empirical_ntk(model, torch.zeros(4, 2)).shape == (4, 4)

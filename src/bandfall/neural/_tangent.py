@@ -25,6 +25,12 @@ class TangentModel:
     def __init__(self, model: nn.Module) -> None:
         if not isinstance(model, nn.Module):
             raise TypeError(f"model must be a torch.nn.Module; got {type(model).__name__}")
+        for name, layer in model.named_modules():
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm) and layer.training:
+                raise ValueError(
+                    f"layer {name or 'model'!r} of model is batch normalisation in training mode: "
+                    "its outputs depend on the other rows of a batch; call model.eval() first"
+                )
         self.model = model
         self.parameters = {n: p for n, p in model.named_parameters() if p.requires_grad}
         if not self.parameters:

@@ -71,9 +71,9 @@ def test_modules_fit_in_one_head(path):
 # Lines of Python that a room may have. Whoever needs more raises the number and says why.
 BUDGET = {
     "_cli": 3750,
-    "_drawing": 560,
+    "_drawing": 430,
     "_estimators": 4280,
-    "_explore": 540,
+    "_explore": 460,
     "_files": 1260,
     "_fitting": 1640,
     "_models": 1300,
@@ -88,7 +88,7 @@ BUDGET = {
     "kernels": 1030,
     "neural": 1360,
     "plotting": 1490,
-    "report": 2140,
+    "report": 1985,
     "rivals": 820,
     "tables": 2930,
     "theory": 1710,

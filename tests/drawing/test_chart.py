@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bandfall._drawing import Axis, Bar, Chart, number, ranking
+from bandfall._drawing.axes import Axis, number
+from bandfall._drawing.chart import Bar, Chart, ranking
 
 
 @pytest.mark.parametrize("ends", [(0.93, 0.97), (5.4, 6.6), (0.003, 0.004), (1e-9, 1e9), (3, 40)])
@@ -61,8 +62,9 @@ def test_bars_stand_on_zero(values):
     axis = Axis.from_zero("y", values)
     assert axis.low <= 0.0 <= axis.high
     assert min(values) < 0 or axis.low == 0.0 or axis.high > 0.0
-    chart = Chart(Axis("x", -0.5, 1.5, names=("a", "b")), axis, "t").columns([0, 1], values)
-    assert f" {chart.py(0.0):.1f}V" in chart.svg()
+    chart = Chart(Axis("x", -0.5, 1.5, names=("a", "b")), axis, "t")
+    chart.bars([-0.5, 0.5, 1.5][: len(values) + 1], values, ["a"] * len(values))
+    assert f" {chart.py(0.0):.1f}L" in chart.svg()
 
 
 def test_ticks_of_an_axis_have_one_notation():
@@ -105,21 +107,29 @@ def test_points_have_tooltips_in_words():
     assert [zero.words(0.1), zero.words(5.0)] == ["bandwidth 0", "bandwidth 5"]
 
 
-@pytest.mark.parametrize("draw", ["line", "columns", "ledges", "band"])
+@pytest.mark.parametrize("draw", ["path", "band"])
 def test_a_film_ends_with_what_is_drawn(draw):
     values = np.linspace(0.0, 1.0, 4)[:, None] * np.array([1.0, 2.0, 3.0])
-    values = np.stack([values, 2 * values], axis=1) if draw == "band" else values
     chart = Chart(Axis("x", 0.0, 2.0), Axis("y", 0.0, 6.0), "t")
-    style = ["a"] if draw in ("line", "ledges") else []
-    svg = getattr(chart, draw)([0, 1, 2], values, *style, film="f").svg()
+    last = [2 * values] if draw == "band" else ["line a"]
+    svg = getattr(chart, draw)([0, 1, 2], values, *last, name="f").svg()
     assert len(set(chart.films["f"])) == len(chart.films["f"]) == 4
     assert f'd="{chart.films["f"][-1]}" data-film="f"' in svg
 
 
+def test_a_gap_begins_a_new_line():
+    chart = Chart(Axis("x", 0.0, 2.0), Axis("y", 0.0, 6.0), "t")
+    svg = chart.line([0.0, 1.0, np.nan, 1.0, 2.0, np.nan], [1.0] * 6, "a").svg()
+    (drawn,) = re.findall(r'<path class="line a" d="([^"]*)"', svg)
+    assert re.fullmatch(r"M[\d. ]+L[\d. ]+M[\d. ]+L[\d. ]+", drawn)
+
+
 def test_bars_begin_at_zero_and_keep_their_labels():
-    bars = [Bar("gain", 2.0, "2.0", 0.5), Bar("loss", -1.0, "−1.0", style="soft")]
-    svg = ranking(bars, "change")
-    lefts, widths = (re.findall(rf'<rect[^>]* {name}="([^"]*)"', svg) for name in ("x", "width"))
-    assert float(lefts[0]) == pytest.approx(float(lefts[1]) + float(widths[1]), abs=0.1)
-    assert 'data-tip="gain\nchange 2.0 ± 0.5000"' in svg
-    assert svg.count('class="error"') == 1
+    bars = [Bar("gain", 2.0, "2.0", 0.5), Bar("<loss>", -1.0, "−1.0", style="soft")]
+    html = ranking(bars, "change")
+    drawn = re.findall(r'class="bar [^"]*" style="left: ([\d.]+)%; width: ([\d.]+)%"', html)
+    (left, _), (start, width) = ([float(part) for part in one] for one in drawn)
+    assert left == pytest.approx(start + width, abs=0.2)
+    assert 'data-tip="gain\nchange 2.0 ± 0.5000"' in html
+    assert "<span>&lt;loss&gt;</span>" in html
+    assert html.count('class="error"') == 1

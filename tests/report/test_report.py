@@ -23,7 +23,7 @@ from bandfall import (
 )
 from bandfall._cli import rivals
 from bandfall._cli.training import _PathWatch
-from bandfall._drawing import number
+from bandfall._drawing.axes import number
 from bandfall._estimators import training
 from bandfall._estimators.progress import FitProgress
 from bandfall._explore.page import WhatIf, render_explorer

@@ -37,7 +37,7 @@ from bandfall._cli.training import (
     train_on,
     why_ended,
 )
-from bandfall._drawing import number
+from bandfall._drawing.axes import number
 from bandfall._estimators.view import Story, answers_of, last_step, story_of
 from bandfall._files import save_model
 from bandfall._targets.scores import Scores

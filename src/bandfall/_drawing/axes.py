@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+
+from bandfall._typing import Values
 
 SMALLEST, LARGEST = 1e-4, 1e7  # outside, powers of ten are used
 APART = 10_000  # from here on, commas separate thousands
@@ -38,11 +39,7 @@ class Axis:
 
     @classmethod
     def around(
-        cls,
-        label: str,
-        *values: Sequence[float] | np.ndarray,
-        log: bool = False,
-        zero: float = -math.inf,
+        cls, label: str, *values: Values, log: bool = False, zero: float = -math.inf
     ) -> Axis:
         """An axis that contains all values, with a margin."""
         flat = np.concatenate([np.ravel(np.asarray(v, dtype=float)) for v in values])
@@ -55,18 +52,17 @@ class Axis:
         return cls(label, low - room, high + room)
 
     @classmethod
-    def from_zero(cls, label: str, *values: Sequence[float] | np.ndarray) -> Axis:
+    def from_zero(cls, label: str, values: Values) -> Axis:
         """An axis for bars, which includes zero."""
-        axis = cls.around(label, *values, [0.0])
-        flat = np.concatenate([np.ravel(v) for v in values])
-        low, high = (axis.low if np.any(flat < 0) else 0.0, axis.high if np.any(flat > 0) else 0.0)
+        axis = cls.around(label, values, [0.0])
+        low = axis.low if np.min(values) < 0 else 0.0
+        high = axis.high if np.max(values) > 0 else 0.0
         return cls(label, low, high) if low < high else axis
 
     def fraction(self, value: float) -> float:
         """Position of a value between `low` (0) and `high` (1)."""
         if self.log:
-            value = max(value, 1e-300)
-            return math.log(value / self.low) / math.log(self.high / self.low)
+            return math.log(max(value, 1e-300) / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
@@ -79,13 +75,12 @@ class Axis:
         return _log_ticks(low, high) if self.log else _linear_ticks(low, high)
 
     def tick_name(self, tick: float) -> str:
-        """The label of a tick."""
+        """The label of a tick; all ticks of a linear axis have one notation."""
         if self.dates:
             years = all(f"{_moment(one):%j %T}" == "001 00:00:00" for one in self.ticks())
             return _date_name(tick, math.inf if years else abs(self.high - self.low))
         if self.names:
             return self.names[int(tick)]
-        # A linear axis has one notation for all ticks.
         largest = 0.0 if self.log else max(map(abs, self.ticks()), default=0.0)
         powers = largest >= LARGEST or 0.0 < largest < SMALLEST
         return number(tick, powers=powers, apart=largest >= APART)
@@ -170,14 +165,11 @@ def number(value: float, *, powers: bool = False, apart: bool = False) -> str:
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     if value == 0:
         return "0"
-    exponent = math.floor(math.log10(abs(value)))
+    exponent, tail = math.floor(math.log10(abs(value))), ""
     if SMALLEST <= abs(value) < LARGEST and not powers:
         digits = min(max(0, 3 - exponent), 7)
         comma = "," if apart or abs(round(value)) >= APART else ""
-        return _without_zeros(f"{value:{comma}.{digits}f}").replace("-", "−")
-    mantissa = _without_zeros(f"{value / 10.0**exponent:.2f}").replace("-", "−")
-    return f"{mantissa} × 10{str(exponent).translate(_RAISED)}"
-
-
-def _without_zeros(text: str) -> str:
-    return text.rstrip("0").rstrip(".") if "." in text else text
+        text = f"{value:{comma}.{digits}f}"
+    else:
+        text, tail = f"{value / 10.0**exponent:.2f}", f" × 10{str(exponent).translate(_RAISED)}"
+    return (text.rstrip("0").rstrip(".") if "." in text else text).replace("-", "−") + tail

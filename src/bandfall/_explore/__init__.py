@@ -6,12 +6,9 @@ the commands need.
 
 from __future__ import annotations
 
-from bandfall._drawing import POLICY, filled_page, read_resource, style_sheet
-from bandfall._version import __version__
+from bandfall._drawing.pages import POLICY, filled, read_resource, whole_page
 
 _PACKAGE = "bandfall._explore"
-# The engine runs in a worker made from its own text, so that the page also works from disk.
-_POLICY = f"{POLICY}; worker-src blob:"
 ENGINE = ("krylov.js", "solver.js", "film.js", "worker.js")
 SCRIPTS = ("data.js", "plot.js", "state.js", "playground.js", "controls.js")
 
@@ -25,15 +22,14 @@ def render_playground() -> str:
     >>> page.startswith("<!doctype html>") and len(page.encode()) < 200_000
     True
     """
-    parts = {
-        "version": __version__,
-        "policy": _POLICY,
-        "style": style_sheet(_PACKAGE, "playground.css"),
-        "engine": _joined(ENGINE),
-        "script": _joined(SCRIPTS),
-    }
-    return filled_page(_PACKAGE, "playground.html", parts)
-
-
-def _joined(names: tuple[str, ...]) -> str:
-    return "".join(read_resource(_PACKAGE, name) for name in names)
+    engine, script = (
+        "".join(read_resource(_PACKAGE, n) for n in names) for names in (ENGINE, SCRIPTS)
+    )
+    return whole_page(
+        "See it learn: the bandfall playground",
+        filled(read_resource(_PACKAGE, "playground.html"), engine=engine),
+        style=read_resource(_PACKAGE, "playground.css"),
+        script=script,
+        # The engine runs in a worker made from its own text, so that the page works from disk.
+        policy=f"{POLICY}; worker-src blob:",
+    )

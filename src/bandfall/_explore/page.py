@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing import POLICY, Axis, Chart, read_resource
+from bandfall._drawing.axes import Axis
+from bandfall._drawing.chart import Chart
+from bandfall._drawing.pages import POLICY, read_resource
 from bandfall._typing import JsonDict
 from bandfall.report._columns import (
     NO_VALUE,
@@ -24,9 +26,9 @@ from bandfall.report._columns import (
 from bandfall.report._errors import error_sections, worst_rows
 from bandfall.report._features import importance_section, slice_section
 from bandfall.report._findings import Findings
-from bandfall.report._layout import class_style, figure, json_script, page_shell, section
+from bandfall.report._layout import class_style, figure, json_script, section
 from bandfall.report._learning import path_section
-from bandfall.report._page import header
+from bandfall.report._page import model_page
 from bandfall.report._score import score_section, trial_section
 
 _PACKAGE = "bandfall._explore"
@@ -35,39 +37,60 @@ MAX_CHOICES = 60  # levels in a list, or dates in a saved page
 _DAY = 86400.0
 
 
-@dataclass(frozen=True)
-class Feature:
-    """A feature that can be changed."""
+class Feature(NamedTuple):
+    """A feature that can be changed, and its values in the rows of a `WhatIf`."""
 
     name: str
     column: int  # its index in the table
     points: Points  # the values that it can take
     whole_days: bool  # dates without a time of day
-    # Of each row: the point nearest to its value (−1 if its level is not listed), its value as
-    # text and, for dates, in seconds since 1970.
-    starts: list[int]
-    given: list[str]
-    own: list[float | None]
+    starts: list[int]  # the point nearest to the value of each row; −1 if its level is not listed
+    given: list[str]  # values of the rows as text
+    own: list[float | None]  # dates of the rows, in seconds since 1970
+
+    @classmethod
+    def of(cls, name: str, column: int, train: pd.Series, values: pd.Series) -> Feature:
+        """Points from the training rows, and values of some rows."""
+        points, whole_days = points_along(train, 41, MAX_CHOICES), False
+        given, seconds = [shown(value, NO_VALUE) for value in values], places(values)
+        if seconds is None:
+            starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
+            return cls(name, column, points, False, starts, given, [])
+        dates = points.kind == "time"
+        if dates:
+            points, whole_days = _dates(train)
+        n, grid = len(points.grid), points.grid
+        starts = [n if np.isnan(x) else int(np.argmin(np.abs(grid - x))) for x in seconds]
+        own = [None if np.isnan(x) else float(x) for x in seconds] if dates else []
+        return cls(name, column, points, whole_days, starts, given, own)
+
+
+def _dates(column: pd.Series) -> tuple[Points, bool]:
+    """Whole days or minutes between the first and last date, and whether they are days."""
+    seconds = np.asarray(places(column.dropna()))
+    whole_days = bool(np.all(seconds % _DAY == 0))
+    unit = _DAY if whole_days else 60.0
+    ends = seconds.min() / unit, seconds.max() / unit
+    grid = unit * np.unique(np.round(np.linspace(*ends, MAX_CHOICES)))
+    return Points.of("time", grid, moments(grid, column), column), whole_days
 
 
 class WhatIf:
     """Some rows whose features can be changed: the typical one and some with large errors."""
 
     def __init__(self, findings: Findings, n_rows: int = 5, n_features: int = 10):
-        self._model = findings.model
-        self._classes = findings.target.classes
-        worst = worst_rows(findings, n_rows)
+        self._model, self._classes = findings.model, findings.target.classes
+        train, scored, worst = findings.train, findings.scored, worst_rows(findings, n_rows)
         kind = "held-out" if findings.tested else "training"
         numbers = findings.row_numbers[worst]
         self.names = ["the most typical training row"]
         self.names += [f"{kind} row {number}, a large error" for number in numbers]
-        typical = typical_row(findings.train.X)
-        parts = [findings.train.X.iloc[[typical]], findings.scored.X.iloc[worst]]
-        self.rows = pd.concat(parts, ignore_index=True)
-        actual = [findings.train.y[typical], *findings.scored.y[worst]]
+        typical = typical_row(train.X)
+        self.rows = pd.concat([train.X.iloc[[typical]], scored.X.iloc[worst]], ignore_index=True)
+        actual = [train.y[typical], *scored.y[worst]]
         self.actual = [self._classes[int(y)] if self._classes else shown(float(y)) for y in actual]
         self.features = [
-            _feature(findings.features[j], j, findings.train.X, self.rows)
+            Feature.of(findings.features[j], j, train.X.iloc[:, j], self.rows.iloc[:, j])
             for j in findings.order[:n_features]
         ]
 
@@ -78,74 +101,43 @@ class WhatIf:
         """
         changed = self.rows.iloc[[row]].reset_index(drop=True)
         for place, value in changes.items():
-            feature = self.features[place]
+            values = self.features[place].points.values
             if isinstance(value, float):
-                one = moments(np.array([value]), feature.points.values)
+                one = moments(np.array([value]), values)
             else:
-                one = feature.points.values.iloc[[value]].reset_index(drop=True)
-            changed.isetitem(feature.column, one)
+                one = values.iloc[[value]].reset_index(drop=True)
+            changed.isetitem(self.features[place].column, one)
         return [float(output) for output in self._model.predict(changed)[0]]
 
     def as_data(self) -> JsonDict:
         """All data for a saved page, in which one feature of a row changes at a time."""
-        outputs = _short(self._model.predict(self.rows))
+        everything = list(range(len(self.rows)))
+        rows = zip(self.names, self.actual, _short(self._model.predict(self.rows)), strict=True)
+        features = []
+        for one in self.features:
+            points = one.points
+            moved = moved_along(self.rows, everything, one.column, points.values)
+            outputs = self._model.predict(moved).reshape(len(everything), len(points.values), -1)
+            features.append({
+                "name": one.name,
+                "kind": points.kind,
+                "wholeDays": one.whole_days,
+                "labels": points.labels,
+                "seconds": points.grid.tolist() if points.kind == "time" else [],
+                "own": one.own,
+                "starts": one.starts,
+                "given": one.given,
+                "outputs": _short(outputs),
+            })  # fmt: skip
         return {
             "classes": self._classes,
-            "rows": [
-                {"name": name, "actual": actual, "outputs": output}
-                for name, actual, output in zip(self.names, self.actual, outputs, strict=True)
-            ],
-            "features": [
-                {
-                    "name": one.name,
-                    "kind": one.points.kind,
-                    "wholeDays": one.whole_days,
-                    "labels": one.points.labels,
-                    "seconds": one.points.grid.tolist() if one.points.kind == "time" else [],
-                    "own": one.own,
-                    "starts": one.starts,
-                    "given": one.given,
-                    "outputs": _short(self._along(one)),
-                }
-                for one in self.features
-            ],
+            "rows": [dict(zip(("name", "actual", "outputs"), row, strict=True)) for row in rows],
+            "features": features,
         }
-
-    def _along(self, one: Feature) -> np.ndarray:
-        """Outputs of every row at every point of a feature, (n_rows, n_points, k)."""
-        rows, values = list(range(len(self.rows))), one.points.values
-        moved = moved_along(self.rows, rows, one.column, values)
-        return self._model.predict(moved).reshape(len(rows), len(values), -1)
 
 
 def _short(outputs: np.ndarray) -> list:
     return np.vectorize(lambda value: float(f"{value:.7g}"))(outputs).tolist()
-
-
-def _feature(name: str, column: int, train: pd.DataFrame, rows: pd.DataFrame) -> Feature:
-    known, values = train.iloc[:, column], rows.iloc[:, column]
-    points, whole_days = points_along(known, 41, MAX_CHOICES), False
-    if points.kind == "time":
-        points, whole_days = _dates(known)
-    given, seconds = [shown(value, NO_VALUE) for value in values], places(values)
-    if seconds is None:
-        starts = [points.labels.index(one) if one in points.labels else -1 for one in given]
-        return Feature(name, column, points, False, starts, given, [])
-    n = len(points.grid)
-    starts = [n if np.isnan(x) else int(np.argmin(np.abs(points.grid - x))) for x in seconds]
-    own = [None if np.isnan(x) else float(x) for x in seconds] if points.kind == "time" else []
-    return Feature(name, column, points, whole_days, starts, given, own)
-
-
-def _dates(column: pd.Series) -> tuple[Points, bool]:
-    """Whole days or minutes between the first and last date, and whether they are days."""
-    seconds = places(column.dropna())
-    assert seconds is not None
-    whole_days = bool(np.all(seconds % _DAY == 0))
-    unit = _DAY if whole_days else 60.0
-    low, high = seconds.min() / unit, seconds.max() / unit
-    grid = unit * np.unique(np.round(np.linspace(low, high, MAX_CHOICES)))
-    return Points.of("time", grid, moments(grid, column), column), whole_days
 
 
 def render_explorer(
@@ -164,11 +156,12 @@ def render_explorer(
         trial_section(findings),
     ]
     data = what_if.as_data() | {"live": live, "target": target}
-    return page_shell(
-        title=f"Predicting {target}",
-        kind="explorer",
-        header=header(findings, source),
-        sections=sections,
+    return model_page(
+        findings,
+        target,
+        source,
+        "explorer",
+        sections,
         data=film + json_script("what-if-data", data),
         policy=LIVE_POLICY if live else POLICY,
         style=read_resource(_PACKAGE, "explorer.css"),
@@ -177,21 +170,13 @@ def render_explorer(
 
 
 def _what_if_section(target: str, live: bool) -> str:
-    alone = (
-        " A saved page can change one feature at a time; <code>bandfall explore</code> without "
-        "<code>--out</code> can change several."
-    )
-    text = (
-        f"Take a row, change it, and see what the model would predict for {escape(target)}."
-    ) + ("" if live else alone)
-    body = (
-        '<div class="what-if"><div class="chosen"><label>Row <select id="what-if-row"></select>'
-        '</label><p class="answer"><output id="what-if-answer" aria-live="polite"></output></p>'
-        '<ul id="what-if-classes"></ul><p class="dim" id="what-if-difference"></p>'
-        '<button type="button" id="what-if-reset">Reset</button></div>'
-        '<div class="controls" id="what-if-controls"></div></div>'
-    )
-    return section("what-if", "What if", text, body)
+    text = f"Take a row, change it, and see what the model would predict for {escape(target)}."
+    if not live:
+        text += (
+            " A saved page can change one feature at a time; <code>bandfall explore</code> without "
+            "<code>--out</code> can change several."
+        )
+    return section("what-if", "What if", text, read_resource(_PACKAGE, "what_if.html"))
 
 
 def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) -> str:
@@ -203,8 +188,7 @@ def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) ->
     def losses(X: pd.DataFrame) -> np.ndarray:
         return np.array([target.loss(rows.y, one) for one in model.film(X, film.moments)])
 
-    whole = losses(rows.X)
-    shuffled = np.random.default_rng(0).permutation(len(rows.y))
+    whole, shuffled = losses(rows.X), np.random.default_rng(0).permutation(len(rows.y))
     rises = {}
     for j in findings.order[:n_features]:
         changed = rows.X.copy()
@@ -218,7 +202,7 @@ def _gain_section(findings: Findings, n_features: int = 5, n_rows: int = 200) ->
     chart = Chart(x, Axis.around(harm, *rises.values(), [0.0]), f"{harm} along training")
     chart.rule(y=0.0)
     for i, (name, rise) in enumerate(rises.items()):
-        chart.line(at, rise, class_style(i), tip=name)
+        chart.line(at, rise, class_style(i)).dots(at, rise, names=name)
     body = figure(
         chart,
         f"{target.harm} when a feature is shuffled, along training",

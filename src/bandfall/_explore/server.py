@@ -15,19 +15,18 @@ from contextlib import suppress
 from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
-from bandfall._drawing import filled_page, style_sheet
+from bandfall._drawing.pages import filled, read_resource, whole_page
 from bandfall._explore.page import LIVE_POLICY, WhatIf
 from bandfall._version import __version__
 
-Connection: TypeAlias = socket.socket | tuple[bytes, socket.socket]
-Address: TypeAlias = tuple[str, int]
+Number = TypeVar("Number", int, float)
 Answer: TypeAlias = tuple[HTTPStatus, str, str]
 
 HOST = "127.0.0.1"
-_JSON = "application/json"
+_PACKAGE, _JSON = "bandfall._explore", "application/json"
 _NOTHING: Answer = (HTTPStatus.NOT_FOUND, _JSON, '{"error": "there is nothing here"}')
 
 
@@ -51,10 +50,9 @@ class Explorer:
         self._page = _waiting_page(target)
         self._what_if: WhatIf | None = None
         self._lock = threading.Lock()  # one prediction at a time
-        self._server = _Server((HOST, 0), _handler(self, patience), patience, most_connections)
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, args=(0.05,), daemon=True
-        )
+        self._server = _Server(self, patience, most_connections)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(0.05,), daemon=True)
         self._thread.start()
 
     @property
@@ -102,7 +100,7 @@ class Explorer:
             return _NOTHING
         try:
             row, changes = _asked(what_if, parse_qs(parts.query))
-        except (KeyError, ValueError, IndexError):
+        except (KeyError, ValueError):
             return HTTPStatus.BAD_REQUEST, _JSON, '{"error": "no such row, feature or value"}'
         with self._lock:
             outputs = what_if.predict(row, changes)
@@ -114,20 +112,19 @@ class _Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(
-        self, address: Address, handler: type[BaseHTTPRequestHandler], patience: float, most: int
-    ):
-        super().__init__(address, handler)
-        self._patience, self._free = patience, threading.BoundedSemaphore(most)
+    def __init__(self, explorer: Explorer, patience: float, most_connections: int):
+        super().__init__((HOST, 0), _Handler)
+        self.explorer, self._patience = explorer, patience
+        self._free = threading.BoundedSemaphore(most_connections)
 
-    def process_request(self, request: Connection, client_address: Address) -> None:
+    def process_request(self, request: Any, client_address: Any) -> None:
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Connection, client_address: Address) -> None:
-        # A timeout of the socket would begin again with every byte.
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        request.settimeout(self._patience)  # of one read or write: it begins again with every byte
         timer = threading.Timer(self._patience, _stop_reading, (request,))
         timer.daemon = True
         timer.start()
@@ -137,73 +134,69 @@ class _Server(ThreadingHTTPServer):
             timer.cancel()
             self._free.release()
 
-    def handle_error(self, request: Connection, client_address: Address) -> None:
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Print bugs only: clients may close connections early."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
 
-def _stop_reading(request: Connection) -> None:
+def _stop_reading(request: socket.socket) -> None:
     """End a request that is not complete yet; an answer can still be sent."""
-    if isinstance(request, socket.socket):
-        with suppress(OSError):  # it has ended
-            request.shutdown(socket.SHUT_RD)
+    with suppress(OSError):  # it has ended
+        request.shutdown(socket.SHUT_RD)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version = f"bandfall/{__version__}"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        status, kind, text = self.server.explorer.answer(self.path, self.headers.get("Host", ""))
+        body = text.encode()
+        self.send_response(status)
+        for name, value in {
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(body)),
+            "Content-Security-Policy": LIVE_POLICY,
+            "Cache-Control": "no-store",
+            "Referrer-Policy": "no-referrer",
+            "X-Content-Type-Options": "nosniff",
+        }.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing: the command writes to the terminal."""
 
 
 def _asked(what_if: WhatIf, query: dict[str, list[str]]) -> tuple[int, dict[int, int | float]]:
     """Row and changes of a query: indices of points, or dates as @seconds."""
-    row = int(query["row"][0])
-    if not 0 <= row < len(what_if.rows):
-        raise ValueError("unknown row")
+    row = _within(int(query["row"][0]), 0, len(what_if.rows) - 1)
     changes: dict[int, int | float] = {}
     for pair in query["changes"][0].split(","):
         name, value = pair.split(":")
-        feature = int(name)
-        if not 0 <= feature < len(what_if.features):
-            raise ValueError("unknown feature")
+        feature = _within(int(name), 0, len(what_if.features) - 1)
         points = what_if.features[feature].points
         if value.startswith("@") and points.kind == "time":
             changes[feature] = _within(float(value[1:]), points.grid[0], points.grid[-1])
         else:
-            changes[feature] = int(_within(int(value), 0, len(points.values) - 1))
+            changes[feature] = _within(int(value), 0, len(points.values) - 1)
     return row, changes
 
 
-def _within(value: float, low: float, high: float) -> float:
+def _within(value: Number, low: float, high: float) -> Number:
     if not low <= value <= high:
-        raise ValueError("unknown place")
+        raise ValueError("no such row, feature or value")
     return value
 
 
-def _handler(explorer: Explorer, patience: float) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        server_version = f"bandfall/{__version__}"
-        sys_version = ""
-        timeout = patience
-
-        def do_GET(self) -> None:
-            status, kind, text = explorer.answer(self.path, self.headers.get("Host", ""))
-            body = text.encode()
-            self.send_response(status)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Content-Security-Policy", LIVE_POLICY)
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("Referrer-Policy", "no-referrer")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *arguments: object) -> None:
-            """Print nothing: the command writes to the terminal."""
-
-    return Handler
-
-
 def _waiting_page(target: str) -> str:
-    parts = {
-        "style": style_sheet("bandfall.report", "page.css"),
-        "policy": LIVE_POLICY,
-        "target": escape(target),
-    }
-    return filled_page("bandfall._explore", "waiting.html", parts)
+    return whole_page(
+        "Training: bandfall explorer",
+        filled(read_resource(_PACKAGE, "waiting.html"), target=escape(target)),
+        style=read_resource("bandfall.report", "page.css"),
+        script=read_resource(_PACKAGE, "waiting.js"),
+        policy=LIVE_POLICY,
+    )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing import Axis, number
+from bandfall._drawing.axes import Axis, number
 from bandfall._typing import Unchecked
 from bandfall.tables import Column, Schema, read_table
 
@@ -234,26 +234,24 @@ def shuffled_along(
 ) -> pd.DataFrame:
     """Concatenated copies of the rows, with column j shuffled in each copy."""
     shuffled = pd.concat([X] * n_repeats, ignore_index=True)
-    orders = [random.permutation(len(X)) for _ in range(n_repeats)]
-    shuffled.isetitem(j, X.iloc[np.concatenate(orders), j].reset_index(drop=True))
+    orders = np.concatenate([random.permutation(len(X)) for _ in range(n_repeats)])
+    shuffled.isetitem(j, X.iloc[orders, j].reset_index(drop=True))
     return shuffled
 
 
 def typical_row(X: pd.DataFrame) -> int:
     """The row nearest to the medians of all numbers and to the most frequent other values."""
     distance = np.zeros(len(X))
-    for j in range(X.shape[1]):
-        column = X.iloc[:, j]
+    for column in (X.iloc[:, j].reset_index(drop=True) for j in range(X.shape[1])):
         values = places(column)
-        if values is None:
-            modes = column.mode()
-            # Before pandas 3 a comparison with a missing value is missing, not False.
-            if len(modes):
-                same = column == modes.iloc[0]
-                distance += 1.0 - same.to_numpy(dtype=float, na_value=0.0)
+        if not column.notna().any():
             continue
-        missing = np.isnan(values)
-        known = np.where(missing, 0.0, values)
-        centre = 0.0 if missing.all() else np.nanmedian(values)
-        distance += np.where(missing, 1.0, ((known - centre) / (known.std() or 1.0)) ** 2)
+        if values is None:
+            # Before pandas 3 a comparison with a missing value is missing, not False.
+            same = column == column.mode().iloc[0]
+            distance += 1.0 - same.to_numpy(dtype=float, na_value=0.0)
+        else:
+            spread = np.nan_to_num(values).std() or 1.0
+            away = ((values - np.nanmedian(values)) / spread) ** 2
+            distance += np.where(np.isnan(away), 1.0, away)
     return int(np.argmin(distance))

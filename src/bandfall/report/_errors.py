@@ -6,15 +6,24 @@ from html import escape
 
 import numpy as np
 
-from bandfall._drawing import Axis, Chart, number
-from bandfall._targets import Classes
+from bandfall._drawing.axes import Axis, number
+from bandfall._drawing.chart import Chart
 from bandfall._targets.scores import confusion, decimals, reliability, row_losses
 from bandfall.report._columns import in_one_format, is_number
-from bandfall.report._findings import COVERAGES, LEVEL, Coverage, Findings
-from bandfall.report._layout import cell, diagonal, figure, grid, section, sortable_table
+from bandfall.report._findings import COVERAGES, LEVEL, Findings
+from bandfall.report._layout import (
+    cell,
+    diagonal,
+    figure,
+    grid,
+    section,
+    shares_chart,
+    sortable_table,
+)
 
-MAX_DOTS = 600
+MAX_DOTS, MAX_INTERVALS = 600, 150
 N_WORST, N_WORST_FEATURES = 8, 5
+MAX_CONFUSED = 12  # classes in a table; of more classes, the most frequent mistakes are listed
 _WIDTHS = {
     "constant": "All intervals are equally wide, except those of rows far from the training rows, "
     "which are wider.",
@@ -25,52 +34,43 @@ _WIDTHS = {
 
 def error_sections(findings: Findings, target: str) -> list[str]:
     """Sections about errors on the scored rows, for numbers or classes."""
-    if not isinstance(findings.target, Classes):
+    if not findings.target.classes:
         return [_residuals(findings, target)]
-    known = findings.scored.y >= 0
-    if not known.any():
+    if not (findings.scored.y >= 0).any():
         return []
-    return [
-        _calibration(findings, findings.outputs[known], findings.scored.y[known]),
-        _confusion(findings, findings.target.classes),
-        section("errors", "Largest errors", "", _worst_table(findings, target)),
-    ]
+    worst = section("errors", "Largest errors", "", _worst_table(findings, target))
+    return [_calibration(findings), _confusion(findings), worst]
 
 
 def _residuals(findings: Findings, target: str) -> str:
     y, predictions, residuals = findings.scored.y, findings.predictions, findings.residuals
-    quantiles = [number(float(q)) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99])]
+    half, most, nearly = (number(q) for q in np.quantile(np.abs(residuals), [0.5, 0.9, 0.99]))
     text = (
-        f"On {findings.rows_name}, half of all errors are below {quantiles[0]}, 90% below "
-        f"{quantiles[1]} and 99% below {quantiles[2]}, in the units of {escape(target)}."
+        f"On {findings.rows_name}, half of all errors are below {half}, 90% below {most} and 99% "
+        f"below {nearly}, in the units of {escape(target)}."
     )
     few = np.linspace(0, len(y) - 1, min(len(y), MAX_DOTS)).astype(int)
     agreement = diagonal("prediction", target, y[few], predictions[few])
-    names = _row_names(findings, few)
+    agreement.dots(predictions[few], y[few], "a", names=_row_names(findings, few))
     drawn = "" if len(few) == len(y) else f" {len(few)} of {len(y):,} rows are drawn."
     low, high = np.quantile(residuals, [0.005, 0.995])
     if not low < high:
         low, high = low - 0.5, high + 0.5
+    spread = _histogram(np.clip(residuals, low, high), low, high, 31, "target − prediction")
     body = grid(
+        figure(agreement, "Predicted and true", f"Perfect predictions lie on the line.{drawn}"),
         figure(
-            agreement.dots(predictions[few], y[few], "a", names=names),
-            "Predicted and true",
-            f"Perfect predictions lie on the line.{drawn}",
-        ),
-        figure(
-            _histogram(np.clip(residuals, low, high), low, high, 31, "target − prediction").rule(
-                x=0.0
-            ),
+            spread.rule(x=0.0),
             "Errors",
-            f"Mean {number(float(residuals.mean()))}, standard deviation "
-            f"{number(float(residuals.std()))}. The outer bars include all larger errors.",
+            f"Mean {number(residuals.mean())}, standard deviation {number(residuals.std())}. The "
+            "outer bars include all larger errors.",
         ),
         _tenths(y, predictions),
-        "" if findings.intervals else _coverage(residuals),
+        "" if findings.intervals else _error_intervals(residuals),
         _residuals_along(findings),
     )
     worst = _worst_table(findings, target)
-    return section("errors", "Errors and their calibration", text, body + worst)
+    return section("errors", "Errors and their calibration", text, body, worst)
 
 
 def _row_names(findings: Findings, rows: np.ndarray) -> list[str]:
@@ -80,80 +80,72 @@ def _row_names(findings: Findings, rows: np.ndarray) -> list[str]:
 def _residuals_along(findings: Findings) -> str:
     """Errors against the most important numeric feature, to show what is left to learn."""
     X = findings.scored.X
-    j = next((j for j in findings.order if is_number(X.iloc[:, j])), None)
-    if j is None:
-        return ""
-    values = X.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
-    few = np.flatnonzero(np.isfinite(values))[:MAX_DOTS]
-    if not len(few):
-        return ""
-    errors = findings.residuals[few]
-    x = Axis.around(findings.features[j], values[few])
-    chart = Chart(x, Axis.around("target − prediction", errors), "errors").rule(y=0.0)
-    return figure(
-        chart.dots(values[few], errors, "a", names=_row_names(findings, few)),
-        f"Errors along {findings.features[j]}",
-        "A pattern around the dashed line is something the model has not learned.",
-    )
+    for j in (j for j in findings.order if is_number(X.iloc[:, j])):
+        name, values = findings.features[j], X.iloc[:, j].to_numpy(dtype=float, na_value=np.nan)
+        few = np.flatnonzero(np.isfinite(values))[:MAX_DOTS]
+        if not len(few):
+            return ""
+        x, errors = Axis.around(name, values[few]), findings.residuals[few]
+        chart = Chart(x, Axis.around("target − prediction", errors), "errors").rule(y=0.0)
+        return figure(
+            chart.dots(values[few], errors, "a", names=_row_names(findings, few)),
+            f"Errors along {name}",
+            "A pattern around the dashed line is something the model has not learned.",
+        )
+    return ""
 
 
 def _histogram(values: np.ndarray, low: float, high: float, n_bins: int, label: str) -> Chart:
     counts, edges = np.histogram(values, n_bins, (low, high))
-    axis = Axis(label, float(low), float(high))
-    chart = Chart(axis, Axis.from_zero("rows", counts), f"histogram: {label}")
+    chart = Chart(Axis(label, low, high), Axis.from_zero("rows", counts), f"histogram: {label}")
     return chart.bars(edges, counts, ["soft"] * n_bins)
 
 
 def _tenths(y: np.ndarray, predictions: np.ndarray) -> str:
     n_groups = min(10, max(1, len(y) // 5))
     groups = np.array_split(np.argsort(predictions, kind="stable"), n_groups)
-    xs = [float(predictions[group].mean()) for group in groups]
-    ys = [float(y[group].mean()) for group in groups]
+    xs, ys = ([values[group].mean() for group in groups] for values in (predictions, y))
     chart = diagonal("mean prediction of a tenth", "mean target of that tenth", xs, ys)
     names = [f"{len(group):,} rows" for group in groups]
     return figure(
-        chart.line(xs, ys, "a").dots(xs, ys, "a solid", names=names, radius=4),
+        chart.line(xs, ys, "a").dots(xs, ys, "a solid", names=names),
         "Are high predictions high enough, low ones low enough?",
         "Rows in order of their prediction, in tenths: on the line, a tenth is right on average.",
     )
 
 
-def _coverage(residuals: np.ndarray) -> str:
+def _error_intervals(residuals: np.ndarray) -> str:
     """Whether an interval learned from half of the errors holds for the other half."""
     sizes = np.random.default_rng(0).permutation(np.abs(residuals))
     learned, checked = sizes[::2], sizes[1::2]
     if not len(checked):
         return ""
     covered = [float(np.mean(checked <= np.quantile(learned, share))) for share in COVERAGES]
-    chart = diagonal("claimed share", "share within the interval")
+    chart = diagonal("claimed share", "share within the interval").line(COVERAGES, covered, "a")
     return figure(
-        chart.line(COVERAGES, covered, "a", tip=""),
+        chart.dots(COVERAGES, covered),
         "Do error intervals hold?",
         "Intervals are prediction ± e, with e from one half of the rows, checked on the other "
-        f"half. For 90%, e is {number(float(np.quantile(sizes, LEVEL)))}.",
+        f"half. For 90%, e is {number(np.quantile(sizes, LEVEL))}.",
     )
 
 
-def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> str:
+def _calibration(findings: Findings) -> str:
     """Predicted probabilities against observed shares, and how sure the model is."""
-    names = findings.target.classes
+    known, names = findings.scored.y >= 0, findings.target.classes
+    given, labels = findings.outputs[known], findings.scored.y[known]
     if len(names) == 2:
         asked, happened = given[:, 1], labels == 1
         what, sure = f"probability of {names[1]}", "near 0 or 1"
     else:
         asked, happened = given.max(axis=1), given.argmax(axis=1) == labels
         what, sure = "probability of the predicted class", "near 1"
-    bins = reliability(asked, happened)
-    xs, ys = (np.array([getattr(b, name) for b in bins]) for name in ("probability", "share"))
-    weights = np.array([b.weight for b in bins])
-    slack = 2.0 * np.sqrt(xs * (1.0 - xs) / weights)
-    chart = diagonal(what, "share that came true")
-    chart.band(xs, (np.maximum(xs - slack, 0.0), np.minimum(xs + slack, 1.0))).line(xs, ys, "a")
-    chart.dots(xs, ys, "a solid", names=[f"{weight:,.0f} rows" for weight in weights], radius=4)
+    xs, ys, weights = np.array(reliability(asked, happened)).T
+    chart = shares_chart(what, "share that came true", xs, ys, weights)
     error = decimals(findings.scores["calibration_error"])
     body = grid(
         figure(
-            chart,
+            chart.dots(xs, ys, "a solid", names=[f"{weight:,.0f} rows" for weight in weights]),
             "Do probabilities come true?",
             "Rows in tenths of probability: on the dashed line, seven in ten rows of probability "
             "0.7 come true; the band is what chance allows with this number of rows. The "
@@ -168,29 +160,29 @@ def _calibration(findings: Findings, given: np.ndarray, labels: np.ndarray) -> s
     return section("calibration", "Calibration", f"On {len(labels):,} {findings.rows_name}.", body)
 
 
-def _confusion(findings: Findings, names: list[str], most: int = 12) -> str:
+def _confusion(findings: Findings) -> str:
     """Counts of true and predicted classes, or the most frequent mistakes of many classes."""
-    counts = confusion(findings.outputs, findings.scored.y)
-    rows = []
-    if len(names) > most:
+    names, counts = findings.target.classes, confusion(findings.outputs, findings.scored.y)
+    if len(names) > MAX_CONFUSED:
         wrong = counts - np.diag(np.diag(counts))
-        order = np.argsort(-wrong, axis=None)[: 2 * most]
-        for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True):
-            if wrong[i, j]:
-                rows.append(cell(names[i]) + cell(names[j]) + cell(wrong[i, j]))
+        order = np.argsort(-wrong, axis=None)[: 2 * MAX_CONFUSED]
+        places = zip(*np.unravel_index(order, wrong.shape), strict=True)
+        heads = ["class", "predicted", "rows"]
+        rows = [
+            cell(names[i]) + cell(names[j]) + cell(wrong[i, j]) for i, j in places if wrong[i, j]
+        ]
         text = f"The most frequent mistakes on {findings.rows_name}."
-        table = sortable_table(["class", "predicted", "rows"], rows)
-        return section("confusion", "Confusion", text, table)
-    for i, (name, row) in enumerate(zip(names, counts, strict=True)):
-        cells = "".join(cell(count, "right" if i == j else "") for j, count in enumerate(row))
-        share = row[i] / row.sum() if row.sum() else np.nan
-        rows.append(cell(name) + cells + cell(share, text=f"{share:.1%}"))
-    text = (
-        f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
-        "predicted class."
-    )
-    table = sortable_table(["class", *names, "share right"], rows)
-    return section("confusion", "Confusion", text, table)
+    else:
+        heads, rows = ["class", *names, "share right"], []
+        for i, row in enumerate(counts):
+            cells = [cell(count, "right" * (i == j)) for j, count in enumerate(row)]
+            share = row[i] / row.sum() if row.sum() else np.nan
+            rows.append("".join([cell(names[i]), *cells, cell(share, text=f"{share:.1%}")]))
+        text = (
+            f"{findings.rows_name.capitalize()}: a row for each true class, a column for each "
+            "predicted class."
+        )
+    return section("confusion", "Confusion", text, sortable_table(heads, rows))
 
 
 def worst_rows(findings: Findings, n: int) -> list[int]:
@@ -215,11 +207,11 @@ def _worst_table(findings: Findings, target: str) -> str:
         y, row = findings.scored.y[i], findings.row_numbers[i]
         if names:
             given, likeliest = float(outputs[i, int(y)]), names[int(outputs[i].argmax())]
-            cells = cell(names[int(y)]) + cell(given, text=decimals(given)) + cell(likeliest)
+            cells = [cell(names[int(y)]), cell(given, text=decimals(given)), cell(likeliest)]
         else:
-            cells = cell(y) + cell(outputs[i, 0]) + cell(findings.residuals[i])
-        values = "".join(cell(column.iloc[i]) for column in columns)
-        rows.append(f'<td data-value="{row}">{row}</td>{cells}{values}')
+            cells = [cell(y), cell(outputs[i, 0]), cell(findings.residuals[i])]
+        values = [cell(column.iloc[i]) for column in columns]
+        rows.append("".join([cell(row, text=str(row)), *cells, *values]))
     heads = ["its probability", "predicted"] if names else ["prediction", "error"]
     heads = ["row", target, *heads, *(findings.features[j] for j in features)]
     title = f"The {len(rows)} largest errors on {findings.rows_name}"
@@ -228,55 +220,45 @@ def _worst_table(findings: Findings, target: str) -> str:
 
 def interval_section(findings: Findings, target: str) -> str:
     """Observed against promised coverage, and the intervals of held-out rows."""
-    coverage = findings.intervals
-    if coverage is None:
+    coverage, learned = findings.intervals, findings.model.story.intervals
+    if coverage is None or learned is None:
         return ""
-    y = findings.scored.y
-    inside = float(np.mean((coverage.lower <= y) & (y <= coverage.upper)))
-    width = float(np.median(coverage.upper - coverage.lower))
+    y, lower, upper = findings.scored.y, coverage.lower, coverage.upper
+    inside = float(np.mean((lower <= y) & (y <= upper)))
     text = (
         f"{LEVEL:.0%} intervals contain {inside:.1%} of {len(y):,} held-out rows. Half of the "
-        f"intervals are narrower than {number(width)}, in the units of {escape(target)}. "
-        f"{_WIDTHS[coverage.method]} They were learned from the errors at {coverage.n_rows:,} "
-        "other rows that the search had held out from the training rows."
+        f"intervals are narrower than {number(np.median(upper - lower))}, in the units of "
+        f"{escape(target)}. {_WIDTHS[learned.method]} They were learned from the errors at "
+        f"{learned.n_rows:,} other rows that the search had held out from the training rows."
     )
-    body = grid(_promises(findings, coverage), _interval_rows(findings, coverage, target))
-    return section("intervals", "How sure it is", text, body)
-
-
-def _promises(findings: Findings, coverage: Coverage) -> str:
-    chart = diagonal("promised coverage", "share of rows inside")
-    promised = coverage.coverages
-    # Two standard errors, given the rows held out by the search and the scored rows.
-    chance = 1.0 / len(findings.scored.y) + 1.0 / max(1, coverage.n_rows)
-    slack = 2.0 * np.sqrt(promised * (1.0 - promised) * chance)
-    chart.band(promised, (np.maximum(promised - slack, 0.0), np.minimum(promised + slack, 1.0)))
-    return figure(
-        chart.line(promised, coverage.shares, "a", tip=""),
+    promised, shares = coverage.coverages, coverage.shares
+    # Chance has a part in the rows held out by the search and in the scored rows.
+    n = 1.0 / (1.0 / len(y) + 1.0 / max(1, learned.n_rows))
+    chart = shares_chart("promised coverage", "share of rows inside", promised, shares, n)
+    promises = figure(
+        chart.dots(promised, shares),
         "Do intervals contain as many rows as promised?",
         "On the dashed line they do; the band is what chance allows with this number of rows.",
     )
+    rows = _interval_rows(findings, lower, upper, target)
+    return section("intervals", "How sure it is", text, grid(promises, rows))
 
 
-def _interval_rows(findings: Findings, coverage: Coverage, target: str, most: int = 150) -> str:
+def _interval_rows(findings: Findings, lower: np.ndarray, upper: np.ndarray, target: str) -> str:
     """Intervals of some held-out rows, in the order of their predictions."""
-    finite = np.flatnonzero(np.isfinite(coverage.lower) & np.isfinite(coverage.upper))
+    finite = np.flatnonzero(np.isfinite(lower) & np.isfinite(upper))
     if not len(finite):
         return ""
-    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), most)).astype(int)]
+    few = finite[np.linspace(0, len(finite) - 1, min(len(finite), MAX_INTERVALS)).astype(int)]
     few = few[np.argsort(findings.predictions[few], kind="stable")]
-    y, lower, upper = findings.scored.y[few], coverage.lower[few], coverage.upper[few]
+    y, lower, upper = findings.scored.y[few], lower[few], upper[few]
     places = np.arange(len(few), dtype=float)
     x = Axis("rows in order of their prediction", -1.0, float(len(few)))
     chart = Chart(x, Axis.around(target, lower, upper, y), "intervals of held-out rows")
-    chart.band(places, (lower, upper)).line(places, findings.predictions[few], "soft")
+    chart.band(places, lower, upper).line(places, findings.predictions[few], "soft")
+    ends = zip(_row_names(findings, few), lower, upper, strict=True)
+    names = np.array([f"{row}\n{number(low)} to {number(high)}" for row, low, high in ends])
     outside = (y < lower) | (y > upper)
-    names = np.array(
-        [
-            f"row {row}\n{number(float(low))} to {number(float(high))}"
-            for row, low, high in zip(findings.row_numbers[few], lower, upper, strict=True)
-        ]
-    )
     for style, chosen in (("a", ~outside), ("b solid", outside)):
         chart.dots(places[chosen], y[chosen], style, names=names[chosen])
     drawn = "" if len(few) == len(findings.scored.y) else f" {len(few)} rows are drawn."

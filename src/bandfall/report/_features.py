@@ -7,7 +7,8 @@ from html import escape
 import numpy as np
 import pandas as pd
 
-from bandfall._drawing import Axis, Bar, Chart, number, ranking, sparkline
+from bandfall._drawing.axes import Axis, number
+from bandfall._drawing.chart import Bar, Chart, ranking, sparkline
 from bandfall._targets import Classes
 from bandfall._targets.scores import decimals
 from bandfall.report._columns import is_number, places, shown
@@ -22,6 +23,11 @@ from bandfall.report._layout import (
     section,
     sortable_table,
 )
+
+MAX_IMPORTANCES, MAX_LEVELS, N_BINS = 15, 12, 12
+# Corners of the mark above a level: a bar for a number, a ledge for a probability.
+_BAR = np.array([[-0.32, -0.32, 0.32, 0.32, np.nan], [0.0, 1.0, 1.0, 0.0, 0.0]])
+_LEDGE = np.array([[-0.36, 0.36, np.nan], [1.0, 1.0, 0.0]])
 
 
 def data_section(findings: Findings, target: str) -> str:
@@ -39,7 +45,7 @@ def data_section(findings: Findings, target: str) -> str:
             " Correlation is with the target; a feature with a correlation near zero can still "
             "matter."
         )
-        last = _row(target, 0, [*_statistics(y), cell("target", "dim")], _counts(y))
+        last = _row(target, 0, _statistics(y) + cell("target", "dim"), _counts(y))
     rows = []
     for j, name in enumerate(findings.features):
         column, unused = X.iloc[:, j], findings.unused.get(name, "")
@@ -47,8 +53,9 @@ def data_section(findings: Findings, target: str) -> str:
         if is_number(column) and values is not None and known.any() and not unused:
             cells, counts = _statistics(values[known]), _counts(values[known])
             if not kind.classes:
-                r = _correlation(values[known], y[known])
-                cells.append(cell(r, text=f"{r:.2f}".replace("-", "−")))
+                varied = values[known].std() > 0 and y[known].std() > 0
+                r = float(np.corrcoef(values[known], y[known])[0, 1]) if varied else np.nan
+                cells += cell(r, text=f"{r:.2f}".replace("-", "−"))
         else:
             words, counts = _words(column, values)
             if unused:
@@ -59,33 +66,27 @@ def data_section(findings: Findings, target: str) -> str:
     return section("data", "Data", text, table)
 
 
-def _row(name: str, n_missing: int, cells: list[str], counts: np.ndarray) -> str:
-    """Cells of a row: name, missing values, what is known of the values, and their distribution."""
+def _row(name: str, n_missing: int, cells: str, counts: np.ndarray) -> str:
     bars = sparkline(counts, f"distribution of {name}") if len(counts) else ""
-    return f"{cell(name)}{cell(n_missing)}{''.join(cells)}<td>{bars}</td>"
+    return f"{cell(name)}{cell(n_missing)}{cells}<td>{bars}</td>"
 
 
-def _span(words: str, n_heads: int) -> list[str]:
-    return [f'<td colspan="{n_heads - 2}" class="dim words">{escape(words)}</td>']
+def _span(words: str, n_heads: int) -> str:
+    return f'<td colspan="{n_heads - 2}" class="dim words">{escape(words)}</td>'
 
 
-def _statistics(values: np.ndarray) -> list[str]:
+def _statistics(values: np.ndarray) -> str:
     parts = values.min(), np.median(values), values.mean(), values.max(), values.std()
-    return [cell(float(part)) for part in parts]
+    return "".join(map(cell, parts))
 
 
-def _correlation(values: np.ndarray, y: np.ndarray) -> float:
-    varied = values.std() > 0 and y.std() > 0
-    return float(np.corrcoef(values, y)[0, 1]) if varied else np.nan
-
-
-def _counts(values: np.ndarray, n_bins: int = 12) -> np.ndarray:
+def _counts(values: np.ndarray) -> np.ndarray:
     """A histogram from the 1 % to the 99 % quantile."""
     low, high = np.quantile(values, [0.01, 0.99])
-    return np.histogram(values, n_bins, (low, high))[0]
+    return np.histogram(values, N_BINS, (low, high))[0]
 
 
-def _words(column: pd.Series, values: np.ndarray | None, most: int = 12) -> tuple[str, np.ndarray]:
+def _words(column: pd.Series, values: np.ndarray | None) -> tuple[str, np.ndarray]:
     """Description of a column without statistics, and its distribution."""
     if not column.notna().any():
         return "no values", np.zeros(0)
@@ -96,28 +97,28 @@ def _words(column: pd.Series, values: np.ndarray | None, most: int = 12) -> tupl
     words = f"{len(levels):,} different values"
     if levels.iloc[0] > 1:
         words += f", most often {shown(levels.index[0])} ({levels.iloc[0]:,} rows)"
-    return words, levels.to_numpy()[:most]
+    return words, levels.to_numpy()[:MAX_LEVELS]
 
 
-def importance_section(findings: Findings, most: int = 15) -> str:
+def importance_section(findings: Findings) -> str:
     """The change of the score when each feature is shuffled."""
     if np.isnan(findings.loss) or not findings.order:
         return ""
     bars = [
-        Bar(findings.features[j], mean, decimals(float(mean), 4), deviation)
-        for j in findings.order[:most]
+        Bar(findings.features[j], mean, decimals(mean, 4), deviation)
+        for j in findings.order[:MAX_IMPORTANCES]
         for mean, deviation in [findings.importances[j]]
     ]
     more = len(findings.order) - len(bars)
     rest = f" The {more} least important ones are not shown." if more else ""
     if findings.unused:
         rest += f" Not used: {escape(', '.join(findings.unused))}."
-    harm = findings.target.harm
+    harm, rows = findings.target.harm, "held-out" if findings.tested else "training"
     body = figure(
         ranking(bars, harm),
         f"{harm} when a feature is shuffled",
-        f"Mean and standard deviation over {N_REPEATS} shuffles of {findings.probed_name}. "
-        f"Features that contain the same information share their importance.{rest}",
+        f"Mean and standard deviation over {N_REPEATS} shuffles of {rows} rows. Features that "
+        f"contain the same information share their importance.{rest}",
     )
     return section("features", "Which features matter", "", f'<div class="narrow">{body}</div>')
 
@@ -151,48 +152,43 @@ def slice_section(findings: Findings, target: str) -> tuple[str, str]:
         lines = {name: paths for chart in charts for name, paths in chart.films.items()}
         data = json_script("film-data", {"texts": _film_texts(findings, film), "lines": lines})
     legend = key([(class_style(i), name) for i, name in enumerate(classes)])
-    body = f"{controls}{legend}{grid(*figures, columns=3)}"
-    return section("slices", "Slices of the model", text, body), data
+    pictures = grid(*figures, columns=3)
+    return section("slices", "Slices of the model", text, controls, legend, pictures), data
 
 
 def _chart(findings: Findings, one: Slice, name: str, target: str) -> Chart:
     """One slice; its lines have films if the model has one."""
     classes, at, levels = findings.target.classes, one.points.at, one.points.kind == "level"
     half = findings.half_width if findings.held_out and not classes else 0.0
-    if classes:
-        y = Axis("probability", 0.0, 1.0)
-    elif levels:
-        y = Axis.from_zero(target, one.values)
-    else:
-        y = Axis.around(
-            target, one.values, one.others, one.values[-1] - half, one.values[-1] + half
-        )
+    y = _slice_axis(one, half, target, is_class=bool(classes))
     chart = Chart(one.points.axis, y, f"slice along {one.feature}", width=400, height=260)
-
-    def moving(values: np.ndarray, part: str = "") -> tuple[np.ndarray, str]:
-        """Values to draw and the name of their film, if there is one."""
-        return (values[-1], "") if findings.film is None else (values, name + part)
-
     if not levels:
         chart.rug(one.rug)
-    for i, label in enumerate(classes):
-        values, film = moving(one.values[..., i], f"-{i}")
-        (chart.ledges if levels else chart.line)(at, values, class_style(i), film=film)
-        chart.hits(at, one.values[-1, :, i], f"{one.feature}\n{label}")
-    if classes:
-        return chart
-    values, film = moving(one.values[..., 0])
-    if levels:
-        chart.columns(at, values, film=film)
-    else:
+    if not (levels or classes):
         for other in one.others[..., 0]:
             chart.line(at, other, "soft thin")
         if half:
-            ends = one.values[..., 0] + half * np.array([-1.0, 1.0])[:, None, None]
-            band, film_of_band = moving(np.moveaxis(ends, 0, 1), "-band")
-            chart.band(at, band, film=film_of_band)
-        chart.line(at, values, "a", film=film)
-    return chart.hits(at, one.values[-1, :, 0], one.feature)
+            middle = one.values[..., 0]
+            chart.band(at, middle - half, middle + half, name=f"{name}-band")
+    for i, style in enumerate([class_style(j) for j in range(len(classes))] or ["a"]):
+        xs, values = at, one.values[..., i]
+        if levels:
+            dx, dy = _LEDGE if classes else _BAR
+            xs = np.add.outer(at, dx).ravel()
+            values = np.multiply.outer(values, dy).reshape(len(values), -1)
+        shape = "bar" if levels and not classes else "line"
+        chart.path(xs, values, f"{shape} {style}", name=f"{name}-{i}")
+        chart.dots(at, one.values[-1, :, i], names="\n".join([one.feature, *classes[i : i + 1]]))
+    return chart
+
+
+def _slice_axis(one: Slice, half: float, target: str, *, is_class: bool) -> Axis:
+    if is_class:
+        return Axis("probability", 0.0, 1.0)
+    if one.points.kind == "level":
+        return Axis.from_zero(target, one.values)
+    final = one.values[-1]
+    return Axis.around(target, one.values, one.others, final - half, final + half)
 
 
 def _without_value(one: Slice, classes: list[str]) -> str:
@@ -200,13 +196,13 @@ def _without_value(one: Slice, classes: list[str]) -> str:
     if one.missing is None:
         return ""
     outputs = [f"{escape(name)} {p:.2f}" for name, p in zip(classes, one.missing, strict=False)]
-    return f"Missing: {', '.join(outputs) or number(float(one.missing[0]))}"
+    return f"Missing: {', '.join(outputs) or number(one.missing[0])}"
 
 
 def _film_texts(findings: Findings, film: Film) -> list[str]:
     words, texts = findings.target.words, []
     for i, bandwidth in enumerate(film.bandwidth):
-        text = f"bandwidth {number(float(bandwidth))}"
+        text = f"bandwidth {number(bandwidth)}"
         for losses, rows in ((film.train_loss, "training"), (film.scored_loss, "held-out")):
             if losses is not None:
                 text += f" · {words(float(losses[i]))} on {rows} rows"

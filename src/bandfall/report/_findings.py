@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +12,6 @@ import numpy as np
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, unseen_words
 from bandfall._typing import Estimator
-from bandfall.descent import Path
 from bandfall.descent._partitioned import in_step
 from bandfall.report._columns import (
     LabelledRows,
@@ -26,7 +25,8 @@ from bandfall.report._columns import (
 from bandfall.report._model import Model, Moment
 
 MAX_ROWS = 1000  # for computations that predict rows many times
-N_REPEATS = 5
+N_REPEATS, N_SLICES = 5, 6
+ROUNDING = 1e-5  # relative difference up to which targets are the same
 LEVEL = 0.9  # coverage of the drawn intervals
 COVERAGES = np.linspace(0.05, 0.95, 19)  # coverages that are checked
 # Progress before features are shuffled, after that, and before slices are computed.
@@ -34,17 +34,13 @@ _BEGIN, _SHUFFLED, _SLICES = 0.04, 0.66, 0.8
 
 
 class Stages(NamedTuple):
-    """The course of training: arrays with one entry per stage.
-
-    Losses have one more entry, for the start. `scored_loss` is the loss on test rows, None without
-    them. `moved` is the share of each stage in the total movement of the outputs.
-    """
+    """The course of training, by stage; losses have one more entry, for the start."""
 
     bandwidth: np.ndarray
     time: np.ndarray
     train_loss: np.ndarray
-    scored_loss: np.ndarray | None
-    moved: np.ndarray
+    scored_loss: np.ndarray | None  # on test rows, if there are any
+    moved: np.ndarray  # share of each stage in the total movement of the outputs
 
     @property
     def gain(self) -> np.ndarray | None:
@@ -53,7 +49,7 @@ class Stages(NamedTuple):
 
 
 class Film(NamedTuple):
-    """Losses of training and test rows, and the bandwidth, at the moments that slices show."""
+    """Losses and bandwidths at the moments that slices show."""
 
     train_loss: np.ndarray
     scored_loss: np.ndarray | None
@@ -62,35 +58,23 @@ class Film(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """Outputs along one feature, with the others fixed at a typical row.
-
-    `values` has shape (n_moments, n_points, k). `others` (n_rows, n_points, k) are slices of the
-    final model through other rows. `missing` (k,) are outputs of the final model without a value of
-    this feature, if there are such rows. `rug` has the values of some training rows.
-    """
+    """Outputs along one feature, with the others fixed at a typical row."""
 
     feature: str
     points: Points
-    values: np.ndarray
-    others: np.ndarray
-    missing: np.ndarray | None
-    rug: np.ndarray
+    values: np.ndarray  # (n_moments, n_points, k)
+    others: np.ndarray  # (n_rows, n_points, k): the final model through other rows
+    missing: np.ndarray | None  # (k,): the final model without a value, if there are such rows
+    rug: np.ndarray  # values of some training rows
 
 
 class Coverage(NamedTuple):
-    """Intervals on test rows.
-
-    `coverages` (c,) are the promised coverages and `shares` (c,) the observed ones. `lower` and
-    `upper` (m,) are the ends of intervals for `LEVEL`. `method` says what widths depend on, and
-    `n_rows` is the number of rows they were learned from.
-    """
+    """Promised and observed coverages on test rows, and ends of the intervals for `LEVEL`."""
 
     coverages: np.ndarray
     shares: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
-    method: str
-    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -119,10 +103,13 @@ class Findings:
     importances : ndarray of shape (d, 2)
         Mean and standard deviation of the rise of the loss when a feature is shuffled, on test
         rows or, without any, training rows.
+    order : list of int
+        Columns of the features that the model uses, the most important first.
     stages : Stages or None
     film : Film or None
         The moments of training that slices show.
     slices : list of Slice
+        Along the six most important features.
     intervals : Coverage or None
         If the model has intervals and test rows were given.
     """
@@ -138,10 +125,11 @@ class Findings:
     held_out: bool
     unseen: str
     importances: np.ndarray
-    stages: Stages | None = None
-    film: Film | None = None
-    slices: list[Slice] = field(default_factory=list)
-    intervals: Coverage | None = None
+    order: list[int]
+    stages: Stages | None
+    film: Film | None
+    slices: list[Slice]
+    intervals: Coverage | None
 
     @property
     def target(self) -> Target:
@@ -175,17 +163,6 @@ class Findings:
     def probed(self) -> LabelledRows:
         """Rows for shuffles and stages: test rows or, without any, training rows."""
         return self.scored if self.tested else self.train
-
-    @property
-    def probed_name(self) -> str:
-        """Name of these rows."""
-        return "held-out rows" if self.tested else "training rows"
-
-    @property
-    def order(self) -> list[int]:
-        """Columns of the features that the model uses, the most important first."""
-        ranked = np.argsort(-self.importances[:, 0], kind="stable")
-        return [int(j) for j in ranked if self.features[j] not in self.unused]
 
     @property
     def predictions(self) -> np.ndarray:
@@ -229,28 +206,37 @@ def study(
         Called with the share of work done, 0 to 1.
     """
     model, unseen = Model(estimator, train.y), ""
-    train = _read(model, train)
+
+    def read(rows: LabelledRows) -> LabelledRows:
+        X, y = rows.as_table(model.schema)
+        return LabelledRows(X, model.target.read(y))
+
+    train = read(train)
     if test is None:
-        scored, outputs, rows = _evidence(model, train)
+        scored, outputs, rows = _held_out(model, train)
     else:
         if isinstance(model.target, Classes):
             unseen = unseen_words(test.y, model.target.labels, "held-out rows")
-        scored = _read(model, test)
+        scored = read(test)
         outputs, rows = model.predict(scored.X, warn=True), np.arange(len(scored.y))
     progress(_BEGIN)
-    importances = _importances(model, train if test is None else scored, seed, progress)
-    stages = film = None
-    if model.staged_path is not None:
-        parts = [
-            rows.sample(MAX_ROWS, seed) for rows in (train, *([] if test is None else [scored]))
-        ]
-        stages, film = _training(model, model.staged_path, parts)
+    tests = [] if test is None else [scored]
+    importances = _importances(model, [train, *tests][-1], seed, progress)
+    stages, film = _training(model, [one.sample(MAX_ROWS, seed) for one in (train, *tests)])
     progress(_SHUFFLED + 0.05)
     readings = () if model.schema is None else model.schema.readings
-    findings = Findings(
+    unused = {name: r.dropped for name, r in zip(features, readings, strict=False) if r.dropped}
+    ranked = np.argsort(-importances[:, 0], kind="stable")
+    order = [int(j) for j in ranked if features[j] not in unused]
+    slices = []
+    for i, j in enumerate(order[:N_SLICES]):
+        progress(_SLICES + (1.0 - _SLICES) * i / N_SLICES)
+        slices.append(_slice(model, train, j, features[j], film, seed))
+    progress(1.0)
+    return Findings(
         model=model,
         features=features,
-        unused={name: r.dropped for name, r in zip(features, readings, strict=False) if r.dropped},
+        unused=unused,
         train=train,
         scored=scored,
         outputs=outputs,
@@ -259,30 +245,27 @@ def study(
         held_out=test is not None or model.story.held_out_rows.size > 0,
         unseen=unseen,
         importances=importances,
+        order=order,
         stages=stages,
         film=film,
+        slices=slices,
         intervals=None if test is None else _intervals(model, scored),
     )
-    shown = findings.order[:6]
-    for i, j in enumerate(shown):
-        progress(_SLICES + (1.0 - _SLICES) * i / len(shown))
-        findings.slices.append(_slice(model, train, j, features[j], findings.film, seed))
-    progress(1.0)
-    return findings
 
 
-def _read(model: Model, rows: LabelledRows) -> LabelledRows:
-    X, y = rows.as_table(model.schema)
-    return LabelledRows(X, model.target.read(y))
-
-
-def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarray, np.ndarray]:
+def _held_out(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarray, np.ndarray]:
     """Held-out rows of the search with outputs and row numbers; all rows if none were held out."""
-    rows, outputs = model.story.held_out_rows, model.story.held_out_answers
-    if not len(rows) or outputs is None:
+    rows, answers = model.story.held_out_rows, model.story.held_out_answers
+    if not len(rows) or answers is None:
         return train, model.predict(train.X), np.arange(len(train.y))
-    outputs = np.asarray(outputs, dtype=np.float64).reshape(len(rows), -1)
-    if rows.max() >= len(train.y) or not _same_rows(model, train.y[rows], outputs):
+    outputs = np.asarray(answers, dtype=np.float64).reshape(len(rows), -1)
+    same, intervals = rows.max() < len(train.y), model.story.intervals
+    if same and intervals is None:
+        same = np.all(train.y[rows] >= 0)
+    elif same and intervals is not None:
+        y, known = train.y[rows], outputs[:, 0] + np.ravel(intervals.residuals)
+        same = np.allclose(y, known, rtol=ROUNDING, atol=ROUNDING * np.abs(y).mean())
+    if not same:
         raise ValueError(
             "X and y are not the rows that the model was trained on; pass unseen rows as X_test "
             "and y_test"
@@ -290,25 +273,14 @@ def _evidence(model: Model, train: LabelledRows) -> tuple[LabelledRows, np.ndarr
     return train.take(rows), outputs, rows
 
 
-def _same_rows(model: Model, y: np.ndarray, outputs: np.ndarray) -> bool:
-    """Whether these can be the targets of the search, judged by its residuals."""
-    rounding = 1e-5  # relative difference up to which targets count as equal
-    intervals = model.story.intervals
-    if intervals is None:
-        return bool(np.all(y >= 0))
-    known = outputs[:, 0] + np.ravel(intervals.residuals)
-    return bool(np.allclose(y, known, rtol=rounding, atol=rounding * np.abs(y).mean()))
-
-
 def _intervals(model: Model, rows: LabelledRows) -> Coverage | None:
     """Intervals of test rows, and their observed coverage, for many promised coverages."""
-    learned = model.story.intervals
-    if learned is None:
+    if model.story.intervals is None:
         return None
     ends = model.intervals(rows.X, [*COVERAGES, LEVEL])
     lower, upper, y = ends[:, 0], ends[:, 1], rows.y[:, None]
     shares = ((lower <= y) & (y <= upper))[:, :-1].mean(axis=0)
-    return Coverage(COVERAGES, shares, lower[:, -1], upper[:, -1], learned.method, learned.n_rows)
+    return Coverage(COVERAGES, shares, lower[:, -1], upper[:, -1])
 
 
 def _importances(
@@ -334,38 +306,36 @@ def _importances(
     return np.stack([rises.mean(axis=1), rises.std(axis=1)], axis=1)
 
 
-def _training(
-    model: Model, path: Path, parts: list[LabelledRows]
-) -> tuple[Stages | None, Film | None]:
+def _training(model: Model, parts: list[LabelledRows]) -> tuple[Stages | None, Film | None]:
     """The log of the path, and losses after each stage and at the moments of a film.
 
-    `parts` are training rows and, if there are any, test rows. None if a loss is not defined.
-
-    A model of several paths may have more stages than the path that is shown, whose stages are
-    then repeated.
+    `parts` are training rows and, if there are any, test rows. None if there is no path, or if a
+    loss is not defined. A model of several paths may have more stages than the path that is shown,
+    whose stages are then repeated.
     """
-    loss = model.target.loss
+    path = model.staged_path
+    if path is None:
+        return None, None
     courses = [model.course(rows.X) for rows in parts]
-    train, *test = (
-        np.array([loss(rows.y, outputs) for outputs in course])
-        for rows, course in zip(parts, courses, strict=True)
-    )
+
+    def losses(outputs: list[np.ndarray]) -> list[np.ndarray]:
+        pairs = zip(parts, outputs, strict=True)
+        return [np.array([model.target.loss(rows.y, one) for one in of]) for rows, of in pairs]
+
+    train, *test = losses(courses)
     if not np.all(np.isfinite([train, *test])):
         return None, None
     moved = np.sqrt((np.diff(courses[-1], axis=0) ** 2).mean(axis=(1, 2)))
     shown = in_step(len(path), len(moved))
-    bandwidth = path.bandwidths[shown]
-    share = moved / (moved.sum() or 1.0)
+    bandwidth, share = path.bandwidths[shown], moved / (moved.sum() or 1.0)
     stages = Stages(bandwidth, path.ends[shown], train, test[0] if test else None, share)
     moments = model.moments(1.0 - train[1:] / (train[0] or 1.0))
     bandwidths = [
         bandwidth[max(moment.stage, 0)] if moment.part is None else moment.part.bandwidths[0]
         for moment in moments
     ]
-    train, *test = (
-        np.array([loss(rows.y, outputs) for outputs in model.film(rows.X, moments, course)])
-        for rows, course in zip(parts, courses, strict=True)
-    )
+    filmed = zip(parts, courses, strict=True)
+    train, *test = losses([model.film(rows.X, moments, course) for rows, course in filmed])
     return stages, Film(train, test[0] if test else None, np.array(bandwidths), moments)
 
 

@@ -1,66 +1,25 @@
-"""Parts of pages: the shell, sections, cards, figures, sortable tables."""
+"""Parts of pages: sections, cards, figures, sortable tables."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from html import escape
 
 import numpy as np
 
-from bandfall._drawing import POLICY, Axis, Chart, number, read_resource, style_sheet
+from bandfall._drawing.axes import Axis, number
+from bandfall._drawing.chart import Chart
 from bandfall._typing import Unchecked, Values
-from bandfall._version import __version__
-from bandfall.report._columns import MISSING, shown
+from bandfall.report._columns import shown
 
-_PACKAGE = "bandfall.report"
 _DASHES = ("", " dashed", " dotted")
 
 
-def page_shell(
-    *,
-    title: str,
-    kind: str,
-    header: str,
-    sections: Sequence[str],
-    data: str,
-    policy: str = POLICY,
-    style: str = "",
-    script: str = "",
-) -> str:
-    """A page about a model: head, links to its sections, and scripts for tips, tables and film."""
-    names = re.findall(r'^<section id="([\w-]+)"', "\n".join(sections), re.MULTILINE)
-    links = (f'<a href="#{name}">{name.replace("-", " ").capitalize()}</a>' for name in names)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="generator" content="bandfall {__version__}">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}: bandfall {kind}</title>"
-        f"<style>{style_sheet(_PACKAGE, 'page.css')}{style}</style>"
-        f"</head><body><header><h1>{escape(title)}</h1>{header}"
-        f'<nav aria-label="sections">{"".join(links)}</nav></header>'
-        f"<main>{''.join(sections)}</main>"
-        f"<footer>Made by bandfall {__version__}. This page is self-contained: it loads "
-        f'nothing.</footer><div id="tip" hidden></div>{data}'
-        f"<script>{read_resource(_PACKAGE, 'page.js')}{script}</script></body></html>\n"
-    )
-
-
-def section(name: str, title: str, text: str, body: str) -> str:
+def section(name: str, title: str, text: str, *body: str) -> str:
     """A section, whose name is its anchor: a heading, a text, and the body."""
     guide = f'<p class="dim">{text}</p>' if text else ""
-    return f'<section id="{name}"><h2>{escape(title)}</h2>{guide}{body}</section>'
-
-
-def cards(entries: Iterable[tuple[str, str, str]]) -> str:
-    """Numbers in large type: style, value and label of each."""
-    items = (
-        f'<div class="card {style}"><b>{escape(value)}</b><span>{escape(label)}</span></div>'
-        for style, value, label in entries
-    )
-    return f'<div class="cards">{"".join(items)}</div>'
+    return f'<section id="{name}"><h2>{escape(title)}</h2>{guide}{"".join(body)}</section>'
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
@@ -81,9 +40,9 @@ def figure(
     drawing: Chart | str, title: str, caption: str, entries: Sequence[tuple[str, str]] = ()
 ) -> str:
     """A drawing with its title, key and caption."""
-    svg = drawing.svg() if isinstance(drawing, Chart) else drawing
+    picture = drawing.svg() if isinstance(drawing, Chart) else drawing
     return (
-        f"<figure><h3>{escape(title)}</h3>{key(entries)}{svg}"
+        f"<figure><h3>{escape(title)}</h3>{key(entries)}{picture}"
         f"<figcaption>{caption}</figcaption></figure>"
     )
 
@@ -101,8 +60,17 @@ def diagonal(x: str, y: str, *values: Values) -> Chart:
     return chart.line(ends, ends, "truth dashed")
 
 
+def shares_chart(
+    x: str, y: str, claimed: np.ndarray, found: np.ndarray, n: float | np.ndarray
+) -> Chart:
+    """Observed against claimed shares, with two standard errors of shares of `n` rows."""
+    slack = 2.0 * np.sqrt(claimed * (1.0 - claimed) / n)
+    lower, upper = np.maximum(claimed - slack, 0.0), np.minimum(claimed + slack, 1.0)
+    return diagonal(x, y).band(claimed, lower, upper).line(claimed, found, "a")
+
+
 def sortable_table(
-    heads: Sequence[str], rows: Iterable[str], *, last: str = "", ours: Iterable[int] = ()
+    heads: Sequence[str], rows: Iterable[str], *, last: str = "", ours: Container[int] = ()
 ) -> str:
     """A table of rows of cells, whose columns can be sorted by pointer or keyboard.
 
@@ -113,9 +81,8 @@ def sortable_table(
         for head in heads
     )
     plain = f'<th scope="col">{escape(last)}</th>' if last else ""
-    marked = set(ours)
-    emphasis = {True: '<tr class="ours">', False: "<tr>"}
-    lines = (f"{emphasis[i in marked]}{row}</tr>" for i, row in enumerate(rows))
+    tag = {True: '<tr class="ours">', False: "<tr>"}
+    lines = (f"{tag[i in ours]}{row}</tr>" for i, row in enumerate(rows))
     return (
         '<div class="scroll" tabindex="0" role="group" aria-label="table"><table><thead>'
         f"<tr>{cells}{plain}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
@@ -130,8 +97,6 @@ def cell(value: Unchecked, style: str = "", text: str = "", longest: int = 40) -
         if np.isfinite(real):
             return f'<td{mark} data-value="{real:.6g}">{text or number(real)}</td>'
     text = shown(value)
-    if text == MISSING:
-        return f"<td{mark}>{MISSING}</td>"
     cut = len(text) > longest
     tip = f' data-tip="{escape(text)}"' if cut else ""
     return f"<td{mark}{tip}>{escape(text[: longest - 1] + '…' if cut else text)}</td>"

@@ -6,7 +6,8 @@ from html import escape
 
 import numpy as np
 
-from bandfall._drawing import Axis, Chart, number
+from bandfall._drawing.axes import Axis, number
+from bandfall._drawing.chart import Chart
 from bandfall.descent import Status
 from bandfall.report._findings import Findings, Stages
 from bandfall.report._layout import figure, grid, section
@@ -24,10 +25,13 @@ def path_section(findings: Findings) -> str:
     start = first / 3 if logarithmic else 0.0
     times = np.maximum(np.append(log.time, path.time), start)
     x = Axis("training time", float(times[0]), float(times[-1]) * 1.02, log=logarithmic)
-    positive = log.bandwidth[log.bandwidth > 0]
-    floor = float(positive.min()) / 3 if len(positive) else 1e-3
+    floor = float(log.bandwidth[log.bandwidth > 0].min(initial=np.inf)) / 3
+    floor = floor if np.isfinite(floor) else 1e-3  # stands for zero
     bandwidths = np.where(log.bandwidth > 0, log.bandwidth, floor)
     y = Axis.around("bandwidth", bandwidths, log=True, zero=floor)
+    falling = Chart(x, y, "bandwidth over time")
+    falling.line(np.repeat(times, 2)[1:-1], np.repeat(bandwidths, 2), "a")
+    falling.dots(times[:-1], bandwidths)
     wide, narrow = (number(float(f"{bandwidth:.3g}")) for bandwidth in path.bandwidths[[0, -1]])
     fall = f"From {wide} to {narrow} in {len(path)} stages."
     if len(path) == 1:
@@ -37,7 +41,6 @@ def path_section(findings: Findings) -> str:
             " The lowest step stands for bandwidth 0: from there on only the training points "
             "themselves move."
         )
-    falling = Chart(x, y, "bandwidth over time").steps(times, bandwidths, "a")
     title = "The bandwidth falls" if len(path) > 1 else "The bandwidth"
     text = (
         "Training starts with a bandwidth as wide as the data and narrows it whenever training "
@@ -64,13 +67,12 @@ def _losses(findings: Findings, stages: Stages, x: Axis, start: float) -> str:
         best = int(np.argmin(stages.scored_loss[1:]))
         caption = (
             f"Best on held-out rows: {words(float(stages.scored_loss[best + 1]))} at bandwidth "
-            f"{number(float(stages.bandwidth[best]))}; at the end "
-            f"{words(float(stages.scored_loss[-1]))}."
+            f"{number(stages.bandwidth[best])}; at the end {words(float(stages.scored_loss[-1]))}."
         )
     axis = Axis.around(target.loss_name, *(loss for *_, loss in lines), log=True)
     chart = Chart(x, axis, f"{target.loss_name} over time")
     for style, name, loss in lines:
-        chart.line(times, loss, style, tip=name)
+        chart.line(times, loss, style).dots(times, loss, names=name)
     key = [(style.split()[0], name) for style, name, _ in lines]
     return figure(chart, "The error falls", caption, key)
 
@@ -85,6 +87,10 @@ def scale_section(findings: Findings) -> str:
     text = "Bandwidths are distances between rows in the space of the (scaled) features."
     first = int(stages.moved[0] > 3 * stages.moved[1:].max())  # it would dwarf all others
     edges, places = _scales(stages.bandwidth[first:])
+
+    def summed(values: np.ndarray) -> np.ndarray:
+        return np.bincount(places, values[first:], len(edges) - 1)
+
     gain = None
     if stages.gain is not None:  # R² rises where the loss falls, log-loss falls with it
         gain = findings.target.score(-stages.gain) - findings.target.score(0.0)
@@ -92,11 +98,11 @@ def scale_section(findings: Findings) -> str:
         worth = "" if gain is None else f" and changed {measure} by {gain[0]:+.3f}"
         text += (
             f" The charts leave out the first and widest stage, bandwidth "
-            f"{number(float(stages.bandwidth[0]))}: it alone made {stages.moved[0]:.0%} of all "
+            f"{number(stages.bandwidth[0])}: it alone made {stages.moved[0]:.0%} of all "
             f"movement{worth.replace('-', '−')}."
         )
     x = Axis("bandwidth, from wide to narrow", edges[0], edges[-1], log=True)
-    moved = np.bincount(places, stages.moved[first:], len(edges) - 1)
+    moved = summed(stages.moved)
     share = Axis("share of all movement", 0.0, float(moved.max()) * 1.08)
     figures = [
         figure(
@@ -107,10 +113,9 @@ def scale_section(findings: Findings) -> str:
         )
     ]
     if gain is not None and stages.gain is not None:
-        change = np.bincount(places, gain[first:], len(edges) - 1)
-        better = np.bincount(places, stages.gain[first:], len(edges) - 1) >= 0
-        y = Axis.around(f"change of {measure}", change, [0.0])
-        chart = Chart(x, y, y.label).bars(edges, change, np.where(better, "good", "bad"))
+        y = Axis.around(f"change of {measure}", summed(gain), [0.0])
+        styles = ["good" if fall >= 0 else "bad" for fall in summed(stages.gain)]
+        chart = Chart(x, y, y.label).bars(edges, summed(gain), styles)
         figures.append(
             figure(
                 chart.rule(y=0.0),

@@ -34,23 +34,20 @@ class Model:
     """
 
     def __init__(self, estimator: Estimator, y: ArrayLike):
-        self._estimator = estimator
-        self._names = feature_names_of(estimator)
+        self._estimator, self._y = estimator, y
+        self._named = feature_names_of(estimator) is not None
         self.last, self._before = last_step(estimator), steps_before(estimator)
         self.story = story_of(estimator)
-        path = self.story.path
-        self.path = path if path is not None and len(path) else None
+        self.path = self.story.path or None  # None if it took no step
         self.target = self.story.target
-        self._y = y
         self.start = self.target.start(self.target.read(y))
         self._method = "predict_proba" if self.target.classes else "predict"
 
     @property
     def schema(self) -> Schema | None:
         """The schema of the columns, if the model takes raw tables."""
-        if self._before is not None or not self.story.encoders:
-            return None
-        return next(iter(self.story.encoders.values())).schema
+        encoders = [] if self._before is not None else list(self.story.encoders.values())
+        return encoders[0].schema if encoders else None
 
     @property
     def staged_path(self) -> Path | None:
@@ -60,33 +57,35 @@ class Model:
     def predict(self, X: pd.DataFrame, *, warn: bool = False) -> np.ndarray:
         """Outputs, shape (m, k)."""
         with nullcontext() if warn else _no_warnings():
-            outputs = getattr(self._estimator, self._method)(self._named(X))
+            outputs = getattr(self._estimator, self._method)(self._input(X))
         return np.asarray(outputs, dtype=np.float64).reshape(len(X), -1)
 
     def course(self, X: pd.DataFrame) -> np.ndarray:
         """Outputs before training and after every stage, (n_stages + 1, m, k)."""
         start = np.tile(self.start, (len(X), 1))
+        stages = getattr(self.last, f"staged_{self._method}")(self._inner(X))
         with _no_warnings():
-            stages = getattr(self.last, f"staged_{self._method}")(self._inner(X))
             return np.stack([start, *(np.reshape(one, start.shape) for one in stages)])
 
     def intervals(self, X: pd.DataFrame, coverages: list[float]) -> np.ndarray:
         """Both ends for every coverage, (m, 2, c); infinite if there were too few rows."""
+        rows = self._inner(X)
         with _no_warnings():
-            ends = self.last.predict_interval(self._inner(X), coverages)
-        return np.asarray(ends).reshape(len(X), 2, -1)
+            return np.reshape(self.last.predict_interval(rows, coverages), (len(X), 2, -1))
 
     def moments(self, learned: np.ndarray, most: int = 30) -> list[Moment]:
         """Moments that are about evenly spaced in the share of the training loss removed.
 
         `learned` is that share after every stage. If no stage ends near a level, the path is cut
-        there if possible.
+        there, if it may be cut between its stages and has few rows.
         """
-        ends = np.append(0.0, learned)
-        levels = np.linspace(0.0, float(learned[-1]), most)
+        path = self.path if self.story.cuttable else None
+        whole = (
+            path if path is not None and path.solver is not None and len(path.X) <= 1000 else None
+        )
+        ends, levels = np.append(0.0, learned), np.linspace(0.0, float(learned[-1]), most)
         nearest = np.abs(ends[:, None] - levels).argmin(axis=0)
-        ended, whole = {-1, len(learned) - 1}, self._cuttable_path
-        cuts = []
+        ended, cuts = {-1, len(learned) - 1}, []
         for level, end in zip(levels[1:-1], nearest[1:-1], strict=True):
             if abs(ends[end] - level) > 0.5 * levels[1] and whole is not None:
                 cuts.append(_cut(whole, float(level)))
@@ -99,9 +98,7 @@ class Model:
         self, X: pd.DataFrame, moments: list[Moment], course: np.ndarray | None = None
     ) -> np.ndarray:
         """Outputs at every moment, (n_moments, m, k); `course` is that of these rows, if known."""
-        with _no_warnings():
-            rows = self._inner(X)
-        course = self.course(X) if course is None else course
+        rows, course = self._inner(X), self.course(X) if course is None else course
         outputs = course[[moment.stage + 1 for moment in moments]]
         for values, moment in zip(outputs, moments, strict=True):
             if moment.part is not None:
@@ -113,27 +110,19 @@ class Model:
         if self.path is None:
             return self, 100_000  # a usual number, as they cannot be counted
         last = self.last._compressed(1e-2)
-        pipeline = self._before is not None
-        estimator = Pipeline([*self._before.steps, ("last", last)]) if pipeline else last
-        return Model(estimator, self._y), sum(
-            len(path) * len(path.X) for path in story_of(last).paths
-        )
-
-    @property
-    def _cuttable_path(self) -> Path | None:
-        """The path, if it may be cut between its stages and has few rows."""
-        path = self.path if self.story.cuttable else None
-        small = path is not None and path.solver is not None and len(path.X) <= 1000
-        return path if small else None
+        steps = [] if self._before is None else self._before.steps
+        model = Model(Pipeline([*steps, ("last", last)]) if steps else last, self._y)
+        return model, sum(len(path) * len(path.X) for path in model.story.paths)
 
     def _inner(self, X: pd.DataFrame) -> TableLike:
         """Rows as input of the last step of a pipeline."""
-        rows = self._named(X)
-        return rows if self._before is None else self._before.transform(rows)
+        with _no_warnings():
+            rows = self._input(X)
+            return rows if self._before is None else self._before.transform(rows)
 
-    def _named(self, X: pd.DataFrame) -> TableLike:
+    def _input(self, X: pd.DataFrame) -> TableLike:
         """The table, or its values for a model that was trained without names."""
-        if self._names is not None:
+        if self._named:
             return X
         numbers = all(is_number(X.iloc[:, j]) for j in range(X.shape[1]))
         return X.to_numpy(dtype=np.float64 if numbers else object, na_value=np.nan)
@@ -150,6 +139,5 @@ def _no_warnings() -> Iterator[None]:
 def _cut(path: Path, r2: float) -> Moment:
     """The moment at which training R² reached a level."""
     cut = path.truncate(r2=r2)
-    last = cut.stages[-1]
-    part = cut.replace(stages=(last,), offset=np.zeros_like(cut.offset))
+    part = cut.replace(stages=cut.stages[-1:], offset=np.zeros_like(cut.offset))
     return Moment(len(cut) - 2, part)

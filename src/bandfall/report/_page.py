@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from bandfall._drawing.pages import POLICY, read_resource, whole_page
 from bandfall._estimators.view import feature_names_of, last_step, story_of
 from bandfall._files.atomic import write_atomically
 from bandfall._typing import ArrayLike, Estimator, TableLike
@@ -18,9 +20,11 @@ from bandfall.report._columns import LabelledRows
 from bandfall.report._errors import error_sections, interval_section
 from bandfall.report._features import data_section, importance_section, slice_section
 from bandfall.report._findings import Findings, study
-from bandfall.report._layout import page_shell, section
+from bandfall.report._layout import section
 from bandfall.report._learning import path_section, scale_section
 from bandfall.report._score import RivalScore, result_cards, score_section, trial_section
+
+_PACKAGE = "bandfall.report"
 
 
 def render_page(
@@ -48,33 +52,47 @@ def render_page(
     if findings.model.story.skipped:
         details = {**details, "skipped": "; ".join(findings.model.story.skipped)}
     lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in details.items())
-    return page_shell(
-        title=f"Predicting {target}",
-        kind="report",
-        header=header(findings, source),
-        sections=[
-            score_section(findings, rivals, model_name),
-            path_section(findings),
-            scale_section(findings),
-            slices,
-            importance_section(findings),
-            interval_section(findings, target),
-            *error_sections(findings, target),
-            data_section(findings, target),
-            trial_section(findings),
-            section("model", "The model", "", f"<dl>{lines}</dl>"),
-        ],
-        data=film,
-    )
+    sections = [
+        score_section(findings, rivals, model_name),
+        path_section(findings),
+        scale_section(findings),
+        slices,
+        importance_section(findings),
+        interval_section(findings, target),
+        *error_sections(findings, target),
+        data_section(findings, target),
+        trial_section(findings),
+        section("model", "The model", "", f"<dl>{lines}</dl>"),
+    ]
+    return model_page(findings, target, source, "report", sections, data=film)
 
 
-def header(findings: Findings, source: str) -> str:
-    """The lines below the title: the source of the rows, and the main numbers."""
-    n_classes = len(findings.target.classes)
+def model_page(
+    findings: Findings,
+    target: str,
+    source: str,
+    kind: str,
+    sections: list[str],
+    *,
+    data: str,
+    policy: str = POLICY,
+    style: str = "",
+    script: str = "",
+) -> str:
+    """A page about a model: main numbers, links to its sections, tips, sortable tables, film."""
+    names = re.findall(r'^<section id="([\w-]+)"', "\n".join(sections), re.MULTILINE)
+    links = (f'<a href="#{name}">{name.replace("-", " ").capitalize()}</a>' for name in names)
+    title, n_classes = f"Predicting {target}", len(findings.target.classes)
     classes = f"{n_classes} classes, " if n_classes else ""
-    return (
-        f'<div class="dim">{classes}from {len(findings.features)} features of '
-        f"<code>{escape(source)}</code></div>{result_cards(findings)}"
+    return whole_page(
+        f"{title}: bandfall {kind}",
+        f'<header><h1>{escape(title)}</h1><div class="dim">{classes}from '
+        f"{len(findings.features)} features of <code>{escape(source)}</code></div>"
+        f'{result_cards(findings)}<nav aria-label="sections">{"".join(links)}</nav></header>'
+        f'<main>{"".join(sections)}</main><div id="tip" hidden></div>{data}',
+        style=read_resource(_PACKAGE, "page.css") + style,
+        script=read_resource(_PACKAGE, "page.js") + script,
+        policy=policy,
     )
 
 

@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bandfall._drawing import Bar, number, ranking
+from bandfall._drawing.axes import number
+from bandfall._drawing.chart import Bar, ranking
 from bandfall._targets import Classes, Target
 from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import JsonDict, Weights
 from bandfall.report._findings import LEVEL, Findings
-from bandfall.report._layout import cards, cell, figure, section, sortable_table
+from bandfall.report._layout import cell, figure, section, sortable_table
 
 # Fields of trials and their headings; fields that a search does not have are left out.
 TRIAL_COLUMNS = {
@@ -95,45 +96,40 @@ def result_cards(findings: Findings) -> str:
     if isinstance(findings.target, Classes):
         loss, right = scores["log_loss"], scores["accuracy"]
         always = f"always answering “{findings.target.classes[int(findings.model.start.argmax())]}”"
-        shares, frequent = decimals(plain["log_loss"]), f"{plain['accuracy']:.1%}"
-        shown = [
-            _card(
-                decimals(loss),
-                f"log-loss {on}",
-                "predicting the class shares",
-                shares,
-                plain["log_loss"] - loss,
-            ),
-            _card(f"{right:.1%}", "accuracy", always, frequent, right - plain["accuracy"]),
+        shares, frequent = plain["log_loss"], plain["accuracy"]
+        its = f"predicting the class shares: {decimals(shares)}"
+        cards = [
+            _card(decimals(loss), f"log-loss {on}", its, shares - loss),
+            _card(f"{right:.1%}", "accuracy", f"{always}: {frequent:.1%}", right - frequent),
             _card(decimals(scores["auc"]), "AUC"),
             _card(decimals(scores["calibration_error"]), "calibration error"),
         ]
     else:
-        error, mean = scores["mae"], "predicting the mean"
-        known = number(plain["mae"])
-        shown = [
-            _card(decimals(scores["r2"]), f"R² {on}", mean, "0", scores["r2"]),
-            _card(number(error), "mean absolute error", mean, known, plain["mae"] - error),
+        r2, error, known = scores["r2"], scores["mae"], plain["mae"]
+        its = f"predicting the mean: {number(known)}"
+        cards = [
+            _card(decimals(r2), f"R² {on}", "predicting the mean: 0", r2),
+            _card(number(error), "mean absolute error", its, known - error),
         ]
         if findings.held_out:
             band = f"±{number(float(f'{findings.half_width:.3g}'))}"
-            shown.insert(1, _card(band, f"contains {LEVEL:.0%} of held-out errors"))
+            cards.insert(1, _card(band, f"contains {LEVEL:.0%} of held-out errors"))
     path = findings.model.path
     leaves = f" in {path.n_leaves} leaves" if path is not None and path.n_leaves > 1 else ""
-    shown.append(_card(f"{len(findings.train.y):,}", f"training rows{leaves}"))
+    cards.append(_card(f"{len(findings.train.y):,}", f"training rows{leaves}"))
     if findings.held_out:
-        shown.append(_card(f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
-        shown[0] = (shown[0][0] or "main", *shown[0][1:])
-    return cards(shown)
+        cards.append(_card(f"{len(np.unique(findings.row_numbers)):,}", "held-out rows"))
+        cards[0] = cards[0].replace('"card "', '"card main"')
+    return f'<div class="cards">{"".join(cards)}</div>'
 
 
-def _card(
-    value: str, label: str, rule: str = "", its: str = "", gain: float = np.inf
-) -> tuple[str, str, str]:
-    """Style, value and label of a card; a score is compared with that of a simple rule."""
-    if rule and gain <= 0.0:
-        return "poor", value, f"{label}, no better than {rule} ({its})"
-    return "", value, f"{label} ({rule}: {its})" if rule else label
+def _card(value: str, label: str, rule: str = "", gain: float = np.inf) -> str:
+    """A number in large type, compared with that of a simple rule, as in "the mean: 0.2"."""
+    style, words = "", f"{label} ({rule})" if rule else label
+    if gain <= 0.0:
+        simple, _, its = rule.rpartition(": ")
+        style, words = "poor", f"{label}, no better than {simple} ({its})"
+    return f'<div class="card {style}"><b>{value}</b><span>{escape(words)}</span></div>'
 
 
 def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
@@ -170,11 +166,9 @@ def score_section(findings: Findings, rivals: Sequence[RivalScore], name: str) -
 
 
 def _leaks(findings: Findings) -> str:
-    leaks: Mapping[str, str] = getattr(findings.model.story, "leaks", {})
-    lines = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in leaks.items())
-    if not lines:
-        return ""
-    return (
+    leaks = findings.model.story.leaks.items()
+    lines = "".join(f"<li><b>{escape(name)}</b>: {escape(why)}</li>" for name, why in leaks)
+    return lines and (
         '<div class="warning"><p>Is this known before the target? If not, drop it: the scores on '
         f"this page would not hold for new rows.</p><ul>{lines}</ul></div>"
     )
@@ -195,71 +189,63 @@ def _meaning(findings: Findings) -> str:
 
 def _race(findings: Findings, rivals: Sequence[RivalScore], name: str) -> str:
     target, measure = findings.target, findings.target.measure
-    columns = {head: key for head, key in target.heads.items() if head != measure}
-    sign, unit = (1.0, 1.0) if target.classes else (-1.0, float(np.var(findings.scored.y)) or 1.0)
-    ordered = sorted(rivals, key=lambda rival: rival.rank)
+    heads = {head: key for head, key in target.heads.items() if head != measure}
+    unit = 1.0 if target.classes else -(float(np.var(findings.scored.y)) or 1.0)  # of R², falling
     ours = next((rival for rival in rivals if rival.name == name), None)
+    ordered = sorted(rivals, key=lambda rival: rival.rank)
     bars, rows = [], []
     for rival in ordered:  # bars end at −.2: one bad model would squeeze the others
-        score = decimals(rival.score, 4)
-        error, style = _standard_error(rival.losses, unit), "a" if rival is ours else "soft"
+        score, style = decimals(rival.score, 4), "a" if rival is ours else "soft"
+        error = _standard_error(rival.losses / unit)
         bars.append(Bar(rival.name, max(rival.score, -0.2), score, error, style))
-        others = (
-            cell(rival.scores[key], text=rival.cells()[head]) for head, key in columns.items()
-        )
-        seconds = "< 0.01" if rival.seconds < 0.005 else f"{rival.seconds:,.2f}"
         gap = ""
         if ours is not None and rival is not ours:
-            gap = _verdict(rival.losses - ours.losses, sign, unit)
-        cells = cell(rival.name), cell(rival.score, text=score), f"<td>{gap}</td>", *others
+            gap = _verdict((rival.losses - ours.losses) / unit)
+        cells = [cell(rival.name), cell(rival.score, text=score), f"<td>{gap}</td>"]
+        texts = rival.cells()
+        cells += [cell(rival.scores[key], text=texts[head]) for head, key in heads.items()]
+        seconds = "< 0.01" if rival.seconds < 0.005 else f"{rival.seconds:,.2f}"
         rows.append("".join([*cells, cell(rival.seconds, text=seconds), cell(rival.n_rows)]))
     picture = figure(
         ranking(bars, measure),
         f"{measure}, {'lower' if target.lower_is_better else 'higher'} is better",
         "Lines show one standard error over held-out rows.",
     )
-    heads = ["model", measure, "difference", *columns, "fit, s", "rows"]
-    places = [i for i, rival in enumerate(ordered) if rival is ours]
-    table = sortable_table(heads, rows, ours=places)
+    columns = ["model", measure, "difference", *heads, "fit, s", "rows"]
+    table = sortable_table(columns, rows, ours=[i for i, one in enumerate(ordered) if one is ours])
     return f'<div class="narrow">{picture}</div><figure class="below">{table}</figure>'
 
 
-def _standard_error(losses: np.ndarray, unit: float) -> float:
-    if len(losses) < 2:
-        return 0.0
-    return float(losses.std(ddof=1) / np.sqrt(len(losses)) / unit)
+def _standard_error(losses: np.ndarray) -> float:
+    return float(losses.std(ddof=1) / np.sqrt(len(losses))) if len(losses) > 1 else 0.0
 
 
-def _verdict(paired: np.ndarray, sign: float, unit: float) -> str:
+def _verdict(differences: np.ndarray) -> str:
     """The difference of a rival's score to this model's, or "no clear difference"."""
-    difference = sign * float(paired.mean()) / unit
-    margin = 2.0 * _standard_error(paired, unit)
-    if abs(difference) <= margin:
+    mean, margin = float(differences.mean()), 2.0 * _standard_error(differences)
+    if abs(mean) <= margin:
         return "no clear difference"
-    return f"{difference:+.4f} ± {margin:.4f}".replace("-", "−")
+    return f"{mean:+.4f} ± {margin:.4f}".replace("-", "−")
 
 
 def trial_section(findings: Findings, most: int = 12) -> str:
     """The trials of a self-tuning model, best first."""
     trials = findings.model.story.selection
-    if not trials or not len(trials.get("loss", ())):
+    if not trials or not len(trials["loss"]):
         return ""
     order = np.argsort(trials["loss"], kind="stable")
     weights = _weights(findings, trials, order)
-    trials = _as_shown(trials)
-    score = findings.target.trial_column
+    trials, score = _as_shown(trials), findings.target.trial_column
     columns = TRIAL_COLUMNS | {score: f"{findings.target.measure} on held-out rows"}
     heads = {name: head for name, head in columns.items() if name in trials}
     listed = [int(i) for i in order if i in weights or i in order[:most]]
     rows = []
     for i in listed:
-        cells = [
-            cell(trials[name][i], text=decimals(float(trials[name][i]), 4) if name == score else "")
-            for name in heads
-        ]
+        cells = [cell(trials[name][i]) for name in heads if name != score]
+        cells.append(cell(trials[score][i], text=decimals(float(trials[score][i]), 4)))
         rows.append(f"{''.join(cells)}<td>{f'{weights[i]:.0%}' if i in weights else ''}</td>")
-    places = [place for place, i in enumerate(listed) if i in weights]
-    table = sortable_table(list(heads.values()), rows, last="weight", ours=places)
+    members = [place for place, i in enumerate(listed) if i in weights]
+    table = sortable_table(list(heads.values()), rows, last="weight", ours=members)
     more = len(order) - len(rows)
     text = (
         f"The model tuned itself: {len(order)} configurations were scored on rows held out from "

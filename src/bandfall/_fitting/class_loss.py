@@ -248,6 +248,8 @@ class _Problem:
 
     def __init__(self, part: Part, trial: Trial, root: np.ndarray):
         X, X_new = part.scaled(trial.candidate.encoding, root)
+        if trial.candidate.width:  # small penalties: rounding would make K indefinite
+            X, X_new = X.astype(np.float64), X_new.astype(np.float64)
         self._part = part
         self._path = fit_member_path(part.rows, part.train, X, trial)
         self._X_new = X_new

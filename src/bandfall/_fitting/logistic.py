@@ -20,13 +20,14 @@ import numpy as np
 from numpy.typing import DTypeLike
 from scipy import linalg
 
+from bandfall._products.loops import loops_over
 from bandfall._search.candidates import Trial
 from bandfall._search.rows import Rows
 from bandfall._search.settings import Settings
 from bandfall._targets.links import LEAST, PLAIN, all_columns, class_codes, class_shares
 from bandfall._targets.losses import LogLoss
+from bandfall._threads import CACHE_ENTRIES, FEW_ROWS, for_each_block, rows_within
 from bandfall.descent import Path
-from bandfall.kernels._kernel import kernel_matrix
 
 _MAX_STEPS = 100
 _MEMORY = 8  # number of steps for the estimate of the curvature
@@ -39,7 +40,8 @@ _MAX_HALVINGS = 30
 # First shift of a Cholesky factor, relative to the mean diagonal in float64 and to a bound on the
 # eigenvalues in float32; larger shifts are tried if it fails.
 _ROUNDING, _ROUNDING_32 = 1e-10, 1e-6
-_BLOCK_ENTRIES = 2**22  # of a kernel matrix, evaluated at a time
+# Longest training of a path whose kernel may be rounded to float32.
+_LONGEST_32 = 1e3
 
 
 @dataclass(frozen=True)
@@ -105,22 +107,25 @@ def log_loss_target(rows: Rows, train: np.ndarray) -> ClassTarget:
 def path_kernel(
     path: Path, X_new: np.ndarray | None = None, dtype: DTypeLike = np.float64
 ) -> np.ndarray:
-    """Σ_s τ_s k_{σ_s} between new rows (the training rows by default) and training rows."""
-    centres = path.X.astype(np.float64)
-    mean = centres.mean(axis=0)
-    centres -= mean
-    rows = centres if X_new is None else X_new.astype(np.float64) - mean
-    total = np.empty((len(rows), len(centres)), dtype=dtype)
-    size = max(1, _BLOCK_ENTRIES // max(1, len(centres)))
-    for start in range(0, len(rows), size):
-        block = rows[start : start + size]
-        distances = path.kernel.geometry.block(block, centres, path.kernel.power)
-        part, one, work = np.zeros((3, *distances.shape))
+    """Σ_s τ_s k_{σ_s} between new rows (the training rows by default) and training rows.
+
+    They have the precision of X, but not less than long training needs.
+    """
+    X = path.X.astype(np.float64) if np.sum(path.durations) > _LONGEST_32 else path.X
+    loops = loops_over(X, path.kernel, X.dtype, len(X) ** 2)
+    rows = loops.own if X_new is None else loops.placed(X_new.astype(X.dtype))
+    total = np.empty((len(rows), len(X)), dtype=dtype)
+
+    def fill(block: slice) -> None:
+        D, K = np.empty((2, len(rows[block]), len(X)), loops.dtype)
+        loops.distances(rows[block], slice(None), D)
+        part = np.zeros(D.shape, dtype=dtype)
         for bandwidth, duration in zip(path.bandwidths, path.durations, strict=True):
-            one = kernel_matrix(path.kernel, distances, float(bandwidth), out=one, work=work)
-            one *= duration
-            part += one
-        total[start : start + size] = part
+            part += loops.evaluate(D, float(bandwidth), K) * np.asarray(duration, K.dtype)
+        total[block] = part
+
+    height = rows_within(CACHE_ENTRIES, len(X))
+    for_each_block(fill, len(rows), height, parallel=len(rows) > FEW_ROWS)
     return total
 
 

@@ -78,7 +78,7 @@ BUDGET = {
     "_fitting": 1640,
     "_models": 1300,
     "_onnx": 1020,
-    "_paper": 2300,
+    "_paper": 2020,
     "_products": 4970,
     "_search": 2740,
     "_targets": 1080,
@@ -86,12 +86,12 @@ BUDGET = {
     "demo": 670,
     "descent": 3000,
     "kernels": 1030,
-    "neural": 1360,
+    "neural": 1260,
     "plotting": 1490,
     "report": 1985,
     "rivals": 820,
     "tables": 2930,
-    "theory": 1710,
+    "theory": 1580,
     "top": 820,
 }
 PUBLIC = {"datasets", "demo", "descent", "kernels", "neural", "plotting", "report", "rivals"}

@@ -9,9 +9,8 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from bandfall.neural import empirical_ntk, make_network, tangent_step  # noqa: E402
-from bandfall.neural._ntk import gram  # noqa: E402
 from bandfall.neural._step import anchored_part, largest_eigenvalue, next_blend  # noqa: E402
-from bandfall.neural._tangent import TangentModel  # noqa: E402
+from bandfall.neural._tangent import TangentModel, gram  # noqa: E402
 from reference_neural import (  # noqa: E402
     filtered_step,
     jacobian_by_differences,

@@ -17,11 +17,11 @@ from bandfall._paper.curves import (
 from bandfall._paper.descriptions import SHAPES
 from bandfall._paper.experiment import Data, DataError, Size
 from bandfall._paper.methods import SPEEDS, method_key, score_split
-from bandfall._paper.published import Quartiles, compare_cell, published_cells, tally
 from bandfall._paper.registry import EXPERIMENTS, select
 from bandfall._paper.report import read_summaries, write_html, write_markdown, write_outcome
 from bandfall._paper.run import missing_modules, read_runs, run_experiments
-from bandfall.datasets import make_sine, paper_splits
+from bandfall._paper.score_tables import Quartiles, compare_cell, published_cells, tally
+from bandfall.datasets import Split, make_sine, paper_splits
 from bandfall.datasets._sources import SOURCES
 from shared_files import data_directory, shared_file
 
@@ -186,7 +186,7 @@ def test_verdicts():
     cell = next(c for c in published_cells_of(2) if c.min_speed == 0.1 and c.dataset == "cpu")
 
     def compare(median, lower=0.58, upper=0.87, p=0.001):
-        return compare_cell(cell, Quartiles(median, lower, upper), p, median_tolerance=0.015)
+        return compare_cell(cell, Quartiles(median, lower, upper), p)
 
     assert compare(0.785).verdict == "agrees"
     assert compare(0.786).verdict == "differs"
@@ -209,8 +209,8 @@ def test_second_descents_are_found():
 
 
 def test_sweeps_show_what_the_paper_claims():
-    X, y, X_test, y_test = make_sine(random_state=3)
-    scores = sweep_scores(X, y, X_test, y_test, "gaussian", floor_grid(1e-4, 1.1, 30))
+    split = Split(*make_sine(random_state=3))
+    scores = sweep_scores(split, "gaussian", floor_grid(1e-4, 1.1, 30))
     curves = {name: ErrorCurve(*[1.0 - np.array(values)] * 3) for name, values in scores.items()}
     assert [claim.holds for claim in curve_claims("x", curves, double=True)] == [True] * 3
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.stats import rankdata
 
-from bandfall._paper.curves import complexity, error_curve, floor_grid
+from bandfall._paper.curves import error_curve, floor_grid
 from bandfall._paper.double_descent import FLOORS
-from bandfall._paper.published import quartiles, superiority_p_value
+from bandfall._paper.score_tables import quartiles, superiority_p_value
 
 SCORES = st.floats(-3, 1)
 
@@ -35,21 +35,6 @@ def test_any_range_gives_a_falling_grid_with_exact_ends(lowest, ratio, n_floors)
     assert len(floors) == n_floors
     assert (floors[0], floors[-1]) == (highest, lowest)
     assert (np.diff(floors) < 0).all()
-
-
-@pytest.mark.parametrize("ends", [(1.0, 1.0), (2.0, 1.0), (-1.0, 1.0), (0.0, math.inf)])
-def test_bad_floors_are_named(ends):
-    with pytest.raises(ValueError, match="lowest < highest"):
-        floor_grid(*ends)
-
-
-def test_bad_counts_and_bandwidths_are_named():
-    with pytest.raises(ValueError, match="n_floors"):
-        floor_grid(0.1, 1.0, 1)
-    with pytest.raises(ValueError, match="bandwidth"):
-        complexity([-0.1])
-    with pytest.raises(ValueError, match="bandwidth"):
-        complexity(math.nan)
 
 
 # Quartiles

@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 
 from bandfall._paper.experiment import Claim, Entry
 from bandfall._paper.methods import MAX_R2, MAX_TIME, STEP_SIZE
+from bandfall.datasets import Split
 from bandfall.descent import Euler, floor_sweep
 from bandfall.descent._sweep import FloorSweep
 
@@ -18,37 +19,16 @@ CURVES = ("descent_train", "descent_test", "ridge_train", "ridge_test")
 
 
 def complexity(bandwidth: ArrayLike) -> np.ndarray:
-    r"""Model complexity of bandwidths ≥ 0, of the same shape: the figures' horizontal axis.
-
-    .. math:: c(\sigma) = (\sigma + 0.01)^{-1/5}
-
-    It falls as the bandwidth rises, and is finite at zero.
-
-    Examples
-    --------
-    >>> complexity([0.99, 0.0]).round(4)
-    array([1.    , 2.5119])
-    """
-    bandwidth = np.asarray(bandwidth, dtype=float)
-    if not (bandwidth >= 0.0).all():
-        raise ValueError("bandwidth must be non-negative")
-    return (bandwidth + 0.01) ** -0.2
+    """The figures' horizontal axis, (σ + 0.01)^(−1/5): finite at 0, and falling with σ."""
+    return (np.asarray(bandwidth, dtype=float) + 0.01) ** -0.2
 
 
 def floor_grid(lowest: float, highest: float, n_floors: int = 100) -> np.ndarray:
-    """Floors from `highest` down to `lowest`, evenly spaced in `complexity`, shape (n_floors,).
+    """Floors from `highest` down to `lowest`, evenly spaced in `complexity`.
 
-    Examples
-    --------
     >>> floor_grid(1e-4, 1.1, n_floors=4).round(4)
     array([1.100e+00, 1.268e-01, 2.140e-02, 1.000e-04])
     """
-    if not 0.0 <= lowest < highest < np.inf:
-        raise ValueError(
-            f"floors must satisfy 0 <= lowest < highest < inf; got {lowest!r} and {highest!r}"
-        )
-    if n_floors < 2:
-        raise ValueError(f"n_floors must be at least 2; got {n_floors!r}")
     simplest, most_complex = complexity([highest, lowest])
     floors = np.linspace(simplest, most_complex, n_floors) ** -5.0 - 0.01
     # The fifth root rounds the ends; return them as given.
@@ -74,25 +54,14 @@ def paper_sweep(
     )
 
 
-def sweep_scores(
-    X: np.ndarray,
-    y: np.ndarray,
-    X_test: np.ndarray,
-    y_test: np.ndarray,
-    kernel: str,
-    floors: np.ndarray,
-) -> Entry:
+def sweep_scores(split: Split, kernel: str, floors: np.ndarray) -> Entry:
     """R² of KGD-D and KRR on training and test data, per floor, for each of `CURVES`."""
-    sweep = paper_sweep(X, y, X_test, kernel, floors)
-    pairs = (
-        (y, sweep.train),
-        (y_test, sweep.new),
-        (y, sweep.ridge_train),
-        (y_test, sweep.ridge_new),
-    )
+    sweep = paper_sweep(split.X_train, split.y_train, split.X_test, kernel, floors)
+    truths = 2 * (split.y_train, split.y_test)
+    fits = (sweep.train, sweep.new, sweep.ridge_train, sweep.ridge_new)
     return {
         name: [float(r2_score(truth, prediction)) for prediction in predictions]
-        for name, (truth, predictions) in zip(CURVES, pairs, strict=True)
+        for name, truth, predictions in zip(CURVES, truths, fits, strict=True)
     }
 
 
@@ -105,14 +74,11 @@ class ErrorCurve(NamedTuple):
 
 
 def error_curve(r2: ArrayLike) -> ErrorCurve:
-    """The curves of Figures 1, 4, 6 and 7: trimmed mean and 90 % interval of 1 − R² per floor.
+    """Trimmed mean and 90 % interval of 1 − R² per floor, of R² of shape (n_runs, n_floors).
 
-    `r2` (n_runs, n_floors) is that of every run, a seed or a split. At each floor the smallest and
-    the largest 5 % of the R² are dropped; of the rest, the mean and the 5 % and 95 % quantiles are
-    kept.
+    At each floor the smallest and the largest 5 % of the R² are dropped; of the rest, the mean and
+    the 5 % and 95 % quantiles are kept.
 
-    Examples
-    --------
     >>> error_curve([[0.0], [0.5], [1.0]])
     ErrorCurve(mean=array([0.5]), lower=array([0.05]), upper=array([0.95]))
     """
@@ -124,7 +90,7 @@ def error_curve(r2: ArrayLike) -> ErrorCurve:
 
 
 def collect_curves(results: Iterable[Entry]) -> dict[str, ErrorCurve]:
-    """Mean and 90 % interval of 1 − R² over the runs, for each of `CURVES`."""
+    """`error_curve` over the runs, for each of `CURVES`."""
     runs = list(results)
     return {name: error_curve([run[name] for run in runs]) for name in CURVES}
 
@@ -143,16 +109,10 @@ class SecondDescent(NamedTuple):
 
 
 def second_descent(error: np.ndarray) -> SecondDescent:
-    """Valley, peak and second descent of an error curve, from simple to complex models.
+    """Valley, peak and second descent of an error curve; of all peaks, the highest.
 
-    The peak with the largest `height` is taken.
-
-    Examples
-    --------
     >>> second_descent(np.array([1.0, 0.2, 0.9, 0.3]))
     SecondDescent(valley=0.2, peak=0.9, end=0.3)
-    >>> second_descent(np.array([1.0, 0.5, 0.3])).height
-    0.0
     """
     before = np.minimum.accumulate(error)
     after = np.minimum.accumulate(error[::-1])[::-1]
@@ -160,22 +120,18 @@ def second_descent(error: np.ndarray) -> SecondDescent:
     return SecondDescent(float(before[at]), float(error[at]), float(after[at]))
 
 
-def curve_claims(
-    title: str, curves: dict[str, ErrorCurve], *, double: bool, visible: float = 0.03
-) -> list[Claim]:
-    """The paper's claims about curves: whether the test error of KGD-D falls twice, and its end.
-
-    A rise and fall counts if both exceed `visible`, a share of the target's variance.
-    """
-    descent = second_descent(curves["descent_test"].mean)
+def curve_claims(title: str, curves: dict[str, ErrorCurve], *, double: bool) -> list[Claim]:
+    """The paper's claims about curves: whether the test error of KGD-D falls twice, and its end."""
+    visible = 0.03  # of the target's variance: a smaller rise or fall does not count
+    mean = curves["descent_test"].mean
+    descent = second_descent(mean)
     ends = {name: float(curve.mean[-1]) for name, curve in curves.items()}
     test, ridge = ends["descent_test"], ends["ridge_test"]
     return [
         Claim(
             f"{title}: KGD-D shows {'double descent' if double else 'no double descent'}",
-            f"test error {curves['descent_test'].mean[0]:.2f} → {descent.valley:.2f} → "
-            f"{descent.peak:.2f} → {descent.end:.2f}: second descent {descent.height:.3f}, "
-            f"counted from {visible:g} on",
+            f"test error {mean[0]:.2f} → {descent.valley:.2f} → {descent.peak:.2f} → "
+            f"{descent.end:.2f}: second descent {descent.height:.3f}, counted from {visible:g} on",
             (descent.height > visible) == double,
         ),
         Claim(

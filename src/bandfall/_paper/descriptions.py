@@ -45,8 +45,8 @@ _FORMULAS = {
 
 def describe_kernel(kernel: str) -> Entry:
     """k(0), k(1) and k at a large scaled distance."""
-    at_zero, at_one, far = get_kernel(kernel)(np.array([0.0, 1.0, 1e8]))
-    return {"zero": float(at_zero), "one": float(at_one), "far": float(far)}
+    values = get_kernel(kernel)(np.array([0.0, 1.0, 1e8]))
+    return dict(zip(("zero", "one", "far"), values.tolist(), strict=True))
 
 
 def _dataset_tasks(data: Data, size: Size) -> list[Task]:
@@ -93,14 +93,9 @@ def _summarise_kernels(results: Entry, size: Size) -> Outcome:
     return Outcome(tables=[table], claims=[claim])
 
 
-TABLE1 = Experiment(
-    "table1",
-    "The real data sets",
-    _dataset_tasks,
-    _summarise_datasets,
-    seeded=False,
-    real_data=True,
-)
-TABLE3 = Experiment(
-    "table3", "The additional kernels", _kernel_tasks, _summarise_kernels, seeded=False
+DESCRIPTIONS = (
+    Experiment(
+        "table1", "The real data sets", _dataset_tasks, _summarise_datasets, (), False, True
+    ),
+    Experiment("table3", "The additional kernels", _kernel_tasks, _summarise_kernels, (), False),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,11 +32,10 @@ from bandfall._paper.experiment import (
     plotted,
     sets_of,
 )
-from bandfall.datasets import make_sine
+from bandfall.datasets import Split, make_sine
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 # Smallest and largest floor, by kernel on the sine data (Figures 1 and 6), by real data set (4, 7).
 FLOORS = {
@@ -53,58 +52,43 @@ FLOORS = {
 PANEL_SEED = 8
 N_RUNS = 100  # seeds or splits
 _MORE = ("matern12", "matern32", "matern52", "cauchy")
-_PANEL_FLOORS = {"gaussian": (1.0, 0.5, 0.1, 0.01)} | dict.fromkeys(_MORE, (5.0, 0.5, 0.1, 0.01))
 
 
-def sine_panels(kernel: str, floors: Sequence[float]) -> Entry:
-    """The functions inferred with each floor, on the seed of the top panels."""
+def _panel_floors(kernel: str) -> tuple[float, ...]:
+    return (1.0 if kernel == "gaussian" else 5.0, 0.5, 0.1, 0.01)
+
+
+def sine_panels(kernel: str) -> Entry:
+    """The functions inferred with each floor of the top panels, and their R²."""
     X, y, X_grid, truth = make_sine(n_test=300, test_points="grid", random_state=PANEL_SEED)
-    sweep = paper_sweep(X, y, X_grid, kernel, np.array(floors))
+    sweep = paper_sweep(X, y, X_grid, kernel, np.array(_panel_floors(kernel)))
+    fits = {"descent": sweep.new, "ridge": sweep.ridge_new}
     return {
         **plotted(X, y, X_grid, truth),
-        "descent": sweep.new.tolist(),
-        "ridge": sweep.ridge_new.tolist(),
-        "descent_test_r2": [float(r2_score(truth, f)) for f in sweep.new],
-        "ridge_test_r2": [float(r2_score(truth, f)) for f in sweep.ridge_new],
+        **{name: values.tolist() for name, values in fits.items()},
+        **{f"{name}_test_r2": [float(r2_score(truth, f)) for f in fits[name]] for name in fits},
     }
 
 
-def sine_curves(kernel: str, seed: int, n_floors: int) -> Entry:
-    """R² at every floor for one realisation of the data."""
-    X, y, X_test, y_test = make_sine(random_state=seed)
-    return sweep_scores(X, y, X_test, y_test, kernel, floor_grid(*FLOORS[kernel], n_floors))
-
-
 def _sine_tasks(kernels: Sequence[str], data: Data, size: Size) -> list[Task]:
-    tasks = []
-    for kernel in kernels:
-        panels = {"kernel": kernel, "floors": _PANEL_FLOORS[kernel]}
-        tasks.append(Task(f"panels/{kernel}", sine_panels, panels, cost=0.1))
-        for seed in range(size.count(N_RUNS)):
-            arguments = {"kernel": kernel, "seed": seed, "n_floors": size.n_floors}
-            tasks.append(Task(f"{kernel}/{seed}", sine_curves, arguments, cost=0.17))
-    return tasks
+    panels = [Task(f"panels/{k}", sine_panels, {"kernel": k}, cost=0.1) for k in kernels]
+    seeds = range(size.count(N_RUNS))
+    runs = [("", seed, Split(*make_sine(random_state=seed))) for seed in seeds]
+    return panels + [task for k in kernels for task in _curve_tasks(runs, k, size)]
 
 
 def _real_tasks(kernels: Sequence[str], data: Data, size: Size) -> list[Task]:
-    return [
-        Task(
-            f"{dataset}/{kernel}/{seed}",
-            sweep_scores,
-            {
-                "X": split.X_train,
-                "y": split.y_train,
-                "X_test": split.X_test,
-                "y_test": split.y_test,
-                "kernel": kernel,
-                "floors": floor_grid(*FLOORS[dataset], size.n_floors),
-            },
-            cost=0.26,
-        )
-        for dataset in data.sets
-        for kernel in kernels
-        for seed, split in enumerate(data.splits(dataset, size.count(N_RUNS)))
-    ]
+    runs = data.each_split(dict.fromkeys(DATASETS, size.count(N_RUNS)))
+    return [task for kernel in kernels for task in _curve_tasks(runs, kernel, size)]
+
+
+def _curve_tasks(runs: Sequence[tuple[str, int, Split]], kernel: str, size: Size) -> Iterator[Task]:
+    """R² at every floor, for each seed of the sine or each split of a data set."""
+    for dataset, seed, split in runs:
+        floors = floor_grid(*FLOORS[dataset or kernel], size.n_floors)
+        arguments = {"split": split, "kernel": kernel, "floors": floors}
+        key = f"{dataset}/{kernel}/{seed}" if dataset else f"{kernel}/{seed}"
+        yield Task(key, sweep_scores, arguments, cost=0.26 if dataset else 0.17)
 
 
 def _curves(results: Entry, prefix: str, size: Size) -> dict[str, ErrorCurve]:
@@ -129,7 +113,7 @@ def _summarise_sine(kernels: Sequence[str], results: Entry, size: Size) -> Outco
         drawing.draw_error_curves(ax, floor_grid(*FLOORS[kernel], size.n_floors), curves)
         ax.set_xlabel("smallest bandwidth allowed, $\\sigma_m$", fontsize=8)
         ax.set_ylabel("$1 - R^2$", fontsize=8)
-        for i, floor in enumerate(_PANEL_FLOORS[kernel]):
+        for i, floor in enumerate(_panel_floors(kernel)):
             _draw_panel(axes["abcd"[i]], panels, i, floor)
             ax.axvline(float(complexity(floor)), color="black", linewidth=0.8)
     drawing.shared_legend(figure, axes["a"], ax)
@@ -160,62 +144,45 @@ def _panel_claim(panels: Entry) -> Claim:
 
 
 def _summarise_real(kernels: Sequence[str], results: Entry, size: Size) -> Outcome:
-    curves = {
-        (kernel, dataset): _curves(results, f"{dataset}/{kernel}", size)
-        for kernel in kernels
-        for dataset in sets_of(results)
-    }
-    claims = []
-    for (kernel, dataset), pair in curves.items():
-        title = DATASETS[dataset] + (f", {KERNELS[kernel]}" if len(kernels) > 1 else "")
-        claims += curve_claims(title, pair, double=kernel != "matern12")
-    return Outcome(figure=_draw_real(kernels, sets_of(results), curves, size), claims=claims)
-
-
-def _draw_real(
-    kernels: Sequence[str],
-    sets: Sequence[str],
-    curves: dict[tuple[str, str], dict[str, ErrorCurve]],
-    size: Size,
-) -> Figure:
     """A column per data set, a row per kernel; Figure 4 with two columns."""
-    single = len(kernels) == 1
+    sets, single = sets_of(results), len(kernels) == 1
     n_columns = min(2, len(sets)) if single else len(sets)
-    n_rows = -(-len(curves) // n_columns)
+    n_rows = -(-len(kernels) * len(sets) // n_columns)
     figure = drawing.new_figure(1.0 if single else 1.5, 2.3 * n_rows + 0.3)
     axes = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for ax in axes[len(curves) :]:
-        ax.set_axis_off()
-    for i, (ax, (kernel, dataset)) in enumerate(zip(axes, curves, strict=False)):
-        floors = floor_grid(*FLOORS[dataset], size.n_floors)
-        drawing.draw_error_curves(ax, floors, curves[kernel, dataset])
+    panels = [(kernel, dataset) for kernel in kernels for dataset in sets]
+    claims = []
+    for i, (ax, (kernel, dataset)) in enumerate(zip(axes, panels, strict=False)):
+        curves = _curves(results, f"{dataset}/{kernel}", size)
+        title = DATASETS[dataset] + ("" if single else f", {KERNELS[kernel]}")
+        claims += curve_claims(title, curves, double=kernel != "matern12")
+        drawing.draw_error_curves(ax, floor_grid(*FLOORS[dataset], size.n_floors), curves)
         if single or i < n_columns:
             ax.set_title(DATASETS[dataset], fontsize=8)
         if i % n_columns == 0:
             label = "error, $1 - R^2$" if single else f"{KERNELS[kernel]}\n$1 - R^2$"
             ax.set_ylabel(label, fontsize=8)
-        if i >= len(curves) - n_columns:
+        if i >= len(panels) - n_columns:
             ax.set_xlabel("smallest bandwidth allowed, $\\sigma_m$", fontsize=8)
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
     drawing.shared_legend(figure, axes[0])
-    return figure
+    return Outcome(figure=figure, claims=claims)
 
 
-def _experiment(number: int, kernels: Sequence[str], *, real_data: bool) -> Experiment:
-    data = "the four real data sets" if real_data else "synthetic data"
-    which = "four more kernels" if len(kernels) > 1 else "Gaussian kernel"
-    return Experiment(
-        f"figure{number}",
-        f"Double descent on {data}, {which}",
+DOUBLE_DESCENT = tuple(
+    Experiment(
+        name,
+        f"Double descent on {what}",
         partial(_real_tasks if real_data else _sine_tasks, kernels),
         partial(_summarise_real if real_data else _summarise_sine, kernels),
         requires=("matplotlib",),
         real_data=real_data,
     )
-
-
-DOUBLE_DESCENT = (
-    _experiment(1, ("gaussian",), real_data=False),
-    _experiment(4, ("gaussian",), real_data=True),
-    _experiment(6, _MORE, real_data=False),
-    _experiment(7, _MORE, real_data=True),
+    for name, what, kernels, real_data in (
+        ("figure1", "synthetic data, Gaussian kernel", ("gaussian",), False),
+        ("figure4", "the four real data sets, Gaussian kernel", ("gaussian",), True),
+        ("figure6", "synthetic data, four more kernels", _MORE, False),
+        ("figure7", "the four real data sets, four more kernels", _MORE, True),
+    )
 )

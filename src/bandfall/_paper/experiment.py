@@ -73,13 +73,7 @@ class Size:
     max_epochs: int = 10_000_000  # limit on the epochs of Figure 3's networks
 
     def count(self, published: int) -> int:
-        """Number of seeds to run, of `published` seeds in the paper; at least two.
-
-        Examples
-        --------
-        >>> Size(seeds=0.1).count(200)
-        20
-        """
+        """Number of seeds to run, of `published` seeds in the paper; at least two."""
         return max(min(2, published), round(self.seeds * published))
 
 
@@ -92,7 +86,7 @@ class DataError(Exception):
 
 
 class Data:
-    """Some of the real data sets, read on first use; see `bandfall.datasets.load_cpu`."""
+    """Some of the real data sets, each read once."""
 
     def __init__(
         self,
@@ -102,7 +96,6 @@ class Data:
         self.sets = tuple(sets)
         self._data_home = data_home
         self._table = cache(self._read)
-        self._splits = cache(self._cut)
 
     def available(self) -> tuple[Data, dict[str, str]]:
         """The sets that can be read, and for each of the others what to do about it."""
@@ -112,7 +105,7 @@ class Data:
                 self._table(dataset)
             except DataError as error:
                 missing[dataset] = str(error)
-        found = Data(self._data_home, [one for one in self.sets if one not in missing])
+        found = Data(self._data_home, [name for name in self.sets if name not in missing])
         found._table = self._table
         return found, missing
 
@@ -120,17 +113,25 @@ class Data:
         self, dataset: str, n_splits: int, size: int | None = None, n_train: int | None = None
     ) -> Sequence[Split]:
         """The first `n_splits` of the paper's splits, see `bandfall.datasets.paper_splits`."""
-        return self._splits(dataset, size, n_train)[:n_splits]
+        table = self._table(dataset)
+        X, y = as_loaded(SOURCES[dataset], table, return_X_y=True, as_frame=False)
+        published = CPU_SIZES if dataset == "cpu" else 100
+        return paper_splits(X, y, size=size or published, n_train=n_train)[:n_splits]
+
+    def each_split(
+        self, counts: Mapping[str, int], size: int | None = None, n_train: int | None = None
+    ) -> list[tuple[str, int, Split]]:
+        """(data set, number, split) for this number of splits of each set."""
+        return [
+            (dataset, number, split)
+            for dataset in self.sets
+            for number, split in enumerate(self.splits(dataset, counts[dataset], size, n_train))
+        ]
 
     def table_shape(self, dataset: str) -> tuple[int, int]:
         """Rows and columns of a table, the target included."""
         rows, columns = self._table(dataset).shape
         return rows, columns
-
-    def _cut(self, dataset: str, size: int | None, n_train: int | None) -> list[Split]:
-        X, y = as_loaded(SOURCES[dataset], self._table(dataset), return_X_y=True, as_frame=False)
-        published = CPU_SIZES if dataset == "cpu" else 100
-        return paper_splits(X, y, size=size or published, n_train=n_train)
 
     def _read(self, dataset: str) -> np.ndarray:
         try:
@@ -192,11 +193,11 @@ class Experiment:
     @property
     def caption(self) -> str:
         """The caption in the report."""
-        return _captions().get(self.name, "")
+        return str(resource("captions.json").get(self.name, ""))
 
 
 @cache
-def _captions() -> dict[str, str]:
-    text = files("bandfall._paper").joinpath("captions.json").read_text(encoding="utf-8")
-    captions: dict[str, str] = json.loads(text)
-    return captions
+def resource(name: str) -> Entry:
+    """A JSON file of this room."""
+    contents: Entry = json.loads(files(__package__).joinpath(name).read_text(encoding="utf-8"))
+    return contents

@@ -8,21 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _LATEX = str.maketrans(
-    {
-        "&": r"\&",
-        "%": r"\%",
-        "#": r"\#",
-        "_": r"\_",
-        "²": r"$^2$",
-        "−": r"$-$",
-        "–": r"--",
-        "×": r"$\times$",
-        "±": r"$\pm$",
-        "ν": r"$\nu$",
-        "σ": r"$\sigma$",
-        "≤": r"$\leq$",
-        "→": r"$\to$",
-    }
+    {character: f"\\{character}" for character in "&%#_"}
+    | {"²": r"$^2$", "−": r"$-$", "–": r"--", "×": r"$\times$", "±": r"$\pm$", "ν": r"$\nu$"}
+    | {"σ": r"$\sigma$", "≤": r"$\leq$", "→": r"$\to$"}
 )
 
 
@@ -30,8 +18,6 @@ _LATEX = str.maketrans(
 class TextTable:
     """Rows of text under a header.
 
-    Examples
-    --------
     >>> table = TextTable("t", "A table.", ["method", "R²"], [["KGD-D", "**0.80**"]])
     >>> print(table.markdown())
     | method | R² |

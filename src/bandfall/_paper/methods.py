@@ -6,8 +6,7 @@ the published experiments.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -62,50 +61,31 @@ def score_split(split: Split, seed: int, kernel: str, methods: Sequence[str]) ->
 
     The seed, which is the number of the split, draws the folds and the start points.
     """
+    X, y = split.X_train, split.y_train
     scores: Entry = {}
+
+    def score(key: str, prediction: np.ndarray, **chosen: object) -> None:
+        scores[key] = {"test_r2": float(r2_score(split.y_test, prediction)), **chosen}
+
     for method in methods:
-        scores |= _SCORERS[method](split, seed, kernel)
+        match method:
+            case "KGD-D":
+                operator = DenseOperator(X, get_kernel(kernel))
+                for speed in SPEEDS:
+                    path = descend(X, y, kernel, min_speed=speed, operator=operator)
+                    prediction = path.evaluate(split.X_test)[:, 0]
+                    end = {"time": path.time, "status": path.status.value}
+                    score(method_key(method, speed), prediction, **end)
+            case "KRR-CV" | "KGF-CV":
+                search = KernelRidgeCV if method == "KRR-CV" else KernelFlowCV
+                folds = permutation_folds(len(y), seed)
+                cv = search(kernel, cv=folds, fit_intercept=False).fit(X, y)
+                score(method, cv.predict(split.X_test), **cv.best_params_)
+            case "KRR-MML":
+                mml = KernelRidgeMML(kernel, fit_intercept=False, random_state=seed).fit(X, y)
+                chosen = {"bandwidth": mml.bandwidth_, "penalty": mml.penalty_}
+                score(method, mml.predict(split.X_test), **chosen)
+            case "MLP":
+                mlp = PaperMLPRegressor(random_state=seed).fit(X, y)
+                score(method, mlp.predict(split.X_test), epochs=mlp.n_iter_)
     return scores
-
-
-def _score_descent(split: Split, seed: int, kernel: str) -> Entry:
-    operator = DenseOperator(split.X_train, get_kernel(kernel))
-    scores: Entry = {}
-    for speed in SPEEDS:
-        path = descend(split.X_train, split.y_train, kernel, min_speed=speed, operator=operator)
-        scores[method_key("KGD-D", speed)] = _score(
-            split, path.evaluate(split.X_test)[:, 0], time=path.time, status=path.status.value
-        )
-    return scores
-
-
-def _score_cv(method: str, split: Split, seed: int, kernel: str) -> Entry:
-    cls: type[KernelRidgeCV | KernelFlowCV] = KernelRidgeCV if method == "KRR-CV" else KernelFlowCV
-    folds = permutation_folds(len(split.y_train), seed)
-    model = cls(kernel, cv=folds, fit_intercept=False).fit(split.X_train, split.y_train)
-    return {method: _score(split, model.predict(split.X_test), **model.best_params_)}
-
-
-def _score_ridge_mml(split: Split, seed: int, kernel: str) -> Entry:
-    model = KernelRidgeMML(kernel, fit_intercept=False, random_state=seed)
-    model.fit(split.X_train, split.y_train)
-    chosen = {"bandwidth": model.bandwidth_, "penalty": model.penalty_}
-    return {"KRR-MML": _score(split, model.predict(split.X_test), **chosen)}
-
-
-def _score_mlp(split: Split, seed: int, kernel: str) -> Entry:
-    model = PaperMLPRegressor(random_state=seed).fit(split.X_train, split.y_train)
-    return {"MLP": _score(split, model.predict(split.X_test), epochs=model.n_iter_)}
-
-
-def _score(split: Split, prediction: np.ndarray, **chosen: object) -> Entry:
-    return {"test_r2": float(r2_score(split.y_test, prediction)), **chosen}
-
-
-_SCORERS: dict[str, Callable[[Split, int, str], Entry]] = {
-    "KGD-D": _score_descent,
-    "KRR-CV": partial(_score_cv, "KRR-CV"),
-    "KRR-MML": _score_ridge_mml,
-    "KGF-CV": partial(_score_cv, "KGF-CV"),
-    "MLP": _score_mlp,
-}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,9 +20,6 @@ from bandfall._paper.experiment import (
 )
 from bandfall.datasets import make_sine
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 # Widths of the hidden layers (Appendix B); the tangent kernel of the last network is controlled.
 NETWORKS: tuple[tuple[int, ...], ...] = ((1,), (3,), (200, 200), (200, 200, 200, 200), (50,))
 SEED = 8
@@ -36,13 +32,28 @@ def train_network(number: int, max_epochs: int = FULL.max_epochs, seed: int = SE
     """
     import torch
 
+    from bandfall import neural
+    from bandfall.neural._training import predict_arrays, seeded_generator
+
     X, y, X_grid, truth = make_sine(random_state=seed, test_points="grid", n_test=101)
     hidden = NETWORKS[number - 1]
-    train = _train_controlled if number == len(NETWORKS) else _train_plain
     n_threads = torch.get_num_threads()
     torch.set_num_threads(1)  # a run limits only libraries that are loaded before its first task
     try:
-        prediction, epochs, train_r2 = train(X, y, X_grid, hidden, seed, max_epochs)
+        if number == len(NETWORKS):
+            generator = seeded_generator(seed)
+            model = neural.make_network(1, hidden, generator=generator)
+            optimizer = neural.TangentDescent(model, torch.tensor(X_grid), generator=generator)
+            rows, target = torch.tensor(X), torch.tensor(y)
+            neural.fit_network(model, rows, target, optimizer=optimizer, max_iter=max_epochs)
+            prediction = predict_arrays(model, X_grid)[:, 0]
+            epochs, train_r2 = len(optimizer.log), optimizer.r2
+        else:
+            # In wide networks arithmetic outweighs call overhead, and float32 halves it.
+            dtype = np.float32 if max(hidden) >= 10 else np.float64
+            plain = neural.train_plain(X, y, hidden, max_epochs=max_epochs, seed=seed, dtype=dtype)
+            prediction = plain.predict(X_grid).astype(float)
+            epochs, train_r2 = plain.epochs, plain.r2
     finally:
         torch.set_num_threads(n_threads)
     return {
@@ -56,55 +67,32 @@ def train_network(number: int, max_epochs: int = FULL.max_epochs, seed: int = SE
     }
 
 
-_Trained = tuple[np.ndarray, int, float]  # predictions on the grid, epochs, training R²
-
-
-def _train_plain(
-    X: np.ndarray, y: np.ndarray, grid: np.ndarray, hidden: tuple[int, ...], seed: int, limit: int
-) -> _Trained:
-    from bandfall.neural import train_plain
-
-    # In wide networks arithmetic outweighs call overhead, and float32 halves it.
-    dtype = np.float32 if max(hidden) >= 10 else np.float64
-    network = train_plain(X, y, hidden, max_epochs=limit, seed=seed, dtype=dtype)
-    return network.predict(grid).astype(float), network.epochs, network.r2
-
-
-def _train_controlled(
-    X: np.ndarray, y: np.ndarray, grid: np.ndarray, hidden: tuple[int, ...], seed: int, limit: int
-) -> _Trained:
-    import torch
-
-    from bandfall import neural
-    from bandfall.neural._training import predict_arrays, seeded_generator
-
-    generator = seeded_generator(seed)
-    model = neural.make_network(1, hidden, generator=generator)
-    optimizer = neural.TangentDescent(model, torch.tensor(grid), generator=generator)
-    log, _ = neural.fit_network(
-        model, torch.tensor(X), torch.tensor(y), optimizer=optimizer, max_iter=limit
-    )
-    return predict_arrays(model, grid)[:, 0], len(log), optimizer.r2
-
-
 def _tasks(data: Data, size: Size) -> list[Task]:
-    # Approximate seconds per network without a limit on epochs.
-    costs = dict(enumerate((120.0, 120.0, 1000.0, 300.0, 10.0), start=1))
+    seconds = (120.0, 120.0, 1000.0, 300.0, 10.0)  # about, without a limit on epochs
     share = min(1.0, size.max_epochs / FULL.max_epochs)
+    calls = [{"number": number, "max_epochs": size.max_epochs} for number in range(1, 6)]
     return [
-        Task(
-            f"network{number}",
-            train_network,
-            {"number": number, "max_epochs": size.max_epochs},
-            cost=cost * share,
-        )
-        for number, cost in costs.items()
+        Task(f"network{call['number']}", train_network, call, cost * share)
+        for call, cost in zip(calls, seconds, strict=True)
     ]
 
 
 def _summarise(results: Entry, size: Size) -> Outcome:
+    """Five panels side by side, each with its number of parameters, epochs and test R²."""
     networks = list(results.values())
-    return Outcome(figure=_draw(networks), claims=_claims(networks))
+    figure = drawing.new_figure(1.2, 2.2)
+    axes = figure.subplots(1, len(networks), sharey=True)
+    for ax, network in zip(axes, networks, strict=True):
+        fits = {"network": (drawing.DESCENT_COLOUR, network["prediction"])}
+        drawing.draw_fit(ax, network, fits, (-2.2, 2.2))
+        ax.set_title(
+            f"$p = {network['parameters']}$, $N_e = {_short(network['epochs'])}$\n"
+            f"$R^2_{{te}} = {network['test_r2']:.2f}$",
+            fontsize=7.5,
+        )
+        ax.set_xticks([-1, 0, 1])
+    drawing.shared_legend(figure, axes[0])
+    return Outcome(figure=figure, claims=_claims(networks))
 
 
 def _claims(networks: list[Entry]) -> list[Claim]:
@@ -130,28 +118,9 @@ def _claims(networks: list[Entry]) -> list[Claim]:
     ]
 
 
-def _draw(networks: list[Entry]) -> Figure:
-    """Five panels side by side, each with its number of parameters, epochs and test R²."""
-    figure = drawing.new_figure(1.2, 2.2)
-    axes = figure.subplots(1, len(networks), sharey=True)
-    for ax, network in zip(axes, networks, strict=True):
-        fits = {"network": (drawing.DESCENT_COLOUR, network["prediction"])}
-        drawing.draw_fit(ax, network, fits, (-2.2, 2.2))
-        ax.set_title(
-            f"$p = {network['parameters']}$, $N_e = {_short(network['epochs'])}$\n"
-            f"$R^2_{{te}} = {network['test_r2']:.2f}$",
-            fontsize=7.5,
-        )
-        ax.set_xticks([-1, 0, 1])
-    drawing.shared_legend(figure, axes[0])
-    return figure
-
-
 def _short(epochs: int) -> str:
     """An epoch count to two digits.
 
-    Examples
-    --------
     >>> _short(10_000_000), _short(18_284), _short(900)
     ('1 \\\\cdot 10^{7}', '1.8 \\\\cdot 10^{4}', '900')
     """

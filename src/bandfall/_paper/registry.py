@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bandfall._paper.descriptions import TABLE1, TABLE3
+from bandfall._paper.descriptions import DESCRIPTIONS
 from bandfall._paper.double_descent import DOUBLE_DESCENT
 from bandfall._paper.experiment import Experiment
 from bandfall._paper.networks import FIGURE3
@@ -12,18 +12,12 @@ from bandfall._paper.score_tables import SCORE_TABLES
 from bandfall._paper.shift import FIGURE2
 from bandfall._paper.stages import FIGURE5
 
-_ALL = (*DOUBLE_DESCENT, FIGURE2, FIGURE3, FIGURE5, TABLE1, TABLE3, *SCORE_TABLES)
+_ALL = (*DOUBLE_DESCENT, FIGURE2, FIGURE3, FIGURE5, *DESCRIPTIONS, *SCORE_TABLES)
 EXPERIMENTS = {e.name: e for e in sorted(_ALL, key=lambda experiment: experiment.name)}
 
 
 def select(names: Sequence[str]) -> list[Experiment]:
-    """The experiments with these names, in the paper's order; all if there are no names.
-
-    Examples
-    --------
-    >>> [experiment.name for experiment in select(["table2", "figure1", "table2"])]
-    ['figure1', 'table2']
-    """
+    """The experiments with these names, in the paper's order; all if there are no names."""
     unknown = [name for name in names if name not in EXPERIMENTS and name != "all"]
     if unknown:
         allowed = ", ".join([*EXPERIMENTS, "all"])

@@ -61,30 +61,33 @@ class Summary:
         share = "all seeds" if self.complete else f"{100 * self.seeds:g} % of the seeds"
         return f"{self.n_tasks} tasks, {share}, {_duration(self.seconds)} of computing time."
 
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdict on every cell."""
+        return [comparison.verdict for comparison in self.comparisons]
+
+    @property
+    def holds(self) -> list[bool | None]:
+        """Whether each claim holds."""
+        return [claim.holds for claim in self.claims]
+
 
 def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
-    """Write figure, tables and summary of one experiment below `out`.
-
-    Figures go to ``out/figures`` as PDF and PNG, tables to ``out/tables`` as Markdown, LaTeX and
-    CSV, the summary to ``out/summaries``.
-    """
+    """Write figure, tables and summary of one experiment to folders below `out`."""
     experiment, outcome = finished.experiment, finished.outcome
-    folders = {name: out / name for name in ("figures", "tables", "summaries")}
-    for folder in folders.values():
-        folder.mkdir(parents=True, exist_ok=True)
+    for folder in ("figures", "tables", "summaries"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
     if outcome.figure is not None:
-        path = folders["figures"] / experiment.name
+        path = out / "figures" / experiment.name
         # No date in the file: the same numbers give the same bytes.
         outcome.figure.savefig(path.with_suffix(".pdf"), metadata={"CreationDate": None})
         outcome.figure.savefig(path.with_suffix(".png"), dpi=200)
     for table in outcome.tables:
-        texts = {
-            "md": f"{table.caption}\n\n{table.markdown()}\n",
-            "tex": table.latex(),
-            "csv": table.csv(),
-        }
-        for suffix, text in texts.items():
-            (folders["tables"] / f"{table.name}.{suffix}").write_text(text, encoding="utf-8")
+        path = out / "tables" / table.name
+        page = f"{table.caption}\n\n{table.markdown()}\n"
+        path.with_suffix(".md").write_text(page, encoding="utf-8")
+        path.with_suffix(".tex").write_text(table.latex(), encoding="utf-8")
+        path.with_suffix(".csv").write_text(table.csv(), encoding="utf-8")
     notes = list(outcome.notes)
     absent = [name for key, name in DATASETS.items() if key not in finished.sets]
     if experiment.real_data and absent:
@@ -105,7 +108,7 @@ def write_outcome(finished: Finished, size: Size, out: Path) -> Summary:
         notes=notes,
     )
     text = json.dumps(asdict(summary), indent=1, ensure_ascii=False, default=np.generic.item)
-    path = folders["summaries"] / f"{experiment.name}.json"
+    path = out / "summaries" / f"{experiment.name}.json"
     path.write_text(text + "\n", encoding="utf-8")
     return summary
 
@@ -119,12 +122,9 @@ def read_summaries(out: Path, names: Iterable[str]) -> list[Summary]:
 def _read(path: Path) -> Summary:
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
-        parts = {
-            "tables": [TextTable(**part) for part in entry["tables"]],
-            "comparisons": [Comparison(**part) for part in entry["comparisons"]],
-            "claims": [Claim(**part) for part in entry["claims"]],
-        }
-        return Summary(**entry | parts)
+        for name, kind in {"tables": TextTable, "comparisons": Comparison, "claims": Claim}.items():
+            entry[name] = [kind(**part) for part in entry[name]]
+        return Summary(**entry)
     except (ValueError, KeyError, TypeError) as error:
         raise SummaryError(
             f"{path} is damaged or of another version; run {path.stem} again, which computes "
@@ -150,7 +150,7 @@ def write_markdown(
     """Write the report as Markdown; compressed figures go into a folder named after the file."""
     images = path.with_suffix("")
     path.parent.mkdir(parents=True, exist_ok=True)
-    images.mkdir(parents=True, exist_ok=True)
+    images.mkdir(exist_ok=True)
     for s in summaries:
         if s.has_figure:
             _compress(figures / f"{s.name}.png", images / f"{s.name}.png")
@@ -161,41 +161,36 @@ def _write(
     template: str, summaries: Sequence[Summary], runs: Sequence[Entry], path: Path, images: object
 ) -> None:
     from jinja2 import Environment, PackageLoader
+    from markupsafe import Markup, escape
+
+    def code(text: str) -> str:  # in backquotes
+        return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
 
     environment = Environment(
         loader=PackageLoader("bandfall", "_paper"),
         autoescape=template.endswith("html.jinja"),
         keep_trailing_newline=True,
     )
-    environment.filters |= {"plain": plain, "code": _code}
+    environment.filters |= {"plain": plain, "code": code}
+    choices = files(__package__).joinpath("choices.md").read_text(encoding="utf-8")
+    head, _, *body = [
+        [c.strip() for c in row.strip("|").split("|")] for row in choices.splitlines()
+    ]
+    caption = "Where the paper's text and the author's scripts differ, and what is done here."
     text = environment.get_template(template).render(
         summaries=summaries,
         introduction=list(_introduction(summaries, runs)),
         overview=_overview(summaries),
-        choices=_choices(),
+        choices=TextTable("choices", caption, head, body),
         images=images,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
-def _code(text: str) -> str:
-    """Text with code in backquotes, as HTML."""
-    from markupsafe import Markup, escape
-
-    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
-
-
-def _choices() -> TextTable:
-    text = files("bandfall._paper").joinpath("choices.md").read_text(encoding="utf-8")
-    head, _, *body = [[c.strip() for c in row.strip("|").split("|")] for row in text.splitlines()]
-    caption = "Where the paper's text and the author's scripts differ, and what is done here."
-    return TextTable("choices", caption, head, body)
-
-
 def _introduction(summaries: Sequence[Summary], runs: Sequence[Entry]) -> Iterator[str]:
-    cells = [c.verdict for s in summaries for c in s.comparisons]
-    claims = [c.holds for s in summaries for c in s.claims]
+    cells = [verdict for s in summaries for verdict in s.verdicts]
+    claims = [holds for s in summaries for holds in s.holds]
     yield (
         "Every figure and table of “Changing the Kernel During Training Leads to Double Descent "
         "in Kernel Regression” (O. Allerbo), made by `bandfall paper run` and written by "
@@ -239,19 +234,16 @@ def _run_line(run: Entry) -> str:
 
 
 def _overview(summaries: Sequence[Summary]) -> TextTable:
-    rows = []
-    for s in summaries:
-        verdicts = [c.verdict for c in s.comparisons]
-        holds = [c.holds for c in s.claims]
-        rows.append(
-            [
-                s.label,
-                s.title,
-                f"{verdicts.count(AGREES)} of {len(verdicts)}" if verdicts else "–",
-                f"{holds.count(True)} of {len(holds)}" if holds else "–",
-                _duration(s.seconds),
-            ]
-        )
+    rows = [
+        [
+            s.label,
+            s.title,
+            f"{s.verdicts.count(AGREES)} of {len(s.verdicts)}" if s.verdicts else "–",
+            f"{s.holds.count(True)} of {len(s.holds)}" if s.holds else "–",
+            _duration(s.seconds),
+        ]
+        for s in summaries
+    ]
     header = ["", "What", "Cells that agree", "Claims that hold", "Computing time"]
     return TextTable("overview", "Overview", header, rows)
 

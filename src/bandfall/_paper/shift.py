@@ -29,12 +29,10 @@ def shift_curve(X: np.ndarray, x_new: np.ndarray) -> Entry:
 
 
 def _tasks(data: Data, size: Size) -> list[Task]:
-    n_splits = size.count(N_SPLITS)
-    splits = {d: data.splits(d, n_splits, size=N_ROWS, n_train=N_ROWS - 1) for d in data.sets}
+    counts = dict.fromkeys(DATASETS, size.count(N_SPLITS))
     return [
         Task(f"{dataset}/{i}", shift_curve, {"X": s.X_train, "x_new": s.X_test[0]}, cost=0.005)
-        for dataset in data.sets
-        for i, s in enumerate(splits[dataset])
+        for dataset, i, s in data.each_split(counts, N_ROWS, N_ROWS - 1)
     ]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from sklearn.metrics import r2_score
 
@@ -14,9 +12,6 @@ from bandfall._paper.methods import STEP_SIZE, descend
 from bandfall.datasets import make_two_scale
 from bandfall.descent import Path
 from bandfall.rivals import permutation_folds
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 SEED = 16
 MIN_BANDWIDTH = 1e-4
@@ -40,6 +35,7 @@ def increasing_complexity() -> Entry:
         "descent": [step.evaluate(X_grid)[:, 0] for step in descent],
         "ridge": [model.predict(X_grid) for model in ridge],
     }
+    parts = {"linear": linear, "sinus": ~linear, "all": linear | ~linear}
     return {
         **plotted(X, y, X_grid, truth),
         "ridge_bandwidth": chosen.bandwidth_,
@@ -48,7 +44,13 @@ def increasing_complexity() -> Entry:
         "linear_captured": _captured(path, staged[:, linear], truth[linear]),
         "sinus_captured": _captured(path, staged[:, ~linear], truth[~linear]),
         **{name: [f.tolist() for f in values] for name, values in fits.items()},
-        **{f"{name}_r2": _part_r2(values, truth, linear) for name, values in fits.items()},
+        **{
+            f"{name}_r2": {
+                part: [float(r2_score(truth[rows], f[rows])) for f in values]
+                for part, rows in parts.items()
+            }
+            for name, values in fits.items()
+        },
     }
 
 
@@ -60,18 +62,26 @@ def _captured(path: Path, staged: np.ndarray, truth: np.ndarray) -> list[float]:
     return [path.time, path.r2]
 
 
-def _part_r2(fits: list[np.ndarray], truth: np.ndarray, linear: np.ndarray) -> Entry:
-    parts = {"linear": linear, "sinus": ~linear, "all": linear | ~linear}
-    return {name: [float(r2_score(truth[p], f[p])) for f in fits] for name, p in parts.items()}
-
-
 def _tasks(data: Data, size: Size) -> list[Task]:
     return [Task("functions", increasing_complexity, {}, cost=2.0)]
 
 
 def _summarise(results: Entry, size: Size) -> Outcome:
+    """Training time grows from row to row; KGD-D left, KRR right."""
     result = results["functions"]
-    return Outcome(figure=_draw(result), claims=_claims(result))
+    figure = drawing.new_figure(1.0, 7.0)
+    axes = figure.subplots(4, 2, sharex=True, sharey=True)
+    methods = (("descent", "KGD-D", drawing.DESCENT_COLOUR), ("ridge", "KRR", drawing.RIDGE_COLOUR))
+    for column, (key, label, colour) in enumerate(methods):
+        for row in range(4):
+            ax = axes[row, column]
+            fits = {label: (colour, result[key][row])}
+            drawing.draw_fit(ax, result, fits, (-2.6, 2.6))
+            r2 = result[f"{key}_train_r2"][row]
+            ax.text(0.02, 0.92, f"$R^2_{{tr}} = {r2:.2f}$", transform=ax.transAxes, fontsize=7)
+        axes[0, column].set_title(label, fontsize=9)
+    drawing.shared_legend(figure, *axes[0])
+    return Outcome(figure=figure, claims=_claims(result))
 
 
 def _claims(result: Entry) -> list[Claim]:
@@ -108,23 +118,6 @@ def _claims(result: Entry) -> list[Claim]:
             gap < 0.02,
         ),
     ]
-
-
-def _draw(result: Entry) -> Figure:
-    """Training time grows from row to row; KGD-D left, KRR right."""
-    figure = drawing.new_figure(1.0, 7.0)
-    axes = figure.subplots(4, 2, sharex=True, sharey=True)
-    methods = (("descent", "KGD-D", drawing.DESCENT_COLOUR), ("ridge", "KRR", drawing.RIDGE_COLOUR))
-    for column, (key, label, colour) in enumerate(methods):
-        for row in range(4):
-            ax = axes[row, column]
-            fits = {label: (colour, result[key][row])}
-            drawing.draw_fit(ax, result, fits, (-2.6, 2.6))
-            r2 = result[f"{key}_train_r2"][row]
-            ax.text(0.02, 0.92, f"$R^2_{{tr}} = {r2:.2f}$", transform=ax.transAxes, fontsize=7)
-        axes[0, column].set_title(label, fontsize=9)
-    drawing.shared_legend(figure, *axes[0])
-    return figure
 
 
 FIGURE5 = Experiment(

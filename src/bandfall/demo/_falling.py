@@ -8,7 +8,7 @@ import numpy as np
 
 from bandfall._estimators import KernelDescentRegressor, KernelRidgeRegressor
 from bandfall._paper.curves import sweep_scores
-from bandfall.datasets import make_sine
+from bandfall.datasets import Split, make_sine
 from bandfall.demo._style import BLACK, BLUE, GREY, ORANGE, styled
 
 if TYPE_CHECKING:
@@ -30,8 +30,7 @@ def sine(seed: int = SEED) -> tuple:
 
 def scores(seed: int) -> dict[str, list[float]]:
     """R² of KGD-D and ridge regression at the four floors, on one draw of the points."""
-    X, y, X_test, y_test = make_sine(random_state=seed)
-    return sweep_scores(X, y, X_test, y_test, "gaussian", np.array(FLOORS))
+    return sweep_scores(Split(*make_sine(random_state=seed)), "gaussian", np.array(FLOORS))
 
 
 def table(results: list[dict[str, list[float]]]) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
@@ -33,8 +31,7 @@ class LogRow(NamedTuple):
     accepted: bool
 
 
-@dataclass
-class TangentLog:
+class TangentLog(list[LogRow]):
     """Rows in the order of the steps; every column is also an array attribute.
 
     Attributes
@@ -50,31 +47,16 @@ class TangentLog:
         False if the step was undone because the loss would have risen.
     """
 
-    rows: list[LogRow] = field(default_factory=list)
-
-    def append(self, row: LogRow) -> None:
-        """Add the record of one step."""
-        self.rows.append(row)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __iter__(self) -> Iterator[LogRow]:
-        return iter(self.rows)
-
-    def __getitem__(self, index: int) -> LogRow:
-        return self.rows[index]
-
     def __getattr__(self, name: str) -> np.ndarray:
         if name in LogRow._fields:
-            return np.array([getattr(row, name) for row in self.rows])
+            return np.array([getattr(row, name) for row in self])
         raise AttributeError(name)
 
     def __repr__(self) -> str:
-        if not self.rows:
+        if not self:
             return "<TangentLog: empty>"
-        last = self.rows[-1]
+        last = self[-1]
         return (
-            f"<TangentLog: {len(self.rows)} steps, R² {last.r2:.6f}, blend {last.blend:.3f}, "
+            f"<TangentLog: {len(self)} steps, R² {last.r2:.6f}, blend {last.blend:.3f}, "
             f"kernel drift {last.kernel_drift:.3g}>"
         )

@@ -19,8 +19,7 @@ import torch
 from torch import Tensor
 
 from bandfall._products.base import DEFAULT_BUDGET
-from bandfall.neural._ntk import gram
-from bandfall.neural._tangent import TangentModel
+from bandfall.neural._tangent import TangentModel, gram
 
 FILTERS = ("tikhonov", "lifted")
 _TOLERANCE, _MAX_PRODUCTS = 1e-3, 50  # of conjugate gradients

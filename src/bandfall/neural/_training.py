@@ -95,19 +95,8 @@ def fit_network(
     mean squared error. `progress` is called with every row of the log. An exception in it, or a
     keyboard interrupt, leaves the model as it was after the last step.
     """
-    if isinstance(optimizer, TangentDescent):
-        return _fit_controlled(X, y, optimizer, max_r2, max_iter, progress)
-    return _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress)
-
-
-def _fit_controlled(
-    X: Tensor,
-    y: Tensor,
-    optimizer: TangentDescent,
-    max_r2: float,
-    max_iter: int,
-    progress: Callable[[LogRow], object] | None,
-) -> tuple[TangentLog, TangentStatus]:
+    if not isinstance(optimizer, TangentDescent):
+        return _fit_plain(model, X, y, optimizer, max_r2, max_iter, progress)
     for _ in range(max_iter):
         row = optimizer.step(X, y)
         if progress is not None:
@@ -141,7 +130,8 @@ def _fit_plain(
                 return log, TangentStatus.STALLED
             continue
         r2 = 1.0 - 2.0 * float(loss.detach()) * y.numel() / total if total > 0 else 1.0
-        status = _plain_status(r2, max_r2)
+        status = TangentStatus.R2_REACHED if r2 > max_r2 else None
+        status = status if math.isfinite(r2) else TangentStatus.NOT_FINITE
         if len(log) >= max_iter:
             return log, status or TangentStatus.ITERATION_LIMIT
         row = LogRow(len(log), 1.0, r2, math.nan, math.nan, math.nan, True)
@@ -152,12 +142,6 @@ def _fit_plain(
             return log, status
         loss.backward()
         optimizer.step()
-
-
-def _plain_status(r2: float, max_r2: float) -> TangentStatus | None:
-    if not math.isfinite(r2):
-        return TangentStatus.NOT_FINITE
-    return TangentStatus.R2_REACHED if r2 > max_r2 else None
 
 
 def seeded_generator(seed: int) -> torch.Generator:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy import linalg
 
-from bandfall._closed_form import SpectralFilter, flow_filter, ridge_filter
+from bandfall._closed_form import flow_filter, ridge_filter
 from bandfall._products import HOST, Backend, check_dense_budget
 from bandfall._products.base import as_matrix, group_rows
 from bandfall._typing import ArrayLike
-from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import KernelLike, get_kernel
 from bandfall.theory._inputs import (
     PathSource,
@@ -48,16 +46,6 @@ class StagedDegreesOfFreedom:
     standard_error: np.ndarray
 
 
-@runtime_checkable
-class Smooths(Protocol):
-    """A model of one bandwidth with coefficients g(K)(y − ȳ).
-
-    ``_smoother`` returns the model, its weights and the filter g(λ).
-    """
-
-    def _smoother(self) -> tuple[KernelSum, np.ndarray | None, SpectralFilter]: ...
-
-
 def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     """df = Tr(∂f̂(X)/∂y) of a fitted model (Appendix A).
 
@@ -89,8 +77,9 @@ def degrees_of_freedom(model: PathSource, *, backend: Backend = HOST) -> float:
     True
     """
     model = best_model(model)
-    if isinstance(model, Smooths):
-        total, weights, g = model._smoother()
+    smoother = getattr(model, "_smoother", None)
+    if smoother is not None:  # a model of one bandwidth with coefficients g(K)(y − ȳ)
+        total, weights, g = smoother()
         at = (total.X, total.kernel, float(total.bandwidths[0]))
         eigenvalues = kernel_eigenvalues(*at, weights=weights, backend=backend)
         return float(eigenvalues @ g(eigenvalues))
@@ -191,23 +180,17 @@ def staged_degrees_of_freedom(
     """
     path = trained_path(path)
     n = len(path.X)
-    if n_probes is None and n > EXACT_ROWS:
-        n_probes = 32
     if n_probes is not None and (n_probes != int(n_probes) or n_probes < 2):
         raise ValueError(f"n_probes={n_probes!r} must be an integer of at least 2")
-    if n_probes is None:
-        probes = np.eye(n)
-    else:
-        probes = np.random.default_rng(random_state).choice([-1.0, 1.0], size=(n, int(n_probes)))
+    exact = n_probes is None and n <= EXACT_ROWS
+    shape = n, int(n_probes or 32)
+    signs = np.random.default_rng(random_state)
+    probes = np.eye(n) if exact else signs.choice([-1.0, 1.0], size=shape)
     traces, errors = [float(n)], [0.0]
     for image in replay(path, probes, backend):
         forms = np.einsum("ij,ij->j", probes, image)
-        if n_probes is None:
-            traces.append(float(forms.sum()))
-            errors.append(0.0)
-        else:
-            traces.append(float(forms.mean()))
-            errors.append(float(forms.std(ddof=1)) / np.sqrt(n_probes))
+        traces.append(float(forms.sum() if exact else forms.mean()))
+        errors.append(0.0 if exact else float(forms.std(ddof=1)) / np.sqrt(shape[1]))
     return StagedDegreesOfFreedom(np.append(0.0, path.ends), n - np.array(traces), np.array(errors))
 
 

@@ -50,14 +50,10 @@ def trained_path(model: PathSource) -> Path:
 
 
 def path_rows(model: PathSource, X: TableLike) -> np.ndarray:
-    """Rows of X as float64 in the columns of a model's path.
-
-    The method ``_model_rows`` of paths and estimators converts rows of features to rows of the
-    path. Without it, a TypeError is raised: distances between rows in different columns are wrong.
-    """
+    """Rows of X as float64 in the columns of a model's path, as its ``_model_rows`` makes them."""
     model, n_columns = best_model(model), as_path(model).X.shape[1]
     convert = getattr(model, "_model_rows", None)
-    if convert is None:
+    if convert is None:  # distances between rows in different columns would be wrong
         raise TypeError(
             f"{type(model).__name__} cannot convert rows of features to rows of its path_; pass "
             "the path_, and X_new in the columns that it was trained on"
@@ -106,10 +102,5 @@ def operator_for(
 
 def path_operator(path: Path, backend: Backend) -> AbstractContextManager[KernelOperator]:
     """The operator of a path's training, in float64."""
-    X = np.asarray(path.X, dtype=np.float64)
-    return operator_for(X, path.kernel, path_weights(path), backend)
-
-
-def path_weights(path: Path) -> np.ndarray | None:
-    """A path's weights in float64."""
-    return None if path.weights is None else np.asarray(path.weights, dtype=np.float64)
+    weights = None if path.weights is None else np.asarray(path.weights, dtype=np.float64)
+    return operator_for(np.asarray(path.X, dtype=np.float64), path.kernel, weights, backend)

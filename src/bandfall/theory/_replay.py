@@ -1,8 +1,4 @@
-"""The linear map y ↦ y − f̂ of a recorded schedule.
-
-Once the bandwidths and times of a path are fixed, its residual is r = P_S ⋯ P₁ y with one
-factor per stage: P = (I − ΔtK)^m for m Euler steps, e^{−tK} for exact flow.
-"""
+"""The map y ↦ y − f̂ of a fixed schedule: a product of (I − ΔtK)^m or e^{−tK}, by stages."""
 
 from __future__ import annotations
 
@@ -23,18 +19,17 @@ Multiplier = Callable[[np.ndarray], np.ndarray]
 
 def residual_factor(stage: Stage) -> Multiplier:
     """p(λ) with P = p(K) for a stage: (1 − Δtλ)^m or e^{−tλ}."""
-    if stage.step_size is None:
-        return lambda eigenvalues: 1.0 - eigenvalues * flow_filter(eigenvalues, stage.duration)
     step_size, n_steps = stage.step_size, _n_steps(stage)
+    if step_size is None:
+        return lambda eigenvalues: 1.0 - eigenvalues * flow_filter(eigenvalues, stage.duration)
     return lambda eigenvalues: 1.0 - eigenvalues * euler_filter(eigenvalues, step_size, n_steps)
 
 
 def replay(path: Path, block: np.ndarray, backend: Backend) -> Iterator[np.ndarray]:
     """P_s ⋯ P₁ block after each stage s, for a block of shape (n, p).
 
-    With weights, in the coordinates √w r. Each factor is applied by a Chebyshev expansion that
-    is accurate to 1e-14 or, if the block is as wide as K and that is faster, by one
-    eigendecomposition.
+    With weights, in the coordinates √w r. Each factor is applied by a Chebyshev expansion or, if
+    that is faster, by one eigendecomposition.
     """
     with path_operator(path, backend) as operator:
         wide = block.shape[1] >= operator.n_rows

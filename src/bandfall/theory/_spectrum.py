@@ -6,8 +6,8 @@ K is positive semi-definite, so its singular values are its eigenvalues (Remark 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import closing
 
 import numpy as np
 from scipy import linalg
@@ -76,9 +76,13 @@ def smallest_eigenvalue(
     >>> smallest_eigenvalue(X, bandwidth=[0.0, 0.05, 0.1, np.inf]).round(4)
     array([1.    , 0.7846, 0.0601, 0.    ])
     """
+    if method not in ("auto", "exact", "lanczos"):
+        raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")
+    if not tolerance >= 0:
+        raise ValueError(f"tolerance={tolerance!r} must be at least 0")
     X, bandwidths = rows(X, "X"), non_negative(bandwidth, "bandwidth")
-    with _bottom(X, get_kernel(kernel), weights, method, tolerance, backend) as bottom:
-        values = [bottom.value(float(b)) for b in bandwidths.ravel()]
+    settings = weights, method, tolerance, backend
+    values = list(_lowest(X, get_kernel(kernel), bandwidths.ravel(), *settings))
     return np.array(values).reshape(bandwidths.shape)
 
 
@@ -108,10 +112,11 @@ def path_smallest_eigenvalue(
     values = np.zeros(len(bandwidths))
     tolerance = EXPONENT_TOLERANCE / path.time if path.time > 0 else 0.0
     X = np.asarray(path.X, dtype=np.float64)
-    with _bottom(X, path.kernel, path.weights, "auto", tolerance, backend) as bottom:
-        for b, bandwidth in enumerate(bandwidths):
-            values[b] = bottom.value(float(bandwidth))
-            if values[b] <= tolerance and bandwidth > 0:
+    settings = path.weights, "auto", tolerance, backend
+    with closing(_lowest(X, path.kernel, bandwidths, *settings)) as lowest:
+        for b, value in enumerate(lowest):
+            values[b] = value
+            if value <= tolerance and bandwidths[b] > 0:
                 break
     return bandwidths, values
 
@@ -151,74 +156,52 @@ def smallest_exponent(
     return exponent, np.concatenate([start, exponent[1:] / trajectory.time[1:]])
 
 
-@contextmanager
-def _bottom(
+def _lowest(
     X: np.ndarray,
     kernel: Kernel,
+    bandwidths: np.ndarray,
     weights: ArrayLike | None,
     method: str,
     tolerance: float,
     backend: Backend,
-) -> Iterator[_Bottom]:
-    if method not in ("auto", "exact", "lanczos"):
-        raise ValueError(f"method={method!r} is unknown; allowed: 'auto', 'exact', 'lanczos'")
-    if not tolerance >= 0:
-        raise ValueError(f"tolerance={tolerance!r} must be at least 0")
+) -> Generator[float, None, None]:
+    """s_min at one bandwidth after another; see `smallest_eigenvalue`."""
     w = row_weights(weights, len(X))
+    least = float(w.min())
+    repeats = group_rows(X)[1] < len(X)
     exact = method == "exact" or (method == "auto" and len(X) <= EXACT_ROWS)
     with operator_for(X, kernel, None if weights is None else w, backend) as operator:
-        yield _Bottom(operator, X, w, exact, tolerance)
+        ones = operator.array(np.ones((len(X), 1)))
+        for bandwidth in bandwidths.tolist():
+            if repeats or (math.isinf(bandwidth) and len(X) > 1):  # equal rows of K
+                yield 0.0
+            elif bandwidth == 0.0:
+                yield least
+            else:
+                row_sums = operator.numpy(operator.product(bandwidth, ones))[:, 0]
+                bound = max(0.0, float((2.0 * w - row_sums).min()))  # Gershgorin's
+                if least - bound > tolerance:  # s_min is at most any diagonal entry
+                    estimate = _exact if exact else _lanczos
+                    bound = max(estimate(operator, bandwidth, tolerance), bound)
+                yield bound
 
 
-class _Bottom:
-    """The lower end of the spectrum of one set of rows, bandwidth by bandwidth."""
+def _exact(operator: KernelOperator, bandwidth: float, tolerance: float) -> float:
+    K = as_matrix(operator, bandwidth)
+    options = {"eigvals_only": True, "overwrite_a": True, "check_finite": False}
+    return max(0.0, float(linalg.eigh(K, subset_by_index=[0, 0], **options)[0]))
 
-    def __init__(
-        self,
-        operator: KernelOperator,
-        X: np.ndarray,
-        weights: np.ndarray,
-        exact: bool,
-        tolerance: float,
-    ):
-        self.operator, self.weights = operator, weights
-        self.exact, self.tolerance = exact, tolerance
-        self._X = X
-        self._repeats = group_rows(X)[1] < len(X)
 
-    def value(self, bandwidth: float) -> float:
-        if self._repeats or (math.isinf(bandwidth) and len(self._X) > 1):
-            return 0.0  # equal rows of K
-        if bandwidth == 0.0:
-            return float(self.weights.min())
-        bound = self._gershgorin(bandwidth)
-        if self.weights.min() - bound <= self.tolerance:  # s_min is at most any diagonal entry
-            return bound
-        estimate = self._exact(bandwidth) if self.exact else self._lanczos(bandwidth)
-        return max(estimate, bound)
-
-    def _gershgorin(self, bandwidth: float) -> float:
-        ones = np.ones((len(self._X), 1))
-        row_sums = self.operator.numpy(self.operator.product(bandwidth, self.operator.array(ones)))
-        return max(0.0, float((2.0 * self.weights - row_sums[:, 0]).min()))
-
-    def _exact(self, bandwidth: float) -> float:
-        K = as_matrix(self.operator, bandwidth)
-        lowest = linalg.eigh(
-            K, eigvals_only=True, subset_by_index=[0, 0], overwrite_a=True, check_finite=False
-        )
-        return max(0.0, float(lowest[0]))
-
-    def _lanczos(self, bandwidth: float) -> float:
-        """Smallest Ritz value minus its residual."""
-        start = np.random.default_rng(0).standard_normal((len(self._X), 1))
-        vector = self.operator.array(start)
-        image = self.operator.product(bandwidth, vector)
-        space = KrylovSpace(self.operator, bandwidth, vector, image, LANCZOS_PRODUCTS)
-        while True:
-            last = space.exhausted or space.dimension >= space.max_dimension
-            if last or space.dimension % 10 == 0:
-                value, residual = space.lowest()
-                if last or residual <= max(self.tolerance, 1e-6 * value):
-                    return max(0.0, value - residual)
-            space.expand()
+def _lanczos(operator: KernelOperator, bandwidth: float, tolerance: float) -> float:
+    """Smallest Ritz value minus its residual."""
+    start = np.random.default_rng(0).standard_normal((operator.n_rows, 1))
+    vector = operator.array(start)
+    image = operator.product(bandwidth, vector)
+    space = KrylovSpace(operator, bandwidth, vector, image, LANCZOS_PRODUCTS)
+    while True:
+        last = space.exhausted or space.dimension >= space.max_dimension
+        if last or space.dimension % 10 == 0:
+            value, residual = space.lowest()
+            if last or residual <= max(tolerance, 1e-6 * value):
+                return max(0.0, value - residual)
+        space.expand()

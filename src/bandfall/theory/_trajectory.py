@@ -39,7 +39,7 @@ class Trajectory:
         log = fine_log(path, backend=backend)
         bandwidths, index = np.unique(log.bandwidth, return_inverse=True)
         residual = np.sqrt(np.maximum(1.0 - np.append(log.r2, path.r2), 0.0))
-        euler = _is_euler(path, log)
+        euler = path.step_sizes[_stage_index(path, log)] > 0
         mean = np.where(euler, residual[:-1], logarithmic_mean(residual[:-1], residual[1:]))
         return cls(
             time=np.append(log.time, path.time),
@@ -52,7 +52,7 @@ class Trajectory:
 
     def cumulative(self, values: np.ndarray) -> np.ndarray:
         """Σ of one value per step up to each time, shape (M + 1,), starting with 0."""
-        return np.concatenate([[0.0], np.cumsum(values)])
+        return np.append(0.0, np.cumsum(values))
 
     def thinned(self, n_times: int) -> np.ndarray:
         """At most `n_times` indices into `time`, including the first and the last."""
@@ -100,32 +100,27 @@ def fine_log(path: PathSource, *, backend: Backend = HOST) -> Log:
     True
     """
     path = trained_path(path)
+    stage_of = _stage_index(path, path.log)
     norm = np.sqrt(np.maximum(1.0 - np.append(path.log.r2, path.r2), 1e-300))
-    coarse = (np.log(norm[:-1] / norm[1:]) > 0.02) & ~_is_euler(path, path.log)
+    coarse = (np.log(norm[:-1] / norm[1:]) > 0.02) & (path.step_sizes[stage_of] == 0)
     if not coarse.any():
         return path.log
-    with path_operator(path, backend) as operator:
-        parts = _resolved_stages(path, operator, coarse)
-    return Log(*np.concatenate(parts, axis=1))
-
-
-def _resolved_stages(path: Path, operator: KernelOperator, coarse: np.ndarray) -> list[np.ndarray]:
-    """Columns of the log of every stage; stages with `coarse` steps are resolved."""
-    # r = y before the first stage, and each stage subtracts K c.
-    target = (path.y - path.offset) * (path.scale > 0)
-    start, units = front_at_end(path.replace(residual=target), operator)
-    residual = start.residual
-    root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
-    stage_of = _stage_index(path, path.log)
     table = np.stack([getattr(path.log, field.name) for field in fields(Log)])
     parts = []
-    for index, stage in enumerate(path.stages):
-        steps = np.flatnonzero(stage_of == index)
-        columns = table[:, steps]
-        parts.append(_resolved(operator, residual, columns) if coarse[steps].any() else columns)
-        coefficients = operator.array(stage.coefficients / (root * units))
-        residual = residual - operator.product(stage.bandwidth, coefficients)
-    return parts
+    with path_operator(path, backend) as operator:
+        # r = y before the first stage, and each stage subtracts K c.
+        target = (path.y - path.offset) * (path.scale > 0)
+        start, units = front_at_end(path.replace(residual=target), operator)
+        residual = start.residual
+        root = 1.0 if path.weights is None else np.sqrt(path.weights)[:, None]
+        for index, stage in enumerate(path.stages):
+            steps = stage_of == index
+            long = coarse[steps].any()
+            columns = table[:, steps]
+            parts.append(_resolved(operator, residual, columns) if long else columns)
+            coefficients = operator.array(stage.coefficients / (root * units))
+            residual = residual - operator.product(stage.bandwidth, coefficients)
+    return Log(*np.concatenate(parts, axis=1))
 
 
 def logarithmic_mean(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -145,35 +140,21 @@ def _resolved(operator: KernelOperator, residual: Array, columns: np.ndarray) ->
         if duration == 0.0:
             parts.append(column[:, None])
             continue
-        times = _step_times(0.5 * speed / max(1.0 - r2, np.finfo(float).tiny), duration)
+        # Denser at the start of a step, where log ‖r‖ falls fastest.
+        rate = 0.5 * speed / max(1.0 - r2, np.finfo(float).tiny)
+        first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
+        times = np.append(0.0, np.geomspace(first, duration, 64)[:-1])
         squares, speeds, residual = _inside_step(operator, bandwidth, residual, times, duration)
-        parts.append(
-            np.stack(
-                [
-                    start + times,
-                    np.full(len(times), bandwidth),
-                    1.0 - squares,
-                    speeds,
-                    np.diff(np.append(times, duration)),
-                ]
-            )
-        )
+        durations = np.diff(np.append(times, duration))
+        constant = np.full(len(times), bandwidth)
+        parts.append(np.stack([start + times, constant, 1.0 - squares, speeds, durations]))
     return np.concatenate(parts, axis=1)
-
-
-def _step_times(rate: float, duration: float) -> np.ndarray:
-    """Times inside a step, denser at its start, where log ‖r‖ falls fastest (at `rate`)."""
-    first = 0.5 * duration if rate * duration < 0.02 else 0.01 / rate
-    return np.append(0.0, np.geomspace(first, duration, 64)[:-1])
 
 
 def _inside_step(
     operator: KernelOperator, bandwidth: float, residual: Array, times: np.ndarray, duration: float
 ) -> tuple[np.ndarray, np.ndarray, Array]:
-    """‖r‖² and speed at `times` of a step, and the residual at its end.
-
-    Uses as many consecutive Krylov spaces as accuracy requires.
-    """
+    """‖r‖² and speed at `times` of a step, and the residual at its end."""
     squares, speeds = np.empty_like(times), np.empty_like(times)
     begin = 0.0
     while begin < duration:
@@ -204,18 +185,9 @@ def _covering_space(
         space.expand()
 
 
-def _is_euler(path: Path, log: Log) -> np.ndarray:
-    """Which steps of a log were Euler steps, shape (M,)."""
-    if not path.stages:
-        return np.zeros(0, dtype=bool)
-    euler = np.array([stage.step_size is not None for stage in path.stages])
-    return euler[_stage_index(path, log)]
-
-
 def _stage_index(path: Path, log: Log) -> np.ndarray:
     """The stage of each step of a log, shape (M,)."""
-    starts = np.array([stage.time for stage in path.stages])
-    return np.maximum(np.searchsorted(starts, log.time, side="right") - 1, 0)
+    return np.maximum(np.searchsorted(path.starts, log.time, side="right") - 1, 0)
 
 
 def r2_speed(

@@ -41,26 +41,23 @@ class Task(NamedTuple):
     regression: bool
 
 
-class OpenML:
-    """The suite as OpenML has it."""
+def load(number: int) -> Task:
+    """A task of OpenML with its first split."""
+    import openml
 
-    def tasks(self):
-        """Numbers of all tasks."""
-        import openml
+    task = openml.tasks.get_task(number)
+    dataset = task.get_dataset()
+    X, y, _, _ = dataset.get_data(target=task.target_name, dataset_format="dataframe")
+    train, test = task.get_train_test_split_indices(fold=0, repeat=0)
+    regression = "Regression" in str(task.task_type)
+    return Task(dataset.name, X.iloc[train], X.iloc[test], y.iloc[train], y.iloc[test], regression)
 
-        return list(openml.study.get_suite("tabarena-v0.1").tasks)
 
-    def load(self, number):
-        """The first split of a task."""
-        import openml
+def suite() -> list[int]:
+    """Numbers of all tasks."""
+    import openml
 
-        task = openml.tasks.get_task(number)
-        dataset = task.get_dataset()
-        X, y, _, _ = dataset.get_data(target=task.target_name, dataset_format="dataframe")
-        train, test = task.get_train_test_split_indices(fold=0, repeat=0)
-        regression = "Regression" in str(task.task_type)
-        parts = (X.iloc[train], X.iloc[test], y.iloc[train], y.iloc[test])
-        return Task(dataset.name, *parts, regression)
+    return list(openml.study.get_suite("tabarena-v0.1").tasks)
 
 
 def error(task: Task) -> float:
@@ -76,14 +73,14 @@ def error(task: Task) -> float:
     return float(log_loss(truth, probabilities, labels=model.classes_))
 
 
-def measure(source, numbers, path: Path, *, kind: str, max_rows: int) -> list[dict]:
+def measure(numbers, path: Path, *, kind: str, max_rows: int) -> list[dict]:
     """Results of all tasks of this kind; those in the file are taken from there."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     known = {entry["task"]: entry for entry in map(json.loads, lines)}
     for number in numbers:
         if number in known:
             continue
-        task = source.load(number)
+        task = load(number)
         if kind not in ("all", "regression" if task.regression else "classes"):
             continue
         if len(task.X) + len(task.X_test) > max_rows:
@@ -133,7 +130,7 @@ def summary(results: list[dict], published: pd.DataFrame) -> str:
     return "\n".join(text)
 
 
-def main(argv=None, source=None) -> None:
+def main(argv=None) -> None:
     """Measure what is missing, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--kind", choices=("all", "regression", "classes"), default="all")
@@ -142,11 +139,9 @@ def main(argv=None, source=None) -> None:
     parser.add_argument("--published", default=PUBLISHED, metavar="FILE")
     parser.add_argument("--out", type=Path, default=Path("out/tabarena"))
     options = parser.parse_args(argv)
-    source = source or OpenML()
     options.out.mkdir(parents=True, exist_ok=True)
     results = measure(
-        source,
-        options.tasks or source.tasks(),
+        options.tasks or suite(),
         options.out / "results.jsonl",
         kind=options.kind,
         max_rows=options.max_rows,

@@ -87,7 +87,7 @@ BUDGET = {
     "descent": 3000,
     "kernels": 1030,
     "neural": 1260,
-    "plotting": 1490,
+    "plotting": 1315,
     "report": 1985,
     "rivals": 820,
     "tables": 2930,

@@ -9,22 +9,21 @@ import numpy as np
 
 from bandfall._typing import Estimator, State
 from bandfall.descent import Path
-from bandfall.plotting._style import (
-    BLUE,
-    GREEN,
-    GREY,
-    VERMILION,
-    AxesLike,
-    check_time_scale,
-    drawn_model,
-    finish,
-    panels,
-)
+from bandfall.plotting import _style as style
+from bandfall.plotting._style import AxesLike, drawn_model, finish
 from bandfall.theory import fine_log
 from bandfall.theory._inputs import as_path
 
 if TYPE_CHECKING:
     from bandfall.neural import TangentLog
+
+_SIZE = (6.0, 5.4)
+_R2 = ("training $R^2$", style.GREEN, (-0.03, 1.05))
+_TANGENT = {
+    "r2": _R2,
+    "blend": ("blend α", style.BLUE, (-0.03, 1.05)),
+    "kernel_drift": ("kernel drift", style.VERMILION, None),
+}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -67,11 +66,7 @@ class PathDisplay:
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: Estimator | Path,
-        *,
-        axes: AxesLike | None = None,
-        time_scale: str = "linear",
+        cls, estimator: Estimator | Path, *, axes: AxesLike = None, time_scale: str = "linear"
     ) -> Self:
         """Draw the path of a fitted `KernelDescentRegressor` or of a pipeline ending in one.
 
@@ -99,32 +94,28 @@ class PathDisplay:
         )
         return display.plot(axes=axes, time_scale=time_scale)
 
-    def plot(self, *, axes: AxesLike | None = None, time_scale: str = "linear") -> Self:
+    def plot(self, *, axes: AxesLike = None, time_scale: str = "linear") -> Self:
         """Draw; parameters as for `from_estimator`."""
-        check_time_scale(time_scale)
-        self.figure_, self.axes_ = panels(axes, 3, 1, (6.0, 5.4), sharex=True)
+        style.check_choice("time_scale", time_scale, "linear", "log")
+        self.figure_, self.axes_ = style.panels(axes, 3, 1, _SIZE, sharex=True)
         top, middle, bottom = self.axes_
-        positive = self.bandwidth > 0
-        shown = np.where(positive, self.bandwidth, np.nan)
-        self.lines_ = top.step(self.time, shown, where="post", color=BLUE, linewidth=1.8)
+        shown = np.where(self.bandwidth > 0, self.bandwidth, np.nan)
+        self.lines_ = top.step(self.time, shown, where="post", color=style.BLUE, linewidth=1.8)
         top.set(yscale="log", ylabel="bandwidth σ")
-        if not positive.all():
+        if not (self.bandwidth > 0).all():
             self._mark_zero_bandwidth()
-        self.lines_ += middle.plot(self.time, self.r2, color=GREEN, linewidth=1.8)
-        middle.set(ylabel="training $R^2$", ylim=(-0.03, 1.05))
-        self.lines_ += bottom.plot(self.time, self.speed, color=VERMILION, linewidth=1.3)
-        bottom.set(yscale="log", ylabel="$R^2$ speed", xlabel="training time t")
+        label, colour, limits = _R2
+        self.lines_ += middle.plot(self.time, self.r2, color=colour, linewidth=1.8)
+        middle.set(ylabel=label, ylim=limits)
+        self.lines_ += bottom.plot(self.time, self.speed, color=style.VERMILION, linewidth=1.3)
+        bottom.set(yscale="log", ylabel="$R^2$ speed")
         if self.min_speed is not None:
-            self.lines_.append(
-                bottom.axhline(self.min_speed, color=GREY, linestyle="--", linewidth=1.1)
-            )
+            line = bottom.axhline(self.min_speed, color=style.GREY, linestyle="--", linewidth=1.1)
+            self.lines_.append(line)
             text, place = f"threshold v = {self.min_speed:g} ", bottom.get_yaxis_transform()
-            small: State = {"ha": "right", "va": "bottom", "color": GREY, "fontsize": "small"}
+            small: State = {"ha": "right", "va": "bottom", "color": style.GREY, "fontsize": "small"}
             bottom.text(1.0, self.min_speed, text, transform=place, **small)
-        for one in self.axes_:
-            finish(one)
-        top.tick_params(labelbottom=False)
-        middle.tick_params(labelbottom=False)
+        _share_time(self.axes_, "training time t")
         if time_scale == "log":
             bottom.set_xscale("log")
             bottom.set_xlim(left=float(self.time[1]))
@@ -132,19 +123,12 @@ class PathDisplay:
 
     def _mark_zero_bandwidth(self) -> None:
         """Shade the time at bandwidth zero, which a logarithmic axis cannot show."""
-        start = float(self.time[np.argmax(self.bandwidth == 0)])
+        start, end = float(self.time[np.argmax(self.bandwidth == 0)]), float(self.time[-1])
         for axes in self.axes_:
-            axes.axvspan(start, float(self.time[-1]), color=GREY, alpha=0.12, linewidth=0)
-        top, middle = self.axes_[0], 0.5 * (start + float(self.time[-1]))
-        place = top.get_xaxis_transform()
-        top.text(middle, 0.5, "σ = 0", transform=place, ha="center", va="center", color=GREY)
-
-
-_PANELS = (
-    ("r2", "training $R^2$", GREEN, (-0.03, 1.05)),
-    ("blend", "blend α", BLUE, (-0.03, 1.05)),
-    ("kernel_drift", "kernel drift", VERMILION, None),
-)
+            axes.axvspan(start, end, color=style.GREY, alpha=0.12, linewidth=0)
+        top, grey = self.axes_[0], style.GREY
+        place = {"transform": top.get_xaxis_transform(), "ha": "center", "va": "center"}
+        top.text(0.5 * (start + end), 0.5, "σ = 0", color=grey, **place)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -167,27 +151,33 @@ class TangentLogDisplay:
     log: TangentLog
 
     @classmethod
-    def from_estimator(cls, estimator: Estimator, *, axes: AxesLike | None = None) -> Self:
+    def from_estimator(cls, estimator: Estimator, *, axes: AxesLike = None) -> Self:
         """Draw the log of a fitted `NeuralDescentRegressor` or of a pipeline ending in one."""
         return cls.from_log(drawn_model(estimator)[0].log_, axes=axes)
 
     @classmethod
-    def from_log(cls, log: TangentLog, *, axes: AxesLike | None = None) -> Self:
+    def from_log(cls, log: TangentLog, *, axes: AxesLike = None) -> Self:
         """Draw the log of a `TangentDescent`."""
         return cls(log=log).plot(axes=axes)
 
-    def plot(self, *, axes: AxesLike | None = None) -> Self:
+    def plot(self, *, axes: AxesLike = None) -> Self:
         """Draw on three given axes, or on new ones."""
         if len(self.log) == 0:
             raise ValueError("log is empty: train before drawing it")
-        self.figure_, self.axes_ = panels(axes, 3, 1, (6.0, 5.4), sharex=True)
+        self.figure_, self.axes_ = style.panels(axes, 3, 1, _SIZE, sharex=True)
         self.lines_ = []
-        for ax, (column, label, color, limits) in zip(self.axes_, _PANELS, strict=True):
+        for ax, (column, (label, colour, limits)) in zip(self.axes_, _TANGENT.items(), strict=True):
             values = getattr(self.log, column)
-            self.lines_ += ax.plot(self.log.epoch, values, color=color, linewidth=1.8)
+            self.lines_ += ax.plot(self.log.epoch, values, color=colour, linewidth=1.8)
             ax.set(ylabel=label, ylim=limits)
-            finish(ax)
-        for ax in self.axes_[:-1]:
-            ax.tick_params(labelbottom=False)
-        self.axes_[-1].set_xlabel("epoch")
+        _share_time(self.axes_, "epoch")
         return self
+
+
+def _share_time(axes: np.ndarray, label: str) -> None:
+    """Finish panels above each other, of which only the last has labels of time."""
+    for ax in axes:
+        finish(ax)
+    for ax in axes[:-1]:
+        ax.tick_params(labelbottom=False)
+    axes[-1].set_xlabel(label)

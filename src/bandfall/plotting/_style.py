@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall._estimators.view import last_step, steps_before
-from bandfall._typing import Estimator, TableLike
+from bandfall._typing import Estimator, State, TableLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 else:
     Axes = object  # displays annotate with it, before matplotlib is imported
 
-AxesLike: TypeAlias = "Axes | Sequence[Axes] | np.ndarray"
+AxesLike: TypeAlias = "Axes | Sequence[Axes] | np.ndarray | None"  # None for new axes
 
 # Readable in print and for colour-blind eyes (Okabe and Ito).
 BLUE, ORANGE, GREEN, VERMILION, PURPLE = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7"
 GREY = "#666666"
+CYCLE = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, GREY)
+SMALL: State = {"frameon": False, "fontsize": "small"}  # of legends
 
 
 def pyplot() -> ModuleType:
@@ -35,11 +37,11 @@ def pyplot() -> ModuleType:
 
 
 def panels(
-    axes: AxesLike | None, n_rows: int, n_columns: int, figsize: tuple[float, float], **share: bool
+    axes: AxesLike, n_rows: int, n_columns: int, figsize: tuple[float, float], **share: bool
 ) -> tuple[FigureBase, np.ndarray]:
     """(figure, array of axes): the given ones, one for each panel, or new ones."""
     if axes is None:
-        how = {"figsize": figsize, "layout": "constrained", "squeeze": False}
+        how: State = {"figsize": figsize, "layout": "constrained", "squeeze": False}
         _, axes = pyplot().subplots(n_rows, n_columns, **how, **share)
     given = np.asarray(axes, dtype=object).ravel()
     if len(given) != n_rows * n_columns:
@@ -62,10 +64,10 @@ def drawn_model(estimator: Estimator, X: TableLike = None) -> tuple[Estimator, T
     return last_step(estimator), X
 
 
-def check_time_scale(time_scale: str) -> None:
-    """Raise ValueError unless this is a scale of the time axis."""
-    if time_scale not in ("linear", "log"):
-        raise ValueError(f"time_scale={time_scale!r} is unknown; allowed: 'linear', 'log'")
+def check_choice(name: str, value: str, *allowed: str) -> None:
+    """Raise ValueError unless a parameter has one of the allowed values."""
+    if value not in allowed:
+        raise ValueError(f"{name}={value!r} is unknown; allowed: {', '.join(map(repr, allowed))}")
 
 
 def finish(ax: Axes) -> None:

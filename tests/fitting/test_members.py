@@ -1,11 +1,13 @@
 """From what a search has found to models that are fitted to all rows."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from bandfall import BandfallRegressor
 from bandfall._fitting import members as members_module
 from bandfall._fitting.members import default_choice, fit_members
 from bandfall._fitting.paths import fit_member_path
@@ -115,6 +117,16 @@ def test_members_are_computed_in_single_precision_where_it_is_enough(score, expe
     assert member.path.X.dtype == expected
     assert member.path.stages[0].coefficients.dtype == expected
     assert_allclose(member.path.r2, 0.9, atol=1e-3)
+
+
+def test_moving_a_row_by_its_last_digit_hardly_moves_predictions_without_noise():
+    random = np.random.default_rng(0)
+    X, X_new = random.uniform(-1, 1, (600, 3)), random.uniform(-1, 1, (200, 3))
+    y = np.sin(3 * X).sum(axis=1)
+    model = BandfallRegressor().fit(X, y)
+    moved = np.abs(model.predict(X_new * (1 + 1e-7)) - model.predict(X_new))
+    error = math.sqrt(1.0 - model.best_score_)
+    assert moved.max() / y.std() < 0.02 * error
 
 
 def test_a_path_that_rounding_has_ended_is_trained_in_float64(monkeypatch):

@@ -101,7 +101,9 @@ class Settings:
     # bandwidths, which slow down predictions, and changes them by less than a percent.
     left: float = 0.03
     final_tolerance: float = 0.03  # of the flow, relative to the held-out error
-    rounded: float = 0.5  # share of the held-out error; if rounding may be larger, float64 is used
+    # If rounding may exceed this share of the held-out error, a member is fitted in float64. With a
+    # half, moving a row by 1e-7 moved predictions of a smooth table by up to 14 % of their error.
+    rounded: float = 0.1
 
     # Average ----------------------------------------------------------------------------------
     n_members: int = 4  # maximum number of models to average

@@ -205,7 +205,7 @@ def run(folder, name, fold, method):
         probabilities = np.asarray(model.predict_proba(X_test), dtype=float)
     predicted = time.perf_counter()
     probabilities /= probabilities.sum(axis=1, keepdims=True)
-    scores = score_classes(probabilities, positions(y[test], classes))._asdict()
+    scores = score_classes(probabilities, positions(y[test], classes))
     scores |= {"seconds": trained - start, "predict_seconds": predicted - trained}
     line = {"set": name, "rows": len(y), "method": method, "fold": fold}
     return line | {name: round(value, 6) for name, value in scores.items()}

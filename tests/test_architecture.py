@@ -72,7 +72,7 @@ def test_modules_fit_in_one_head(path):
 BUDGET = {
     "_cli": 3750,
     "_drawing": 430,
-    "_estimators": 4280,
+    "_estimators": 3721,
     "_explore": 460,
     "_files": 1260,
     "_fitting": 1640,
@@ -81,7 +81,7 @@ BUDGET = {
     "_paper": 2020,
     "_products": 4970,
     "_search": 2740,
-    "_targets": 1080,
+    "_targets": 958,
     "datasets": 1020,
     "demo": 670,
     "descent": 3000,

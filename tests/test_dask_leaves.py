@@ -139,7 +139,7 @@ def test_rows_that_another_client_has_yet_to_send_are_awaited(cluster, monkeypat
         patch.setattr(user, "_send_to_scheduler", late)
         rows = user.persist(da.from_array(X + 1.0, chunks=(500, 5)))
     client = connect(cluster.address)
-    assert len(Blocks(client, computed(client, rows, row_blocks(rows)))) == N
+    assert len(Blocks(client, computed(client, rows, row_blocks(rows)[0]))) == N
 
 
 def test_few_rows_and_weights_bring_all_rows_here(cluster):

@@ -604,11 +604,6 @@ def test_held_out_rows_of_a_constant_target_are_those_of_x():
     assert_array_equal(model.held_out_rows_, [1, 2, 4])
 
 
-def test_the_old_name_of_what_was_skipped_warns(fitted):
-    with pytest.warns(DeprecationWarning, match="skipped_"):
-        assert fitted.given_up_ == fitted.skipped_
-
-
 @pytest.mark.parametrize("frame", [False, True])
 def test_a_fitted_model_keeps_no_raw_copy_of_its_rows(frame):
     random = np.random.default_rng(0)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from bandfall import BandfallClassifier, BandfallRegressor
-from bandfall._estimators import training
-from bandfall._search.clock import observed_by
+from bandfall._estimators.progress import FitProgress, Reports
+from bandfall._search.clock import Clock, observed_by
+from bandfall._targets import Numbers
 
 FAST = {"kernels": ("gaussian",), "max_rounds": 1}
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -57,29 +58,31 @@ def test_what_was_cut_short_is_printed(capsys, no_least_time):
     assert any("skipped: the search ended early" in line for line in lines)
 
 
+def progress_of(clock, verbose=0):
+    return FitProgress(Reports(BandfallRegressor(), X, Y), verbose, Numbers, clock)
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"), [(40, "40 s"), (1200, "20 minutes"), (9000, "2 hours")]
 )
-def test_long_final_fits_are_announced_before_the_search(seconds, words, capsys, monkeypatch):
-    monkeypatch.setattr(training, "expected_seconds", lambda rows, n_members: seconds)
-    first, *_ = lines_of(BandfallRegressor(**FAST, verbose=1, max_seconds=100), Y, capsys)
-    assert first.endswith(f"fitting all 60 rows takes about {words} here")
+def test_long_final_fits_are_announced_before_the_search(seconds, words, capsys):
+    progress_of(Clock(100), verbose=1).begins(60, lambda: seconds)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(f"fitting all 60 rows takes about {words} here")
 
 
-def test_a_very_long_fit_warns(monkeypatch):
-    monkeypatch.setattr(training, "expected_seconds", lambda rows, n_members: 9000)
+def test_a_very_long_fit_warns():
     with pytest.warns(
         UserWarning, match=r"60 rows takes about 2 hours here; limit it with max_seconds"
     ):
-        BandfallRegressor(**FAST).fit(X, Y)
+        progress_of(Clock()).begins(60, lambda: 9000)
 
 
-def test_seconds_that_are_not_shown_are_not_measured(monkeypatch):
-    def measured(rows, n_members):
+def test_seconds_that_are_not_shown_are_not_measured():
+    def measured():
         raise AssertionError
 
-    monkeypatch.setattr(training, "expected_seconds", measured)
-    BandfallRegressor(**FAST, max_seconds=100).fit(X, Y)
+    progress_of(Clock(100)).begins(60, measured)
 
 
 def test_it_changes_no_model(capsys):

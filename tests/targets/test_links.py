@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from bandfall._search.rows import Encoded, Rows
 from bandfall._search.splits import folds, one_split
-from bandfall._targets.links import LINKS, Link, all_columns, class_codes
-from bandfall._targets.losses import LogLoss
+from bandfall._targets.links import LINKS, Link, LogLoss, all_columns, class_codes
 
 PRIORS = [np.array([0.3, 0.7]), np.array([0.2, 0.3, 0.5])]
 

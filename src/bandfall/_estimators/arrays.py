@@ -36,12 +36,10 @@ def answer_in_kind(cls: type) -> None:
     estimators need no code for it.
     """
     for name, method in list(vars(cls).items()):
-        if not name.startswith("_") and inspect.isfunction(method) and _takes_rows(method):
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        if list(inspect.signature(method).parameters)[1:2] == ["X"]:
             setattr(cls, name, _in_kind_of_rows(method))
-
-
-def _takes_rows(method: Callable[..., object]) -> bool:
-    return list(inspect.signature(method).parameters)[1:2] == ["X"]
 
 
 def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
@@ -52,7 +50,7 @@ def _in_kind_of_rows(method: Callable[..., object]) -> Callable[..., object]:
         rows = arguments[0] if arguments else named.get("X")
         if is_dask(rows) and not at_once:
             others = {name: value for name, value in named.items() if name != "X"}
-            return lazily(method, self, rows, *arguments[1:], **others)
+            return _lazily(method, self, rows, *arguments[1:], **others)
         if method.__name__ == "fit" and getattr(self, "_keeps_remote_rows", False):
             return method(self, *arguments, **named)  # it decides which rows to gather
         arrays = {name: as_numpy(value) for name, value in named.items()}
@@ -80,7 +78,7 @@ def as_numpy(array: Array) -> Array:
     if _is_torch(array):
         return array.detach().cpu().numpy()
     if is_dask(array):
-        return gathered(array)
+        return _gathered(array)
     if isinstance(array, np.ndarray | np.generic) or not hasattr(array, "__array_namespace__"):
         return array
     try:
@@ -111,31 +109,30 @@ def is_dask(rows: object) -> TypeGuard[DaskRows]:
     )
 
 
-def gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
+def _gathered(rows: DaskRows) -> np.ndarray | pandas.DataFrame | pandas.Series:
     """Convert a dask array to a NumPy array, and a dask dataframe or series to pandas.
 
     Blocks are fetched one by one, so that an array is never held twice.
     """
-    blocks, sizes = _blocks(rows)
+    blocks, sizes = row_blocks(rows)
     if np.isnan(sizes).any():
         log.info("gathering %d blocks of unknown size", len(blocks))
-    else:
-        log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / GIBIBYTE)
-    if not _is_array(rows):
+        parts = [block.compute() for block in blocks]
+        if hasattr(rows, "chunks"):
+            return np.concatenate(parts)
         import pandas
 
-        return pandas.concat([block.compute() for block in blocks])
-    if np.isnan(sizes).any():
-        return np.concatenate([block.compute() for block in blocks])
+        return pandas.concat(parts)
+    log.info("gathering %d blocks: %.3f GiB", len(blocks), rows.nbytes / GIBIBYTE)
     result = np.empty(rows.shape, rows.dtype)
     start = 0
-    for block, size in zip(blocks, sizes, strict=True):
+    for block, size in zip(blocks, sizes.astype(int), strict=True):
         result[start : start + size] = block.compute()
         start += size
     return result
 
 
-def lazily(
+def _lazily(
     method: Callable[..., object],
     estimator: Estimator,
     rows: DaskRows,
@@ -152,13 +149,13 @@ def lazily(
     model = copy.copy(estimator)
     if is_cluster(getattr(model, "device", None)):
         model.device = None  # workers compute their blocks locally
+    is_array = hasattr(rows, "chunks")
+    example = np.zeros((1, *rows.shape[1:]), rows.dtype) if is_array else rows._meta_nonempty
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # placeholders may look odd
-        template = method(model, _placeholder(rows), *more, **named)
-        several = not isinstance(template, np.ndarray)
-        kind = tuple if isinstance(template, tuple) else list
+        warnings.simplefilter("ignore")  # the example may look odd
+        template = method(model, example, *more, **named)
         like = _joined(template)
-    blocks, sizes = _blocks(rows)
+    blocks, sizes = row_blocks(rows)
     at_block = dask.delayed(_at_block, name="bandfall-predict", pure=False)
     shared = dask.delayed(model, traverse=False)
     answer = dask.array.concatenate(
@@ -172,7 +169,10 @@ def lazily(
         ],
         allow_unknown_chunksizes=True,
     )
-    return kind(answer[:, i] for i in range(like.shape[1])) if several else answer
+    if isinstance(template, np.ndarray):
+        return answer
+    kind = tuple if isinstance(template, tuple) else list
+    return kind(answer[:, i] for i in range(like.shape[1]))
 
 
 def _at_block(
@@ -195,29 +195,11 @@ def _joined(answer: object) -> np.ndarray:
     return np.asarray(answer)
 
 
-def row_blocks(rows: DaskRows) -> list[Delayed]:
-    """Delayed blocks of whole rows."""
-    return _blocks(rows)[0]
-
-
-def _blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
+def row_blocks(rows: DaskRows) -> tuple[list[Delayed], np.ndarray]:
     """Delayed blocks of whole rows, and their numbers of rows, NaN if unknown."""
-    if not _is_array(rows):
+    if not hasattr(rows, "chunks"):
         blocks = rows.to_delayed()
         return list(blocks), np.full(len(blocks), np.nan)
     if rows.ndim > 1:
         rows = rows.rechunk(dict.fromkeys(range(1, rows.ndim), -1))
-    sizes = np.array(rows.chunks[0])
-    return list(rows.to_delayed().reshape(-1)), sizes
-
-
-def _placeholder(rows: DaskRows) -> object:
-    """A few rows with the same columns, to find shape and dtype of a result."""
-    if not _is_array(rows):
-        return rows._meta_nonempty
-    return np.zeros((1, *rows.shape[1:]), rows.dtype)
-
-
-def _is_array(rows: DaskRows) -> bool:
-    """Whether rows are an array, not a dataframe or series."""
-    return hasattr(rows, "chunks")
+    return list(rows.to_delayed().reshape(-1)), np.array(rows.chunks[0])

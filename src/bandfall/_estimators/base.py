@@ -1,16 +1,27 @@
-"""Base classes of the estimators: constraints on parameters, validation, shapes, files, reports.
+"""What all estimators share: parameters, validation of numeric rows, shapes, files, reports.
 
-An estimator lists constraints in ``_parameter_constraints`` and decorates `fit` with `validated`.
-Checks that involve two parameters, or the contents of one, go into ``_validate_params``.
+An estimator is a dataclass of its parameters (`estimator`), each annotated with what it may be, and
+decorates `fit` with `validated`. ``_validate_params`` checks what involves two parameters, or the
+contents of one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from numbers import Integral, Real
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+    get_type_hints,
+)
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, _fit_context
@@ -31,9 +42,11 @@ from bandfall._files import save_model
 from bandfall._products import Backend, resolve_backend
 from bandfall._targets import Numbers
 from bandfall._targets.numbers import prediction_dtype
-from bandfall._typing import Array, ArrayLike, TableLike, Unchecked, Weights
+from bandfall._typing import Array, ArrayLike, RandomLike, TableLike, Unchecked, Weights
 from bandfall.descent._sum import KernelSum
 from bandfall.kernels._kernel import Kernel, KernelLike, get_kernel
+
+T = TypeVar("T")
 
 
 class _Number(Interval):
@@ -66,12 +79,27 @@ def count(low: int) -> Interval:
     return _Number(Integral, low, None, closed="left")
 
 
-COUNT = [count(1)]
-JOBS = [_Number(Integral, None, None, closed="neither"), None]
-FLAG = ["boolean"]
-RANDOM = ["random_state"]
-KERNEL = [str, callable, Kernel]
-DEVICE = [None, _DeviceName()]
+Count: TypeAlias = Annotated[int, count(1)]
+Flag: TypeAlias = Annotated[bool, "boolean"]
+Fraction: TypeAlias = Annotated[float, number(0, 1, closed="neither")]
+Positive: TypeAlias = Annotated[float, number(0, closed="neither")]
+NotNegative: TypeAlias = Annotated[float, number(0)]
+R2: TypeAlias = Annotated[float, number(0, 1, closed="right")]
+Jobs: TypeAlias = Annotated[int | None, _Number(Integral, None, None, closed="neither"), None]
+Seed: TypeAlias = Annotated[RandomLike, "random_state"]
+Device: TypeAlias = Annotated[str | None, None, _DeviceName()]
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(field,))
+def estimator(cls: type[T]) -> type[T]:
+    """Make an estimator from its fields: ``name: Annotated[type, allowed, ...] = default``."""
+    made: Any = dataclass(kw_only=True, repr=False, eq=False)(cls)
+    hints = get_type_hints(made, include_extras=True)
+    made._parameter_constraints = {
+        one.name: list(hints[one.name].__metadata__) for one in fields(made) if one.init
+    }
+    return cls
+
 
 # Errors must not name parameters of internal estimators, which users never set.
 validated = _fit_context(prefer_skip_nested_validation=True)
@@ -119,12 +147,7 @@ class Storable(Surface):
     """An estimator with `save` and `report`."""
 
     def save(self, file: str | PathLike[str]) -> None:
-        """Write the fitted estimator to one file; see `bandfall.save_model`.
-
-        Parameters
-        ----------
-        file : path
-        """
+        """Write the fitted estimator to one file; see `bandfall.save_model`."""
         save_model(self, file)
 
     def report(
@@ -168,14 +191,7 @@ class NumbersRegressor(RegressorMixin, Surface):
     """A regressor for one or several targets; `score` takes any kind of array."""
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """R² of the predictions at X.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-        """
+        """R² of the predictions at X."""
         return float(super().score(X, y, sample_weight))
 
     def __sklearn_tags__(self) -> Tags:
@@ -184,22 +200,16 @@ class NumbersRegressor(RegressorMixin, Surface):
         return tags
 
 
-class ValidatedRegressor(NumbersRegressor, Storable):
+class ValidatedRegressor(NumbersRegressor):
     """Base of the regressors on numeric arrays: validates rows, shapes predictions."""
 
+    _floats: ClassVar[object] = FLOATS  # allowed dtypes of X
+    _y_ndim: int
+    _dtype: np.dtype  # of the features
     _prediction_dtype: np.dtype
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
+        """Predictions at rows of X, in the shape of y."""
         return self._shaped(self._outputs(self._new_rows(X)))
 
     def _outputs(self, rows: np.ndarray) -> np.ndarray:
@@ -209,7 +219,7 @@ class ValidatedRegressor(NumbersRegressor, Storable):
     def _training_data(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> TrainingData:
-        rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=FLOATS)
+        rows, target = self._validated(X, y, multi_output=True, y_numeric=True, dtype=self._floats)
         check_magnitudes(rows, target)
         self._y_ndim = target.ndim
         dtype = target.dtype if target.dtype in FLOATS else np.float64
@@ -257,11 +267,12 @@ class ValidatedRegressor(NumbersRegressor, Storable):
         return shaped.astype(self._prediction_dtype, copy=False)
 
 
-class KernelRegressor(ValidatedRegressor):
+@estimator
+class KernelRegressor(ValidatedRegressor, Storable):
     """Base of the estimators that predict with their ``kernel_sum_``."""
 
-    kernel: KernelLike
-    memory_budget: int
+    kernel: Annotated[KernelLike, str, callable, Kernel] = field(default="gaussian", kw_only=False)
+    memory_budget: Count = 2**30
 
     def _outputs(self, rows: np.ndarray) -> np.ndarray:
         total: KernelSum = self.kernel_sum_

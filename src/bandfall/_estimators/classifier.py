@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from dataclasses import field, replace
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils._param_validation import StrOptions
 
+from bandfall._estimators.base import estimator
 from bandfall._estimators.self_tuning import SelfTuning
 from bandfall._estimators.view import Story
 from bandfall._models.average import Average
 from bandfall._targets import Classes
 from bandfall._targets.links import Link
-from bandfall._typing import ArrayLike, RandomLike
-from bandfall.kernels._kernel import Kernel, KernelLike
+from bandfall._typing import ArrayLike
 
 if TYPE_CHECKING:
     from bandfall._search.averaging import Tuned
     from bandfall._search.rows import Rows
 
 
+@estimator
 class BandfallClassifier(ClassifierMixin, SelfTuning):
     """Kernel classification with nothing to tune.
 
@@ -73,72 +74,20 @@ memory_budget, device, n_jobs, verbose
     True
     """
 
-    average_: Average[Classes]
-    held_out_probabilities_: np.ndarray
-    target_kind = Classes
-    _parameter_constraints = {  # noqa: RUF012
-        **SelfTuning._parameter_constraints,
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-    }
+    class_weight: Annotated[
+        dict[object, float] | str | None, dict, StrOptions({"balanced"}), None
+    ] = None
+    average_: Average[Classes] = field(init=False)
 
-    def __init__(
-        self,
-        *,
-        kernels: str | Kernel | Sequence[KernelLike] | None = None,
-        max_rounds: int = 10,
-        n_members: int = 4,
-        search_rows: int = 10000,
-        leaf_rows: int = 10_000,
-        max_seconds: float | None = None,
-        missing: str | Sequence[str] | None = None,
-        random_state: RandomLike = 0,
-        memory_budget: int = 2**30,
-        device: str | None = "auto",
-        n_jobs: int | None = None,
-        verbose: int | bool = 0,
-        class_weight: dict[object, float] | str | None = None,
-    ) -> None:
-        super().__init__(
-            kernels=kernels,
-            max_rounds=max_rounds,
-            n_members=n_members,
-            search_rows=search_rows,
-            leaf_rows=leaf_rows,
-            max_seconds=max_seconds,
-            missing=missing,
-            random_state=random_state,
-            memory_budget=memory_budget,
-            device=device,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.class_weight = class_weight
+    target_kind = Classes
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The most probable class of each row.
-
-        Parameters
-        ----------
-        X : array-like, frame or dict of columns of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """The most probable class of each row, shape (n_samples,)."""
         best = self._log_probabilities(X).argmax(axis=1)
         return self.classes_[best]
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """Probabilities of the classes, in the order of `classes_`.
-
-        Parameters
-        ----------
-        X : array-like, frame or dict of columns of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Probabilities in the order of `classes_`, shape (n_samples, n_classes)."""
         return self._answers(X)
 
     def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
@@ -146,16 +95,7 @@ memory_budget, device, n_jobs, verbose
         return self._log_probabilities(X).astype(self._dtype, copy=False)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """Log-odds of the second of two classes; with more, logarithms of all probabilities.
-
-        Parameters
-        ----------
-        X : array-like, frame or dict of columns of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
+        """Log-odds of the second of two classes; with more, logarithms of all probabilities."""
         logs = self._log_probabilities(X)
         values = logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs
         return values.astype(self._dtype, copy=False)
@@ -168,14 +108,7 @@ memory_budget, device, n_jobs, verbose
         yield from self._staged_answers(X)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Accuracy: the share of rows whose class is predicted correctly.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), optional
-        """
+        """Accuracy: the share of rows whose class is predicted correctly."""
         return super().score(X, y, sample_weight)
 
     @property

@@ -1,10 +1,19 @@
-"""Constant bandwidth: kernel ridge regression (Equation 4) and gradient flow (Equation 3)."""
+"""Constant bandwidth: kernel ridge regression (Equation 4) and gradient flow (Equation 3).
+
+Bandwidth and penalty (or time) are given, or chosen by cross-validation (KRR-CV, KGF-CV) or by
+marginal likelihood (KRR-MML), as in Section 5 and Appendix B.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, ClassVar, Self, TypeAlias
 
 import numpy as np
+from scipy.stats import rankdata
+from sklearn.model_selection import LeaveOneOut, check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from bandfall._closed_form import (
@@ -14,39 +23,45 @@ from bandfall._closed_form import (
     ridge_coefficients,
     ridge_filter,
 )
-from bandfall._estimators.base import COUNT, FLAG, KERNEL, KernelRegressor, number, validated
+from bandfall._estimators.base import (
+    Count,
+    Flag,
+    Jobs,
+    KernelRegressor,
+    NotNegative,
+    Seed,
+    estimator,
+    number,
+    validated,
+)
 from bandfall._products import DenseOperator, check_dense_budget
-from bandfall._typing import ArrayLike, Estimator
+from bandfall._typing import Array, ArrayLike, State
 from bandfall.descent._centring import column_means
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels._kernel import KernelLike, get_kernel
+from bandfall.kernels._kernel import get_kernel
+from bandfall.rivals import Evidence, best_cell, flow_cv_mse, maximise_evidence, ridge_cv_mse
+
+# Search ranges of the paper's experiments (Appendix B); flow uses time = 1/penalty.
+_BANDWIDTHS = (0.01, 10.0)
+_PENALTIES = (1e-6, 1.0)
+_GRID_SIZE = 30  # per parameter (Appendix B)
+
+Fold: TypeAlias = tuple[np.ndarray, np.ndarray]  # training rows, held-out rows
+NotNegativeOrInf: TypeAlias = Annotated[float, number(0, closed="both")]
+Candidates: TypeAlias = Annotated[ArrayLike | None, "array-like", None]
+Bounds: TypeAlias = Annotated[Sequence[float], "array-like"]
 
 
+@estimator
 class _ConstantBandwidthRegressor(KernelRegressor):
     """f̂(x) = ȳ + k_σ(x, X) c, with c in closed form."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": KERNEL,
-        "bandwidth": [number(0, closed="both")],
-        "fit_intercept": FLAG,
-        "memory_budget": COUNT,
-    }
+    bandwidth: NotNegativeOrInf = 1.0
+    fit_intercept: Flag = True
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array-like of shape (n_samples,), optional
-            A row of weight w counts as w equal rows.
-
-        Returns
-        -------
-        self
-        """
+        """Fit; y may have several columns, and a row of weight w counts as w equal rows."""
         X, y, weights = self._training_data(X, y, sample_weight)
         # Always in float64: small penalties, long times and weights are lost in float32.
         X = X.astype(np.float64, copy=False)
@@ -60,6 +75,14 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         self.kernel_sum_ = KernelSum(X, kernel, np.array([bandwidth]), coefficients[None], offset)
         self.weights_ = weights
         return self
+
+    def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """The coefficients."""
+        raise NotImplementedError
+
+    def _filter(self, eigenvalues: np.ndarray) -> np.ndarray:
+        """The spectral filter."""
+        raise NotImplementedError
 
     @property
     def X_fit_(self) -> np.ndarray:
@@ -82,6 +105,7 @@ class _ConstantBandwidthRegressor(KernelRegressor):
         return self.kernel_sum_, self.weights_, self._filter
 
 
+@estimator
 class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     """Kernel ridge regression: f̂(x) = ȳ + k_σ(x, X)(K + λI)⁻¹(y − ȳ) (Equation 4).
 
@@ -118,25 +142,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **_ConstantBandwidthRegressor._parameter_constraints,
-        "penalty": [number(0)],
-    }
-
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        bandwidth: float = 1.0,
-        penalty: float = 1e-3,
-        fit_intercept: bool = True,
-        memory_budget: int = 2**30,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.penalty = penalty
-        self.fit_intercept = fit_intercept
-        self.memory_budget = memory_budget
+    penalty: NotNegative = 1e-3
 
     def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
         return ridge_coefficients(K, y, float(self.penalty))
@@ -145,6 +151,7 @@ class KernelRidgeRegressor(_ConstantBandwidthRegressor):
         return ridge_filter(eigenvalues, float(self.penalty))
 
 
+@estimator
 class KernelFlowRegressor(_ConstantBandwidthRegressor):
     """Kernel gradient flow: f̂(x) = ȳ + k_σ(x, X) K⁻¹(I − e^{−tK})(y − ȳ) (Equation 3).
 
@@ -172,25 +179,7 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
     1.0
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        **_ConstantBandwidthRegressor._parameter_constraints,
-        "time": [number(0, closed="both")],
-    }
-
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        bandwidth: float = 1.0,
-        time: float = 1000.0,
-        fit_intercept: bool = True,
-        memory_budget: int = 2**30,
-    ) -> None:
-        self.kernel = kernel
-        self.bandwidth = bandwidth
-        self.time = time
-        self.fit_intercept = fit_intercept
-        self.memory_budget = memory_budget
+    time: NotNegativeOrInf = 1000.0
 
     def _solve(self, K: np.ndarray, y: np.ndarray) -> np.ndarray:
         spectrum = Spectrum(K)
@@ -200,25 +189,321 @@ class KernelFlowRegressor(_ConstantBandwidthRegressor):
         return flow_filter(eigenvalues, float(self.time))
 
 
-# Search ranges of the paper's experiments (Appendix B); flow uses time = 1/penalty.
-BANDWIDTH_RANGE = (0.01, 10.0)
-PENALTY_RANGE = (1e-6, 1.0)
-
-
-class SelectedRegressor(KernelRegressor):
+@estimator
+class _SelectedRegressor(KernelRegressor):
     """Chooses the parameters of a constant-bandwidth regressor and predicts with it."""
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": KERNEL,
-        "fit_intercept": FLAG,
-        "memory_budget": COUNT,
-    }
+    fit_intercept: Flag = True
 
-    def _refit(self, regressor: Estimator, X: np.ndarray, y: np.ndarray) -> Self:
+    _regressor: ClassVar[type[_ConstantBandwidthRegressor]] = KernelRidgeRegressor
+
+    def _centred(self, y: np.ndarray) -> np.ndarray:
+        check_dense_budget(len(y), np.dtype(np.float64), self.memory_budget)
+        return y - column_means(y) if self.fit_intercept else y
+
+    def _refit(self, X: np.ndarray, y: np.ndarray, chosen: State) -> Self:
+        """Fit the chosen regressor to all rows, and store what was chosen."""
+        regressor = self._regressor(
+            self.kernel,
+            fit_intercept=self.fit_intercept,
+            memory_budget=self.memory_budget,
+            **chosen,
+        )
         self.best_estimator_ = regressor.fit(X.astype(np.float64), y)
+        for name, value in chosen.items():
+            setattr(self, f"{name}_", value)
         return self
 
     @property
     def kernel_sum_(self) -> KernelSum:
         """The fitted model, a `KernelSum`."""
         return self.best_estimator_.kernel_sum_
+
+
+@estimator
+class _CrossValidatedRegressor(_SelectedRegressor):
+    """Grid search over bandwidth × one more parameter, which subclasses name."""
+
+    bandwidths: Candidates = None
+    cv: Annotated[int | str | Iterable[Fold], "cv_object", StrOptions({"loo"})] = 10
+    n_jobs: Jobs = None
+
+    _parameter: ClassVar[str]
+    _mse: ClassVar[Callable[..., np.ndarray]]
+
+    @validated
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
+        """Choose bandwidth and penalty (or time) by cross-validation, then fit all rows.
+
+        `groups`, of shape (n_samples,), are for splitters that need them.
+        """
+        X, y, _ = self._training_data(X, y)
+        bandwidths, values = _grid("bandwidths", self.bandwidths, _BANDWIDTHS), self._values()
+        # Every fold is centred again; centring here first keeps the digits.
+        mse = self._mse(
+            X,
+            self._centred(y),
+            get_kernel(self.kernel),
+            bandwidths,
+            values,
+            self._splits(X, y, groups),
+            fit_intercept=self.fit_intercept,
+            n_jobs=self.n_jobs,
+        )
+        i, j = best_cell(mse)
+        self.cv_results_ = _results(mse, bandwidths, self._parameter, values)
+        self.best_index_ = i * len(values) + j
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        return self._refit(X, y, self.best_params_)
+
+    def _values(self) -> np.ndarray:
+        """The candidates of the other parameter."""
+        raise NotImplementedError
+
+    def _splits(self, X: np.ndarray, y: np.ndarray, groups: ArrayLike | None) -> list[Fold]:
+        rows, leave_one_out = np.arange(len(X)), isinstance(self.cv, str)
+        if leave_one_out and len(X) < 2:
+            raise ValueError("cv='loo' needs at least 2 rows; got n_samples=1")
+        cv = LeaveOneOut() if leave_one_out else check_cv(self.cv)
+        splits = [(rows[a], rows[b]) for a, b in cv.split(X, y, groups)]
+        if not splits or any(len(a) == 0 or len(b) == 0 for a, b in splits):
+            raise ValueError("cv must give at least one split, each with rows on both sides")
+        return splits
+
+
+@estimator
+class KernelRidgeCV(_CrossValidatedRegressor):
+    """Kernel ridge regression, bandwidth and penalty chosen by cross-validation (KRR-CV).
+
+    One eigendecomposition per bandwidth serves all penalties and all folds: the residuals
+    of held-out rows follow in closed form from the kernel matrix of all rows.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="gaussian"
+        See `bandfall.kernels.get_kernel`.
+    bandwidths : array-like of shape (n_bandwidths,), optional
+        Candidates in [0, inf]; by default the paper's 30, log-spaced from 0.01 to 10, made
+        for standardised features.
+    penalties : array-like of shape (n_penalties,), optional
+        Candidates >= 0; by default the paper's 30, log-spaced from 1e-6 to 1.
+    cv : int, "loo", splitter or iterable, default=10
+        Number of consecutive folds, leave-one-out, a scikit-learn splitter, or pairs of
+        (training rows, held-out rows), such as those of `bandfall.rivals.permutation_folds`,
+        which the paper uses.
+    fit_intercept : bool, default=True
+        Subtract the mean of the training targets before training (in every fold) and
+        add it after. The paper's experiments use False.
+    n_jobs : int, optional
+        joblib workers over bandwidths (and folds, if each needs its own decomposition);
+        threads unless `joblib.parallel_config` says otherwise.
+    memory_budget : int, default=2**30
+        Bytes per worker; a kernel matrix that does not fit is refused before allocation.
+
+    Attributes
+    ----------
+    bandwidth_, penalty_ : float
+        The pair with the smallest mean squared error, averaged over folds; if several are equal,
+        the first bandwidth, then the first penalty.
+    best_score_ : float
+        Minus that mean squared error.
+    cv_results_ : dict of arrays
+        As in `GridSearchCV`: "param_bandwidth", "param_penalty", "params",
+        "split<i>_test_score", "mean_test_score", "std_test_score", "rank_test_score".
+    best_index_, best_params_ : int, dict
+    best_estimator_ : KernelRidgeRegressor
+        Fitted to all rows.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelRidgeCV
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> model = KernelRidgeCV(bandwidths=[0.01, 0.5], penalties=[1e-3, 1.0]).fit(X, y)
+    >>> model.bandwidth_, model.penalty_
+    (0.5, 0.001)
+    """
+
+    penalties: Candidates = None
+
+    _parameter = "penalty"
+    _mse = staticmethod(ridge_cv_mse)
+
+    def _values(self) -> np.ndarray:
+        return _grid("penalties", self.penalties, _PENALTIES)
+
+
+@estimator
+class KernelFlowCV(_CrossValidatedRegressor):
+    """Kernel gradient flow, bandwidth and training time chosen by cross-validation (KGF-CV).
+
+    One eigendecomposition per bandwidth and fold serves all times.
+
+    Parameters
+    ----------
+    kernel, bandwidths, fit_intercept, n_jobs, memory_budget
+        As in `KernelRidgeCV`.
+    times : array-like of shape (n_times,), optional
+        Candidates in [0, inf]; by default one over the paper's 30 penalties: 1e6 to 1.
+    cv : int, "loo", splitter or iterable, default=10
+        As in `KernelRidgeCV`; "loo" has no closed form here and needs one decomposition per row.
+
+    Attributes
+    ----------
+    bandwidth_, time_, best_score_, best_index_, best_params_, n_features_in_, feature_names_in_
+        As in `KernelRidgeCV`, with a time for the penalty.
+    cv_results_ : dict of arrays
+        As in `KernelRidgeCV`, with "param_time".
+    best_estimator_ : KernelFlowRegressor
+        Fitted to all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelFlowCV
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = np.sin(3 * X[:, 0])
+    >>> model = KernelFlowCV(bandwidths=[0.01, 0.5], times=[1e3, 1.0]).fit(X, y)
+    >>> model.bandwidth_, model.time_
+    (0.5, 1000.0)
+    """
+
+    times: Candidates = None
+
+    _parameter = "time"
+    _mse = staticmethod(flow_cv_mse)
+    _regressor = KernelFlowRegressor
+
+    def _values(self) -> np.ndarray:
+        if self.times is None:
+            return 1.0 / _grid("penalties", None, _PENALTIES)
+        return _grid("times", self.times, _PENALTIES)
+
+
+@estimator
+class KernelRidgeMML(_SelectedRegressor):
+    """Kernel ridge regression, bandwidth and penalty by marginal likelihood (KRR-MML).
+
+    Minimises yᵀ(K + λI)⁻¹y + log det(K + λI) over σ and λ, or, with `fit_amplitude`, the
+    evidence of a Gaussian process of any amplitude; see `bandfall.rivals._evidence`. The
+    paper's experiments do the first. It assumes targets of unit scale and does badly on others:
+    standardise the targets, or fit the amplitude.
+
+    Parameters
+    ----------
+    kernel, fit_intercept, memory_budget
+        As in `KernelRidgeRegressor`.
+    fit_amplitude : bool, default=False
+        Fit the amplitude of the process as well; the choice then does not depend on the
+        scale of the targets.
+    bandwidth_bounds : (float, float), default=(0.01, 10.0)
+        Suitable for standardised features.
+    penalty_bounds : (float, float), default=(1e-6, 1.0)
+    n_starts : int >= 1, default=5
+        L-BFGS-B starts from a jittered grid of n_starts × n_starts points.
+    random_state : int, RandomState instance or None, default=0
+        Seed for the jitter.
+
+    Attributes
+    ----------
+    bandwidth_, penalty_ : float
+    amplitude_ : ndarray of shape (n_outputs,)
+        Amplitude of the process; ones unless `fit_amplitude`.
+    criterion_ : float
+        The smallest value found.
+    optima_ : ndarray of shape (n_starts**2, 3)
+        Bandwidth, penalty and criterion at which each start ended.
+    best_estimator_ : KernelRidgeRegressor
+        Fitted to all rows.
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bandfall import KernelRidgeMML
+    >>> X = np.linspace(-1, 1, 40)[:, None]
+    >>> y = 1000 * np.sin(3 * X[:, 0])
+    >>> KernelRidgeMML(fit_amplitude=True).fit(X, y).penalty_ < 1e-5
+    True
+    >>> round(KernelRidgeMML().fit(X, y).penalty_, 2)  # takes y to be noise of unit scale
+    1.0
+    """
+
+    fit_amplitude: Flag = False
+    bandwidth_bounds: Bounds = _BANDWIDTHS
+    penalty_bounds: Bounds = _PENALTIES
+    n_starts: Count = 5
+    random_state: Seed = 0
+
+    @validated
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Choose bandwidth and penalty by marginal likelihood, then fit all rows."""
+        X, y, _ = self._training_data(X, y)
+        evidence = Evidence.of(X, self._centred(y), get_kernel(self.kernel), self.fit_amplitude)
+        optimum = maximise_evidence(
+            evidence,
+            _bounds("bandwidth_bounds", self.bandwidth_bounds),
+            _bounds("penalty_bounds", self.penalty_bounds),
+            n_starts=int(self.n_starts),
+            random_state=check_random_state(self.random_state),
+        )
+        self.criterion_, self.optima_ = optimum.value, optimum.optima
+        self.amplitude_ = np.ones(y.shape[1])
+        if self.fit_amplitude:
+            self.amplitude_ = evidence.amplitude(optimum.bandwidth, optimum.penalty)
+        return self._refit(X, y, {"bandwidth": optimum.bandwidth, "penalty": optimum.penalty})
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        for name in ("bandwidth_bounds", "penalty_bounds"):
+            _bounds(name, getattr(self, name))
+
+
+def _grid(name: str, values: ArrayLike | None, ends: tuple[float, float]) -> np.ndarray:
+    """A checked grid of values, by default the paper's between `ends`."""
+    if values is None:
+        return np.geomspace(ends[0], ends[1], _GRID_SIZE)
+    try:
+        grid = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        grid = np.array(np.nan)
+    if grid.ndim != 1 or len(grid) == 0 or np.isnan(grid).any() or grid.min() < 0:
+        raise ValueError(f"{name}={values!r} must be a non-empty list of numbers >= 0")
+    if name == "penalties" and np.isinf(grid).any():
+        raise ValueError(f"{name}={values!r} must be finite")
+    return grid
+
+
+def _bounds(name: str, bounds: Sequence[float]) -> tuple[float, float]:
+    """Both bounds as floats; raises ValueError if invalid."""
+    try:
+        low, high = (float(value) for value in bounds)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}={bounds!r} must be a pair of numbers (low, high)") from None
+    if not 0 < low <= high < np.inf:
+        raise ValueError(f"{name}={bounds!r} must have 0 < low <= high < inf")
+    return low, high
+
+
+def _results(
+    mse: np.ndarray, bandwidths: np.ndarray, parameter: str, values: np.ndarray
+) -> dict[str, Array]:
+    """The table of `GridSearchCV`, ordered by bandwidth, then by penalty or time."""
+    scores = -mse.reshape(len(mse), -1)
+    grid = [a.ravel() for a in np.meshgrid(bandwidths, values, indexing="ij")]
+    mean = scores.mean(axis=0)
+    largest = np.abs(scores).max() or 1.0  # fourth powers of targets may overflow
+    return {
+        "param_bandwidth": grid[0],
+        f"param_{parameter}": grid[1],
+        "params": [
+            {"bandwidth": float(b), parameter: float(v)} for b, v in zip(*grid, strict=True)
+        ],
+        **{f"split{i}_test_score": row for i, row in enumerate(scores)},
+        "mean_test_score": mean,
+        "std_test_score": largest * (scores / largest).std(axis=0),
+        "rank_test_score": rankdata(-mean, method="min").astype(np.int32),
+    }

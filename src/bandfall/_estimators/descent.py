@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from os import PathLike
-from typing import ClassVar, Self
+from typing import Annotated, Self, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -16,28 +16,33 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from bandfall._estimators.base import (
-    COUNT,
-    DEVICE,
-    FLAG,
-    KERNEL,
-    RANDOM,
+    R2,
+    Device,
+    Flag,
     KernelRegressor,
+    NotNegative,
+    Positive,
+    Seed,
     TrainingData,
+    estimator,
     number,
     validated,
 )
-from bandfall._estimators.checkpoint import Checkpoint, check_same
 from bandfall._estimators.progress import CallbackSupportMixin, Reports, with_callbacks
 from bandfall._estimators.view import Story
+from bandfall._files.atomic import check_writable
+from bandfall._files.checkpoint import check_named, load_path, save_path, warn_of
 from bandfall._products import check_device
-from bandfall._typing import ArrayLike, RandomLike, State
+from bandfall._typing import ArrayLike, State, Weights
 from bandfall._warnings import warn_caller
 from bandfall.descent import Path, Status, Stopping, fit_path, get_solver, resume_path, rewind_path
 from bandfall.descent._fit import Solver, rounding_gap
 from bandfall.descent._recorder import Snapshot, Watcher
 from bandfall.descent._schedules import MinimumSpeed, Schedule
 from bandfall.descent._sum import KernelSum
-from bandfall.kernels._kernel import KernelLike, get_kernel
+from bandfall.kernels._kernel import Kernel, get_kernel
+
+File: TypeAlias = str | os.PathLike[str]
 
 _MIN_MEAN_WEIGHT = 0.1
 _FLOAT32_WEIGHTS = 1e6  # largest ratio of weights that float32 resolves
@@ -48,6 +53,7 @@ class WeightWarning(UserWarning):
     """Weights are so small that training ends early."""
 
 
+@estimator
 class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     """Kernel regression whose bandwidth falls to zero while it trains (KGD-D).
 
@@ -131,52 +137,19 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
     (30,)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "kernel": KERNEL,
-        "min_speed": [number(0, closed="neither")],
-        "bandwidth": [number(0), None],
-        "min_bandwidth": [number(0)],
-        "max_r2": [number(0, 1, closed="right")],
-        "max_time": [number(0, closed="right"), None],
-        "schedule": [HasMethods(["next_bandwidth", "threshold", "span"]), None],
-        "solver": [StrOptions({"flow", "euler"}), HasMethods("run")],
-        "validation_fraction": [number(0, 1, closed="neither"), None],
-        "random_state": RANDOM,
-        "warm_start": FLAG,
-        "memory_budget": COUNT,
-        "device": DEVICE,
-    }
-
-    def __init__(
-        self,
-        kernel: KernelLike = "gaussian",
-        *,
-        min_speed: float = 0.1,
-        bandwidth: float | None = None,
-        min_bandwidth: float = 0.0,
-        max_r2: float = 0.999,
-        max_time: float | None = None,
-        schedule: Schedule | None = None,
-        solver: str | Solver = "flow",
-        validation_fraction: float | None = None,
-        random_state: RandomLike = None,
-        warm_start: bool = False,
-        memory_budget: int = 2**30,
-        device: str | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.min_speed = min_speed
-        self.bandwidth = bandwidth
-        self.min_bandwidth = min_bandwidth
-        self.max_r2 = max_r2
-        self.max_time = max_time
-        self.schedule = schedule
-        self.solver = solver
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.memory_budget = memory_budget
-        self.device = device
+    min_speed: Positive = 0.1
+    bandwidth: Annotated[float | None, number(0), None] = None
+    min_bandwidth: NotNegative = 0.0
+    max_r2: R2 = 0.999
+    max_time: Annotated[float | None, number(0, closed="right"), None] = None
+    schedule: Annotated[
+        Schedule | None, HasMethods(["next_bandwidth", "threshold", "span"]), None
+    ] = None
+    solver: Annotated[str | Solver, StrOptions({"flow", "euler"}), HasMethods("run")] = "flow"
+    validation_fraction: Annotated[float | None, number(0, 1, closed="neither"), None] = None
+    random_state: Seed = None
+    warm_start: Flag = False
+    device: Device = None
 
     @with_callbacks
     @validated
@@ -186,7 +159,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        checkpoint: str | PathLike[str] | None = None,
+        checkpoint: File | None = None,
     ) -> Self:
         """Train until `max_r2` or `max_time` is reached or R² stalls; see ``path_.status``.
 
@@ -210,7 +183,9 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         data = _wide_enough(self._training_data(X, y, sample_weight))
         self.__dict__.pop("validation_errors_", None)
         reports = Reports(self, X, y)
-        kept = None if checkpoint is None else Checkpoint(checkpoint)
+        if checkpoint is not None:
+            check_named(checkpoint)
+            check_writable(checkpoint)  # now, not after the first stage
         held_out, latest, pressed = None, None, False
         if self.validation_fraction is not None:
             data, held_out = self._hold_out(data, self.validation_fraction)
@@ -218,10 +193,12 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         def ended(progress: Snapshot) -> bool:
             nonlocal latest
             latest = progress
+            if checkpoint is not None:
+                _save(progress.path(), checkpoint)
             return reports.task("stage", lambda: _fitted_state(progress.path()))
 
         try:
-            path = self._train(data, ended, kept)
+            path = self._train(data, ended, checkpoint)
         except KeyboardInterrupt:
             if latest is None:
                 raise
@@ -229,33 +206,35 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         latest = None  # which holds the kernel matrices of the training
         if held_out is not None:
             path, self.validation_errors_ = self._best_stage(path, held_out)
-        self.path_ = path
-        self.n_iter_ = max(1, len(path.log))
+        self.__dict__.update(_fitted_state(path))
         reports.finish(partial(_fitted_state, path))
         if pressed:
             raise KeyboardInterrupt
-        if path.status is Status.ITERATION_LIMIT:
-            solver = get_solver(self.solver)
-            warn_caller(
-                f"training stopped at R² = {path.r2:.4f} after max_iter={solver.max_iter} "
-                f"iterations; raise solver={type(solver).__name__}(max_iter=...) or lower max_r2",
-                ConvergenceWarning,
-            )
-        elif path.status is Status.ROUNDING:
-            warn_caller(
-                f"training stopped at R² = {path.r2:.4f} because {path.status.explanation}",
-                ConvergenceWarning,
-            )
-        elif (gap := rounding_gap(path, self._backend(len(path.X)))) > _MAX_GAP:
-            warn_caller(
-                f"{path.X.dtype} is too coarse for min_speed={self.min_speed:g}: rounding changes "
-                f"predictions by {gap:.2g} standard deviations of the target; give float64 "
-                "features or raise min_speed",
-                ConvergenceWarning,
-            )
+        self._warn_of_end(path)
         return self
 
-    def _train(self, data: TrainingData, watcher: Watcher, checkpoint: Checkpoint | None) -> Path:
+    def _warn_of_end(self, path: Path) -> None:
+        """Warn if training ended early, or if rounding matters."""
+        stopped = f"training stopped at R² = {path.r2:.4f}"
+        if path.status is Status.ITERATION_LIMIT:
+            solver = get_solver(self.solver)
+            message = (
+                f"{stopped} after max_iter={solver.max_iter} iterations; raise "
+                f"solver={type(solver).__name__}(max_iter=...) or lower max_r2"
+            )
+        elif path.status is Status.ROUNDING:
+            message = f"{stopped} because {path.status.explanation}"
+        elif (gap := rounding_gap(path, self._backend(len(path.X)))) > _MAX_GAP:
+            message = (
+                f"{path.X.dtype} is too coarse for min_speed={self.min_speed:g}: rounding changes "
+                f"predictions by {gap:.2g} standard deviations of the target; give float64 "
+                "features or raise min_speed"
+            )
+        else:
+            return
+        warn_caller(message, ConvergenceWarning)
+
+    def _train(self, data: TrainingData, watcher: Watcher, checkpoint: File | None) -> Path:
         """Train a path on these rows, or continue an earlier one."""
         solver, kernel = get_solver(self.solver), get_kernel(self.kernel)
         schedule = self.schedule or MinimumSpeed(
@@ -265,42 +244,33 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         stopping = Stopping(float(self.max_r2), max_time)
         bandwidth = None if self.bandwidth is None else float(self.bandwidth)
         backend = self._backend(len(data.X))
+        how: State = {"schedule": schedule, "stopping": stopping, "backend": backend}
+        how["watcher"] = watcher
         problem = data, kernel, solver, bandwidth
         previous = None
         if self.warm_start and hasattr(self, "path_"):
             previous = self.path_
-            check_same(previous, *problem)
-        if checkpoint is not None:
-            watcher = checkpoint.before(watcher)
-            begun = checkpoint.load(*problem, schedule)
-            previous = previous if begun is None else begun
+            if changed := _differences(previous, *problem):
+                raise ValueError(
+                    "warm_start=True continues the fitted path, which needs the same X, y, "
+                    "sample_weight, kernel, solver and start bandwidth as before (changed: "
+                    f"{', '.join(changed)}); use warm_start=False to start again"
+                )
+        if checkpoint is not None and os.path.exists(checkpoint):
+            previous = _begun(checkpoint, schedule, *problem)
         if previous is None:
+            weights = data.weights
             path = fit_path(
-                data.X,
-                data.y,
-                kernel,
-                solver=solver,
-                schedule=schedule,
-                stopping=stopping,
-                bandwidth=bandwidth,
-                weights=data.weights,
-                backend=backend,
-                watcher=watcher,
+                data.X, data.y, kernel, solver=solver, bandwidth=bandwidth, weights=weights, **how
             )
         else:
             if previous.r2 > stopping.max_r2:
                 previous = previous.truncate(r2=stopping.max_r2, backend=backend)
             if previous.time > max_time:
                 previous = previous.truncate(time=max_time, backend=backend)
-            path = resume_path(
-                previous.replace(solver=solver),
-                schedule=schedule,
-                stopping=stopping,
-                backend=backend,
-                watcher=watcher,
-            )
+            path = resume_path(previous.replace(solver=solver), **how)
         if checkpoint is not None:
-            checkpoint.save(path)
+            _save(path, checkpoint)
         return path
 
     def _hold_out(self, data: TrainingData, fraction: float) -> tuple[TrainingData, TrainingData]:
@@ -334,16 +304,7 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
         return self.path_.undivided
 
     def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
-        """Predictions after each stage of training, from simple to interpolating.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Yields
-        ------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
+        """Predictions after each stage of training, from simple to interpolating."""
         rows = self._new_rows(X)
         backend = self._backend(len(self.path_.X))
         if not len(self.path_):  # nothing was left to train
@@ -376,6 +337,59 @@ class KernelDescentRegressor(CallbackSupportMixin, KernelRegressor):
                 f"min_bandwidth={self.min_bandwidth!r} must not be above "
                 f"bandwidth={self.bandwidth!r}"
             )
+
+
+def _differences(
+    path: Path, data: TrainingData, kernel: Kernel, solver: Solver, bandwidth: float | None
+) -> list[str]:
+    """Names of the data and settings in which a path differs from those of a fit."""
+    same = {
+        "X": np.array_equal(path.X, data.X),
+        "dtype of X": path.X.dtype == data.X.dtype,
+        "kernel": path.kernel == kernel,
+        "solver": type(path.solver) is type(solver),
+        "bandwidth": path.start_bandwidth == bandwidth,
+        "sample_weight": _same_weights(path.weights, data.weights),
+        "y": path.y is not None and np.array_equal(path.y, data.y),
+    }
+    return [name for name in same if not same[name]]
+
+
+def _begun(
+    checkpoint: File,
+    schedule: Schedule,
+    data: TrainingData,
+    kernel: Kernel,
+    solver: Solver,
+    bandwidth: float | None,
+) -> Path:
+    """The path in a checkpoint; raises if it belongs to another fit."""
+    path = load_path(checkpoint)
+    changed = _differences(path, data, kernel, solver, bandwidth)
+    if not changed and path.solver != solver:
+        changed = ["settings of the solver"]
+    if not changed and path.schedule != schedule:
+        changed = ["min_speed, min_bandwidth or schedule"]
+    if changed:
+        raise ValueError(
+            f"checkpoint {os.fspath(checkpoint)!r} is of another fit (different: "
+            f"{', '.join(changed)}); remove it, or name another file"
+        )
+    return path
+
+
+def _same_weights(before: Weights, now: Weights) -> bool:
+    if before is None or now is None:
+        return before is now
+    return np.array_equal(before.astype(np.float64), now)
+
+
+def _save(path: Path, file: File) -> None:
+    """Replace the checkpoint; warn if that fails, because a full disk must not end the training."""
+    try:
+        save_path(path, file)
+    except OSError as error:
+        warn_of(error, file, "it holds an earlier stage, and training goes on")
 
 
 def _fitted_state(path: Path) -> State:

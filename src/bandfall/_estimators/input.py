@@ -31,7 +31,7 @@ class TrainingTable:
     target: Target  # learned from y, not yet coded
     values: np.ndarray  # (n,) or (n, k): the target
     weights: Weights  # (n,)
-    groups: np.ndarray | None  # (n,)
+    groups: np.ndarray | None  # (n,): group or time of each row
     dtype: np.dtype  # of the features
     numbers: np.ndarray | None = None  # indices of these rows in X, in order; None for all
     ordered: bool = False  # whether groups are times, of which the latest are held out
@@ -46,15 +46,20 @@ class TrainingTable:
             table=self.table.take(rows),
             values=self.values[rows],
             weights=None if self.weights is None else training_weights(self.weights[rows]),
-            groups=None if self.groups is None else self.numbered(self.groups[rows]),
+            groups=None if self.groups is None else self.groups[rows],
             numbers=rows if self.numbers is None else self.numbers[rows],
         )
 
-    def numbered(self, groups: np.ndarray | None) -> np.ndarray | None:
+    def group_numbers(self) -> np.ndarray | None:
         """Groups as 0, 1, …, in the order of time if they are times."""
-        return (
-            time_numbers(groups) if self.ordered and groups is not None else group_numbers(groups)
-        )
+        if self.groups is None or not self.ordered:
+            return None if self.groups is None else group_numbers(self.groups)
+        times, numbers = np.unique(self.groups, return_inverse=True)
+        if len(times) < 2:
+            raise ValueError(
+                "time must hold at least two times, so that later rows can be held out"
+            )
+        return numbers
 
 
 def training_table(
@@ -71,11 +76,9 @@ def training_table(
 
     Stores names and number of features on the estimator.
     """
-    refuse_series(X)
-    _refuse_records(X)
+    X = _as_table(X)
     _refuse_missing_targets(y)
-    X = _objects(X)
-    if is_frame(X) or _holds_more_than_numbers(X):
+    if _holds_more_than_numbers(X):
         table, dtype = _read(estimator, X, reset=True), np.dtype(np.float64)
         target, values = kind.learn(y)
         if len(values) != len(table):
@@ -100,7 +103,7 @@ def training_table(
         check_consistent_length(values, known)
     rows = TrainingTable(table, target, values, weights, known, dtype, ordered=time is not None)
     if weights is None:
-        return replace(rows, groups=rows.numbered(known))
+        return rows
     used = np.flatnonzero(weights > 0)
     if not len(used):
         raise ValueError("sample_weight must be positive for at least one row")
@@ -111,10 +114,8 @@ def training_table(
 def new_table(estimator: Estimator, X: TableLike) -> Table:
     """Validate rows to predict."""
     check_is_fitted(estimator)
-    refuse_series(X)
-    _refuse_records(X)
-    X = _objects(X)
-    if is_frame(X) or _holds_more_than_numbers(X):
+    X = _as_table(X)
+    if _holds_more_than_numbers(X):
         return _read(estimator, X, reset=False)
     X = validate_data(estimator, X, reset=False, dtype=FLOATS, ensure_all_finite="allow-nan")
     return read_table(X)
@@ -131,15 +132,12 @@ def _read(estimator: Estimator, X: TableLike, *, reset: bool) -> Table:
     return table
 
 
-def _refuse_records(X: TableLike) -> None:
-    """Raise TypeError for lists of dicts and record arrays."""
+def _as_table(X: TableLike) -> TableLike:
+    """X, or an array of objects for lists of rows that contain text; refuses what is no table."""
+    refuse_series(X)
     dicts = isinstance(X, list | tuple) and len(X) > 0 and isinstance(X[0], dict)
     if dicts or (isinstance(X, np.ndarray) and X.dtype.names is not None):
         raise TypeError("rows as dicts or records are not supported; use pandas.DataFrame(X)")
-
-
-def _objects(X: TableLike) -> TableLike:
-    """Convert lists of rows that contain text to an array of objects; keep anything else."""
     if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
         return X
     if not any(isinstance(value, str) for row in X for value in row):
@@ -153,25 +151,22 @@ def _objects(X: TableLike) -> TableLike:
 
 
 def _holds_more_than_numbers(X: TableLike) -> bool:
-    """Whether X is an array with text or times in it."""
+    """Whether X is a frame, or an array with text or times in it."""
     if not isinstance(X, np.ndarray) or X.ndim != 2:
-        return False
-    if X.dtype.kind in "US":
-        return True
+        return is_frame(X)
     kinds = (str, datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
-    return X.dtype == object and any(isinstance(value, kinds) for value in X.flat)
+    objects = X.dtype == object and any(isinstance(value, kinds) for value in X.flat)
+    return objects or X.dtype.kind in "US"
 
 
 def _refuse_missing_targets(y: ArrayLike) -> None:
     """Raise ValueError if targets are missing."""
     values = np.asarray(y)
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-    elif values.dtype == object:
-        missing = np.array([is_missing(value) for value in values.flat]).reshape(values.shape)
-    else:
+    if values.ndim == 0 or values.dtype.kind not in "fO":
         return
-    if not missing.any() or not missing.ndim:
+    is_nan = np.isnan if values.dtype.kind == "f" else np.frompyfunc(is_missing, 1, 1)
+    missing = is_nan(values).astype(bool)
+    if not missing.any():
         return
     rows = np.flatnonzero(missing.reshape(len(missing), -1).any(axis=1))
     raise ValueError(
@@ -194,21 +189,7 @@ def _times(table: Table, time: str | ArrayLike) -> np.ndarray:
     return column.values
 
 
-def time_numbers(values: np.ndarray) -> np.ndarray:
-    """The times as 0, 1, … from the first to the last, shape (n,).
-
-    Examples
-    --------
-    >>> time_numbers(np.array([1990.0, 2000.0, 1980.0, 1990.0])).tolist()
-    [1, 2, 0, 1]
-    """
-    times, numbers = np.unique(values, return_inverse=True)
-    if len(times) < 2:
-        raise ValueError("time must hold at least two times, so that later rows can be held out")
-    return numbers
-
-
-def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
+def group_numbers(values: np.ndarray) -> np.ndarray:
     """The groups as 0, 1, …, shape (n,); every missing value is a separate group.
 
     Examples
@@ -216,8 +197,6 @@ def group_numbers(values: np.ndarray | None) -> np.ndarray | None:
     >>> group_numbers(np.array(["b", "a", "b"])).tolist()
     [0, 1, 0]
     """
-    if values is None:
-        return None
     numbers: dict[object, int] = {}
     found = [
         numbers.setdefault(row if value is None or value != value else (value,), len(numbers))

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall._estimators.base import COUNT, RANDOM, ValidatedRegressor, number, validated
-from bandfall._typing import ArrayLike, RandomLike
+from bandfall._estimators.base import (
+    Count,
+    Fraction,
+    Positive,
+    Seed,
+    Storable,
+    ValidatedRegressor,
+    estimator,
+    validated,
+)
+from bandfall._typing import ArrayLike
 
 _CHECK_EVERY = 10  # epochs
 _PATIENCE = 10  # checks without improvement before training ends
 
 
-class PaperMLPRegressor(ValidatedRegressor):
+@estimator
+class PaperMLPRegressor(ValidatedRegressor, Storable):
     """Two hidden layers of tanh units, trained as in the paper's Table 4.
 
     Full-batch gradient descent on half the mean squared error, no momentum. The output layer
@@ -57,42 +67,15 @@ class PaperMLPRegressor(ValidatedRegressor):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "hidden_size": COUNT,
-        "learning_rate": [number(0, closed="neither")],
-        "max_epochs": COUNT,
-        "validation_fraction": [number(0, 1, closed="neither")],
-        "random_state": RANDOM,
-    }
-
-    def __init__(
-        self,
-        *,
-        hidden_size: int = 100,
-        learning_rate: float = 0.01,
-        max_epochs: int = 10_000,
-        validation_fraction: float = 0.1,
-        random_state: RandomLike = 0,
-    ) -> None:
-        self.hidden_size = hidden_size
-        self.learning_rate = learning_rate
-        self.max_epochs = max_epochs
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
+    hidden_size: Count = 100
+    learning_rate: Positive = 0.01
+    max_epochs: Count = 10_000
+    validation_fraction: Fraction = 0.1
+    random_state: Seed = 0
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train until the validation error no longer falls.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-
-        Returns
-        -------
-        self
-        """
+        """Train until the validation error no longer falls; y may have several columns."""
         X, y, _ = self._training_data(X, y)
         X, y = X.astype(np.float64), y.astype(np.float64)
         n_held_out = max(1, int(self.validation_fraction * len(X)))
@@ -101,7 +84,7 @@ class PaperMLPRegressor(ValidatedRegressor):
             raise ValueError(
                 f"n_samples={len(X)} leaves no row for training after {n_held_out} for validation"
             )
-        self.weights_, self.biases_ = self._start(X.shape[1], y.shape[1])
+        self._start(X.shape[1], y.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
             self._train(X[:n_train], y[:n_train], X[n_train:], y[n_train:])
         if not all(np.isfinite(W).all() for W in self.weights_):
@@ -114,11 +97,12 @@ class PaperMLPRegressor(ValidatedRegressor):
     def _outputs(self, rows: np.ndarray) -> np.ndarray:
         return self._layers(rows.astype(np.float64, copy=False))[-1]
 
-    def _start(self, n_inputs: int, n_outputs: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        random = check_random_state(self.random_state)
-        sizes = [n_inputs, int(self.hidden_size), int(self.hidden_size), n_outputs]
-        hidden = [random.standard_normal((a, b)) / np.sqrt(a) for a, b in pairwise(sizes[:3])]
-        return [*hidden, np.zeros(sizes[2:])], [np.zeros(size) for size in sizes[1:]]
+    def _start(self, n_inputs: int, n_outputs: int) -> None:
+        random, width = check_random_state(self.random_state), int(self.hidden_size)
+        hidden = pairwise([n_inputs, width, width])
+        self.weights_ = [random.standard_normal((a, b)) / np.sqrt(a) for a, b in hidden]
+        self.weights_.append(np.zeros((width, n_outputs)))
+        self.biases_ = [np.zeros(W.shape[1]) for W in self.weights_]
 
     def _layers(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Both hidden layers and the output."""

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Self
+from dataclasses import field
+from typing import TYPE_CHECKING, Annotated, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array
 
 from bandfall._checks import check_number
 from bandfall._estimators.base import (
-    COUNT,
-    FLAG,
-    RANDOM,
-    NumbersRegressor,
+    R2,
+    Count,
+    Flag,
+    NotNegative,
+    Positive,
+    Seed,
+    ValidatedRegressor,
     count,
+    estimator,
     number,
     validated,
 )
-from bandfall._estimators.input import check_distances, check_magnitudes
-from bandfall._typing import ArrayLike, RandomLike
+from bandfall._typing import ArrayLike
 from bandfall._warnings import warn_caller
 
 if TYPE_CHECKING:
@@ -38,7 +42,8 @@ REMEDIES = {
 }
 
 
-class NeuralDescentRegressor(NumbersRegressor):
+@estimator
+class NeuralDescentRegressor(ValidatedRegressor):
     """Neural network whose tangent kernel behaves as if its bandwidth fell to zero.
 
     Training starts as plain gradient descent; whenever R² on training data rises slower than
@@ -99,67 +104,28 @@ class NeuralDescentRegressor(NumbersRegressor):
     ('r2_reached', True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list]] = {
-        "hidden": ["array-like"],
-        "tangent_control": FLAG,
-        "min_speed": [number(0)],
-        "lr": [number(0, closed="neither")],
-        "momentum": [number(0, 1, closed="both")],
-        "anchors": [count(0), "array-like"],
-        "anchor_sampling": [StrOptions({"uniform", "mixed"})],
-        "damping": [number(0)],
-        "max_r2": [number(0, 1, closed="right")],
-        "max_iter": COUNT,
-        "random_state": RANDOM,
-    }
+    hidden: Annotated[Sequence[int], "array-like"] = field(default=(50,), kw_only=False)
+    tangent_control: Flag = True
+    min_speed: NotNegative = 0.1
+    lr: Positive = 0.2
+    momentum: Annotated[float, number(0, 1, closed="both")] = 0.95
+    anchors: Annotated[int | ArrayLike, count(0), "array-like"] = 100
+    anchor_sampling: Annotated[str, StrOptions({"uniform", "mixed"})] = "uniform"
+    damping: NotNegative = 1e-4
+    max_r2: R2 = 0.999
+    max_iter: Count = 5000
+    random_state: Seed = None
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (50,),
-        *,
-        tangent_control: bool = True,
-        min_speed: float = 0.1,
-        lr: float = 0.2,
-        momentum: float = 0.95,
-        anchors: int | ArrayLike = 100,
-        anchor_sampling: str = "uniform",
-        damping: float = 1e-4,
-        max_r2: float = 0.999,
-        max_iter: int = 5000,
-        random_state: RandomLike = None,
-    ) -> None:
-        self.hidden = hidden
-        self.tangent_control = tangent_control
-        self.min_speed = min_speed
-        self.lr = lr
-        self.momentum = momentum
-        self.anchors = anchors
-        self.anchor_sampling = anchor_sampling
-        self.damping = damping
-        self.max_r2 = max_r2
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _floats = np.float64
 
     @validated
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Train; ``status_`` says how training ended.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-
-        Returns
-        -------
-        self
-        """
+        """Train; ``status_`` says how training ended. y may have several columns."""
         from bandfall import neural  # torch is loaded only where it is used
         from bandfall.neural._training import predict_arrays, seeded_generator
 
-        rows, given = validate_data(self, X, y, multi_output=True, y_numeric=True, dtype=np.float64)
-        check_magnitudes(rows, given)
-        self._y_ndim = given.ndim
-        values = np.asarray(given, dtype=np.float64).reshape(len(given), -1)
+        rows, values, _ = self._training_data(X, y)
+        values = values.astype(np.float64, copy=False)
         self._offset, self._scale = _standardisation(values)
         varying = self._scale > 0
         targets = (values - self._offset)[:, varying] / self._scale[varying]
@@ -182,27 +148,14 @@ class NeuralDescentRegressor(NumbersRegressor):
             )
         return self
 
-    def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
+    def _outputs(self, rows: np.ndarray) -> np.ndarray:
         from bandfall.neural._training import predict_arrays
 
-        check_is_fitted(self)
-        rows = validate_data(self, X, reset=False, dtype=np.float64)
-        check_distances(rows)
         varying = self._scale > 0
         outputs = np.tile(self._offset, (len(rows), 1))
         if varying.any():
             outputs[:, varying] += predict_arrays(self.module_, rows) * self._scale[varying]
-        return outputs[:, 0] if self._y_ndim == 1 else outputs
+        return outputs
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -233,9 +186,8 @@ class NeuralDescentRegressor(NumbersRegressor):
                 generator=generator,
             )
         else:
-            optimizer = neural.PlainDescent(
-                self.module_, rows, lr=lr, momentum=float(self.momentum)
-            )
+            momentum = float(self.momentum)
+            optimizer = neural.PlainDescent(self.module_, rows, lr=lr, momentum=momentum)
         return neural.fit_network(
             self.module_,
             rows,

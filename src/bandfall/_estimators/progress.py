@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from bandfall._targets import Target
-from bandfall._typing import ArrayLike, Estimator, State
+from bandfall._typing import ArrayLike, Estimator, State, TableLike
 from bandfall._warnings import warn_caller
 
 if TYPE_CHECKING:  # predictions need no search
@@ -32,10 +32,14 @@ except ImportError:  # older versions of scikit-learn have no callbacks
         return method
 
 
+_LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
+_SILENCE = 1.75  # seconds without a message before the progress is printed
+
+
 class Reports:
     """Reports the tasks of a fit to the estimator's callbacks, together with X and y."""
 
-    def __init__(self, estimator: Estimator, X: ArrayLike, y: ArrayLike) -> None:
+    def __init__(self, estimator: Estimator, X: TableLike, y: ArrayLike) -> None:
         self._estimator = estimator
         self._data = {"X": X, "y": y}
         self._context = None
@@ -43,17 +47,12 @@ class Reports:
             self._context = estimator._init_callback_context(max_subtasks=None)
             self._context.call_on_fit_task_begin(estimator=estimator, **self._data)
 
-    @property
-    def watched(self) -> bool:
-        """Whether there is any callback."""
-        return bool(getattr(self._estimator, "_skl_callbacks", None))
-
     def task(self, name: str, state: Callable[[], State] | None = None) -> bool:
         """Report the end of a task; True if a callback ends the fit.
 
         `state` returns the fitted attributes so far.
         """
-        if self._context is None or not self.watched:
+        if self._context is None or not getattr(self._estimator, "_skl_callbacks", None):
             return False
         task = self._context.subcontext(task_name=name)
         task.call_on_fit_task_begin(estimator=self._estimator, **self._data)
@@ -69,10 +68,6 @@ class Reports:
             )
 
 
-_LONG, _TOO_LONG = 20.0, 600.0  # seconds of the final fits that cause a message, and a warning
-_SILENCE = 1.75  # seconds without a message before the progress is printed
-
-
 class FitProgress:
     """Reports a search to callbacks, and prints lines to standard error.
 
@@ -80,21 +75,11 @@ class FitProgress:
     whenever nothing else was printed for two seconds.
     """
 
-    def __init__(
-        self,
-        reports: Reports,
-        verbose: int,
-        target: type[Target],
-        clock: Clock,
-    ):
-        self._reports = reports
-        self._verbose = int(verbose)
-        self._target = target
+    def __init__(self, reports: Reports, verbose: int, target: type[Target], clock: Clock) -> None:
         self.clock = clock
+        self._reports, self._verbose, self._target = reports, int(verbose), target
         self._start = self._last = time.monotonic()
-        self._least = math.inf
-        self._n_trials = 0
-        self._over = False
+        self._least, self._n_trials, self._over = math.inf, 0, False
         self._lock = threading.RLock()  # encodings are searched in parallel
         self._ended = threading.Event()
 
@@ -106,11 +91,12 @@ class FitProgress:
     def __exit__(self, *exception: object) -> None:
         self._ended.set()
 
-    def begins(self, n_rows: int, expected: Callable[[], float], bounded: bool) -> None:
+    def begins(self, n_rows: int, expected: Callable[[], float]) -> None:
         """Announce before the search how long the final fits will take.
 
         `expected` measures these seconds; it is called only if they will be shown.
         """
+        bounded = self.clock.bounded
         if bounded and not self._verbose and not self.clock.observed:
             return
         seconds = expected()
@@ -163,7 +149,6 @@ class FitProgress:
 
     def _words(self, trial: Trial, better: bool) -> str:
         one = trial.candidate
-        value = getattr(trial, self._target.trial_column)
         details = [
             *["new best"][: int(better)],
             f"{one.kernel} kernel",
@@ -172,8 +157,8 @@ class FitProgress:
             *[f"round {one.n_rounds} of the metric"][: one.n_rounds],
             *["scales by likelihood"][: one.likelihood],
         ]
-        score = f"{self._target.measure} {value:.4f} on held-out rows"
-        return f"trial {self._n_trials}: {score} ({', '.join(details)})"
+        score = f"{self._target.measure} {getattr(trial, self._target.trial_column):.4f}"
+        return f"trial {self._n_trials}: {score} on held-out rows ({', '.join(details)})"
 
     def _say(self, message: str) -> None:
         if self._verbose:

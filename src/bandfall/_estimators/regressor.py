@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from bandfall._estimators.base import NumbersRegressor
 from bandfall._estimators.input import new_table
@@ -123,16 +122,7 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
     _intervals: Intervals
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Predict.
-
-        Parameters
-        ----------
-        X : array-like, frame or dict of columns of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
+        """Predictions at rows of X, in the shape of y."""
         return self._answers(X)
 
     def predict_interval(self, X: ArrayLike, coverage: ArrayLike = 0.9) -> np.ndarray:
@@ -170,16 +160,16 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         -------
         ndarray in the shape of `predict`, with a last axis of size c for a sequence
         """
-        check_is_fitted(self)
+        columns = self._columns(X)
         offsets = self._intervals.offsets(_checked_levels("levels", levels))
         if not np.all(np.isfinite(offsets)):
             warn_caller(
                 f"{self._intervals.n_rows:,} held-out rows are too few for this coverage; "
                 "some ends are infinite"
             )
-        backend = self._backend(len(self.average_))
-        columns = self._columns(X)
-        quantiles = self._intervals.quantiles(self.average_, columns, offsets, backend=backend)
+        quantiles = self._intervals.quantiles(
+            self.average_, columns, offsets, backend=self._backend
+        )
         return quantiles[..., 0] if np.ndim(levels) == 0 else quantiles
 
     def staged_predict(self, X: ArrayLike) -> Iterator[np.ndarray]:
@@ -196,8 +186,8 @@ class BandfallRegressor(NumbersRegressor, SelfTuning):
         -------
         ndarray of shape (n_samples, n_features) or (n_samples, n_features, n_outputs)
         """
-        table, backend = new_table(self, X), self._backend(len(self.average_))
-        columns = self.average_.encode(table)
+        table = new_table(self, X)
+        columns, backend = self.average_.encode(table), self._backend
         gradient = self.average_.gradient(table, columns, backend=backend)
         outputs = partial(self.average_.evaluate, columns, backend=backend)
         slopes = np.atleast_2d(self.average_.target.slopes(outputs))

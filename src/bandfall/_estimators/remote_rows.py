@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bandfall._estimators.arrays import as_numpy, is_dask, row_blocks
+from bandfall._estimators.arrays import DaskRows, as_numpy, is_dask, row_blocks
 from bandfall._fitting.remote_leaves import fit_remote_members, sample_numbers
 from bandfall._models.member import Member
 from bandfall._products.dask_cluster import is_cluster, log
@@ -34,20 +34,20 @@ class RemoteRows:
 
     @classmethod
     def of(
-        cls, kind: type[Target], X: TableLike, y: ArrayLike, device: str | None, leaf_rows: int
+        cls, kind: type[Target], X: DaskRows, y: ArrayLike, device: str | None, leaf_rows: int
     ) -> RemoteRows | None:
-        """None unless X is a dask array or dataframe of more than one leaf and workers train."""
-        if not is_dask(X) or device is None or not is_cluster(device):
+        """None unless X has more rows than a leaf and the workers of a cluster train."""
+        if device is None or not is_cluster(device):
             return None
         from bandfall._products.dask_blocks import Blocks, computed
         from bandfall._products.dask_cluster import connect
 
         client = connect(device)
-        blocks = Blocks(client, computed(client, X, row_blocks(X)))
+        blocks = Blocks(client, computed(client, X, row_blocks(X)[0]))
         if len(blocks) <= leaf_rows:
             return None
         if is_dask(y):
-            y = np.concatenate(blocks.gathered(computed(client, y, row_blocks(y))))
+            y = np.concatenate(blocks.gathered(computed(client, y, row_blocks(y)[0])))
         target, values = kind.learn(as_numpy(y))
         if len(values) != len(blocks):
             raise ValueError(f"y has {len(values)} rows, but X has {len(blocks)}")
@@ -59,10 +59,6 @@ class RemoteRows:
         """Features and target of the sample, in the form that users pass."""
         return self.blocks.take(self.numbers), self.values[self.numbers]
 
-    def coded(self, dtype: np.dtype) -> tuple[Target, np.ndarray]:
-        """See `Target.coded`: of all rows, for features of this dtype."""
-        return self.target.coded(self.values, None, dtype)
-
     def fit_members(
         self,
         sample: Rows,
@@ -72,7 +68,7 @@ class RemoteRows:
         clock: Clock,
     ) -> tuple[Rows, list[Member], Tuned]:
         """All rows, and the chosen models, fitted to them on the workers; see `fit_members`."""
-        target, codes = self.coded(dtype)
+        target, codes = self.target.coded(self.values, None, dtype)
         strata = target.strata(self.values)
         # All rows, but views (encoded columns) of the sample only.
         rows = replace(sample, y=codes, groups=np.arange(len(codes)), strata=strata)

@@ -10,10 +10,14 @@ from sklearn.base import BaseEstimator
 
 from bandfall._checks import ShapeChecker, check_instance, check_positions, check_real, check_sizes
 from bandfall._estimators.classifier import BandfallClassifier
-from bandfall._estimators.constant import KernelFlowRegressor, KernelRidgeRegressor
-from bandfall._estimators.cross_validation import KernelFlowCV, KernelRidgeCV
+from bandfall._estimators.constant import (
+    KernelFlowCV,
+    KernelFlowRegressor,
+    KernelRidgeCV,
+    KernelRidgeMML,
+    KernelRidgeRegressor,
+)
 from bandfall._estimators.descent import KernelDescentRegressor
-from bandfall._estimators.marginal_likelihood import KernelRidgeMML
 from bandfall._estimators.mlp import PaperMLPRegressor
 from bandfall._estimators.regressor import BandfallRegressor
 from bandfall._estimators.self_tuning import SelfTuning
@@ -37,10 +41,9 @@ _CHOSEN = "best_estimator_ bandwidth_"
 _CV = "cv_results_ best_index_ best_score_ best_params_"
 _FOUND = "average_ feature_importances_ best_score_ held_out_rows_ selection_"
 _SEARCHED = f"{_FOUND} _dtype skipped_ leaks_ _used_rows?"
-UNSTORED = frozenset({"_skl_callbacks"})
 
 
-def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
+def _check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
     """Raise unless dtype and shapes fit a model with these numbers of features and targets."""
     check_instance("_dtype", model._dtype, np.dtype)
     check_instance("_prediction_dtype", model._prediction_dtype, np.dtype)
@@ -53,7 +56,7 @@ def check_common(model: Estimator, n_features: int, n_outputs: int) -> None:
 def _check_descent(model: KernelDescentRegressor) -> None:
     check_instance("path_", model.path_, Path)
     check_real("n_iter_", model.n_iter_, 1)
-    check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
+    _check_common(model, model.path_.X.shape[1], model.path_.residual.shape[1])
 
 
 def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
@@ -66,11 +69,11 @@ def _check_constant(model: KernelRidgeRegressor | KernelFlowRegressor) -> None:
         raise ValueError("it has more than one bandwidth")
     if getattr(model, "weights_", None) is not None:
         shapes("weights_", model.weights_, "n")
-    if 0 in (shapes.sizes["n"], shapes.sizes["d"], shapes.sizes["k"]):
+    if 0 in shapes.sizes.values():
         raise ValueError("it has no rows, features or targets")
     if model.X_fit_.dtype != model.coefficients_.dtype:
         raise ValueError("its arrays have different dtypes")
-    check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+    _check_common(model, shapes.sizes["d"], shapes.sizes["k"])
 
 
 def _check_mlp(model: PaperMLPRegressor) -> None:
@@ -81,7 +84,7 @@ def _check_mlp(model: PaperMLPRegressor) -> None:
     for (weights, biases, inputs), outputs in zip(layers, ("first", "second", "k"), strict=True):
         shapes("weights_", weights, f"{inputs} {outputs}")
         shapes("biases_", biases, outputs)
-    check_common(model, shapes.sizes["d"], shapes.sizes["k"])
+    _check_common(model, shapes.sizes["d"], shapes.sizes["k"])
 
 
 def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> None:
@@ -89,7 +92,7 @@ def _check_selected(model: KernelRidgeCV | KernelFlowCV | KernelRidgeMML) -> Non
     check_instance("best_estimator_", best, KernelRidgeRegressor, KernelFlowRegressor)
     if best._y_ndim != 2:
         raise ValueError("best_estimator_ was not fitted to columns of targets")
-    check_common(model, best.n_features_in_, best.coefficients_.shape[1])
+    _check_common(model, best.n_features_in_, best.coefficients_.shape[1])
 
 
 def _check_regressor(model: BandfallRegressor) -> None:
@@ -132,14 +135,12 @@ def _check_searched(model: SelfTuning) -> None:
     shapes = ShapeChecker(d=model.n_features_in_)
     shapes("feature_importances_", model.feature_importances_, "d", allowed="any")
     check_instance("best_score_", model.best_score_, int, float)
-    check_instance("skipped_", model.skipped_, list)
-    for what in model.skipped_:
+    for what in check_instance("skipped_", model.skipped_, list):
         check_instance("a part of skipped_", what, str)
-    for name, why in check_instance("leaks_", model.leaks_, dict).items():
-        check_instance("a name in leaks_", name, str)
-        check_instance("a sentence in leaks_", why, str)
-    check_instance("selection_", model.selection_, dict)
-    for name, column in model.selection_.items():
+    leaks = check_instance("leaks_", model.leaks_, dict)
+    for text in [*leaks, *leaks.values()]:
+        check_instance("a part of leaks_", text, str)
+    for name, column in check_instance("selection_", model.selection_, dict).items():
         check_instance(f"selection_[{name!r}]", column, np.ndarray)
         if column.ndim != 1:
             raise ValueError(f"selection_[{name!r}] must be a column")
@@ -197,4 +198,4 @@ _STORED: tuple[tuple[type[BaseEstimator], str, Callable[[Estimator], None]], ...
     (BandfallClassifier, f"{_SEARCHED} held_out_probabilities_", _check_classifier),
 )
 for _cls, _fitted, _check in _STORED:
-    register(estimator_component(_cls, _fitted, _check, unstored=UNSTORED))
+    register(estimator_component(_cls, _fitted, _check, frozenset({"_skl_callbacks"})))

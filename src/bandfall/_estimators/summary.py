@@ -2,77 +2,16 @@
 
 from __future__ import annotations
 
-from html import escape
-from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from bandfall._estimators.base import Storable
 from bandfall._estimators.view import Story
 from bandfall._models.average import Average
 from bandfall._models.member import Member
 from bandfall._targets import Numbers
 from bandfall._targets.scores import decimals
 from bandfall.kernels._kernel import Kernel
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-
-class Described(Storable):
-    """An estimator that says in plain words what it has learned."""
-
-    best_score_: float
-
-    def summary(self) -> str:
-        """The fitted model in plain words, as ``print(model)`` shows it.
-
-        Returns
-        -------
-        str
-            The score on held-out rows, half the typical width of the 90 % band (for numbers), and
-            the members of the average with their weights.
-        """
-        check_is_fitted(self)
-        return f"{self!r}\n{text_of(self._story(), self.best_score_)}"
-
-    def plot(self) -> Figure:
-        """Draw one figure: held-out predictions, importances, and the heaviest member's path.
-
-        Targets are drawn over their predictions, with the 90 % band; for classes, the figure
-        shows how probable the predicted classes are. Needs matplotlib.
-
-        Returns
-        -------
-        matplotlib Figure
-        """
-        check_is_fitted(self)
-        figure: Figure = import_module("bandfall.plotting._summary").draw_summary(self)
-        return figure
-
-    def __str__(self) -> str:
-        return self.summary() if self._described else repr(self)
-
-    def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + self._summary_html
-
-    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._summary_html
-        return bundle
-
-    @property
-    def _described(self) -> bool:
-        """Whether `fit` has come to its end, which sets importances last."""
-        return "feature_importances_" in vars(self)
-
-    @property
-    def _summary_html(self) -> str:
-        text = text_of(self._story(), self.best_score_) if self._described else ""
-        return f"<pre>{escape(text)}</pre>" if text else ""
 
 
 def held_out_band(story: Story, most: int = 1000) -> np.ndarray:

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import PathLike
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
 
-from bandfall._estimators.arrays import as_numpy
+from bandfall._estimators.arrays import as_numpy, is_dask
 from bandfall._estimators.base import chosen_kernels
 from bandfall._estimators.input import TrainingTable, training_table, warn_of_copies
 from bandfall._estimators.progress import FitProgress, Reports
 from bandfall._estimators.remote_rows import RemoteRows
 from bandfall._estimators.self_tuning import SelfTuning
-from bandfall._estimators.views import ENCODINGS, affordable_rows, encoded_views
 from bandfall._files.checkpoint import LeafFolder
 from bandfall._fitting.class_loss import tune_classes
 from bandfall._fitting.members import default_choice, expected_seconds, fit_members
@@ -25,27 +25,51 @@ from bandfall._models.average import Average
 from bandfall._models.leaks import leaks
 from bandfall._models.member import Member
 from bandfall._models.novelty import novelty_scale
+from bandfall._products import resolve_backend
 from bandfall._search.averaging import Tuned
 from bandfall._search.candidates import trial_table
 from bandfall._search.clock import AFTERWARDS, PATH, SUMMARY, Clock
-from bandfall._search.rows import Rows
+from bandfall._search.rows import Encoded, Rows, TargetEncoded
 from bandfall._search.search import tune
 from bandfall._targets import Target
 from bandfall._targets.weights import evidence_weights
 from bandfall._threads import blas_threads_for
-from bandfall._typing import ArrayLike
+from bandfall._typing import ArrayLike, TableLike, Weights
 from bandfall._warnings import warn_caller
 from bandfall.kernels._kernel import Kernel
-from bandfall.tables import TableEncoder, prepare_table
+from bandfall.tables import Table, TableEncoder, prepare_table
+from bandfall.tables._numbers import steps_for
 
 # From this number of rows on, everything is computed in float32.
 _FLOAT32_ROWS = 500
 _FEWEST = 4  # rows that a search needs
 
 
+class _Encoding(NamedTuple):
+    """Settings of a `TableEncoder`, and typical seconds relative to the standard encoding."""
+
+    seconds: float
+    numbers: str = "standard"
+    categories: str = "onehot"
+
+
+# "target" helps if the mean target describes a category, "pairs" if two categories interact.
+_ENCODINGS = {
+    "standard": _Encoding(1.0),
+    "steps": _Encoding(9.0, numbers="steps"),
+    "quantile": _Encoding(4.0, numbers="quantile"),
+    "target": _Encoding(1.0, categories="target"),
+    "pairs": _Encoding(2.0, categories="pairs"),
+}
+_SHARE = 0.2  # of the time left, for encoding
+_PROBED_ROWS = 100, 400
+_FEWEST_ROWS = 500
+_ROUNDING = 1e-5  # of encoded columns, whose deviation is about 1
+
+
 def train(
     model: SelfTuning,
-    X: ArrayLike,
+    X: TableLike,
     y: ArrayLike,
     sample_weight: ArrayLike | None,
     groups: ArrayLike | None,
@@ -54,24 +78,27 @@ def train(
 ) -> None:
     """Set the fitted attributes of a model; see `SelfTuning.fit`."""
     kernels = chosen_kernels(model.kernels)
-    clock = model._clock
+    clock = Clock(model.max_seconds and max(model.max_seconds, model._shortest))
     store = None if checkpoint is None else LeafFolder(checkpoint)
-    remote = _left_on_workers(model, X, y, sample_weight, groups, time, store)
-    rows, target = (X, y) if remote is None else remote.sample()
-    X, y = as_numpy(rows), as_numpy(target)
-    sample_weight, groups, time = as_numpy(sample_weight), as_numpy(groups), as_numpy(time)
+    class_weight = getattr(model, "class_weight", None)
+    remote = None
+    if is_dask(X) and all(
+        one is None for one in (sample_weight, groups, time, store, class_weight)
+    ):
+        remote = RemoteRows.of(model.target_kind, X, y, model.device, model.leaf_rows)
+    if remote is not None:
+        X, y = remote.sample()
+    X, y, sample_weight, groups, time = map(as_numpy, (X, y, sample_weight, groups, time))
     reports = Reports(model, X, y)
     progress = FitProgress(reports, model.verbose, model.target_kind, clock)
-    weight = getattr(model, "class_weight", None)
-    fitted = copy.copy(model)
-    given = training_table(fitted, model.target_kind, X, y, sample_weight, groups, time, weight)
-    if remote is not None:
-        given = replace(given, values=remote.values[remote.numbers])  # positions among all classes
-
+    fitted = copy.copy(model)  # an interrupted fit leaves the model as it was
+    given = training_table(
+        fitted, model.target_kind, X, y, sample_weight, groups, time, class_weight
+    )
     n_given = len(given)
     # Limit BLAS threads for the whole fit: idle ones busy-wait.
-    with blas_threads_for(len(given)), progress:
-        some = affordable_rows(given.table, clock) if remote is None else None
+    with blas_threads_for(n_given), progress:
+        some = None if remote else _affordable_rows(given.table, clock)
         given = given if some is None else given.take(some)
         fitted._dtype, fitted._used_rows = given.dtype, given.numbers
         _search_and_fit(fitted, given, remote, kernels, progress, store)
@@ -104,8 +131,7 @@ def _search_and_fit(
     tuned = default_choice(len(rows))
     fewest = _FEWEST if given.groups is None else 2
     if rows.groups.max() + 1 >= fewest and np.any(rows.y):
-        seconds = partial(expected_seconds, rows, rows.settings.n_members)
-        progress.begins(len(rows), seconds, clock.bounded)
+        progress.begins(len(rows), partial(expected_seconds, rows, rows.settings.n_members))
         tuned = (tune if rows.strata is None else tune_classes)(
             rows,
             judge=target.judge,
@@ -129,6 +155,115 @@ def _search_and_fit(
         except KeyboardInterrupt:
             clock.press()
             _summarise(model, target, rows, encoders, members, tuned, clock)
+
+
+def _encoded_rows(
+    model: SelfTuning, given: TrainingTable, remote: RemoteRows | None, clock: Clock
+) -> tuple[Target, Rows, dict[str, TableEncoder]]:
+    """Encode features and target for the search; target columns have zero mean."""
+    weights, groups, values = given.weights, given.group_numbers(), given.values
+    dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
+    evidence = None if weights is None else evidence_weights(weights)
+    if remote is None:
+        target, codes = given.target.coded(values, evidence, given.dtype)
+    else:  # learned from all rows
+        target, codes = remote.target.coded(remote.values, None, given.dtype)
+        values, codes = remote.values[remote.numbers], codes[remote.numbers]
+    table = prepare_table(given.table, missing=model.missing)
+    each = np.arange(len(given))
+    model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
+    _warn_of_target(model.leaks_, target)
+    encoders, views = _encoded_views(table, codes, evidence, dtype, clock)
+    if remote is not None:  # mean targets of the sample would leak
+        views = {name: one for name, one in views.items() if not encoders[name].uses_target}
+    if groups is None:
+        # New rows repeat old ones as often as old ones repeat each other.
+        groups = each
+        warn_of_copies(views["standard"].Z, codes)
+    backend = resolve_backend(model.device, model.memory_budget, len(given))
+    fixed = backend, target.strata(values), model.leaf_rows, model._settings, given.ordered
+    return target, Rows(views, codes, groups, weights, *fixed), encoders
+
+
+def _affordable_rows(table: Table, clock: Clock) -> np.ndarray | None:
+    """Indices of the rows that can be encoded in a fifth of the time left; None for all."""
+    n = len(table)
+    if not clock.bounded or n <= _FEWEST_ROWS:
+        return None
+
+    def seconds_of(n_rows: int) -> float:
+        some = table.take(np.linspace(0, n - 1, n_rows).astype(int))
+        start = clock.now()
+        TableEncoder().fit_transform(prepare_table(some, warn=False), warn=False)
+        return clock.now() - start
+
+    few, more = map(seconds_of, _PROBED_ROWS)
+    growth = max(more - few, 0.0) / (_PROBED_ROWS[1] - _PROBED_ROWS[0])
+    standard = more + growth * (n - _PROBED_ROWS[1])
+    seconds = standard * sum(one.seconds for one in _ENCODINGS.values())
+    allowed = _SHARE * max(clock.left, 0.0)
+    if seconds <= allowed:
+        return None
+    kept = max(_FEWEST_ROWS, int(n * allowed / seconds))
+    clock.skip(f"used {kept:,} of {n:,} rows", seconds)
+    return np.sort(np.random.RandomState(0).permutation(n)[:kept])
+
+
+def _encoded_views(
+    table: Table, codes: np.ndarray, weights: Weights, dtype: np.dtype, clock: Clock
+) -> tuple[dict[str, TableEncoder], dict[str, Encoded]]:
+    """Encoders and encoded views of a prepared table, by name; none has the distances of another.
+
+    The standard encoding is always included, others if they take at most a fifth of the time left.
+    """
+    n_steps = steps_for(len(table), table.width)
+    encoders: dict[str, TableEncoder] = {}
+    views: dict[str, Encoded] = {}
+    plains: list[np.ndarray] = []  # columns in the order of the table
+    unit = 0.0
+    for name, (relative, numbers, categories) in _ENCODINGS.items():
+        if categories != "onehot" and all(one.kind != "category" for one in table.readings):
+            continue
+        if clock.bounded and relative * unit > _SHARE * max(clock.left, 0.0):
+            clock.skip(f"the encoding {name!r} was not tried", relative * unit)
+            continue
+        start = clock.now()
+        encoder = TableEncoder(numbers, categories, n_steps)
+        Z = encoder.fit_transform(table, codes, weights, dtype, warn=False, by_content=True)
+        assert encoder.fitted is not None
+        plain = np.take(Z, np.argsort(encoder.fitted.order), axis=1)
+        if encoder.uses_target:
+            views[name] = TargetEncoded(encoder, table, codes, weights, Z)
+        elif not any(_same_distances(plain, other) for other in plains):
+            views[name] = Encoded(Z)
+        if name in views:
+            encoders[name] = encoder
+            plains.append(plain)
+        unit = max(unit, (clock.now() - start) / relative)
+    return encoders, views
+
+
+def _same_distances(Z: np.ndarray, other: np.ndarray) -> bool:
+    """Whether columns differ by constants, up to rounding, as two scales of 0 and 1 do."""
+    if Z.shape != other.shape:
+        return False
+    return all(
+        np.ptp(Z[:n_rows] - other[:n_rows], axis=0).max(initial=0.0) <= _ROUNDING
+        for n_rows in (_PROBED_ROWS[0], len(Z))  # most encodings differ in the first rows already
+    )
+
+
+def _warn_of_target(leaks: dict[str, str], target: Target) -> None:
+    """Warn if features predict the target alone, or if there is nothing to predict."""
+    if len(target.classes) == 1:
+        warn_caller(
+            f"y holds one class, {target.classes[0]!r}: every prediction will be this class"
+        )
+    for name, why in leaks.items():
+        warn_caller(
+            f"column {name!r}: {why}. If it is a copy of the target, an id, or known only after "
+            "it, leave it out: scores and intervals are too good"
+        )
 
 
 def _warn_if_useless(tuned: Tuned, codes: np.ndarray) -> None:
@@ -163,11 +298,11 @@ def _summarise(
         log_odds=tuned.members[0][0].log_odds,
     )
     used = {member.candidate.encoding for member in members}
-    encoders = {name: encoders[name] for name in ENCODINGS if name in used}
-    average = Average(tuple(members), encoders, target, len(rows))
-    path, backend = average.plainest.path, model._backend(len(average))
-    unit = novelty_scale(path.X, geometry=path.kernel.geometry, backend=backend)
-    model.average_ = replace(average, novelty_scale=unit)
+    encoders = {name: one for name, one in encoders.items() if name in used}
+    model.average_ = Average(tuple(members), encoders, target, len(rows))
+    path = model.average_.plainest.path
+    unit = novelty_scale(path.X, geometry=path.kernel.geometry, backend=model._backend)
+    model.average_ = replace(model.average_, novelty_scale=unit)
     model.held_out_rows_ = model._numbers_given(held_out)
     model.selection_ = trial_table(tuned.trials)
     model._keep_evidence(rows, tuned)
@@ -175,54 +310,3 @@ def _summarise(
     model.feature_importances_ = model.average_.importances(
         variances, lambda: clock.over, backend=rows.backend
     )
-
-
-def _encoded_rows(
-    model: SelfTuning, given: TrainingTable, remote: RemoteRows | None, clock: Clock
-) -> tuple[Target, Rows, dict[str, TableEncoder]]:
-    """Encode features and target for the search; target columns have zero mean."""
-    weights, groups = given.weights, given.groups
-    dtype = np.dtype(np.float32 if len(given) >= _FLOAT32_ROWS else np.float64)
-    evidence = None if weights is None else evidence_weights(weights)
-    if remote is None:
-        target, codes = given.target.coded(given.values, evidence, given.dtype)
-    else:  # learned from all rows
-        target, codes = remote.coded(given.dtype)
-        codes = codes[remote.numbers]
-    table = prepare_table(given.table, missing=model.missing)
-    each = np.arange(len(given))
-    model.leaks_ = leaks(table, codes, each if groups is None else groups, ordered=given.ordered)
-    _warn_of_target(model.leaks_, target)
-    encoders, views = encoded_views(table, codes, evidence, dtype, clock)
-    if remote is not None:  # mean targets of the sample would leak
-        views = {name: one for name, one in views.items() if not encoders[name].uses_target}
-    if groups is None:
-        # New rows repeat old ones as often as old ones repeat each other.
-        groups = each
-        warn_of_copies(views["standard"].Z, codes)
-    backend, strata = model._backend(len(given)), target.strata(given.values)
-    fixed = backend, strata, model.leaf_rows, model._settings, given.ordered
-    rows = Rows(views, codes, groups, weights, *fixed)
-    return target, rows, encoders
-
-
-def _warn_of_target(leaks: dict[str, str], target: Target) -> None:
-    """Warn if features predict the target alone, or if there is nothing to predict."""
-    if len(target.classes) == 1:
-        warn_caller(
-            f"y holds one class, {target.classes[0]!r}: every prediction will be this class"
-        )
-    for name, why in leaks.items():
-        warn_caller(
-            f"column {name!r}: {why}. If it is a copy of the target, an id, or known only after "
-            "it, leave it out: scores and intervals are too good"
-        )
-
-
-def _left_on_workers(
-    model: SelfTuning, X: ArrayLike, y: ArrayLike, *others: object
-) -> RemoteRows | None:
-    """The rows of a dask array or dataframe that stay on workers; None if all are gathered."""
-    if any(one is not None for one in (*others, getattr(model, "class_weight", None))):
-        return None
-    return RemoteRows.of(model.target_kind, X, y, model.device, model.leaf_rows)

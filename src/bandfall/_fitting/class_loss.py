@@ -24,8 +24,8 @@ from bandfall._search.rows import Rows
 from bandfall._search.search import tune
 from bandfall._search.settings import PENALTIES, Settings
 from bandfall._search.splits import folds_for
-from bandfall._targets.links import SOFTMAX_LINKS
-from bandfall._targets.losses import LogLoss, mean_and_error, mean_r2
+from bandfall._targets.links import SOFTMAX_LINKS, LogLoss
+from bandfall._targets.losses import mean_and_error, mean_r2
 from bandfall.kernels._kernel import Kernel, get_kernel
 
 _WORK = "log-loss"  # part of the progress

@@ -11,7 +11,7 @@ import numpy as np
 
 from bandfall._graphs import Graph
 from bandfall._targets.losses import Judge, PowerLoss
-from bandfall._targets.scores import Scores
+from bandfall._targets.scores import Scores, decimals
 from bandfall._typing import ArrayLike, FloatT, Weights
 
 
@@ -118,9 +118,9 @@ class Target(ABC):
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
         """Losses of the rows that can be scored."""
 
-    @abstractmethod
     def words(self, loss: float) -> str:
         """The score with its name."""
+        return f"{self.measure} {decimals(self.score(loss), 4)}"
 
     @abstractmethod
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:

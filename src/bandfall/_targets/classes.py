@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from sklearn.utils import column_or_1d
@@ -15,9 +14,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from bandfall._checks import ShapeChecker, check_instance
 from bandfall._graphs import Graph
 from bandfall._targets.base import Output, Target
-from bandfall._targets.links import CLIP, LEAST, Link, all_columns, class_codes, class_shares
-from bandfall._targets.losses import LogLoss
-from bandfall._targets.scores import Scores, decimals, positions, row_losses, score_classes
+from bandfall._targets.links import (
+    CLIP,
+    LEAST,
+    Link,
+    LogLoss,
+    all_columns,
+    class_codes,
+    class_shares,
+)
+from bandfall._targets.scores import Scores, positions, row_losses, score_classes
 from bandfall._typing import ArrayLike, FloatT, Weights
 
 _ROUNDING = 1e-6  # allowed error of the sum of shares
@@ -25,28 +31,16 @@ _ROUNDING = 1e-6  # allowed error of the sum of shares
 
 @dataclass(frozen=True, eq=False)
 class Classes(Target):
-    """Classes; models are trained on one-hot columns minus the prior.
+    """Classes; models are trained on one-hot columns minus the prior."""
 
-    Attributes
-    ----------
-    labels : ndarray of shape (c,)
-        The classes, sorted.
-    prior : ndarray of shape (c,)
-        Their weighted shares in the training rows.
-    link : Link
-        Turns outputs into probabilities.
-    dtype : dtype
-        Dtype of probabilities.
-    """
+    labels: np.ndarray  # (c,): the classes, sorted
+    prior: np.ndarray  # (c,): their weighted shares in the training rows
+    link: Link = field(default_factory=Link)  # turns outputs into probabilities
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009  (of probabilities)
 
-    labels: np.ndarray
-    prior: np.ndarray
-    link: Link = field(default_factory=Link)
-    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
-
-    measure: ClassVar[str] = "log-loss"
-    lower_is_better: ClassVar[bool] = True
-    heads: ClassVar[Mapping[str, str]] = MappingProxyType(
+    measure = "log-loss"
+    lower_is_better = True
+    heads = MappingProxyType(
         {
             "log-loss": "log_loss",
             "AUC": "auc",
@@ -54,9 +48,9 @@ class Classes(Target):
             "calibration error": "calibration_error",
         }
     )
-    trial_column: ClassVar[str] = "loss"
-    loss_name: ClassVar[str] = "log-loss"
-    harm: ClassVar[str] = "Rise of log-loss"
+    trial_column = "loss"
+    loss_name = "log-loss"
+    harm = "Rise of log-loss"
 
     def __post_init__(self) -> None:
         check_instance("dtype", self.dtype, np.dtype)
@@ -96,7 +90,6 @@ class Classes(Target):
 
     @property
     def judge(self) -> LogLoss:
-        """The log-loss."""
         return LogLoss(self.prior)
 
     @property
@@ -104,7 +97,6 @@ class Classes(Target):
         return [str(one) for one in self.labels]
 
     def strata(self, values: np.ndarray) -> np.ndarray:
-        """The classes."""
         return values
 
     def settled(
@@ -124,7 +116,6 @@ class Classes(Target):
         return replace(self, link=link), -loss
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
-        """Probabilities for outputs (m, k), shape (m, c)."""
         return np.exp(self.log_probabilities(outputs)).astype(self.dtype, copy=False)
 
     def log_probabilities(self, outputs: np.ndarray) -> np.ndarray:
@@ -138,32 +129,21 @@ class Classes(Target):
         return positions(y.astype(str) if self.labels.dtype.kind == "U" else y, self.labels)
 
     def start(self, values: np.ndarray) -> np.ndarray:
-        """The prior, shape (c,)."""
         return self.prior
 
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
-        """Log-loss over the rows of known classes; NaN if there are none."""
         return float(self.row_losses(values, answers).mean()) if np.any(values >= 0) else np.nan
 
     def score(self, loss: FloatT) -> FloatT:
-        """The loss itself."""
         return loss
 
     def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
-        """Log-loss, AUC, accuracy, calibration error and the number of rows of unknown classes."""
-        found = score_classes(answers, values, weights)._asdict()
-        return {**found, "n_unseen": int(np.sum(values < 0))}
+        return {**score_classes(answers, values, weights), "n_unseen": int(np.sum(values < 0))}
 
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
-        """−log of the probability of the true class, for rows of known classes."""
         return row_losses(answers[values >= 0], values[values >= 0])
 
-    def words(self, loss: float) -> str:
-        """The log-loss with its name."""
-        return f"{self.measure} {decimals(loss, 4)}"
-
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
-        """See `Target`; the most probable class, and all probabilities."""
         probabilities = self._onnx_probabilities(graph, outputs)
         labels = self._onnx_labels()
         best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)

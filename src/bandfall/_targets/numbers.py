@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 from sklearn.metrics import r2_score
@@ -14,7 +14,7 @@ from bandfall._checks import ShapeChecker, check_instance
 from bandfall._graphs import Graph
 from bandfall._targets.base import Output, Target
 from bandfall._targets.losses import mean_r2
-from bandfall._targets.scores import Scores, decimals, score_numbers
+from bandfall._targets.scores import Scores, score_numbers
 from bandfall._typing import ArrayLike, DTypeLike, FloatT, Weights
 from bandfall.descent._centring import column_means
 
@@ -24,34 +24,20 @@ _ROUNDING = 8.0 * np.finfo(np.float64).eps  # relative deviation of a constant t
 
 @dataclass(frozen=True, eq=False)
 class Numbers(Target):
-    """Columns of numbers; models are trained on standardised columns.
+    """Columns of numbers; models are trained on standardised columns."""
 
-    Attributes
-    ----------
-    offset, scale : ndarray of shape (k,)
-        Mean and standard deviation of every column; a constant column has scale 1.
-    ndim : {1, 2}
-        Number of dimensions of y and of predictions.
-    dtype : dtype
-        Dtype of predictions.
-    """
+    offset: np.ndarray  # (k,): mean of every column
+    scale: np.ndarray  # (k,): its standard deviation, 1 for a constant column
+    ndim: int = 1  # number of dimensions of y and of predictions
+    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009  (of predictions)
 
-    offset: np.ndarray
-    scale: np.ndarray
-    ndim: int = 1
-    dtype: np.dtype = np.dtype(np.float64)  # noqa: RUF009
-
-    measure: ClassVar[str] = "R²"
-    lower_is_better: ClassVar[bool] = False
-    heads: ClassVar[Mapping[str, str]] = MappingProxyType(
-        {"R²": "r2", "mean absolute error": "mae"}
-    )
-    trial_column: ClassVar[str] = "score"
-    loss_name: ClassVar[str] = "1 − R²"
-    harm: ClassVar[str] = "Loss of R²"
-    checks: ClassVar[Mapping[str, bool]] = MappingProxyType(
-        {"multi_output": True, "y_numeric": True}
-    )
+    measure = "R²"
+    lower_is_better = False
+    heads = MappingProxyType({"R²": "r2", "mean absolute error": "mae"})
+    trial_column = "score"
+    loss_name = "1 − R²"
+    harm = "Loss of R²"
+    checks = MappingProxyType({"multi_output": True, "y_numeric": True})
 
     def __post_init__(self) -> None:
         shapes = ShapeChecker()
@@ -77,7 +63,6 @@ class Numbers(Target):
     def coded(
         self, values: np.ndarray, weights: Weights, dtype: np.dtype
     ) -> tuple[Self, np.ndarray]:
-        """See `Target`; codes have zero mean and unit variance."""
         offset, scale = _standard_units(values, weights)
         with np.errstate(over="ignore"):
             codes = (values - offset) / scale
@@ -86,7 +71,6 @@ class Numbers(Target):
 
     @property
     def n_columns(self) -> int:
-        """k."""
         return len(self.scale)
 
     def settled(
@@ -98,11 +82,9 @@ class Numbers(Target):
         *,
         log_odds: bool = False,
     ) -> tuple[Self, float]:
-        """See `Target`; the score is R²."""
         return self, mean_r2(outputs, codes, weights) if n_rows else np.nan
 
     def answer(self, outputs: np.ndarray) -> np.ndarray:
-        """Predictions for outputs (..., m, k), in the units and the shape of y."""
         return self.shaped(outputs * self.scale + self.offset)
 
     quantile = answer  # for outputs that are quantiles
@@ -130,35 +112,24 @@ class Numbers(Target):
         return shaped.astype(self.dtype, copy=False)
 
     def read(self, y: ArrayLike) -> np.ndarray:
-        """Numbers, shape (n,) or (n, k)."""
         return np.asarray(y, dtype=np.float64)
 
     def start(self, values: np.ndarray) -> np.ndarray:
-        """The mean, shape (k,)."""
         return np.reshape(values.mean(axis=0), -1)
 
     def loss(self, values: np.ndarray, answers: np.ndarray) -> float:
-        """1 − R²."""
         return 1.0 - float(r2_score(values.reshape(len(values), -1), answers))
 
     def score(self, loss: FloatT) -> FloatT:
-        """R²."""
         return 1.0 - loss
 
     def scores(self, values: np.ndarray, answers: np.ndarray, weights: Weights = None) -> Scores:
-        """R², mean absolute error and root mean squared error."""
         return score_numbers(values.reshape(len(values), -1), answers, weights)
 
     def row_losses(self, values: np.ndarray, answers: np.ndarray) -> np.ndarray:
-        """Squared errors, averaged over targets."""
         return ((values.reshape(len(values), -1) - answers) ** 2).mean(axis=1)
 
-    def words(self, loss: float) -> str:
-        """R² with its name."""
-        return f"{self.measure} {decimals(1.0 - loss, 4)}"
-
     def onnx(self, graph: Graph, outputs: str) -> tuple[list[Output], dict[str, str]]:
-        """See `Target`; one output, ``prediction``."""
         return [self.onnx_quantile(graph, "prediction", outputs)], {}
 
     def onnx_quantile(self, graph: Graph, name: str, outputs: str) -> Output:

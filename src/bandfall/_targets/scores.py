@@ -16,18 +16,6 @@ MAX_NAMED = 5  # classes listed in a message
 Scores: TypeAlias = dict[str, float]  # by name: "r2", "log_loss", …
 
 
-class ClassScores(NamedTuple):
-    """Scores of probabilities, over rows of known classes; NaN if not defined."""
-
-    log_loss: float  # mean of −log of the probability of the true class
-    # Area under the ROC curve; with more than two classes, the mean of one against the rest.
-    auc: float
-    # Share of rows whose class is the most probable one; unknown classes count as wrong.
-    accuracy: float
-    # Mean of |confidence − accuracy| over ten bins of confidence.
-    calibration_error: float
-
-
 class Bin(NamedTuple):
     """Rows of similar probability: mean probability, observed share, total weight."""
 
@@ -90,28 +78,36 @@ def row_losses(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return -np.log(np.maximum(given, LEAST))
 
 
-def score_classes(
-    probabilities: np.ndarray, labels: np.ndarray, weights: Weights = None
-) -> ClassScores:
+def score_classes(probabilities: np.ndarray, labels: np.ndarray, weights: Weights = None) -> Scores:
     """All scores of probabilities (m, c) for labels (m,), which are positions or −1.
+
+    Scores other than the accuracy are over rows of known classes, and NaN if not defined:
+
+    - "log_loss": mean of −log of the probability of the true class
+    - "auc": area under the ROC curve; with more than two classes, the mean of one against the rest
+    - "accuracy": share of rows whose class is the most probable one; unknown classes are wrong
+    - "calibration_error": mean of |confidence − accuracy| over ten bins of confidence
 
     Examples
     --------
-    >>> score_classes(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 1])).accuracy
+    >>> score_classes(np.array([[0.8, 0.2], [0.4, 0.6]]), np.array([0, 1]))["accuracy"]
     1.0
     """
     weights = np.ones(len(labels)) if weights is None else weights
     right = probabilities.argmax(axis=1) == labels
-    accuracy = float(np.average(right, weights=weights))
+    scores = {"log_loss": np.nan, "auc": np.nan, "accuracy": 0.0, "calibration_error": np.nan}
+    scores["accuracy"] = float(np.average(right, weights=weights))
     known = (labels >= 0) & (weights > 0)
     if not known.any():
-        return ClassScores(np.nan, np.nan, accuracy, np.nan)
+        return scores
     probabilities, labels, weights = probabilities[known], labels[known], weights[known]
-    loss = float(np.average(row_losses(probabilities, labels), weights=weights))
     bins = reliability(probabilities.max(axis=1), right[known], weights)
     gaps = [abs(one.probability - one.share) for one in bins]
-    error = float(np.average(gaps, weights=[one.weight for one in bins]))
-    return ClassScores(loss, _auc(probabilities, labels, weights), accuracy, error)
+    return scores | {
+        "log_loss": float(np.average(row_losses(probabilities, labels), weights=weights)),
+        "auc": _auc(probabilities, labels, weights),
+        "calibration_error": float(np.average(gaps, weights=[one.weight for one in bins])),
+    }
 
 
 def _auc(probabilities: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> float:
@@ -132,17 +128,14 @@ def reliability(
     """Probabilities (m,) and observed shares in bins of equal width, without empty bins."""
     weights = np.ones(len(probabilities)) if weights is None else weights
     places = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
-    bins = []
-    for place in np.unique(places):
-        inside = (places == place) & (weights > 0)
-        if inside.any():
-            part = weights[inside]
-            mean, share = (
-                float(np.average(values[inside], weights=part))
-                for values in (probabilities, happened)
-            )
-            bins.append(Bin(mean, share, float(part.sum())))
-    return bins
+    sums, shares, totals = (
+        np.bincount(places, weights=weights * values)
+        for values in (probabilities, happened, np.ones(len(places)))
+    )
+    return [
+        Bin(float(sums[i] / totals[i]), float(shares[i] / totals[i]), float(totals[i]))
+        for i in np.flatnonzero(totals > 0)
+    ]
 
 
 def confusion(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
